@@ -40,7 +40,9 @@ fn mean_srtt(outcome: &FlowOutcome, from: Duration) -> Duration {
 }
 
 /// Paths inside a cluster, each with the least rate of its slowest second, Mbit/s: a round trip far below a scheduler's
-/// turn, and hosts that are late. Held ACKs make bursts that overflow a queue of 1 BDP, 20 datagrams.
+/// turn, and hosts that are late. Held ACKs make bursts that overflow a queue of 1 BDP, 20 datagrams. ProbeRTT lasts 200 ms;
+/// where hosts are late by milliseconds, half of the BDP for each of these is next to nothing, and the window then grows for
+/// another 100 ms.
 fn cluster() -> Vec<(String, Bottleneck, f64)> {
     let clean = |queue_bdp| Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), queue_bdp);
     let held = |queue_bdp, hold, least| {
@@ -68,11 +70,11 @@ fn cluster() -> Vec<(String, Bottleneck, f64)> {
         held(1.0, 10, 140.0),
         held(10.0, 0, 850.0),
         held(10.0, 1, 780.0),
-        held(10.0, 4, 750.0),
+        held(10.0, 4, 700.0),
         held(10.0, 10, 500.0),
         jittered(100, 800.0),
         jittered(500, 790.0),
-        jittered(3_000, 760.0),
+        jittered(3_000, 700.0),
         jittered(10_000, 100.0),
     ]
 }
@@ -164,20 +166,29 @@ fn drained(outcome: &FlowOutcome, from: Duration, in_flight: u64) -> Option<Dura
 }
 
 /// The draft's filter has the old rate for two cycles, five to eleven seconds; a queue of 400 ms must not be taken for the
-/// path meanwhile.
+/// path meanwhile, also where it is many times longer than the path.
 #[test]
 fn queue_after_a_fall_of_the_rate_is_gone_in_three_seconds_at_any_time_of_the_cycle() {
-    for seed in 0..24 {
+    let at_40ms = (0..24).map(|seed| (ms(40), seed));
+    let at_5ms = (0..24).map(|seed| (ms(5), seed));
+    for (rtt, seed) in at_40ms.chain(at_5ms) {
         let fall = ms(10_000 + 250 * seed);
-        let mut bottleneck = Bottleneck::new(10 * MBIT, ms(40), 1.0);
-        bottleneck.rate = vec![(ms(0), 10 * MBIT), (fall, MBIT)];
+        let bottleneck = Bottleneck {
+            rate: vec![(ms(0), 10 * MBIT), (fall, MBIT)],
+            queue_bytes: 50_000,
+            ..Bottleneck::new(10 * MBIT, rtt, 1.0)
+        };
         let outcome = run(&bottleneck, Source::Endless, fall + secs(25), seed);
-        let gone = drained(&outcome, fall, 5_000 + 10_000).expect("drained") - fall;
+        let empty = 125 * u64::try_from(rtt.as_millis()).expect("short");
+        let gone = drained(&outcome, fall, empty + 10_000).expect("drained") - fall;
         let rate = mbit(&outcome, fall + secs(3), fall + secs(25));
-        println!("fall at {fall:?}: no queue after {gone:?}, {rate:.2} of 1 Mbit/s");
-        assert!(gone < secs(3), "fall at {fall:?}: {gone:?}");
-        assert!(mean_srtt(&outcome, fall + secs(5)) < ms(100), "{fall:?}");
-        assert!(rate >= 0.9, "fall at {fall:?}: {rate}");
+        println!("{rtt:?}, fall at {fall:?}: no queue after {gone:?}, {rate:.2} of 1 Mbit/s");
+        assert!(gone < secs(3), "{rtt:?}, fall at {fall:?}: {gone:?}");
+        assert!(
+            mean_srtt(&outcome, fall + secs(5)) < ms(100),
+            "{rtt:?}, {fall:?}"
+        );
+        assert!(rate >= 0.9, "{rtt:?}, fall at {fall:?}: {rate}");
     }
 }
 

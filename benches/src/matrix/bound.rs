@@ -23,6 +23,11 @@ pub enum Measure {
         /// End of the interval; the run may end earlier.
         until: Duration,
     },
+    /// Share of the link that arrived after this time, of all flows together.
+    Utilization {
+        /// Start of the interval, which lasts until the end of the run.
+        from: Duration,
+    },
     /// Share of the link in the worst of all stretches of this length, the first left out where `skip_first`.
     WorstStretch {
         /// Length of each stretch.
@@ -98,6 +103,7 @@ impl Measure {
             Self::NotDone => "not done",
             Self::UnexplainedRecoveries => "recoveries without loss",
             Self::Share { .. } => "of the link",
+            Self::Utilization { .. } => "of the link, all flows",
             Self::WorstStretch { .. } => "of the link in the worst stretch",
             Self::Loss { .. } => "lost",
             Self::Delay { .. } => "mean srtt against the empty path",
@@ -114,9 +120,11 @@ impl Measure {
     const fn form(self) -> Form {
         match self {
             Self::Done | Self::AllDone | Self::Drained { .. } => Form::Seconds,
-            Self::NotDone | Self::Share { .. } | Self::WorstStretch { .. } | Self::Loss { .. } => {
-                Form::Percent
-            }
+            Self::NotDone
+            | Self::Share { .. }
+            | Self::Utilization { .. }
+            | Self::WorstStretch { .. }
+            | Self::Loss { .. } => Form::Percent,
             Self::DoneOverReno
             | Self::Delay { .. }
             | Self::WindowOverInFlight

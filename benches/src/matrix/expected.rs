@@ -90,7 +90,9 @@ pub const EXPECTED: &[Expected] = &[
         (0.45, 0.5),
         YIELDS,
     ),
-    entry("incast-long", None, BBR3, DELAY, (80.0, 88.0), HOSTS),
+    entry("low-rtt-8-apart", None, BBR3, DELAY, (3.1, 3.8), QUEUE_SEEN),
+    entry("incast-long", SIMULATOR, BBR3, DELAY, (30.0, 40.0), SHARES),
+    entry("incast-long", END_TO_END, BBR3, DELAY, (80.0, 88.0), HOSTS),
     entry("fq-codel", SIMULATOR, BBR3, DELAY, (1.2, 1.35), LENT),
     entry("fq-codel-ecn", SIMULATOR, BBR3, DELAY, (1.35, 1.5), LENT),
     entry(
@@ -145,8 +147,12 @@ const GAP: &str = "What is lost between two satellites lowers the short-term bou
                    probe for bandwidth lifts, two to three seconds later.";
 const RISES: &str = "The rate is probed every two to three seconds (draft-ietf-ccwg-bbr-06 §5.3.3.8), this link's changes more often, and \
                      outages and overflows lower the short-term bounds until the next probe.";
-const HOSTS: &str = "The window has room for 4 ms by which hosts may be late; with 32 flows the queue itself looks like that, and is always \
-                     full.";
+const QUEUE_SEEN: &str = "A flow that began later may visit ProbeRTT after the others and measure 0.36 ms, their queue included; its window is \
+    larger for that, and its share up to six times that of the others (draft-ietf-ccwg-bbr-06 §5.3.4.1 expects visits at the same time).";
+const SHARES: &str = "With 32 flows and 5 datagrams of BDP each flow is at the least window of four, and those that probe for \
+    bandwidth add two and a burst of two.";
+const HOSTS: &str = "The window has room for 4 ms by which hosts may be late until ProbeRTT has measured it; in three seconds of 32 flows \
+                     through connections it did not.";
 const LENT: &str = "What CUBIC leaves of its half after a cut counts as BBR's bandwidth for two probing cycles (draft-ietf-ccwg-bbr-06 \
                     §5.5.3), and a queue of its own holds the difference.";
 const YIELDS: &str = "With one seed of twenty. CUBIC keeps the queue filled, and its overflows lower BBR's long-term bound, which grows again \

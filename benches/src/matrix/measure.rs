@@ -22,6 +22,10 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
         Measure::Share { from, until } => {
             Some(flow.throughput(from, until) / scenario.mean_capacity(from, until.min(end)))
         }
+        Measure::Utilization { from } => {
+            let sum: f64 = rates(flows, from, end).iter().sum();
+            Some(sum / scenario.mean_capacity(from, end))
+        }
         Measure::WorstStretch { length, skip_first } => {
             let windows = windows(length, end).skip(usize::from(skip_first));
             let shares = windows.map(|(from, until)| {

@@ -24,6 +24,8 @@ mod fall;
 mod filters;
 mod follow;
 mod full_pipe;
+mod host_delay;
+mod last_rounds;
 mod long_term;
 mod loss;
 mod loss_rate;
@@ -52,6 +54,8 @@ use episode::Recovery;
 use fall::FallDetector;
 use filters::Rounds;
 use full_pipe::FullPipe;
+use host_delay::HostDelay;
+use last_rounds::LastRounds;
 use loss_rate::LossRate;
 use loss_round::LossRound;
 use model::PathModel;
@@ -100,6 +104,8 @@ pub(crate) struct Bbr3 {
     fall: FallDetector,
     climb: Climb,
     rtt_probe: RttProbe,
+    host_delay: HostDelay,
+    last_rounds: LastRounds,
     /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
     idle_restart: bool,
     cwnd_limit: CwndLimit,
@@ -131,7 +137,9 @@ impl Bbr3 {
             cycle: Cycle::new(init.seed),
             fall: FallDetector::default(),
             climb: Climb::default(),
-            rtt_probe: RttProbe::new(None),
+            rtt_probe: RttProbe::new(None, false),
+            host_delay: HostDelay::default(),
+            last_rounds: LastRounds::default(),
             loss_rate: LossRate::default(),
             idle_restart: false,
             cwnd_limit: CwndLimit::default(),
@@ -161,7 +169,7 @@ impl Bbr3 {
         self.sizes.update_initial_window();
         self.output.set_cwnd(self.sizes.initial_window());
         self.set_nominal_pacing_rate(None);
-        self.output.set_quantum(self.sizes.mtu());
+        self.set_quantum();
     }
 
     fn advance(&mut self, now: Time) {
@@ -175,6 +183,7 @@ impl Bbr3 {
     fn restart_from_idle(&mut self) {
         self.idle_restart = true;
         self.model.aggregation.restart(self.observed.now());
+        self.last_rounds = LastRounds::default();
         if self.is_in_probe_bw() {
             self.set_pacing_rate(1.0);
         } else if self.state == State::ProbeRtt {
@@ -232,12 +241,14 @@ impl Bbr3 {
         self.model
             .min_rtt
             .update(now, rtt, self.params.probe_rtt_interval);
-        self.check_probe_rtt(rtt_before, sample);
+        self.last_rounds
+            .on_ack(event.now, rtt, self.rounds.started());
+        self.check_probe_rtt(rtt_before, rtt, sample);
         let gain = self.pacing_gain();
         self.model.short_term.advance_latest(sample, gain);
         self.model.update_bw();
         self.set_pacing_rate(gain);
-        self.output.set_quantum(self.sizes.mtu());
+        self.set_quantum();
         self.set_cwnd(sample.newly_acked);
     }
 
@@ -333,7 +344,7 @@ impl Controller for Bbr3 {
             self.begin();
         } else {
             self.output.raise_cwnd(2 * self.sizes.mtu());
-            self.output.set_quantum(self.sizes.mtu());
+            self.set_quantum();
         }
     }
 

@@ -9,7 +9,7 @@ use super::terms::{
     stretch,
 };
 use crate::matrix::bound::{Measure, Who};
-use crate::matrix::scenario::{For, Scenario};
+use crate::matrix::scenario::{CrossTraffic, For, Scenario};
 use crate::virtual_net::Control;
 
 /// The figures of the report, and what RFC 9438 §4.3 says of Reno's rate: CUBIC has at least that.
@@ -253,5 +253,40 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
                 Source::Endless,
             )
         },
+        eight("low-rtt-8", "the same, 20 BDP, 8 flows", ZERO, secs(1)),
+        eight(
+            "low-rtt-8-apart",
+            "the same, begun 100 ms apart; from 12 s on",
+            ms(100),
+            secs(12),
+        ),
     ]
+}
+
+/// Eight flows, each with 2.6 datagrams of the BDP. Those that begin later see the path without a queue when all have been in
+/// ProbeRTT together, in its second interval.
+fn eight(
+    name: &'static str,
+    parameters: &'static str,
+    apart: Duration,
+    from: Duration,
+) -> Scenario {
+    let limit = from + secs(6);
+    Scenario {
+        cross_traffic: CrossTraffic::SameAlgorithm { flows: 8, apart },
+        simulator: shorter(5, 1, limit),
+        end_to_end: long(1, limit),
+        bounds: vec![
+            most(BBR, Measure::Delay { from }, 3.0),
+            least(Who::All, Measure::Utilization { from }, 0.95),
+        ],
+        source: "draft-ietf-ccwg-bbr-06 §5.6.4.2: 2 BDP in flight, half as much again for what the flows' filters add up to; \
+                 RFC 9002 §7.3.2: β of 21 BDP fills the link",
+        ..alone(
+            name,
+            parameters,
+            Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), 20.0),
+            Source::Endless,
+        )
+    }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::Bbr3;
 use super::model::bdp_of;
 use super::params::{
-    DEFAULT_CWND_GAIN, DOWN_PACING_GAIN, DRAIN_PACING_GAIN, NOMINAL_RTT, PACING_MARGIN,
-    PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN, UNBOUNDED, UP_CWND_GAIN, UP_PACING_GAIN, scaled,
+    DEFAULT_CWND_GAIN, DOWN_PACING_GAIN, DRAIN_PACING_GAIN, MAX_BURST_TIME, NOMINAL_RTT,
+    PACING_MARGIN, PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN, UNBOUNDED, UP_CWND_GAIN,
+    UP_PACING_GAIN, scaled,
 };
 use crate::{MAX_WINDOW, State};
 
@@ -40,11 +41,11 @@ impl Bbr3 {
     }
 
     /// Raises a BDP to what `bw` needs in flight whatever the round trip is: bursts on both hosts, delayed ACKs
-    /// (§5.6.4.2).
+    /// (§5.6.4.2). A probe takes one packet more, not two: where flows have few packets each, these are much of the queue.
     fn quantized(&self, bdp: u64) -> u64 {
         let bdp = bdp.max(self.output.quantum()).max(self.sizes.min_window());
         if self.state == State::ProbeBwUp && !self.climb.is_on() {
-            bdp + 2 * self.sizes.mtu()
+            bdp + self.sizes.mtu()
         } else {
             bdp
         }
@@ -60,9 +61,35 @@ impl Bbr3 {
     fn max_inflight(&self) -> u64 {
         let bytes = self
             .bdp(self.cwnd_gain())
-            .saturating_add(self.model.aggregation.extra())
+            .saturating_add(self.aggregation_budget())
             .saturating_add(self.host_budget());
         self.quantized(bytes)
+    }
+
+    /// Returns the bytes that have to be in flight because ACKs arrive in batches (§5.6.4.2), as far as no queue holds them.
+    ///
+    /// A flow that shares a short path has its ACKs in batches too, between those of the other flows. A window for these
+    /// makes the queue longer and the batches larger. While the ACKs are out, a queue that stays for ten rounds keeps the
+    /// link as busy as a larger window would, unless the ACKs pause in each round: then the round trips may be long because
+    /// of the pauses, not of a queue.
+    fn aggregation_budget(&self) -> u64 {
+        let extra = self.model.aggregation.extra();
+        let path = self.model.min_rtt.get().unwrap_or_default();
+        if path >= self.params.host_delay {
+            return extra;
+        }
+        let bytes = |time: Duration| scaled(self.model.bw(), time.as_secs_f64());
+        let empty = path + self.late_hosts().unwrap_or_default();
+        let queued = bytes(self.last_rounds.rtt().saturating_sub(empty));
+        let paused = bytes(self.last_rounds.gap().saturating_sub(path));
+        extra.saturating_sub(queued).max(extra.min(paused))
+    }
+
+    /// Returns by how much longer than the path's round trip the hosts are late, as far as it is measured. A window of twice
+    /// the BDP makes up for a shorter delay.
+    fn late_hosts(&self) -> Option<Duration> {
+        let path = self.model.min_rtt.get()?;
+        Some(self.host_delay.get()?.saturating_sub(path))
     }
 
     /// Returns the bytes that the rate delivers while the hosts, not the path, hold packets and ACKs back.
@@ -70,12 +97,15 @@ impl Bbr3 {
     /// Inside a cluster the path's round trip can be a tenth of a millisecond, and a time slice of the scheduler several.
     /// Twice the BDP is then a fraction of what the path delivers in one time slice: the window limits the rate, BBR
     /// measures the lower rate and lowers the window, and the flow stays slow. So the part of the round trip that the
-    /// hosts add counts too, up to a bound small enough that a queue mistaken for it does no harm.
+    /// hosts add counts too, up to a bound. Before a visit to ProbeRTT measured it, that part may as well be a queue. Round
+    /// trips exceed the path's by half of a uniform delay on average; if they exceed it less, hosts are no longer late.
     fn host_budget(&self) -> u64 {
         let srtt = self.observed.srtt;
         let path = self.model.min_rtt.get().unwrap_or(srtt);
-        let extra = srtt.saturating_sub(path).min(self.params.host_delay);
-        scaled(self.model.bw(), extra.as_secs_f64()).min(MAX_WINDOW)
+        let above = srtt.saturating_sub(path);
+        let delay = self.late_hosts().map_or(above, |late| late.min(2 * above));
+        let delay = delay.min(self.params.host_delay);
+        scaled(self.model.bw(), delay.as_secs_f64()).min(MAX_WINDOW)
     }
 
     /// Sets the rate that holds before any is measured: the initial window per round trip (§5.6.2).
@@ -99,6 +129,15 @@ impl Bbr3 {
         }
     }
 
+    /// Sets the burst to a millisecond of the rate (§5.6.3), or half of a shorter round trip, late hosts included: a longer
+    /// burst than that is a queue in itself, and every flow on the path adds one.
+    pub(super) fn set_quantum(&mut self) {
+        let path = self.model.min_rtt.get().unwrap_or(MAX_BURST_TIME * 2);
+        let late = self.late_hosts().unwrap_or_default();
+        let time = MAX_BURST_TIME.min((path + late) / 2);
+        self.output.set_quantum(time, self.sizes.mtu());
+    }
+
     /// Raises the window by `newly_acked` bytes, up to what the model asks for (§5.6.4.6).
     ///
     /// It grows no further than to twice the most bytes in flight of this round and the last. Rates of bursts with gaps
@@ -117,10 +156,10 @@ impl Bbr3 {
             self.output.set_cwnd(grown);
         }
         self.output.raise_cwnd(self.sizes.min_window());
+        self.output.cap_cwnd(self.cwnd_cap());
         if self.state == State::ProbeRtt {
             self.output.cap_cwnd(self.probe_rtt_cwnd());
         }
-        self.output.cap_cwnd(self.cwnd_cap());
     }
 
     /// Returns the largest window that recent congestion allows (§5.6.4.7).

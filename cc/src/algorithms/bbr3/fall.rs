@@ -144,6 +144,11 @@ impl FallDetector {
         self.slow = None;
     }
 
+    /// Returns whether the path is slow now, for long enough or not.
+    pub(super) const fn is_slow(&self) -> bool {
+        self.slow.is_some()
+    }
+
     /// Takes the round trip of a packet that was sent after the flow's queue was gone. Returns the rate before the latest fall
     /// if that shows that it was none; then the model's round trip is wrong, and no fall is believed until it is forgotten.
     pub(super) fn take_back(&mut self, now: Time, rtt: Duration) -> Option<u64> {

@@ -1,5 +1,8 @@
 //! Values that the controller returns to the transport: window, pacing rate and burst.
 
+use std::time::Duration;
+
+use super::params::scaled;
 use crate::{MAX_QUANTUM, MAX_WINDOW};
 
 /// Largest rate, bytes per second.
@@ -64,13 +67,33 @@ impl Output {
         self.pacing_rate = self.pacing_rate.max(bounded_rate(rate, mtu));
     }
 
-    /// Sets the burst to a millisecond of the rate, at most one GSO send and at least two datagrams (§5.6.3).
-    pub(super) fn set_quantum(&mut self, mtu: u64) {
+    /// Sets the burst to what the rate sends in `time`, at most one GSO send and at least two datagrams (§5.6.3).
+    pub(super) fn set_quantum(&mut self, time: Duration, mtu: u64) {
         let floor = (2 * mtu).min(MAX_QUANTUM.max(mtu));
-        self.quantum = (self.pacing_rate / 1_000).clamp(floor, MAX_QUANTUM.max(floor));
+        let burst = scaled(self.pacing_rate, time.as_secs_f64());
+        self.quantum = burst.clamp(floor, MAX_QUANTUM.max(floor));
     }
 }
 
 fn bounded_rate(rate: u64, mtu: u64) -> u64 {
     rate.clamp(MIN_RATE_PACKETS * mtu, MAX_RATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_is_what_the_rate_sends_in_a_time_within_its_bounds() {
+        let quantum = |rate: u64, micros: u64| {
+            let mut output = Output::default();
+            output.set_pacing_rate(rate, 1_200);
+            output.set_quantum(Duration::from_micros(micros), 1_200);
+            output.quantum()
+        };
+        assert_eq!(quantum(12_500_000, 1_000), 12_500);
+        assert_eq!(quantum(125_000_000, 100), 12_500);
+        assert_eq!(quantum(15_000_000, 100), 2_400, "two datagrams");
+        assert_eq!(quantum(1_250_000_000, 1_000), MAX_QUANTUM);
+    }
 }

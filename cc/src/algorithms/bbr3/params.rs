@@ -24,6 +24,8 @@ pub(super) const UP_CWND_GAIN: f64 = 2.25;
 pub(super) const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 /// Pacing stays 1 % below the rate (§2.5).
 pub(super) const PACING_MARGIN: f64 = 0.99;
+/// Longest time whose data leaves in one burst (§5.6.3).
+pub(super) const MAX_BURST_TIME: Duration = Duration::from_millis(1);
 /// Smallest part of a bound that a round with loss leaves (§2.8).
 pub(super) const BETA: f64 = 0.7;
 /// Part of the long-term bound that is left to other flows (§2.8).
@@ -58,8 +60,8 @@ pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
     },
     unit: Unit::Milliseconds,
     summary: "Largest delay within the hosts (scheduling, overloaded CPUs, batched ACKs) that a larger window makes up \
-              for. Without it, such delay limits the rate of paths that are much shorter than it. Raise it in clusters \
-              whose machines are overcommitted; 0 follows the draft exactly.",
+              for. Without it, such delay limits the rate of paths that are much shorter than it. It is measured while few bytes are \
+              in flight, every probe_rtt_interval. Raise it in clusters whose machines are overcommitted; 0 never makes up for any.",
 };
 pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
@@ -70,7 +72,8 @@ pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
     },
     unit: Unit::Packets,
     summary: "Smallest window. The draft's 4 keep data moving while the receiver acknowledges every second packet. A \
-              larger value keeps a flow moving on very short paths, but queues more packets.",
+              larger value keeps a flow moving on very short paths, but queues more packets. While BBR measures the round \
+              trip of the empty path, the window may fall to two packets.",
 };
 pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
     name: "loss_threshold",

@@ -4,18 +4,25 @@
 use std::time::Duration;
 
 use super::Bbr3;
-use super::rtt_probe::RttProbe;
+use super::rtt_probe::{QUEUED, RttProbe};
 use super::sampler::RateSample;
 use crate::State;
 
 impl Bbr3 {
-    /// Enters, follows or leaves ProbeRTT, once per ACK; `rtt_before` is the model's round trip before this ACK.
-    pub(super) fn check_probe_rtt(&mut self, rtt_before: Option<Duration>, sample: &RateSample) {
-        let is_due = self.model.min_rtt.is_probe_due() && !self.idle_restart;
-        if self.state != State::ProbeRtt && is_due {
+    /// Enters, follows or leaves ProbeRTT, once per ACK; `rtt_before` is the model's round trip before this ACK, `rtt` the
+    /// ACK's own.
+    pub(super) fn check_probe_rtt(
+        &mut self,
+        rtt_before: Option<Duration>,
+        rtt: Option<Duration>,
+        sample: &RateSample,
+    ) {
+        let is_due = self.model.min_rtt.is_probe_due();
+        let is_time = is_due || self.is_host_delay_wanted(rtt_before);
+        if self.state != State::ProbeRtt && is_time && !self.idle_restart {
             self.recovery.save_cwnd(self.output.cwnd(), false);
             self.state = State::ProbeRtt;
-            self.rtt_probe = RttProbe::new(rtt_before);
+            self.rtt_probe = RttProbe::new(rtt_before, !is_due);
             self.cycle.stop();
             self.rounds.restart(self.sampler.delivered());
         }
@@ -25,16 +32,29 @@ impl Bbr3 {
             if slower && self.observed.in_flight > self.probe_rtt_cwnd() {
                 self.rtt_probe.suspend();
             }
-            self.handle_probe_rtt();
+            self.handle_probe_rtt(rtt);
         }
         if sample.delivered > 0 {
             self.idle_restart = false;
         }
     }
 
+    /// Returns whether to visit ProbeRTT early: ten rounds had long round trips, not because ACKs pause, and only a visit tells
+    /// whether because of late hosts or of a queue.
+    fn is_host_delay_wanted(&self, path: Option<Duration>) -> bool {
+        self.is_in_probe_bw()
+            && !self.host_delay.has_ended_visit()
+            && !self.fall.is_slow()
+            && path.is_some_and(|path| {
+                let rtt = self.last_rounds.rtt();
+                let queued = rtt > path * QUEUED && self.last_rounds.gap() < rtt / 2;
+                path < self.params.host_delay && queued
+            })
+    }
+
     /// Waits for 200 ms and a round, counted from when few enough bytes are in flight. Rates measured meanwhile do not
     /// count.
-    fn handle_probe_rtt(&mut self) {
+    fn handle_probe_rtt(&mut self, rtt: Option<Duration>) {
         self.sampler.mark_probe_rtt();
         if !self.rtt_probe.is_running() {
             if self.observed.in_flight <= self.probe_rtt_cwnd() {
@@ -42,6 +62,9 @@ impl Bbr3 {
                 self.rounds.restart(self.sampler.delivered());
             }
             return;
+        }
+        if let Some(rtt) = rtt {
+            self.host_delay.on_sample(rtt);
         }
         if self.rtt_probe.note_round(self.rounds.started()) {
             self.check_probe_rtt_done();
@@ -52,7 +75,11 @@ impl Bbr3 {
     pub(super) fn check_probe_rtt_done(&mut self) {
         let now = self.observed.now();
         if self.rtt_probe.is_done(now) {
-            self.model.min_rtt.end_probe(now);
+            // Flows on one path visit together, and empty its queue. An early visit of one must not change that.
+            if !self.rtt_probe.is_early() {
+                self.model.min_rtt.end_probe(now);
+            }
+            self.host_delay.end_visit();
             let cwnd = self.recovery.restored(self.output.cwnd());
             self.output.set_cwnd(cwnd);
             self.exit_probe_rtt();
@@ -70,11 +97,12 @@ impl Bbr3 {
         }
     }
 
-    /// Returns half the BDP, by the shorter one of the round trips from before the visit and now.
+    /// Returns half the BDP, by the shorter one of the round trips from before the visit and now, at least two datagrams:
+    /// four of each flow would be a queue on a path with few datagrams for each, and the model's round trip contain it.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         let rtt = self.model.min_rtt.get();
         let half = self.rtt_probe.half_bdp(self.model.bw(), rtt);
         half.unwrap_or(self.sizes.initial_window())
-            .max(self.sizes.min_window())
+            .max(2 * self.sizes.mtu())
     }
 }

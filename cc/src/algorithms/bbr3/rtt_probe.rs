@@ -8,7 +8,7 @@ use super::sampler::RateSample;
 use crate::Time;
 
 /// Round trips this many times the path's show a queue.
-const QUEUED: u32 = 2;
+pub(super) const QUEUED: u32 = 2;
 
 /// A path this many times slower than the model is another path: half of its old BDP would leave a queue.
 const SLOWER: u64 = 4;
@@ -19,6 +19,8 @@ pub(super) struct RttProbe {
     /// Earliest end of the visit; `None` until few enough bytes are in flight.
     done: Option<Time>,
     round_done: bool,
+    /// Whether the visit comes before its time.
+    is_early: bool,
     /// Round trip that the model used before the visit. The one that expires as the visit begins is replaced by the
     /// latest sample, which contains the delay of the queue, and half the BDP of such a path may be a full queue.
     rtt_before: Option<Duration>,
@@ -28,10 +30,11 @@ pub(super) struct RttProbe {
 
 impl RttProbe {
     /// Begins a visit; `rtt_before` is the model's round trip before it.
-    pub(super) const fn new(rtt_before: Option<Duration>) -> Self {
+    pub(super) const fn new(rtt_before: Option<Duration>, is_early: bool) -> Self {
         Self {
             done: None,
             round_done: false,
+            is_early,
             rtt_before,
             bw: UNBOUNDED,
         }
@@ -69,6 +72,11 @@ impl RttProbe {
     /// Returns whether few enough bytes are in flight, and so the time of the visit runs.
     pub(super) const fn is_running(&self) -> bool {
         self.done.is_some()
+    }
+
+    /// Returns whether the visit came before its time.
+    pub(super) const fn is_early(&self) -> bool {
+        self.is_early
     }
 
     /// Starts the time of the visit.
