@@ -135,7 +135,7 @@ impl Comparison {
             Place::Connection => {
                 let (down, up) = directions(&self.path);
                 let outcome = virtual_net::run(&virtual_net::Scenario {
-                    control: Control::Ours(algorithm),
+                    control: Control::of(algorithm),
                     body: Source::Bulk(self.bytes),
                     down,
                     up,
@@ -146,14 +146,8 @@ impl Comparison {
             }
             Place::Endpoint => {
                 let (down, up) = directions(&self.path);
-                let download = Download {
-                    algorithm,
-                    source: Source::Bulk(self.bytes),
-                    start: Duration::ZERO,
-                    path_changes: Vec::new(),
-                };
                 let outcomes = transfer(&Transfer {
-                    downloads: vec![download],
+                    downloads: vec![Download::new(algorithm, Source::Bulk(self.bytes))],
                     down,
                     up,
                     limit: LIMIT,

@@ -25,7 +25,7 @@ pub use plot::PlotError;
 pub use record::{Point, Record};
 pub use report::{Layout, known_failures, replay, table as report};
 pub use results::document;
-pub use run::{Choice, MatrixError, cells, record};
+pub use run::{Choice, MatrixError, cells, control_named, record};
 pub use scenario::{CrossTraffic, Effort, Efforts, For, Place, Scenario};
 pub use story::tell;
 pub use surprises::surprises;

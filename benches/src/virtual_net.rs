@@ -15,6 +15,7 @@ mod server;
 mod sweep;
 pub(crate) mod tls;
 mod trace;
+mod variant;
 pub(crate) mod watch;
 mod wire;
 
@@ -25,6 +26,7 @@ pub use error::SimulationError;
 pub use run::run;
 use sluicegate_sim::{Bottleneck, Source};
 pub use sweep::{Sweep, sweep};
+pub use variant::Variant;
 pub use watch::{Inside, View};
 
 pub(crate) use clock::{VirtualClock, earliest};

@@ -38,7 +38,7 @@ fn every_algorithm_is_done_in_time_from_every_seed_and_cubic_keeps_up_with_reno(
     let mean = |name| {
         means
             .iter()
-            .find(|&&(control, _)| control == Control::Ours(name))
+            .find(|&&(control, _)| control == Control::of(name))
             .map(|&(_, mean)| mean)
             .expect("built in")
     };

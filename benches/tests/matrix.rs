@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use sluicegate_benches::matrix::{
-    Cell, Choice, EXPECTED, Expected, Layout, cells, known_failures, report, scenarios, surprises,
+    Cell, Choice, EXPECTED, Expected, Layout, cells, control_named, known_failures, report,
+    scenarios, surprises,
 };
 use sluicegate_benches::virtual_net::Control;
 
@@ -50,11 +51,12 @@ fn whole_matrix_holds() {
 
 #[test]
 fn expected_failures_are_of_the_matrix_and_stand_in_the_results() {
-    let known: Vec<_> = scenarios().iter().map(|scenario| scenario.name).collect();
+    let scenarios = scenarios();
+    let known: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
     for entry in EXPECTED {
         assert!(known.contains(&entry.scenario), "{entry:?}");
         for control in entry.controls {
-            assert!(Control::named(control).is_some(), "{entry:?}");
+            assert!(control_named(control, &scenarios).is_some(), "{entry:?}");
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cc/RESULTS.md");
@@ -70,7 +72,7 @@ fn expected_failures_are_of_the_matrix_and_stand_in_the_results() {
 fn failure_that_is_not_listed_or_ended_is_a_surprise() {
     let scenarios = scenarios();
     let choice = Choice {
-        control: Some(Control::Ours("reno")),
+        control: Some(Control::of("reno")),
         scenario: Some("rate-fall"),
         place: None,
         seed: Some(0),

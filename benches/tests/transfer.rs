@@ -18,12 +18,7 @@ const fn secs(seconds: u64) -> Duration {
 }
 
 fn endless(algorithm: &'static str) -> Download {
-    Download {
-        algorithm,
-        source: Source::Endless,
-        start: Duration::ZERO,
-        path_changes: Vec::new(),
-    }
+    Download::new(algorithm, Source::Endless)
 }
 
 /// Downloads for ten seconds over 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product.
@@ -134,10 +129,7 @@ fn data_is_served_at_its_times() {
         every: secs(1),
         times: 4,
     };
-    let download = Download {
-        source,
-        ..endless("cubic")
-    };
+    let download = Download::new("cubic", source);
     let outcome = run(vec![download], |_| {}).remove(0);
     assert_eq!(outcome.received, 200_000);
     let done = outcome.completed.expect("all of it");

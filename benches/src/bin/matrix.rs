@@ -8,10 +8,9 @@ use std::{env, fs};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Parser, ValueEnum};
 use sluicegate_benches::matrix::{
-    Choice, EXPECTED, Layout, Place, cells, document, known_failures, report, scenarios, surprises,
-    tell,
+    Choice, EXPECTED, Layout, Place, cells, control_named, document, known_failures, report,
+    scenarios, surprises, tell,
 };
-use sluicegate_benches::virtual_net::Control;
 
 /// Every congestion control algorithm in every scenario, in a simulator and through real connections in virtual time
 ///
@@ -19,7 +18,8 @@ use sluicegate_benches::virtual_net::Control;
 #[derive(Debug, Parser)]
 #[command(name = "matrix")]
 struct Arguments {
-    /// One algorithm instead of all, or a control of quiche, such as quiche-cubic
+    /// One algorithm instead of all, with options such as cubic,slow_start=search where a scenario has them, or a control of quiche,
+    /// such as quiche-cubic
     #[arg(long)]
     algorithm: Option<String>,
     /// One scenario instead of all, by the name in the table
@@ -72,13 +72,14 @@ fn main() -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    let scenarios = scenarios();
     let control = match &arguments.algorithm {
         Some(name) => {
-            Some(Control::named(name).ok_or_else(|| anyhow!("no control is named `{name}`"))?)
+            let found = control_named(name, &scenarios);
+            Some(found.ok_or_else(|| anyhow!("no control is named `{name}`"))?)
         }
         None => None,
     };
-    let scenarios = scenarios();
     if let Some(name) = &arguments.scenario {
         let known: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
         let found = known.contains(&name.as_str());

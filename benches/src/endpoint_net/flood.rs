@@ -68,7 +68,7 @@ pub fn goodput_under(flood: Flood) -> Result<Goodput, EndpointError> {
     let _random = Seeded::new(1);
     let clock = VirtualClock::start();
     let change = |config: &mut Config| config.quic.retry_above = Some(0);
-    let worker = Worker::new(clock.now(), change, [None; 2])?;
+    let worker = Worker::new(clock.now(), change, [None, None])?;
     let mut crowd = Crowd {
         clock,
         worker,

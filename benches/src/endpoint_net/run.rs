@@ -20,7 +20,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, EndpointError> {
     watch::forget();
     let clock = VirtualClock::start();
     let path = scenario.path;
-    let worker = Worker::new(clock.now(), |_| {}, [None; 2])?;
+    let worker = Worker::new(clock.now(), |_| {}, [None, None])?;
     let plan = Plan::Pages {
         page: scenario.page.clone(),
         times: scenario.pages,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use sluicegate::quic::connection::PACING_SLACK;
-use sluicegate_cc::{Algorithm, PathChange, Registry};
+use sluicegate_cc::{Algorithm, Options, PathChange};
 use sluicegate_config::{Config, Handler};
 use sluicegate_sim::{Bottleneck, Source};
 
@@ -15,7 +15,7 @@ use super::net::{Net, Setup};
 use super::worker::Worker;
 use crate::conventions::{DATAGRAM, ENDS_SEED, IDLE_TIMEOUT};
 use crate::virtual_net::watch::{self, Watch};
-use crate::virtual_net::{Outcome, Seeded, VirtualClock};
+use crate::virtual_net::{Outcome, Seeded, Variant, VirtualClock};
 
 /// Body that no run receives whole, bytes.
 const ENDLESS: u64 = 1 << 40;
@@ -39,13 +39,25 @@ pub struct Transfer {
 #[derive(Clone, Debug)]
 pub struct Download {
     /// Algorithm of the server's end. There are at most two in a run.
-    pub algorithm: &'static str,
+    pub algorithm: Variant,
     /// Data: a request for each time at which there is some, sent in time to be served then.
     pub source: Source,
     /// Time at which the client connects. The downloads stand in the order of their starts.
     pub start: Duration,
     /// Changes of the client's address on the way to the server, ascending.
     pub path_changes: Vec<(Duration, PathChange)>,
+}
+
+impl Download {
+    /// Returns a download that starts at once and that only the path and the server limit.
+    pub fn new(algorithm: impl Into<Variant>, source: Source) -> Self {
+        Self {
+            algorithm: algorithm.into(),
+            source,
+            start: Duration::ZERO,
+            path_changes: Vec::new(),
+        }
+    }
 }
 
 /// Runs all downloads on this thread. Returns their outcomes in their order.
@@ -60,14 +72,16 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         1 => Watch::Connection,
         _ => Watch::First,
     };
-    let names = transfer.downloads.iter().map(|one| one.algorithm);
-    let first = names.clone().next().context("no download")?;
-    let second = names.clone().find(|name| *name != first);
-    let watched = watch::watched(algorithm(first)?, watch, PACING_SLACK);
-    let second = second.map(algorithm).transpose()?;
-    let worker = Worker::new(clock.now(), configure, [Some(watched), second])?;
+    let variants = transfer.downloads.iter().map(|one| one.algorithm);
+    let first = variants.clone().next().context("no download")?;
+    let second = variants.clone().find(|variant| *variant != first);
+    let (algorithm, options) = find(first)?;
+    let watched = watch::watched(algorithm, watch, PACING_SLACK);
+    let second = second.map(find).transpose()?;
+    let algorithms = [Some((watched, options)), second];
+    let worker = Worker::new(clock.now(), configure, algorithms)?;
     let hosts = transfer.downloads.iter().map(|one| {
-        let mut host = ClientHost::new(plan(&one.source, one.start, transfer.down.delay));
+        let mut host = ClientHost::new(plan(one, transfer.down.delay));
         host.start = one.start;
         host.second = one.algorithm != first;
         host.path_changes = one.path_changes.clone();
@@ -97,10 +111,8 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         .collect())
 }
 
-fn algorithm(name: &str) -> anyhow::Result<Algorithm> {
-    let registry = Registry::builtin();
-    let found = registry.find(name).copied();
-    found.with_context(|| format!("no algorithm is named `{name}`"))
+fn find(variant: Variant) -> anyhow::Result<(Algorithm, Options)> {
+    Ok(variant.find()?)
 }
 
 /// Sets what the scenarios fix: the datagram size, bodies of any length, and no end of a connection that waits.
@@ -114,8 +126,9 @@ fn configure(config: &mut Config) {
     }
 }
 
-/// Returns the requests for the data of a source that starts at `start`, each early enough for the way to the server.
-fn plan(source: &Source, start: Duration, delay: Duration) -> Plan {
+/// Returns the requests for the data of a download, those with a time early enough for the way to the server.
+fn plan(download: &Download, delay: Duration) -> Plan {
+    let Download { source, start, .. } = download;
     let offers: Vec<(Duration, u64)> = match source {
         Source::Bulk(bytes) => vec![(Duration::ZERO, *bytes)],
         Source::Endless => vec![(Duration::ZERO, ENDLESS)],
@@ -130,6 +143,6 @@ fn plan(source: &Source, start: Duration, delay: Duration) -> Plan {
         Source::Bursts(bursts) => bursts.clone(),
     };
     let requests = offers.into_iter();
-    let requests = requests.map(|(at, bytes)| (start + at.saturating_sub(delay), bytes));
+    let requests = requests.map(|(at, bytes)| (*start + at.saturating_sub(delay), bytes));
     Plan::Timed(requests.collect())
 }

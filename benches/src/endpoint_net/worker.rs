@@ -14,7 +14,7 @@ use sluicegate::quic::selection::{Choice, Selection};
 use sluicegate::quic::settings::{Lease, Listener, Settings};
 use sluicegate::quic::transport::{Alternatives, server_config};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
-use sluicegate_cc::{Algorithm, Registry};
+use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
 
@@ -34,11 +34,11 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Returns a worker with two listeners, which [`listener_of`] tells apart, after `change` to the configuration. Each listener
-    /// has the configured algorithm, or the one given for it.
+    /// has the configured algorithm, or the one given for it with its options.
     pub(super) fn new(
         now: Instant,
         change: impl FnOnce(&mut Config),
-        [first, second]: [Option<Algorithm>; 2],
+        [first, second]: [Option<(Algorithm, Options)>; 2],
     ) -> anyhow::Result<Self> {
         let mut config = Config::embedded();
         change(&mut config);
@@ -46,9 +46,11 @@ impl Worker {
         let identity = tls::identity()?;
         let listener = config.listeners.first().context("no listener")?;
         let registry = Registry::builtin();
-        let listener = |algorithm: Option<Algorithm>| -> anyhow::Result<Listener> {
+        let listener = |algorithm: Option<(Algorithm, Options)>| -> anyhow::Result<Listener> {
             let selection = match algorithm {
-                Some(algorithm) => Selection::new(Vec::new(), choice(algorithm), None),
+                Some((algorithm, options)) => {
+                    Selection::new(Vec::new(), choice(algorithm, options), None)
+                }
                 None => Selection::of(listener, &registry, [0; 32])?,
             };
             let mut transport = server_config(
@@ -145,13 +147,13 @@ impl Worker {
     }
 }
 
-/// Returns the choice of an algorithm at its default options.
-fn choice(algorithm: Algorithm) -> Choice {
+/// Returns the choice of an algorithm.
+fn choice(algorithm: Algorithm, options: Options) -> Choice {
     Choice {
         algorithm: algorithm.name,
         model_based: algorithm.model_based,
         scalable: algorithm.scalable,
-        factory: quiche::cc::Factory::new(algorithm, algorithm.defaults()),
+        factory: quiche::cc::Factory::new(algorithm, options),
     }
 }
 

@@ -3,6 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
+use sluicegate_cc::Value;
+
+use crate::virtual_net::{Control, Variant};
+
+/// Control that [`Measure::DoneOverReno`] compares with.
+const RENO: Control = Control::of("reno");
+
+/// CUBIC without anything that ends slow start early. [`Measure::LostOverStandard`] compares with it.
+pub(super) const STANDARD: Control = Control::Ours(Variant {
+    algorithm: "cubic",
+    options: &[("slow_start", Value::Choice("standard"))],
+});
+
 /// A figure of a run, or of all runs of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
@@ -14,6 +27,12 @@ pub enum Measure {
     DoneOverReno,
     /// Share of the runs that did not end in time.
     NotDone,
+    /// Seconds until the link was full for the first time: until a second in which at least 95 % of what it carries arrived.
+    Filled,
+    /// Packets lost.
+    LostPackets,
+    /// Mean number of packets lost, as a multiple of that of CUBIC with standard slow start.
+    LostOverStandard,
     /// Times that recovery began without loss or mark.
     UnexplainedRecoveries,
     /// Share of the link that arrived between two times.
@@ -101,6 +120,9 @@ impl Measure {
             Self::AllDone => "all done",
             Self::DoneOverReno => "mean time against Reno's",
             Self::NotDone => "not done",
+            Self::Filled => "link filled",
+            Self::LostPackets => "packets lost",
+            Self::LostOverStandard => "packets lost against standard slow start's",
             Self::UnexplainedRecoveries => "recoveries without loss",
             Self::Share { .. } => "of the link",
             Self::Utilization { .. } => "of the link, all flows",
@@ -119,21 +141,31 @@ impl Measure {
 
     const fn form(self) -> Form {
         match self {
-            Self::Done | Self::AllDone | Self::Drained { .. } => Form::Seconds,
+            Self::Done | Self::AllDone | Self::Filled | Self::Drained { .. } => Form::Seconds,
             Self::NotDone
             | Self::Share { .. }
             | Self::Utilization { .. }
             | Self::WorstStretch { .. }
             | Self::Loss { .. } => Form::Percent,
             Self::DoneOverReno
+            | Self::LostOverStandard
             | Self::Delay { .. }
             | Self::WindowOverInFlight
             | Self::Burst { .. }
             | Self::SmallestShare { .. } => Form::Times,
-            Self::UnexplainedRecoveries => Form::Count,
+            Self::UnexplainedRecoveries | Self::LostPackets => Form::Count,
             Self::MeanWindow { .. } => Form::Datagrams,
             Self::EpochError { .. } => Form::RoundTrips,
             Self::Jain { .. } => Form::Index,
+        }
+    }
+
+    /// Returns the control that it compares with, if it does.
+    pub fn reference(self) -> Option<Control> {
+        match self {
+            Self::DoneOverReno => Some(RENO),
+            Self::LostOverStandard => Some(STANDARD),
+            _ => None,
         }
     }
 
@@ -163,6 +195,8 @@ pub enum Limit {
     AtMost(f64),
     /// The mean over all runs is within 25 % of this.
     Near(f64),
+    /// The mean over all runs is shown, and judges nobody.
+    Shown,
 }
 
 /// Room around [`Limit::Near`].
@@ -175,6 +209,7 @@ impl Limit {
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
             Self::Near(target) => (value - target).abs() <= NEAR * target,
+            Self::Shown => true,
         }
     }
 
@@ -184,6 +219,7 @@ impl Limit {
             Self::AtLeast(least) => least - value,
             Self::AtMost(most) => value - most,
             Self::Near(target) => (value - target).abs(),
+            Self::Shown => 0.0,
         };
         if excess.is_nan() {
             f64::INFINITY
@@ -197,12 +233,12 @@ impl Limit {
         match self {
             Self::AtLeast(_) => values.iter().copied().fold(f64::INFINITY, f64::min),
             Self::AtMost(_) => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            Self::Near(_) => values.iter().sum::<f64>() / values.len() as f64,
+            Self::Near(_) | Self::Shown => values.iter().sum::<f64>() / values.len() as f64,
         }
     }
 }
 
-/// The algorithms that a bound judges; the figure of the others is only shown.
+/// The algorithms that a bound judges, those with options by name and options; the figure of the others is only shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every algorithm.
@@ -256,6 +292,7 @@ impl fmt::Display for Bound {
             Limit::AtLeast(value) => (" ≥ ", measure.show(value)),
             Limit::AtMost(value) => (" ≤ ", measure.show(value)),
             Limit::Near(value) => (" ≈ ", measure.show(value)),
+            Limit::Shown => return write!(f, "({})", measure.name()),
         };
         write!(f, "{who}{}{sign}{value}", measure.name())
     }
@@ -300,5 +337,10 @@ mod tests {
         };
         assert_eq!(bound.to_string(), "bbr3: lost ≤ 10.0 %");
         assert!(bound.who.binds("bbr3") && !bound.who.binds("reno"));
+        let shown = Bound {
+            limit: Limit::Shown,
+            ..bound
+        };
+        assert_eq!(shown.to_string(), "(lost)");
     }
 }

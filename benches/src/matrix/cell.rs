@@ -57,13 +57,13 @@ impl Figure {
 }
 
 impl Cell {
-    /// Returns the cell of `own` runs; `reno` are Reno's in the same scenario and place.
-    pub(super) fn new(
+    /// Returns the cell of `own` runs; `runs_of` returns those of another control in the same scenario and place.
+    pub(super) fn new<'a>(
         scenario: &Scenario,
         place: Place,
         control: Control,
         own: &[&Run],
-        reno: &[&Run],
+        runs_of: impl Fn(Control) -> Vec<&'a Run>,
     ) -> Self {
         let bounds = scenario.bounds.iter().enumerate();
         let figures = bounds.map(|(index, bound)| {
@@ -71,7 +71,8 @@ impl Cell {
                 .iter()
                 .filter_map(|run| Some((run.seed, run.values.get(index).copied().flatten()?)))
                 .collect();
-            let value = fold(bound, &values, reno);
+            let reference = bound.measure.reference().map(&runs_of);
+            let value = fold(index, bound, &values, &reference.unwrap_or_default());
             let mean = mean_beside_worst(bound, &values);
             let judged = is_judged(bound, control, value);
             let fails = judged && value.is_none_or(|value| !bound.limit.admits(value));
@@ -84,7 +85,7 @@ impl Cell {
                 value,
                 mean,
                 judged,
-                failing_seeds: if fails && bound.measure != Measure::DoneOverReno {
+                failing_seeds: if fails && bound.measure.reference().is_none() {
                     failing.into_iter().map(|(seed, _)| seed).collect()
                 } else {
                     Vec::new()
@@ -114,22 +115,35 @@ fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
     );
     let tellable = value.is_some() || !inner;
     let bound_by = match control {
-        Control::Ours(name) => bound.who.binds(name),
+        Control::Ours(variant) => bound.who.binds(&variant.to_string()),
         Control::QuicheCubic { .. } => bound.who.binds("cubic"),
         Control::QuicheReno => bound.who.binds("reno"),
         Control::QuicheBbr2 => bound.who.binds("bbr3"),
     };
-    tellable && bound_by
+    tellable && bound_by && bound.limit != Limit::Shown
 }
 
-fn fold(bound: &Bound, values: &[(u64, f64)], reno: &[&Run]) -> Option<f64> {
+/// Returns the figure of a cell; `index` is that of the bound, and `reference` are the runs that its measure compares with.
+fn fold(index: usize, bound: &Bound, values: &[(u64, f64)], reference: &[&Run]) -> Option<f64> {
     let values: Vec<_> = values.iter().map(|(_, value)| *value).collect();
     if values.is_empty() {
         return None;
     }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mean = mean_of(&values);
     match (bound.measure, bound.limit) {
-        (Measure::DoneOverReno, _) => Some(mean / mean_done(reno)?),
+        (Measure::DoneOverReno, _) => Some(mean / mean_done(reference)?),
+        (Measure::LostOverStandard, _) => {
+            let lost = reference
+                .iter()
+                .filter_map(|run| run.values.get(index).copied().flatten());
+            let lost: Vec<_> = lost.collect();
+            Some(if mean == 0.0 {
+                0.0
+            } else {
+                mean / mean_of(&lost)
+            })
+        }
         (Measure::NotDone, _) => Some(mean),
         (_, limit) => Some(Limit::fold(limit, &values)),
     }
@@ -137,8 +151,8 @@ fn fold(bound: &Bound, values: &[(u64, f64)], reno: &[&Run]) -> Option<f64> {
 
 /// Returns the mean to show beside the worst; those that did not end have no time, so they are left out.
 fn mean_beside_worst(bound: &Bound, values: &[(u64, f64)]) -> Option<f64> {
-    let of_all = matches!(bound.measure, Measure::DoneOverReno | Measure::NotDone);
-    if of_all || matches!(bound.limit, Limit::Near(_)) || values.len() < 2 {
+    let of_all = bound.measure.reference().is_some() || bound.measure == Measure::NotDone;
+    if of_all || matches!(bound.limit, Limit::Near(_) | Limit::Shown) || values.len() < 2 {
         return None;
     }
     let finite = values.iter().map(|(_, value)| *value);
@@ -174,9 +188,9 @@ mod tests {
         Cell::new(
             scenario,
             Place::Simulator,
-            Control::Ours("cubic"),
+            Control::of("cubic"),
             own,
-            reno,
+            |_| reno.to_vec(),
         )
     }
 

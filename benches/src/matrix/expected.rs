@@ -38,6 +38,70 @@ pub const EXPECTED: &[Expected] = &[
         FEW,
     ),
     entry(
+        "slow-start-1-bdp",
+        SIMULATOR,
+        BY_HYSTART,
+        "packets lost against standard slow start's",
+        (0.55, 0.65),
+        FIRST_SAMPLES,
+    ),
+    entry(
+        "slow-start-4-bdp",
+        SIMULATOR,
+        BY_SEARCH,
+        LOST,
+        (280.0, 310.0),
+        LOOKS_BACK,
+    ),
+    entry(
+        "slow-start-4-bdp",
+        END_TO_END,
+        BY_SEARCH,
+        LOST,
+        (220.0, 260.0),
+        LOOKS_BACK,
+    ),
+    entry(
+        "slow-start-4-bdp",
+        END_TO_END,
+        BY_STANDARD,
+        FILLED,
+        (0.4, 0.55),
+        IN_ORDER,
+    ),
+    entry(
+        "slow-start-8-bdp",
+        END_TO_END,
+        BY_STANDARD,
+        FILLED,
+        (0.6, 0.75),
+        IN_ORDER,
+    ),
+    entry(
+        "slow-start-jitter",
+        END_TO_END,
+        BY_STANDARD,
+        FILLED,
+        (1.1, 1.3),
+        IN_ORDER,
+    ),
+    entry(
+        "slow-start-jitter",
+        None,
+        BY_SEARCH,
+        FILLED,
+        (NEVER, NEVER),
+        SHORT_SAMPLE,
+    ),
+    entry(
+        "slow-start-jitter",
+        None,
+        BY_SEARCH,
+        SHARE,
+        (0.7, 0.8),
+        SHORT_SAMPLE,
+    ),
+    entry(
         "slow-acks-10m",
         SIMULATOR,
         BBR3,
@@ -114,11 +178,16 @@ pub const EXPECTED: &[Expected] = &[
 ];
 
 const LOSS_BASED: &[&str] = &["cubic", "reno"];
+const BY_STANDARD: &[&str] = &["cubic,slow_start=standard"];
+const BY_HYSTART: &[&str] = &["cubic,slow_start=hystart++"];
+const BY_SEARCH: &[&str] = &["cubic,slow_start=search"];
 const BBR3: &[&str] = &["bbr3"];
 
 const DRAINED: &str = "queue drained";
 const SHARE: &str = "of the link";
 const DONE: &str = "done";
+const LOST: &str = "packets lost";
+const FILLED: &str = "link filled";
 const WORST: &str = "of the link in the worst stretch";
 const SMALLEST: &str = "smallest of fair share";
 const DELAY: &str = "mean srtt against the empty path";
@@ -131,6 +200,16 @@ const FILLS: &str = "A loss-based window fills whatever queue there is, at 1 Mbi
                      of the window or more.";
 const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
                    minutes.";
+
+const FIRST_SAMPLES: &str = "The delay of a round is that of its smallest sample (RFC 9406 §4.2), so of its first packets. When that has \
+                             risen, the window has doubled to 3.1 BDP, where two fit. End to end a round begins at another place, and it is \
+                             0.46 ×.";
+const LOOKS_BACK: &str = "The queue makes round trips longer, the comparison looks back as far, and slow start ends with 5.5 BDP in \
+                          flight, where five fit (cc/DEVIATIONS.md).";
+const IN_ORDER: &str = "The link is full as soon as in the simulator, but end to end bytes count once the body is whole up to them, and \
+                        thousands of packets of it are missing for a while.";
+const SHORT_SAMPLE: &str = "With some seeds the first round trip is shorter than most, and so is the time whose deliveries are the window to \
+                            end with: less than the BDP (cc/DEVIATIONS.md).";
 
 const ALL_ACKS: &str = "BBR's window, for a round trip of 2 ms, is too small to fill the queue of the ACKs: none is dropped, each stands for two \
                         datagrams, and the way back limits the rate, to 6 Mbit/s where it has 100 kbit/s for ACKs of 40 bytes. Other windows \

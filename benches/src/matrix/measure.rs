@@ -18,6 +18,10 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
             Some(times.fold(0.0, f64::max))
         }
         Measure::NotDone => Some(f64::from(u8::from(flow.completed.is_none()))),
+        Measure::Filled => Some(seconds(filled(scenario, flow, end))),
+        Measure::LostPackets | Measure::LostOverStandard => {
+            flow.points.last().map(|point| point.lost as f64)
+        }
         Measure::UnexplainedRecoveries => flow.unexplained_recoveries.map(|n| n as f64),
         Measure::Share { from, until } => {
             Some(flow.throughput(from, until) / scenario.mean_capacity(from, until.min(end)))
@@ -65,6 +69,20 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
 
 fn seconds(time: Option<Duration>) -> f64 {
     time.map_or(f64::INFINITY, |time| time.as_secs_f64())
+}
+
+/// Length of the stretch over which a link is seen to be full, and the part of what it carries that then arrives.
+const FULL: (Duration, f64) = (Duration::from_secs(1), 0.95);
+
+/// Returns the start of the first stretch in which the link was full.
+fn filled(scenario: &Scenario, flow: &Record, end: Duration) -> Option<Duration> {
+    let (length, part) = FULL;
+    let starts = flow.points.iter().map(|point| point.at);
+    let mut starts = starts.take_while(|from| *from + length <= end);
+    starts.find(|&from| {
+        let until = from + length;
+        flow.throughput(from, until) >= part * scenario.mean_capacity(from, until)
+    })
 }
 
 /// Returns whole stretches of `length` one after the other, from 0 to `end`.
@@ -178,6 +196,28 @@ mod tests {
         let second = Duration::from_secs(1);
         let all: Vec<_> = windows(second, Duration::from_millis(2_500)).collect();
         assert_eq!(all, [(Duration::ZERO, second), (second, 2 * second)]);
+    }
+
+    #[test]
+    fn link_is_full_from_the_first_second_on_that_it_is_used_for() {
+        let scenarios = scenarios();
+        let scenario = scenarios.iter().find(|s| s.name == "jitter");
+        let scenario = scenario.expect("in the table");
+        // 50 Mbit/s are 62,500 bytes in ten milliseconds.
+        let points = (0..300).map(|number: u64| Point {
+            at: Duration::from_millis(10 * number),
+            delivered: 62_500 * number.saturating_sub(50),
+            ..POINT
+        });
+        let flow = Record {
+            points: points.collect(),
+            ..EMPTY
+        };
+        let end = Duration::from_millis(2_990);
+        let full = filled(scenario, &flow, end);
+        // 5 % of a second is left over.
+        assert_eq!(full, Some(Duration::from_millis(450)));
+        assert_eq!(filled(scenario, &flow, Duration::from_secs(1)), None);
     }
 
     #[test]

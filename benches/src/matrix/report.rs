@@ -46,28 +46,37 @@ pub enum Layout {
     Compact,
 }
 
-/// Returns the cells as Markdown, one table per place, what fails in bold.
+/// Returns the cells as Markdown, what fails in bold: two tables per place, the second with the scenarios that try options.
 pub fn table(scenarios: &[Scenario], cells: &[Cell], layout: Layout) -> String {
+    let (with_options, plain): (Vec<_>, Vec<_>) = scenarios
+        .iter()
+        .partition(|scenario| scenario.tries_options());
     let mut text = String::new();
     for place in Place::ALL {
-        let here: Vec<_> = cells.iter().filter(|cell| cell.place == place).collect();
-        if here.is_empty() {
-            continue;
-        }
         let title = match place {
             Place::Simulator => "In the simulator",
             Place::EndToEnd => "Through real connections",
         };
-        if !text.is_empty() {
-            text.push('\n');
+        for (scenarios, what) in [(&plain, ""), (&with_options, ", with options")] {
+            let named = |cell: &Cell| scenarios.iter().any(|one| one.name == cell.scenario);
+            let here = cells
+                .iter()
+                .filter(|cell| cell.place == place && named(cell));
+            let here: Vec<_> = here.collect();
+            if here.is_empty() {
+                continue;
+            }
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            let _ = writeln!(text, "{title}{what}:\n");
+            text.push_str(&markdown(&rows(scenarios, &here), layout));
         }
-        let _ = writeln!(text, "{title}:\n");
-        text.push_str(&markdown(&rows(scenarios, &here), layout));
     }
     text
 }
 
-fn rows(scenarios: &[Scenario], cells: &[&Cell]) -> Vec<Vec<String>> {
+fn rows(scenarios: &[&Scenario], cells: &[&Cell]) -> Vec<Vec<String>> {
     let mut controls = Vec::new();
     for cell in cells {
         if !controls.contains(&cell.control) {
@@ -194,7 +203,7 @@ mod tests {
         let cell = Cell {
             scenario: "collapse",
             place: Place::EndToEnd,
-            control: Control::Ours("reno"),
+            control: Control::of("reno"),
             figures: vec![Figure {
                 bound,
                 value: Some(12.5),

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use sluicegate_cc::{Algorithm, Registry};
 use sluicegate_sim::{Aqm, Flow, Simulation, Source};
 use thiserror::Error;
 
-use super::bound::Measure;
 use super::cell::{Cell, Run};
 use super::measure::figure;
 use super::plot;
@@ -16,13 +14,10 @@ use super::record::Record;
 use super::scenario::{CrossTraffic, For, Place, Scenario};
 use crate::conventions::{SAMPLE_EVERY, init};
 use crate::endpoint_net::{Download, EndpointError, Transfer, transfer};
-use crate::virtual_net::{self, Control, SimulationError, directions};
+use crate::virtual_net::{self, Control, SimulationError, Variant, directions};
 
 /// quiche's own that stand beside ours for comparison.
 const REFERENCES: [Control; 2] = [Control::QuicheCubic { idle_fix: true }, Control::QuicheBbr2];
-
-/// Control that [`Measure::DoneOverReno`] compares with.
-const RENO: Control = Control::Ours("reno");
 
 /// Selects the part of the matrix to run, and how to run it.
 #[derive(Clone, Copy, Debug)]
@@ -84,29 +79,41 @@ pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, M
     let mut made = Vec::new();
     for place in Place::ALL {
         for scenario in scenarios {
-            let reno = runs.get(&(scenario.name, place, RENO.to_string()));
-            let reno: Vec<_> = reno.into_iter().flatten().collect();
+            let runs_of = |control: Control| {
+                let found = runs.get(&(scenario.name, place, control.to_string()));
+                found.into_iter().flatten().collect::<Vec<_>>()
+            };
             for control in controls(scenario, place, choice.core) {
-                let key = (scenario.name, place, control.to_string());
+                let own = runs_of(control);
                 let wanted = choice.control.is_none_or(|one| one == control);
-                let Some(own) = runs.get(&key).filter(|_| wanted) else {
-                    continue;
-                };
-                let own: Vec<_> = own.iter().collect();
-                made.push(Cell::new(scenario, place, control, &own, &reno));
+                if wanted && !own.is_empty() {
+                    made.push(Cell::new(scenario, place, control, &own, runs_of));
+                }
             }
         }
     }
     Ok(made)
 }
 
+/// Returns the control of that name: of ours with default options or of quiche's, or one with options that a scenario tries.
+pub fn control_named(name: &str, scenarios: &[Scenario]) -> Option<Control> {
+    let tried = scenarios
+        .iter()
+        .filter_map(|scenario| match scenario.tried {
+            For::Only(controls) => Some(controls),
+            _ => None,
+        });
+    let mut tried = tried.flatten().copied();
+    Control::named(name).or_else(|| tried.find(|control| control.to_string() == name))
+}
+
 /// Returns the columns of a scenario in a place. The core is without those that nobody judges.
 fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
     let compares = has_references(scenario);
     let mut tried: Vec<_> = match scenario.tried {
-        For::Only(control) => vec![control],
+        For::Only(controls) => controls.to_vec(),
         For::EveryoneBut(name) => {
-            let others = Control::ours().filter(|control| *control != Control::Ours(name));
+            let others = Control::ours().filter(|control| *control != Control::of(name));
             others.collect()
         }
         For::Everyone if place == Place::EndToEnd && !core && compares => {
@@ -144,13 +151,12 @@ fn jobs<'a>(scenarios: &'a [Scenario], choice: &Choice<'a>) -> Vec<Job<'a>> {
             let Some(effort) = scenario.effort(place, choice.core) else {
                 continue;
             };
-            let compared = scenario
-                .bounds
-                .iter()
-                .any(|b| b.measure == Measure::DoneOverReno);
+            let references = scenario.bounds.iter();
+            let references = references.filter_map(|bound| bound.measure.reference());
+            let references: Vec<_> = references.collect();
             for control in controls(scenario, place, choice.core) {
                 let chosen = choice.control.is_none_or(|one| one == control);
-                if !(chosen || compared && control == RENO) {
+                if !(chosen || references.contains(&control)) {
                     continue;
                 }
                 let seeds = choice.seed.map_or(0..effort.seeds, |seed| seed..seed + 1);
@@ -223,7 +229,7 @@ fn connect(
     limit: Duration,
 ) -> Result<Vec<Record>, MatrixError> {
     let (down, up) = directions(&scenario.bottleneck);
-    let Control::Ours(name) = control else {
+    let Control::Ours(variant) = control else {
         let CrossTraffic::Alone(body) = &scenario.cross_traffic else {
             return Ok(Vec::new());
         };
@@ -237,12 +243,11 @@ fn connect(
         })?;
         return Ok(vec![Record::from(outcome)]);
     };
-    let flows = flows(scenario, name, limit).into_iter();
-    let downloads = flows.map(|(start, source, algorithm)| Download {
-        algorithm,
-        source,
+    let flows = flows(scenario, variant, limit).into_iter();
+    let downloads = flows.map(|(start, source, variant)| Download {
         start,
         path_changes: scenario.path_changes.clone(),
+        ..Download::new(variant, source)
     });
     let outcomes = transfer(&Transfer {
         downloads: downloads.collect(),
@@ -260,13 +265,13 @@ fn simulate(
     seed: u64,
     limit: Duration,
 ) -> Result<Vec<Record>, MatrixError> {
-    let Control::Ours(name) = control else {
+    let Control::Ours(variant) = control else {
         return Err(SimulationError::UnknownAlgorithm(control.to_string()).into());
     };
     let mut simulation =
         Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
-    for (number, (start, source, name)) in (0..).zip(flows(scenario, name, limit)) {
-        let algorithm = algorithm(name)?;
+    for (number, (start, source, variant)) in (0..).zip(flows(scenario, variant, limit)) {
+        let (algorithm, options) = variant.find()?;
         let mut flow = Flow {
             start,
             path_changes: scenario.path_changes.clone(),
@@ -277,7 +282,7 @@ fn simulate(
             flow.pages = scenario.pages;
         }
         let init = init(seed.wrapping_add(number));
-        simulation = simulation.with(flow, algorithm.controller(&init, &algorithm.defaults()));
+        simulation = simulation.with(flow, algorithm.controller(&init, &options));
     }
     let outcomes = simulation.run(limit);
     Ok(outcomes.into_iter().map(Record::from).collect())
@@ -286,22 +291,24 @@ fn simulate(
 /// Returns the flows of a scenario, the judged one first, each with its start, its data and its algorithm.
 fn flows(
     scenario: &Scenario,
-    name: &'static str,
+    variant: Variant,
     limit: Duration,
-) -> Vec<(Duration, Source, &'static str)> {
-    let at_once = |source| (Duration::ZERO, source, name);
+) -> Vec<(Duration, Source, Variant)> {
+    let at_once = |source| (Duration::ZERO, source, variant);
     match &scenario.cross_traffic {
         CrossTraffic::Alone(source) => vec![at_once(source.clone())],
         CrossTraffic::SameAlgorithm { flows, apart } => {
             let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
-            starts.map(|start| (start, Source::Endless, name)).collect()
+            starts
+                .map(|start| (start, Source::Endless, variant))
+                .collect()
         }
         CrossTraffic::Incast { flows, bytes } => {
             (0..*flows).map(|_| at_once(Source::Bulk(*bytes))).collect()
         }
         CrossTraffic::Cubic => vec![
             at_once(Source::Endless),
-            (Duration::ZERO, Source::Endless, "cubic"),
+            (Duration::ZERO, Source::Endless, Variant::of("cubic")),
         ],
         CrossTraffic::ComingAndGoing => {
             let often = visits(limit, 20, 60, 30_000_000);
@@ -316,10 +323,4 @@ fn visits(limit: Duration, first: u64, every: u64, bytes: u64) -> Source {
     let times = std::iter::successors(Some(first), |at| Some(at + every));
     let times = times.map(Duration::from_secs).take_while(|at| *at < limit);
     Source::Bursts(times.map(|at| (at, bytes)).collect())
-}
-
-fn algorithm(name: &str) -> Result<Algorithm, SimulationError> {
-    let registry = Registry::builtin();
-    let algorithm = registry.find(name).copied();
-    algorithm.ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))
 }

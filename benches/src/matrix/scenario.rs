@@ -74,7 +74,7 @@ pub struct Efforts {
 }
 
 /// The controls that a scenario tries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum For {
     /// Every algorithm of the registry, and beside them quiche's CUBIC and BBR where there is a single connection.
     Everyone,
@@ -82,8 +82,8 @@ pub enum For {
     EveryoneAnd(Control),
     /// Every algorithm of the registry but this one.
     EveryoneBut(&'static str),
-    /// This control alone.
-    Only(Control),
+    /// These controls alone.
+    Only(&'static [Control]),
 }
 
 /// One row of the matrix.
@@ -132,6 +132,12 @@ impl Scenario {
         } else {
             Some(efforts.whole)
         }
+    }
+
+    /// Returns whether it tries algorithms with other than their default options.
+    pub fn tries_options(&self) -> bool {
+        let has_options = |control: &Control| matches!(control, Control::Ours(variant) if !variant.options.is_empty());
+        matches!(self.tried, For::Only(controls) if controls.iter().any(has_options))
     }
 
     /// Returns the scenario of one seed: with the rates that its link has then, if these are random.

@@ -12,8 +12,8 @@ use super::table::scenarios;
 use crate::virtual_net::Control;
 
 const CONTROLS: [Control; 3] = [
-    Control::Ours("cubic"),
-    Control::Ours("reno"),
+    Control::of("cubic"),
+    Control::of("reno"),
     Control::QuicheCubic { idle_fix: false },
 ];
 

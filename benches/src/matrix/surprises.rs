@@ -77,7 +77,7 @@ mod tests {
         let cell = Cell {
             scenario: "loss-0.01",
             place: Place::EndToEnd,
-            control: Control::Ours("reno"),
+            control: Control::of("reno"),
             figures: vec![figure(false, 187.0), figure(true, 120.0)],
             runs: 2,
             mean_done: None,

@@ -9,6 +9,7 @@ mod managed;
 mod moves;
 mod paths;
 mod plain;
+mod slow_start;
 mod terms;
 
 use super::scenario::Scenario;
@@ -20,6 +21,7 @@ pub fn scenarios() -> Vec<Scenario> {
         plain::pauses(),
         plain::buffers(),
         plain::low_rtt(),
+        slow_start::slow_start(),
         faults::random_loss(),
         faults::changes(),
         faults::policer(),
@@ -47,6 +49,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::matrix::bound::{Bound, Limit, Who};
+    use crate::matrix::control_named;
     use crate::matrix::scenario::{CrossTraffic, For};
 
     #[test]
@@ -60,9 +64,16 @@ mod tests {
                 scenario.simulator.or(scenario.end_to_end).is_some(),
                 "{name}"
             );
-            assert!(!scenario.bounds.is_empty(), "{name}");
+            let judges = |bound: &Bound| bound.limit != Limit::Shown;
+            assert!(scenario.bounds.iter().any(judges), "{name}");
+            for bound in &scenario.bounds {
+                if let Who::Only(names) | Who::Except(names) = bound.who {
+                    let known = |name: &&str| control_named(name, &all).is_some();
+                    assert!(names.iter().all(known), "{name}: {names:?}");
+                }
+            }
             let single = matches!(scenario.cross_traffic, CrossTraffic::Alone(_));
-            let of_quiche = matches!(scenario.tried, For::Only(control) if !control.is_ours());
+            let of_quiche = matches!(scenario.tried, For::Only(controls) if controls.iter().any(|one| !one.is_ours()));
             assert!(
                 single || !of_quiche,
                 "{name}: one bare connection at a time"

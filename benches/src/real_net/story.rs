@@ -15,7 +15,7 @@ use crate::virtual_net::Control;
 /// One run of the collapse.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// Congestion control of the server: the product's own, or in a server of its own one of quiche.
+    /// Congestion control of the server: the product's own at its default options, or in a server of its own one of quiche.
     pub control: Control,
     /// The direction in which packets are lost.
     pub loss_on: LossOn,
@@ -102,8 +102,8 @@ impl Attempt<'_> {
 
     fn serve(&self, network: &Network) -> Result<Server, RealNetError> {
         match self.control {
-            Control::Ours(name) => Ok(Server::Product {
-                _server: ProductServer::start(network, self.program, name, self.core)?,
+            Control::Ours(variant) => Ok(Server::Product {
+                _server: ProductServer::start(network, self.program, variant.algorithm, self.core)?,
             }),
             control => {
                 let socket = network

@@ -6,13 +6,14 @@ use std::time::Duration;
 use sluicegate_cc::Registry;
 
 use super::error::SimulationError;
+use super::variant::Variant;
 use super::watch::{self, Watch};
 
 /// A congestion control for the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Control {
-    /// An algorithm of this product at its default options, through the product's adapter.
-    Ours(&'static str),
+    /// An algorithm of this product, through the product's adapter.
+    Ours(Variant),
     /// quiche's own CUBIC.
     QuicheCubic {
         /// Whether its idle restart is the mended one.
@@ -25,11 +26,16 @@ pub enum Control {
 }
 
 impl Control {
-    /// Returns every algorithm of this product.
+    /// Returns an algorithm of this product at its default options.
+    pub const fn of(algorithm: &'static str) -> Self {
+        Self::Ours(Variant::of(algorithm))
+    }
+
+    /// Returns every algorithm of this product at its default options.
     pub fn ours() -> impl Iterator<Item = Self> {
         Registry::builtin()
             .names()
-            .map(Self::Ours)
+            .map(Self::of)
             .collect::<Vec<_>>()
             .into_iter()
     }
@@ -41,10 +47,12 @@ impl Control {
 
     /// Returns whether it responds to CE marks in the way of L4S.
     pub fn is_scalable(self) -> bool {
-        let Self::Ours(name) = self else {
+        let Self::Ours(variant) = self else {
             return false;
         };
-        Registry::builtin().find(name).is_some_and(|a| a.scalable)
+        let registry = Registry::builtin();
+        let algorithm = registry.find(variant.algorithm);
+        algorithm.is_some_and(|algorithm| algorithm.scalable)
     }
 
     /// Returns those of quiche that comparisons use.
@@ -58,7 +66,7 @@ impl Control {
         .into_iter()
     }
 
-    /// Returns the control of that name, as [`fmt::Display`] writes it.
+    /// Returns the control of that name, as [`fmt::Display`] writes it, if it has its default options.
     pub fn named(name: &str) -> Option<Self> {
         Self::ours()
             .chain(Self::quic())
@@ -69,13 +77,9 @@ impl Control {
     pub(super) fn attach(self, config: &mut quiche::Config) -> Result<(), SimulationError> {
         watch::forget();
         match self {
-            Self::Ours(name) => {
-                let registry = Registry::builtin();
-                let algorithm = registry
-                    .find(name)
-                    .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
-                let options = algorithm.defaults();
-                let watched = watch::watched(*algorithm, Watch::Connection, Duration::ZERO);
+            Self::Ours(variant) => {
+                let (algorithm, options) = variant.find()?;
+                let watched = watch::watched(algorithm, Watch::Connection, Duration::ZERO);
                 config.set_cc_factory(quiche::cc::Factory::new(watched, options));
             }
             Self::QuicheCubic { idle_fix } => {
@@ -92,7 +96,7 @@ impl Control {
 impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Ours(name) => name,
+            Self::Ours(variant) => return f.pad(&variant.to_string()),
             Self::QuicheCubic { idle_fix: false } => "quiche-cubic-unfixed",
             Self::QuicheCubic { idle_fix: true } => "quiche-cubic",
             Self::QuicheReno => "quiche-reno",

@@ -8,6 +8,9 @@ pub enum SimulationError {
     /// No algorithm has that name.
     #[error("no algorithm is named `{0}`")]
     UnknownAlgorithm(String),
+    /// The algorithm refuses an option.
+    #[error("{0}")]
+    RefusedOption(#[from] sluicegate_cc::OptionError),
     /// The TLS library made no certificate, or refused it.
     #[error("TLS: {0}")]
     Tls(#[from] boring::error::ErrorStack),

@@ -9,7 +9,7 @@ use crate::matrix::bound::Measure;
 use crate::matrix::scenario::{CrossTraffic, For, Scenario};
 use crate::virtual_net::Control;
 
-const ALONE: For = For::Only(Control::Ours("prague"));
+const ALONE: For = For::Only(&[Control::of("prague")]);
 
 /// Delay at which the queue of L4S marks everything (RFC 9332 appendix A.1).
 const MARKS_ALL: Duration = Duration::from_micros(1_200);

@@ -84,7 +84,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
 
 fn unfixed_cubic(link: Bottleneck, body: Source) -> Scenario {
     Scenario {
-        tried: For::Only(Control::QuicheCubic { idle_fix: false }),
+        tried: For::Only(&[Control::QuicheCubic { idle_fix: false }]),
         end_to_end: shorter(100, 20, secs(10)),
         bounds: vec![least(Who::All, Measure::NotDone, 0.25)],
         source: "Cloudflare, 12 May 2026: 61 of 100 fail; this is less than half of it",

@@ -1,0 +1,171 @@
+//! What ends the first slow start: CUBIC with each kind of it.
+
+use sluicegate_cc::Value;
+use sluicegate_sim::{Bottleneck, Source};
+
+use super::terms::{END, MBIT, ZERO, alone, always, least, long, most, ms, secs, share};
+use crate::matrix::bound::{Bound, Limit, Measure, STANDARD, Who};
+use crate::matrix::scenario::{For, Scenario};
+use crate::virtual_net::{Control, Variant};
+
+const HYSTART: Control = Control::Ours(Variant {
+    algorithm: "cubic",
+    options: &[("slow_start", Value::Choice("hystart++"))],
+});
+const SEARCH: Control = Control::Ours(Variant {
+    algorithm: "cubic",
+    options: &[("slow_start", Value::Choice("search"))],
+});
+const KINDS: For = For::Only(&[STANDARD, HYSTART, SEARCH]);
+
+const BY_HYSTART: Who = Who::Only(&["cubic,slow_start=hystart++"]);
+const BY_SEARCH: Who = Who::Only(&["cubic,slow_start=search"]);
+const NOT_BY_HYSTART: Who = Who::Except(&["cubic,slow_start=hystart++"]);
+
+const fn shown(measure: Measure) -> Bound {
+    Bound {
+        who: Who::All,
+        measure,
+        limit: Limit::Shown,
+    }
+}
+
+pub(super) fn slow_start() -> Vec<Scenario> {
+    [queues(), varying_delay(), downloads()].concat()
+}
+
+/// Sources of the bounds where the queue is longer than the BDP.
+const DEEP: &str = "draft-chung-ccwg-search-09, abstract: ends before packets are lost; RFC 9406 §5: half of the retransmissions; \
+                    RFC 9002 §7.3.1: full in ten round trips";
+
+/// Queues of different lengths. Six doublings lead from ten datagrams beyond the BDP. The handshake and the request take two round
+/// trips, the way of the first datagram and pacing one each: ten in all.
+fn queues() -> Vec<Scenario> {
+    let row = |name, parameters, queue, source, mut bounds: Vec<Bound>| {
+        bounds.extend([
+            most(Who::All, Measure::Filled, 0.4),
+            least(Who::All, share(secs(1), END), 0.95),
+        ]);
+        Scenario {
+            tried: KINDS,
+            simulator: always(1, secs(4)),
+            end_to_end: long(1, secs(4)),
+            bounds,
+            source,
+            ..alone(
+                name,
+                parameters,
+                Bottleneck::new(100 * MBIT, ms(40), queue),
+                Source::Endless,
+            )
+        }
+    };
+    let deep = || {
+        vec![
+            most(BY_SEARCH, Measure::LostPackets, 0.0),
+            most(BY_HYSTART, Measure::LostOverStandard, 0.5),
+        ]
+    };
+    vec![
+        row(
+            "slow-start-1-bdp",
+            "100 Mbit/s, 40 ms, 1 BDP, 4 s",
+            1.0,
+            "RFC 9406 §5: half of the retransmissions, at 100 Mbit/s with this queue; RFC 9002 §7.3.1: full in ten round trips",
+            vec![
+                shown(Measure::LostPackets),
+                most(BY_HYSTART, Measure::LostOverStandard, 0.5),
+            ],
+        ),
+        row("slow-start-4-bdp", "the same, 4 BDP", 4.0, DEEP, deep()),
+        row("slow-start-8-bdp", "the same, 8 BDP", 8.0, DEEP, deep()),
+    ]
+}
+
+/// Delays that rise or vary without load.
+fn varying_delay() -> Vec<Scenario> {
+    let rises = Bottleneck {
+        delay_steps: vec![(ms(120), ms(30))],
+        ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
+    };
+    let varies = Bottleneck {
+        jitter: ms(10),
+        ..Bottleneck::new(100 * MBIT, ms(40), 8.0)
+    };
+    vec![
+        Scenario {
+            tried: KINDS,
+            simulator: always(1, secs(4)),
+            end_to_end: long(1, secs(4)),
+            bounds: vec![
+                most(NOT_BY_HYSTART, Measure::Filled, 0.54),
+                shown(share(ZERO, secs(2))),
+                shown(Measure::LostPackets),
+            ],
+            source: "RFC 9002 §7.3.1: full in ten round trips, three of 40 and seven of 60 ms; draft-chung-ccwg-search-09 §1: HyStart ends \
+                     too early where the delay rises without load",
+            ..alone(
+                "slow-start-longer-path",
+                "100 Mbit/s, 40 ms, from 0.12 s on 60 ms; the second figure is of the first 2 s",
+                rises,
+                Source::Endless,
+            )
+        },
+        Scenario {
+            tried: KINDS,
+            simulator: long(20, secs(4)),
+            end_to_end: long(3, secs(4)),
+            bounds: vec![
+                most(Who::All, Measure::Filled, 0.5),
+                least(Who::All, share(secs(1), END), 0.95),
+                shown(Measure::LostPackets),
+            ],
+            source: "RFC 9406, abstract: jitter does not end it early; draft-chung-ccwg-search-09, abstract: ends once the path is full; \
+                     RFC 9002 §7.3.1: full in ten round trips of at most 50 ms",
+            ..alone(
+                "slow-start-jitter",
+                "100 Mbit/s, 40 ± 10 ms, order kept, 8 BDP",
+                varies,
+                Source::Endless,
+            )
+        },
+    ]
+}
+
+/// The downloads of the rows "ramp-up".
+fn downloads() -> Vec<Scenario> {
+    let row = |name, parameters, mbit, rtt, seconds, source| Scenario {
+        tried: KINDS,
+        simulator: always(1, secs(20)),
+        end_to_end: long(1, secs(20)),
+        bounds: vec![
+            most(Who::All, Measure::Done, seconds),
+            shown(Measure::LostPackets),
+        ],
+        source,
+        ..alone(
+            name,
+            parameters,
+            Bottleneck::new(mbit * MBIT, rtt, 1.0),
+            Source::Bulk(10_000_000),
+        )
+    };
+    vec![
+        row(
+            "slow-start-100m",
+            "10 MB, 100 Mbit/s, 10 ms",
+            100,
+            ms(10),
+            1.05,
+            "picoquictest/congestion_test.c: `bbr_performance_test`",
+        ),
+        row(
+            "slow-start-1g",
+            "10 MB, 1 Gbit/s, 4 ms",
+            1_000,
+            ms(4),
+            0.25,
+            "picoquictest/congestion_test.c: `gbps_performance_test`",
+        ),
+    ]
+}
