@@ -8,6 +8,7 @@ mod client;
 mod flood;
 mod host;
 mod net;
+mod reader;
 mod run;
 mod transfer;
 mod worker;
@@ -19,7 +20,7 @@ use thiserror::Error;
 
 pub use flood::{Flood, Goodput, goodput_under};
 pub use run::run;
-pub use transfer::{Download, Transfer, transfer};
+pub use transfer::{Download, PageLoad, Transfer, transfer};
 
 /// The same path for every client, in both directions apart from the rate.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,7 @@ pub struct Scenario {
     /// Bodies of a page, bytes; all are asked for at once.
     pub page: Vec<u64>,
     /// Number of times that the page is loaded.
-    pub pages: usize,
+    pub pages: u64,
     /// The run ends here at the latest.
     pub limit: Duration,
     /// Drives the random numbers of both ends.

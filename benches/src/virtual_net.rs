@@ -63,6 +63,8 @@ pub struct Outcome {
     pub final_cwnd: u64,
     /// Packets that the server declared lost.
     pub lost_packets: u64,
+    /// Times that the pages took the client, each from its request to its last byte; empty where it loads none.
+    pub pages: Vec<Duration>,
     /// State of one of our algorithms over the run; `None` for those of quiche.
     pub inside: Option<Inside>,
     /// The server over time, a sample every 10 ms where something happened.

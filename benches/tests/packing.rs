@@ -13,11 +13,11 @@ const PATH: Path = Path {
 };
 
 /// Times that a page is loaded over one connection.
-const PAGES: usize = 5;
+const PAGES: u64 = 5;
 
 /// Loads a page of these bodies, and prints the sizes of datagrams by hundreds of bytes.
 fn load(page: Vec<u64>) -> Outcome {
-    let bytes = page.iter().sum::<u64>() * PAGES as u64;
+    let bytes = page.iter().sum::<u64>() * PAGES;
     let outcome = run(&Scenario {
         path: PATH,
         page,

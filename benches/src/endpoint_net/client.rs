@@ -8,8 +8,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use quiche::h3::{self, NameValue as _};
+use sluicegate_sim::ReceiveWindow;
 
 use super::EndpointError;
+use super::reader::Reader;
 use crate::virtual_net::earliest;
 
 /// Flow control that never limits, bytes.
@@ -27,22 +29,38 @@ const ACK_EVERY: u32 = 2;
 /// The bodies that a client requests.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// The same page several times. All bodies of one are requested at once, and the next page when they are there.
+    /// The same page several times. All bodies of one are requested at once, and the next page some time after they are there.
     Pages {
         /// Bodies of the page, bytes.
         page: Vec<u64>,
         /// Number of times for which it is still to be requested.
-        times: usize,
+        times: u64,
+        /// Time between the end of a page and the request for the next.
+        think: Duration,
+        /// Time of the next request, if no page is open.
+        next: Duration,
     },
     /// Bodies of so many bytes, each at its time since the start of the run, ascending.
     Timed(VecDeque<(Duration, u64)>),
 }
 
 impl Plan {
+    /// Returns the plan to request a page so many times.
+    pub(super) const fn pages(page: Vec<u64>, times: u64, think: Duration) -> Self {
+        Self::Pages {
+            page,
+            times,
+            think,
+            next: Duration::ZERO,
+        }
+    }
+
     /// Returns the sizes of the bodies to request now, while `open` responses are not finished.
     fn due(&mut self, elapsed: Duration, open: usize) -> Vec<u64> {
         match self {
-            Self::Pages { page, times } if open == 0 && *times > 0 => {
+            Self::Pages {
+                page, times, next, ..
+            } if open == 0 && *times > 0 && *next <= elapsed => {
                 *times -= 1;
                 page.clone()
             }
@@ -51,6 +69,21 @@ impl Plan {
                 let due = bodies.iter().take_while(|(at, _)| *at <= elapsed).count();
                 bodies.drain(..due).map(|(_, size)| size).collect()
             }
+        }
+    }
+
+    /// A page has arrived.
+    fn on_page(&mut self, elapsed: Duration) {
+        if let Self::Pages { think, next, .. } = self {
+            *next = elapsed + *think;
+        }
+    }
+
+    /// Returns when the next bodies are requested, if none are open and it is known.
+    fn next(&self) -> Option<Duration> {
+        match self {
+            Self::Pages { times, next, .. } => (*times > 0).then_some(*next),
+            Self::Timed(bodies) => bodies.front().map(|(at, _)| *at),
         }
     }
 
@@ -69,6 +102,11 @@ pub(super) struct Client {
     pub(super) local: SocketAddr,
     http: Option<h3::Connection>,
     plan: Plan,
+    reader: Reader,
+    /// Time of the request for the page that is open.
+    page_since: Option<Duration>,
+    /// Times that the pages took, each from its request to its last byte.
+    pages: Vec<Duration>,
     /// Bodies to request as soon as the server allows another stream.
     waiting: VecDeque<u64>,
     /// Responses that are not finished.
@@ -81,18 +119,25 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Returns a client that sends its requests once connected.
+    /// Returns a client that sends its requests once connected. Without a `window` flow control never limits, and bodies are read at
+    /// once.
     pub(super) fn connect(
         local: SocketAddr,
         peer: SocketAddr,
         plan: Plan,
+        window: Option<ReceiveWindow>,
     ) -> Result<Self, EndpointError> {
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
         config.verify_peer(false);
         config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
         config.set_max_recv_udp_payload_size(MAX_DATAGRAM);
-        config.set_initial_max_data(WINDOW);
-        config.set_initial_max_stream_data_bidi_local(WINDOW);
+        let bytes = window.map_or(WINDOW, |window| window.bytes);
+        config.set_initial_max_data(bytes);
+        config.set_initial_max_stream_data_bidi_local(bytes);
+        if window.is_some() {
+            config.set_max_connection_window(bytes);
+            config.set_max_stream_window(bytes);
+        }
         config.set_initial_max_stream_data_uni(WINDOW);
         config.set_initial_max_streams_uni(3);
         let cid = quiche::ConnectionId::from_ref(&[1; 16]);
@@ -102,6 +147,9 @@ impl Client {
             local,
             http: None,
             plan,
+            reader: Reader::new(window),
+            page_since: None,
+            pages: Vec::new(),
             waiting: VecDeque::new(),
             open: 0,
             received: 0,
@@ -152,12 +200,10 @@ impl Client {
         earliest([self.quic.timeout_instant(), self.send_at])
     }
 
-    /// Returns when the next body is requested, if that is later than `elapsed`.
-    pub(super) fn next_request(&self, elapsed: Duration) -> Option<Duration> {
-        match &self.plan {
-            Plan::Pages { .. } => None,
-            Plan::Timed(bodies) => bodies.front().map(|(at, _)| *at).filter(|at| *at > elapsed),
-        }
+    /// Returns when its application requests or reads next, if that is later than `elapsed`.
+    pub(super) fn next_action(&self, elapsed: Duration) -> Option<Duration> {
+        let next = [self.plan.next(), self.reader.next()];
+        earliest(next.map(|at| at.filter(|at| *at > elapsed)))
     }
 
     /// Sends the requests that are due `elapsed` after the start of the run, once it can, and reads what arrived; `scratch` is
@@ -176,11 +222,7 @@ impl Client {
         };
         loop {
             match http.poll(&mut self.quic) {
-                Ok((stream, h3::Event::Data)) => {
-                    while let Ok(n) = http.recv_body(&mut self.quic, stream, scratch) {
-                        self.received += n as u64;
-                    }
-                }
+                Ok((stream, h3::Event::Data)) => self.reader.on_data(stream),
                 Ok((_, h3::Event::Headers { list, .. })) => {
                     let is_ok =
                         |field: &h3::Header| field.name() == b":status" && field.value() == b"200";
@@ -191,12 +233,31 @@ impl Client {
                 Ok((_, h3::Event::Finished)) => self.open -= 1,
                 Ok((_, h3::Event::Reset(_))) => return Err(EndpointError::Response),
                 Ok(_) => {}
-                Err(h3::Error::Done) => break,
+                Err(h3::Error::Done) => {
+                    let read = self.reader.read(http, &mut self.quic, elapsed, scratch);
+                    if read == 0 {
+                        break;
+                    }
+                    self.received += read;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
+        if self.reader.take_due_limit() {
+            self.unacknowledged = 0;
+        }
         let open = self.open + self.waiting.len();
-        self.waiting.extend(self.plan.due(elapsed, open));
+        if open == 0
+            && let Some(since) = self.page_since.take()
+        {
+            self.pages.push(elapsed - since);
+            self.plan.on_page(elapsed);
+        }
+        let due = self.plan.due(elapsed, open);
+        if matches!(self.plan, Plan::Pages { .. }) && !due.is_empty() {
+            self.page_since = Some(elapsed);
+        }
+        self.waiting.extend(due);
         while let Some(size) = self.waiting.front() {
             match http.send_request(&mut self.quic, &request(*size), true) {
                 Ok(_) => {
@@ -222,6 +283,11 @@ impl Client {
     /// Returns the bytes of bodies so far.
     pub(super) const fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Returns the times that the pages took, each from its request to its last byte.
+    pub(super) fn pages(&self) -> &[Duration] {
+        &self.pages
     }
 }
 

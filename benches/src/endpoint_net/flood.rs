@@ -103,7 +103,7 @@ impl Crowd {
         for port in 0..CLIENTS {
             let local = address([192, 0, 2, 100 + host], 40_000 + port);
             let plan = Plan::Timed([(Duration::ZERO, BODY)].into());
-            let client = Client::connect(local, server, plan)?;
+            let client = Client::connect(local, server, plan, None)?;
             self.clients.insert(local, (server, client));
         }
         Ok(())

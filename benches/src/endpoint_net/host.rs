@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use sluicegate_cc::PathChange;
+use sluicegate_sim::ReceiveWindow;
 
 use super::EndpointError;
 use super::client::{Client, Plan};
@@ -35,6 +36,8 @@ pub(super) struct ClientHost {
     pub(super) second: bool,
     /// Changes of its address, ascending. It does not notice them; what is sent to an earlier address is lost at the NAT.
     pub(super) path_changes: Vec<(Duration, PathChange)>,
+    /// Its flow control and the rate at which it reads; `None` never limits.
+    pub(super) receive_window: Option<ReceiveWindow>,
     /// Time from its start until everything had arrived.
     pub(super) completed: Option<Duration>,
     /// Samples over time; those of the first client show its controller.
@@ -55,6 +58,7 @@ impl ClientHost {
             start: Duration::ZERO,
             second: false,
             path_changes: Vec::new(),
+            receive_window: None,
             completed: None,
             trace: Vec::new(),
             burst: Burst::default(),
@@ -105,6 +109,12 @@ impl ClientHost {
         self.client.as_ref().map_or(0, Client::received)
     }
 
+    /// Returns the times that its pages took.
+    pub(super) fn pages(&self) -> Vec<Duration> {
+        let client = self.client.as_ref();
+        client.map_or_else(Vec::new, |client| client.pages().to_vec())
+    }
+
     /// Takes a packet with its place among those sent to an address of the client.
     pub(super) fn receive(
         &mut self,
@@ -140,7 +150,8 @@ impl ClientHost {
         let client = match &mut self.client {
             Some(client) => client,
             None => {
-                let client = Client::connect(local, server, self.plan.clone())?;
+                let plan = self.plan.clone();
+                let client = Client::connect(local, server, plan, self.receive_window)?;
                 self.client.insert(client)
             }
         };
@@ -171,6 +182,6 @@ impl ClientHost {
             return Some(self.start);
         };
         let timer = client.next_event().map(|at| clock.since_start(at));
-        earliest([timer, client.next_request(clock.elapsed())])
+        earliest([timer, client.next_action(clock.elapsed())])
     }
 }

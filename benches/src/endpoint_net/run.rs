@@ -21,10 +21,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, EndpointError> {
     let clock = VirtualClock::start();
     let path = scenario.path;
     let worker = Worker::new(clock.now(), |_| {}, [None, None])?;
-    let plan = Plan::Pages {
-        page: scenario.page.clone(),
-        times: scenario.pages,
-    };
+    let plan = Plan::pages(scenario.page.clone(), scenario.pages, Duration::ZERO);
     let setup = Setup {
         down: Bottleneck {
             rate: vec![(Duration::ZERO, path.rate)],

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use sluicegate::quic::connection::PACING_SLACK;
 use sluicegate_cc::{Algorithm, Options, PathChange};
 use sluicegate_config::{Config, Handler};
-use sluicegate_sim::{Bottleneck, Source};
+use sluicegate_sim::{Bottleneck, Pages, ReceiveWindow, Source};
 
 use super::EndpointError;
 use super::client::Plan;
@@ -46,6 +46,20 @@ pub struct Download {
     pub start: Duration,
     /// Changes of the client's address on the way to the server, ascending.
     pub path_changes: Vec<(Duration, PathChange)>,
+    /// The client's flow control and the rate at which it reads; `None` never limits.
+    pub receive_window: Option<ReceiveWindow>,
+    /// Pages that the data is requested in; `None` requests all that there is at a time at once.
+    pub pages: Option<PageLoad>,
+}
+
+/// How a client loads pages.
+#[derive(Clone, Copy, Debug)]
+pub struct PageLoad {
+    /// Size of the pages, and the time between them.
+    pub pages: Pages,
+    /// Objects of a page, of equal size and at least one, which are requested at once on streams of their own. The simulator sends a
+    /// page as one.
+    pub objects: u64,
 }
 
 impl Download {
@@ -56,6 +70,8 @@ impl Download {
             source,
             start: Duration::ZERO,
             path_changes: Vec::new(),
+            receive_window: None,
+            pages: None,
         }
     }
 }
@@ -85,6 +101,7 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         host.start = one.start;
         host.second = one.algorithm != first;
         host.path_changes = one.path_changes.clone();
+        host.receive_window = one.receive_window;
         host
     });
     let setup = Setup {
@@ -105,6 +122,7 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
             received: host.received(),
             final_cwnd: view.map_or(0, |view| view.cwnd),
             lost_packets: view.map_or(0, |view| view.lost_packets),
+            pages: host.pages(),
             inside,
             trace: host.trace,
         })
@@ -129,6 +147,13 @@ fn configure(config: &mut Config) {
 /// Returns the requests for the data of a download, those with a time early enough for the way to the server.
 fn plan(download: &Download, delay: Duration) -> Plan {
     let Download { source, start, .. } = download;
+    if let Some(PageLoad { pages, objects }) = download.pages {
+        let times = source
+            .total(1)
+            .map_or(u64::MAX, |bytes| bytes.div_ceil(pages.bytes));
+        let page = (0..objects).map(|_| pages.bytes / objects).collect();
+        return Plan::pages(page, times, pages.think);
+    }
     let offers: Vec<(Duration, u64)> = match source {
         Source::Bulk(bytes) => vec![(Duration::ZERO, *bytes)],
         Source::Endless => vec![(Duration::ZERO, ENDLESS)],

@@ -27,6 +27,9 @@ pub enum Measure {
     DoneOverReno,
     /// Share of the runs that did not end in time.
     NotDone,
+    /// Time that the slowest of the pages took from its request on, as a multiple of a round trip and its bytes at the link's rate;
+    /// infinite where one is missing.
+    SlowestPage,
     /// Seconds until the link was full for the first time: until a second in which at least 95 % of what it carries arrived.
     Filled,
     /// Packets lost.
@@ -120,6 +123,7 @@ impl Measure {
             Self::AllDone => "all done",
             Self::DoneOverReno => "mean time against Reno's",
             Self::NotDone => "not done",
+            Self::SlowestPage => "slowest page",
             Self::Filled => "link filled",
             Self::LostPackets => "packets lost",
             Self::LostOverStandard => "packets lost against standard slow start's",
@@ -148,6 +152,7 @@ impl Measure {
             | Self::WorstStretch { .. }
             | Self::Loss { .. } => Form::Percent,
             Self::DoneOverReno
+            | Self::SlowestPage
             | Self::LostOverStandard
             | Self::Delay { .. }
             | Self::WindowOverInFlight

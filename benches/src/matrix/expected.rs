@@ -102,6 +102,14 @@ pub const EXPECTED: &[Expected] = &[
         SHORT_SAMPLE,
     ),
     entry(
+        "receive-window",
+        END_TO_END,
+        ALL,
+        SHARE,
+        (0.1, 0.11),
+        HALVES,
+    ),
+    entry(
         "slow-acks-10m",
         SIMULATOR,
         BBR3,
@@ -178,6 +186,7 @@ pub const EXPECTED: &[Expected] = &[
 ];
 
 const LOSS_BASED: &[&str] = &["cubic", "reno"];
+const ALL: &[&str] = &["cubic", "reno", "bbr3"];
 const BY_STANDARD: &[&str] = &["cubic,slow_start=standard"];
 const BY_HYSTART: &[&str] = &["cubic,slow_start=hystart++"];
 const BY_SEARCH: &[&str] = &["cubic,slow_start=search"];
@@ -210,6 +219,9 @@ const IN_ORDER: &str = "The link is full as soon as in the simulator, but end to
                         thousands of packets of it are missing for a while.";
 const SHORT_SAMPLE: &str = "With some seeds the first round trip is shorter than most, and so is the time whose deliveries are the window to \
                             end with: less than the BDP (cc/DEVIATIONS.md).";
+const HALVES: &str = "quiche's client raises its limit after more than half of the window was read, and a window in flight leaves \
+                      exactly half: half a window a round trip is what it allows, 10.2 %, and what it gets. The simulator's receiver \
+                      raises it with every ACK.";
 
 const ALL_ACKS: &str = "BBR's window, for a round trip of 2 ms, is too small to fill the queue of the ACKs: none is dropped, each stands for two \
                         datagrams, and the way back limits the rate, to 6 Mbit/s where it has 100 kbit/s for ACKs of 40 bytes. Other windows \

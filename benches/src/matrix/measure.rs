@@ -18,6 +18,7 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
             Some(times.fold(0.0, f64::max))
         }
         Measure::NotDone => Some(f64::from(u8::from(flow.completed.is_none()))),
+        Measure::SlowestPage => slowest_page(scenario, flow),
         Measure::Filled => Some(seconds(filled(scenario, flow, end))),
         Measure::LostPackets | Measure::LostOverStandard => {
             flow.points.last().map(|point| point.lost as f64)
@@ -69,6 +70,14 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
 
 fn seconds(time: Option<Duration>) -> f64 {
     time.map_or(f64::INFINITY, |time| time.as_secs_f64())
+}
+
+/// Returns the time of the slowest page over that of the ideal one: a round trip, and its bytes at the link's rate.
+fn slowest_page(scenario: &Scenario, flow: &Record) -> Option<f64> {
+    let bits = scenario.pages?.pages.bytes as f64 * 8.0;
+    let ideal = scenario.round_trip().as_secs_f64() + bits / scenario.capacity(Duration::ZERO);
+    let slowest = flow.pages.iter().max().filter(|_| flow.completed.is_some());
+    Some(seconds(slowest.copied()) / ideal)
 }
 
 /// Length of the stretch over which a link is seen to be full, and the part of what it carries that then arrives.
@@ -177,6 +186,7 @@ mod tests {
 
     const EMPTY: Record = Record {
         completed: None,
+        pages: Vec::new(),
         max_in_flight: None,
         max_cwnd: 0,
         unexplained_recoveries: None,
@@ -196,6 +206,24 @@ mod tests {
         let second = Duration::from_secs(1);
         let all: Vec<_> = windows(second, Duration::from_millis(2_500)).collect();
         assert_eq!(all, [(Duration::ZERO, second), (second, 2 * second)]);
+    }
+
+    #[test]
+    fn slowest_page_counts_and_a_missing_one_is_never_there() {
+        let scenarios = scenarios();
+        let scenario = scenarios.iter().find(|s| s.name == "pages");
+        let scenario = scenario.expect("in the table");
+        let ms = Duration::from_millis;
+        // 500 KB at 50 Mbit/s and 40 ms: 120 ms.
+        let mut flow = Record {
+            completed: Some(ms(1_000)),
+            pages: vec![ms(240), ms(300), ms(120)],
+            ..EMPTY
+        };
+        let slowest = |flow: &Record| slowest_page(scenario, flow).expect("has pages");
+        assert!((slowest(&flow) - 2.5).abs() < 1e-9);
+        flow.completed = None;
+        assert_eq!(slowest(&flow), f64::INFINITY);
     }
 
     #[test]

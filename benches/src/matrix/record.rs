@@ -13,6 +13,8 @@ use crate::virtual_net::Outcome;
 pub struct Record {
     /// Time at which everything had arrived; `None` where the run ended first.
     pub completed: Option<Duration>,
+    /// Times that the pages took their client; empty where it loads none.
+    pub pages: Vec<Duration>,
     /// Most bytes in flight.
     pub max_in_flight: Option<u64>,
     /// Largest window, bytes.
@@ -79,6 +81,7 @@ impl From<FlowOutcome> for Record {
             .collect();
         Self {
             completed: flow.completed,
+            pages: flow.pages,
             max_in_flight: Some(flow.max_in_flight),
             max_cwnd: flow.max_cwnd,
             unexplained_recoveries: Some(flow.unexplained_recoveries),
@@ -111,6 +114,7 @@ impl From<Outcome> for Record {
         });
         Self {
             completed: outcome.completed,
+            pages: outcome.pages,
             max_in_flight: inside.map(|i| i.max_in_flight),
             max_cwnd: inside.map(|i| i.max_cwnd).or(traced).unwrap_or(0),
             unexplained_recoveries: inside.map(|i| i.unexplained_recoveries),

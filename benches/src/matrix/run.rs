@@ -128,12 +128,14 @@ fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
     tried
 }
 
-/// Returns whether a bare connection with quiche's own control compares: it has one flow, its client stays where it is and acknowledges
-/// every packet, and it does not use ECN.
+/// Returns whether a bare connection with quiche's own control compares: it has one flow of one body, its client stays where it is,
+/// reads and acknowledges every packet at once, and it does not use ECN.
 fn has_references(scenario: &Scenario) -> bool {
     let path = &scenario.bottleneck;
     matches!(scenario.cross_traffic, CrossTraffic::Alone(_))
         && scenario.path_changes.is_empty()
+        && scenario.receive_window.is_none()
+        && scenario.pages.is_none()
         && path.ack_path.is_none()
         && !path.aqm.is_some_and(Aqm::marks)
 }
@@ -243,10 +245,12 @@ fn connect(
         })?;
         return Ok(vec![Record::from(outcome)]);
     };
-    let flows = flows(scenario, variant, limit).into_iter();
-    let downloads = flows.map(|(start, source, variant)| Download {
+    let flows = (0..).zip(flows(scenario, variant, limit));
+    let downloads = flows.map(|(number, (start, source, variant))| Download {
         start,
         path_changes: scenario.path_changes.clone(),
+        receive_window: scenario.receive_window.filter(|_| number == 0),
+        pages: scenario.pages.filter(|_| number == 0),
         ..Download::new(variant, source)
     });
     let outcomes = transfer(&Transfer {
@@ -279,7 +283,7 @@ fn simulate(
         };
         if number == 0 {
             flow.receive_window = scenario.receive_window;
-            flow.pages = scenario.pages;
+            flow.pages = scenario.pages.map(|load| load.pages);
         }
         let init = init(seed.wrapping_add(number));
         simulation = simulation.with(flow, algorithm.controller(&init, &options));

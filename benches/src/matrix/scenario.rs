@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sluicegate_cc::PathChange;
-use sluicegate_sim::{Bottleneck, Cellular, Pages, ReceiveWindow, Source};
+use sluicegate_sim::{Bottleneck, Cellular, ReceiveWindow, Source};
 
 use super::bound::Bound;
+use crate::endpoint_net::PageLoad;
 use crate::virtual_net::Control;
 
 /// Place where a scenario is run.
@@ -101,10 +102,10 @@ pub struct Scenario {
     pub cross_traffic: CrossTraffic,
     /// Changes of the clients' addresses, in order of time. The path stays the same.
     pub path_changes: Vec<(Duration, PathChange)>,
-    /// Flow control of the judged flow's receiver; in the simulator alone.
+    /// Flow control of the judged flow's receiver.
     pub receive_window: Option<ReceiveWindow>,
-    /// Pages in which the judged flow's data is requested; in the simulator alone.
-    pub pages: Option<Pages>,
+    /// Pages in which the judged flow's data is requested.
+    pub pages: Option<PageLoad>,
     /// The controls that it tries.
     pub tried: For,
     /// Whether algorithms with a scalable response to CE marks take part. Without marks they are CUBIC in all but pacing, so most

@@ -78,11 +78,6 @@ mod tests {
                 single || !of_quiche,
                 "{name}: one bare connection at a time"
             );
-            let simulated = scenario.receive_window.is_some() || scenario.pages.is_some();
-            assert!(
-                !simulated || scenario.end_to_end.is_none(),
-                "{name}: in the simulator alone"
-            );
             assert!(!scenario.source.is_empty(), "{name}: bounds from nowhere");
         }
     }

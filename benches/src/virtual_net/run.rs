@@ -55,6 +55,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
         received: net.client.received(),
         final_cwnd: counts.cwnd,
         lost_packets: counts.lost,
+        pages: Vec::new(),
         inside: watch::inside(),
         trace: net.trace,
     })

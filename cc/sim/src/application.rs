@@ -30,31 +30,50 @@ pub(super) struct Requests {
     pages: Pages,
     /// Datagrams of a page.
     page: u64,
+    /// Datagrams of all pages.
+    total: u64,
     requested: u64,
+    /// Time of the latest request.
+    requested_at: Duration,
     acked: u64,
+    /// Datagrams of the pages that have arrived.
+    arrived: u64,
     next: Option<Duration>,
 }
 
 impl Requests {
-    /// Returns the state with the first page requested, for datagrams of `mtu` bytes.
-    pub(super) const fn new(pages: Pages, mtu: u64) -> Self {
+    /// Returns the state with the first page requested, of `total` datagrams of `mtu` bytes.
+    pub(super) const fn new(pages: Pages, total: u64, mtu: u64) -> Self {
         let page = pages.bytes.div_ceil(mtu);
         Self {
             pages,
             page,
+            total,
             requested: page,
+            requested_at: Duration::ZERO,
             acked: 0,
+            arrived: 0,
             next: None,
         }
     }
 
     /// Returns the datagrams requested by `elapsed`.
     pub(super) fn offered(&mut self, elapsed: Duration) -> u64 {
-        if self.next.is_some_and(|at| at <= elapsed) {
+        if let Some(at) = self.next.filter(|at| *at <= elapsed) {
             self.next = None;
+            self.requested_at = at;
             self.requested += self.page;
         }
         self.requested
+    }
+
+    /// Returns when the sender had the request for a page whose last datagram has just arrived; `datagrams` have arrived so far.
+    pub(super) fn on_arrival(&mut self, datagrams: u64) -> Option<Duration> {
+        let requested = self.requested.min(self.total);
+        (datagrams == requested && self.arrived < requested).then(|| {
+            self.arrived = requested;
+            self.requested_at
+        })
     }
 
     /// Notes that one more datagram was acknowledged.
@@ -99,7 +118,8 @@ impl Supply {
 
     /// Has the data requested in pages, and sets the limit of flow control, bytes.
     pub(super) fn limit(&mut self, pages: Option<Pages>, bytes: u64) {
-        self.requests = pages.map(|pages| Requests::new(pages, self.mtu));
+        let total = self.total().unwrap_or(u64::MAX);
+        self.requests = pages.map(|pages| Requests::new(pages, total, self.mtu));
         self.limit = bytes;
     }
 
@@ -127,6 +147,12 @@ impl Supply {
         if let Some(requests) = &mut self.requests {
             requests.on_acked(now.saturating_since(self.start));
         }
+    }
+
+    /// Returns when the sender had the request for a page whose last datagram has just arrived; `datagrams` have arrived so far.
+    pub(super) fn on_arrival(&mut self, datagrams: u64) -> Option<Time> {
+        let requested_at = self.requests.as_mut()?.on_arrival(datagrams)?;
+        Some(self.start + requested_at)
     }
 
     /// Takes a limit of flow control from the receiver, bytes.
@@ -194,7 +220,7 @@ mod tests {
             bytes: 2_500,
             think: ms(100),
         };
-        let mut requests = Requests::new(pages, 1_200);
+        let mut requests = Requests::new(pages, 5, 1_200);
         for elapsed in [10, 20] {
             requests.on_acked(ms(elapsed));
             assert_eq!((requests.offered(ms(elapsed)), requests.next()), (3, None));
@@ -203,6 +229,24 @@ mod tests {
         assert_eq!(requests.next(), Some(ms(130)));
         assert_eq!(requests.offered(ms(129)), 3);
         assert_eq!((requests.offered(ms(130)), requests.next()), (6, None));
+    }
+
+    #[test]
+    fn page_that_arrived_is_found_once_with_the_time_of_its_request() {
+        let ms = Duration::from_millis;
+        let pages = Pages {
+            bytes: 2_400,
+            think: ms(100),
+        };
+        let mut requests = Requests::new(pages, 3, 1_200);
+        let arrivals = [1, 2, 2].map(|datagrams| requests.on_arrival(datagrams));
+        assert_eq!(arrivals, [None, Some(ms(0)), None]);
+        for elapsed in [20, 30] {
+            requests.on_acked(ms(elapsed));
+        }
+        assert_eq!(requests.offered(ms(140)), 4);
+        // The last page is shorter.
+        assert_eq!(requests.on_arrival(3), Some(ms(130)));
     }
 
     #[test]

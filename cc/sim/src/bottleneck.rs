@@ -194,6 +194,11 @@ impl BottleneckQueue {
         !lost && self.police(now, bytes)
     }
 
+    /// Returns the propagation delay, one way, at a time.
+    pub(super) fn delay_at(&self, at: Time) -> Duration {
+        self.bottleneck.delay_at(at)
+    }
+
     /// Returns the random numbers of the path.
     pub(super) const fn rng(&mut self) -> &mut Rng {
         &mut self.rng

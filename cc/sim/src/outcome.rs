@@ -27,6 +27,8 @@ pub struct FlowOutcome {
     pub persistent_congestions: u64,
     /// Number of times that recovery began in an event without a loss or CE mark.
     pub unexplained_recoveries: u64,
+    /// Times that the pages took their receiver, from the request, half a round trip before the sender has it, to the last byte.
+    pub pages: Vec<Duration>,
     /// Every change of state.
     pub transitions: Vec<Transition>,
     /// Samples of the flow at regular times.

@@ -327,6 +327,10 @@ impl Simulation {
         };
         let at_once = ends.receiver.on_data(now, number, chunk, ce);
         let outcome = &mut ends.sender.outcome;
+        if let Some(requested) = ends.sender.supply.on_arrival(ends.receiver.distinct()) {
+            let way = self.queue.delay_at(requested);
+            outcome.pages.push(now.saturating_since(requested) + way);
+        }
         if outcome.completed.is_none() && ends.total.is_some_and(|t| ends.receiver.distinct() >= t)
         {
             outcome.completed = Some(now.saturating_since(ends.start));

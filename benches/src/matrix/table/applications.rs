@@ -5,11 +5,12 @@ use sluicegate_sim::{Bottleneck, Pages, ReceiveWindow, Source};
 use super::terms::{
     BBR, END, MBIT, OTHERS, alone, always, least, long, most, ms, secs, share, shorter,
 };
+use crate::endpoint_net::PageLoad;
 use crate::matrix::bound::{Measure, Who};
 use crate::matrix::scenario::{CrossTraffic, Scenario};
 
 pub(super) fn applications() -> Vec<Scenario> {
-    vec![on_off(), later(), window(), reader(), pages()]
+    vec![on_off(), later(), window(), reader(), pages(), objects()]
 }
 
 /// Half of each 100 ms without data.
@@ -69,6 +70,7 @@ fn window() -> Scenario {
             bits_per_second: u64::MAX,
         }),
         simulator: always(1, secs(30)),
+        end_to_end: long(1, secs(30)),
         bounds: vec![
             least(Who::All, share(secs(5), END), 0.19),
             most(Who::All, Measure::WindowOverInFlight, 2.0),
@@ -91,6 +93,7 @@ fn reader() -> Scenario {
             bits_per_second: 5 * MBIT,
         }),
         simulator: always(1, secs(30)),
+        end_to_end: long(1, secs(30)),
         bounds: vec![
             least(Who::All, share(secs(5), END), 0.049),
             most(Who::All, Measure::WindowOverInFlight, 2.0),
@@ -108,18 +111,52 @@ fn reader() -> Scenario {
 /// Pages with time to read between them.
 fn pages() -> Scenario {
     Scenario {
-        pages: Some(Pages {
-            bytes: 500_000,
-            think: secs(1),
+        pages: Some(PageLoad {
+            pages: Pages {
+                bytes: 500_000,
+                think: secs(1),
+            },
+            objects: 1,
         }),
         simulator: shorter(20, 1, secs(60)),
-        bounds: vec![most(Who::All, Measure::Done, 12.2)],
+        end_to_end: long(1, secs(60)),
+        bounds: vec![
+            most(Who::All, Measure::Done, 12.2),
+            most(Who::All, Measure::SlowestPage, 2.67),
+        ],
         source: "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips for 500 KB, and 80 ms at the link's rate",
         ..alone(
             "pages",
             "50 Mbit/s, 40 ms, ten pages of 500 KB, a second between",
             Bottleneck::new(50 * MBIT, ms(40), 1.0),
             Source::Bulk(5_000_000),
+        )
+    }
+}
+
+/// Pages of many objects, each on a stream of its own: about as many, and as large, as the median page for desktops has (HTTP Archive,
+/// 2024).
+fn objects() -> Scenario {
+    Scenario {
+        pages: Some(PageLoad {
+            pages: Pages {
+                bytes: 2_450_000,
+                think: secs(2),
+            },
+            objects: 70,
+        }),
+        simulator: shorter(20, 1, secs(60)),
+        end_to_end: long(3, secs(60)),
+        bounds: vec![
+            most(Who::All, Measure::Done, 24.4),
+            most(Who::All, Measure::SlowestPage, 1.47),
+        ],
+        source: "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips, and 392 ms at the link's rate",
+        ..alone(
+            "pages-objects",
+            "50 Mbit/s, 40 ms, ten pages of 70 objects of 35 KB, two seconds between",
+            Bottleneck::new(50 * MBIT, ms(40), 1.0),
+            Source::Bulk(24_500_000),
         )
     }
 }

@@ -87,10 +87,13 @@ fn pages_follow_one_another() {
         }),
         ..Flow::new(Source::Bulk(60_000))
     };
-    let done = alone(flow, Duration::from_secs(60))
-        .completed
-        .expect("in time");
+    let outcome = alone(flow, Duration::from_secs(60));
     // Five windows of ten datagrams, a round trip each, and four pauses.
-    let ms = done.as_millis();
+    let ms = outcome.completed.expect("in time").as_millis();
     assert!((4_150..4_300).contains(&ms), "{ms}");
+    assert_eq!(outcome.pages.len(), 5);
+    for page in outcome.pages {
+        let ms = page.as_millis();
+        assert!((40..60).contains(&ms), "{ms}");
+    }
 }
