@@ -234,7 +234,7 @@ impl Handlers {
             }
             return;
         };
-        if let Some(incoming) = self.admit(&claim, incoming).await {
+        if let Some(incoming) = Box::pin(self.admit(&claim, incoming)).await {
             self.serve(&claim.route, incoming).await;
         }
     }
@@ -266,13 +266,14 @@ impl Handlers {
         None
     }
 
-    /// Runs the handler of a route.
+    /// Runs the handler of a route. Handlers other than the proxy, and whatever the proxy does rarely, have memory of their own: the task of
+    /// each proxied request would have to hold the largest of them.
     async fn serve(&self, route: &Arc<Route>, mut incoming: Incoming) {
         let handler = match &route.action {
             Action::Origin(handler) => handler,
             Action::Local(handler) => {
                 let reply = route.unedited(handler, &incoming.request.head);
-                return respond(incoming, reply).await;
+                return Box::pin(respond(incoming, reply)).await;
             }
         };
         if let Some(settings) = route.compression()
@@ -288,15 +289,14 @@ impl Handlers {
             OriginHandler::ConnectUdp(settings) => {
                 let target = route.below(&incoming.request.head.path).to_owned();
                 let settings = (&**settings, route.error_pages());
-                udp::serve(&self.udp, settings, &target, incoming).await;
+                Box::pin(udp::serve(&self.udp, settings, &target, incoming)).await;
             }
             OriginHandler::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
                 let cache_offer = incoming.cache_offer();
                 let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
-                self.files
-                    .serve((folder, route.error_pages()), &rest, incoming, learn)
-                    .await;
+                let folder = (folder, route.error_pages());
+                Box::pin(self.files.serve(folder, &rest, incoming, learn)).await;
             }
         }
     }

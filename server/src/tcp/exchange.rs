@@ -59,7 +59,7 @@ impl Exchange {
         let queue = Rc::<FrontQueue>::default();
         let credit = connection.front.exchanges.first_credit();
         let limit = request.timeout;
-        let (incoming, handle) = Incoming::new(0, *request, credit, Rc::clone(&queue));
+        let (incoming, handle) = Incoming::new(0, request, credit, Rc::clone(&queue));
         let handle = Rc::new(handle);
         let task = HandlerTask {
             connection: Rc::clone(connection),

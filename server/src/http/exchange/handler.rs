@@ -76,7 +76,7 @@ impl Drop for ExchangeHandle {
 #[derive(Debug)]
 pub struct Incoming {
     /// Request without its body.
-    pub request: Request,
+    pub request: Box<Request>,
     /// Body of the request.
     pub body: RequestBody,
     /// Sender of the response.
@@ -122,7 +122,7 @@ impl Incoming {
     /// Returns a new exchange, and the receiver of the front's further messages to it.
     pub fn new(
         exchange: u64,
-        request: Request,
+        request: Box<Request>,
         credit: u64,
         front_queue: Rc<FrontQueue>,
     ) -> (Incoming, ExchangeHandle) {

@@ -119,7 +119,7 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
 /// Returns both halves of an exchange with `credit` for its response.
 pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
     let front_queue = Rc::new(FrontQueue::default());
-    let (incoming, handle) = Incoming::new(1, request, credit, Rc::clone(&front_queue));
+    let (incoming, handle) = Incoming::new(1, Box::new(request), credit, Rc::clone(&front_queue));
     (
         incoming,
         Front {

@@ -93,7 +93,7 @@ fn take<H, F>(
         ToHandler::Open { request, credit } => {
             let limit = request.timeout;
             let (incoming, handle) =
-                Incoming::new(exchange, *request, credit, Rc::clone(front_queue));
+                Incoming::new(exchange, request, credit, Rc::clone(front_queue));
             let closing = Closing {
                 exchange,
                 front_queue: Rc::clone(front_queue),

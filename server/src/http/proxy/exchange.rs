@@ -45,7 +45,7 @@ pub(super) struct Exchange<'a> {
     pool: &'a Arc<PoolDefinition>,
     proxy: &'a Proxy,
     rules: &'a dyn RequestRules,
-    request: Request,
+    request: Box<Request>,
     pub(super) upload: Rc<Upload>,
     /// Handshake for a client that asks for a WebSocket.
     websocket: Option<Handshake>,
@@ -72,7 +72,7 @@ impl<'a> Exchange<'a> {
     pub(super) fn new(
         pools: &'a Pools,
         (proxy, rules): (&'a RouteProxy, &'a dyn RequestRules),
-        (request, body): (Request, RequestBody),
+        (request, body): (Box<Request>, RequestBody),
         reporter: Reporter,
     ) -> Exchange<'a> {
         let announced = request.content_length.filter(|_| request.has_body);
@@ -106,7 +106,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn run(self, mut reply: Responder) -> Result<(), Stop> {
         let stop = match self.request(&mut reply).await {
             Ok((active, response)) if response.is_tunnel => {
-                return self.tunnel(&active, response, reply).await;
+                return Box::pin(self.tunnel(&active, response, reply)).await;
             }
             Ok((active, response)) => return self.respond(&active, response, reply).await,
             Err(stop) => stop,
@@ -124,7 +124,7 @@ impl<'a> Exchange<'a> {
         };
         self.rules.error_pages().apply(&mut response);
         // Whether the client receives it or not, the exchange has failed for the reason above.
-        let _ = reply.reply(response, self.is_head).await;
+        let _ = Box::pin(reply.reply(response, self.is_head)).await;
         Err(stop)
     }
 
@@ -213,9 +213,7 @@ impl<'a> Exchange<'a> {
         let limit = self.proxy.connect_timeout;
         let asked = Instant::now();
         let opened = if self.websocket.is_some() {
-            upstream
-                .connection_for_tunnel(&self.request.peer, limit)
-                .await
+            Box::pin(upstream.connection_for_tunnel(&self.request.peer, limit)).await
         } else {
             upstream.connection(&self.request.peer, fresh, limit).await
         };

@@ -209,7 +209,7 @@ impl Pool {
         let now = Instant::now();
         let (place, slot) = match self.take_slot(tried, key, now) {
             Some(taken) => taken,
-            None => self.queue(tried).await?,
+            None => Box::pin(self.queue(tried)).await?,
         };
         let upstream = &self.members[place].upstream;
         let now = Instant::now();

@@ -146,7 +146,7 @@ pub(crate) fn written(forwarded: Forwarded) -> Option<Vec<u8>> {
 async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     let (incoming, exchange) = Incoming::new(
         1,
-        request(&forwarded),
+        Box::new(request(&forwarded)),
         u64::MAX,
         Rc::new(FrontQueue::default()),
     );

@@ -165,15 +165,27 @@ impl Upstream {
         fresh: bool,
         limit: Duration,
     ) -> Result<UpstreamConnection, Failure> {
+        if self.proxy_protocol.is_none() {
+            let idle = if fresh { None } else { self.idle.take().await };
+            if let Some(connection) = idle {
+                self.tally.count(|c| c.reused += 1);
+                return Ok(self.exclusive(connection));
+            }
+        }
+        // Most requests find an idle connection, and their tasks are smaller without this one.
+        Box::pin(self.shared_or_new(peer, limit)).await
+    }
+
+    /// Returns a place on a shared connection, or opens a connection within `limit`.
+    async fn shared_or_new(
+        &self,
+        peer: &Peer,
+        limit: Duration,
+    ) -> Result<UpstreamConnection, Failure> {
         if self.proxy_protocol.is_some() {
             return self.own_connection(peer, limit).await;
         }
         let deadline = Instant::now() + limit;
-        let idle = if fresh { None } else { self.idle.take().await };
-        if let Some(connection) = idle {
-            self.tally.count(|c| c.reused += 1);
-            return Ok(self.exclusive(connection));
-        }
         loop {
             if self.is_http1_only.get() {
                 return self.own_connection(peer, limit).await;

@@ -43,7 +43,7 @@ impl Exchange<'_> {
             content_length,
             has_body,
             ..
-        } = &self.request;
+        } = &*self.request;
         if self.websocket.is_some() {
             return Ok(Framing::None);
         }
@@ -58,7 +58,8 @@ impl Exchange<'_> {
             (None, true) => {}
         }
         if rarely_has_body(&head.method) {
-            let empty = timeout(self.proxy.idle_timeout, self.upload.is_empty()).await;
+            let empty = timeout(self.proxy.idle_timeout, self.upload.is_empty());
+            let empty = Box::pin(empty).await;
             if empty.map_err(|_| Stop::ClientStalled)? {
                 return Ok(Framing::None);
             }

@@ -90,10 +90,10 @@ impl Exchange<'_> {
         let page = self.rules.error_pages().page(head.status);
         let mut is_whole = true;
         if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
-            reply.reply(page.reply(head), self.is_head).await?;
+            Box::pin(reply.reply(page.reply(head), self.is_head)).await?;
             if !end && self.upload.finished() {
                 let rest = discard(&mut connection, body);
-                is_whole = timeout(self.proxy.idle_timeout, rest).await == Ok(true);
+                is_whole = Box::pin(timeout(self.proxy.idle_timeout, rest)).await == Ok(true);
             }
         } else {
             let mut writer = reply.head(head).await?;
