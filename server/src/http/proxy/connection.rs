@@ -180,12 +180,12 @@ impl UpstreamConnection {
 
     /// Releases the connection after a complete exchange whose response had this version. An exchange that ends early
     /// drops its connection instead.
-    pub(super) async fn release(self, response: Version) {
+    pub(super) fn release(self, response: Version) {
         // hyper rewrites later requests to the version of an older upstream, without their bodies.
         if let UpstreamConnection::Exclusive(connection, idle) = self
             && response == Version::HTTP_11
         {
-            idle.keep(connection).await;
+            idle.keep(connection);
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use http::header::UPGRADE;
@@ -34,6 +36,22 @@ pub(super) struct Http1Connection {
     opened_at: Instant,
     /// Requests sent so far.
     requests: u64,
+    /// What the connection wakes while nobody drives it.
+    alert: Arc<Alert>,
+}
+
+/// Notes that something may have happened on a connection that nobody drives.
+#[derive(Debug, Default)]
+struct Alert(AtomicBool);
+
+impl Wake for Alert {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Http1Connection {
@@ -58,6 +76,7 @@ impl Http1Connection {
             meter,
             opened_at: Instant::now(),
             requests: 0,
+            alert: Arc::default(),
         })
     }
 
@@ -95,6 +114,27 @@ impl Http1Connection {
             let driver = self.driver.take();
             self.switched = driver.filter(|_| self.asks_upgrade);
         }
+    }
+
+    /// Moves what can be moved now, and from then on only remembers whether something happens, for [`Http1Connection::resume`].
+    pub(super) fn rest(&mut self) {
+        self.alert.0.store(false, Ordering::Relaxed);
+        let waker = Arc::clone(&self.alert).into();
+        self.poll(&mut Context::from_waker(&waker));
+    }
+
+    /// Moves what can be moved now on a connection at rest, if anything has happened there.
+    pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
+        if self.alert.0.load(Ordering::Relaxed) {
+            self.poll(cx);
+        }
+    }
+
+    /// Moves what can be moved now on a connection at rest, and wakes the caller for what happens later.
+    pub(super) fn watch(&mut self, cx: &mut Context<'_>) {
+        // The caller's waker is in place of the alert, which therefore has to expect anything.
+        self.alert.0.store(true, Ordering::Relaxed);
+        self.poll(cx);
     }
 
     /// Returns the byte stream after the upstream has switched to another protocol; `None` if the connection failed.

@@ -93,7 +93,7 @@ impl IdleConnections {
                     self.tally.count(|c| c.idle_dropped += 1);
                     continue;
                 }
-                newest.connection.poll(cx);
+                newest.connection.resume(cx);
                 if newest.connection.is_ready() {
                     return Poll::Ready(Some(newest.connection));
                 }
@@ -105,13 +105,9 @@ impl IdleConnections {
 
     /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes those that have
     /// been idle for the longest time, unless a burst has just left them.
-    pub(super) async fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
+    pub(super) fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
         // hyper notices the end of the exchange at the next poll.
-        std::future::poll_fn(|cx| {
-            connection.poll(cx);
-            Poll::Ready(())
-        })
-        .await;
+        connection.rest();
         if self.closed.get() || self.limit == 0 || !connection.is_ready() {
             return;
         }
@@ -160,7 +156,7 @@ impl IdleConnections {
             self.tally.count(|c| c.idle_dropped += 1);
         }
         idle.retain_mut(|idle| {
-            idle.connection.poll(cx);
+            idle.connection.watch(cx);
             let is_open = idle.connection.is_ready();
             if !is_open {
                 self.tally.count(|c| c.idle_closed += 1);

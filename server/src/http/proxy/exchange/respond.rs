@@ -130,7 +130,7 @@ impl Exchange<'_> {
             self.upload.stop();
             self.pools.tally().count(|c| c.early_answers += 1);
         } else if is_whole {
-            connection.release(version).await;
+            connection.release(version);
         }
         Ok(())
     }
