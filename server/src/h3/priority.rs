@@ -69,20 +69,27 @@ impl From<Priority> for quiche::h3::Priority {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     streams: BTreeSet<(Priority, u64)>,
+    /// Stream inserted last, while it is in the queue: a response of several messages is inserted for each of them.
+    newest: Option<(Priority, u64)>,
     /// Incremental stream that wrote last; the next round begins after it.
     last: u64,
 }
 
 impl Queue {
     pub(super) fn insert(&mut self, priority: Priority, stream: u64) {
-        self.streams.insert((priority, stream));
+        if self.newest != Some((priority, stream)) {
+            self.newest = Some((priority, stream));
+            self.streams.insert((priority, stream));
+        }
     }
 
     pub(super) fn remove(&mut self, priority: Priority, stream: u64) {
+        self.newest = None;
         self.streams.remove(&(priority, stream));
     }
 
     pub(super) fn clear(&mut self) {
+        self.newest = None;
         self.streams.clear();
     }
 
@@ -168,5 +175,17 @@ mod tests {
         assert_eq!(queue.level(Some(third)), None);
         queue.remove(at(0, true), 20);
         assert_eq!(queue.level(None), Some(second));
+    }
+
+    #[test]
+    fn a_stream_that_was_removed_can_be_inserted_again() {
+        let mut queue = Queue::default();
+        for _ in 0..2 {
+            queue.insert(at(3, false), 4);
+            queue.insert(at(3, false), 4);
+            assert_eq!(queue.streams(at(3, false)), [4]);
+            queue.remove(at(3, false), 4);
+            assert_eq!(queue.level(None), None);
+        }
     }
 }
