@@ -43,7 +43,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// Returns the time in which the active path's pacing rate sends one send quantum, or half of its shortest round trip if
-    /// that is longer; `None` before there is a rate or a round trip.
+    /// that is longer; `None` before there is a round trip, or if the rate is zero.
     pub fn burst_time(&self) -> Option<Duration> {
         let recovery = &self.paths.get_active().ok()?.recovery;
         let half = recovery.min_rtt()? / 2;

@@ -84,7 +84,7 @@ pub struct Connection {
     session: Option<h3::Session>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
-    /// Time by which the worker was late for it.
+    /// Longest recent delay of the worker after such a time; it fades.
     release_delay: Duration,
     /// Deadline of the handshake; `None` once it is complete or has timed out.
     handshake_deadline: Option<Instant>,
