@@ -7,9 +7,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Options of jemalloc; `MALLOC_CONF` in the environment comes after them.
 ///
-/// A worker frees what its origin thread allocates, so a thread's own cache of free blocks empties or overflows all the time. A slab of
-/// 8 KiB, the size of a read from an upstream, holds a single block by default, and goes through the tree of free pages each time;
-/// one of 16 pages holds eight. A cache is looked through after each MiB of blocks instead of each 64 KiB.
+/// A worker frees what its origin thread allocates, so a thread's own cache of free blocks empties or overflows all the time. A
+/// slab of 8 KiB, the size of a read from an upstream, holds a single block by default, and goes through the tree of free pages
+/// each time; one of 16 pages holds eight. Slabs for 4 to 14 KiB, the sizes of tasks and buffers, have as many pages. A cache is
+/// collected after each MiB of blocks instead of each 64 KiB.
 #[expect(unsafe_code, reason = "jemalloc finds its options by this name")]
 // SAFETY: jemalloc declares the symbol as a weak pointer to a string that ends with a zero byte, and only reads it.
 #[unsafe(export_name = "malloc_conf")]
@@ -17,4 +18,28 @@ static ALLOCATOR_OPTIONS: &[u8; 54] = b"tcache_gc_incr_bytes:1048576,slab_sizes:
 
 fn main() -> ExitCode {
     sluicegate::cli::main(&sluicegate_cc::Registry::builtin())
+}
+
+#[cfg(test)]
+mod tests {
+    use tikv_jemalloc_ctl::raw;
+
+    /// Reads a number of jemalloc's.
+    #[expect(unsafe_code, reason = "jemalloc's numbers have no types")]
+    fn read<T: Copy>(name: &str) -> T {
+        let name = format!("{name}\0");
+        // SAFETY: the callers name the type that jemalloc's manual gives for the name, and jemalloc checks its size.
+        unsafe { raw::read(name.as_bytes()) }.expect("known to jemalloc")
+    }
+
+    #[test]
+    fn jemalloc_takes_the_options() {
+        assert_eq!(read::<usize>("opt.tcache_gc_incr_bytes"), 1 << 20);
+        let bins = 0..read::<u32>("arenas.nbins");
+        let slab = bins
+            .filter(|bin| read::<usize>(&format!("arenas.bin.{bin}.size")) == 8_192)
+            .map(|bin| read::<usize>(&format!("arenas.bin.{bin}.slab_size")))
+            .next();
+        assert_eq!(slab, Some(16 * 4_096));
+    }
 }

@@ -70,26 +70,26 @@ impl From<Priority> for quiche::h3::Priority {
 pub(super) struct Queue {
     streams: BTreeSet<(Priority, u64)>,
     /// Stream inserted last, while it is in the queue: a response of several messages is inserted for each of them.
-    newest: Option<(Priority, u64)>,
+    last_inserted: Option<(Priority, u64)>,
     /// Incremental stream that wrote last; the next round begins after it.
-    last: u64,
+    last_served: u64,
 }
 
 impl Queue {
     pub(super) fn insert(&mut self, priority: Priority, stream: u64) {
-        if self.newest != Some((priority, stream)) {
-            self.newest = Some((priority, stream));
+        if self.last_inserted != Some((priority, stream)) {
+            self.last_inserted = Some((priority, stream));
             self.streams.insert((priority, stream));
         }
     }
 
     pub(super) fn remove(&mut self, priority: Priority, stream: u64) {
-        self.newest = None;
+        self.last_inserted = None;
         self.streams.remove(&(priority, stream));
     }
 
     pub(super) fn clear(&mut self) {
-        self.newest = None;
+        self.last_inserted = None;
         self.streams.clear();
     }
 
@@ -107,13 +107,14 @@ impl Queue {
         if !priority.incremental {
             return all.collect();
         }
-        let (later, earlier): (Vec<u64>, Vec<u64>) = all.partition(|stream| *stream > self.last);
+        let (later, earlier): (Vec<u64>, Vec<u64>) =
+            all.partition(|stream| *stream > self.last_served);
         later.into_iter().chain(earlier).collect()
     }
 
     /// Notes that an incremental stream has had its turn.
     pub(super) fn served(&mut self, stream: u64) {
-        self.last = stream;
+        self.last_served = stream;
     }
 }
 

@@ -266,8 +266,8 @@ impl Handlers {
         None
     }
 
-    /// Runs the handler of a route. Handlers other than the proxy, and whatever the proxy does rarely, have memory of their own: the task of
-    /// each proxied request would have to hold the largest of them.
+    /// Runs the handler of a route. Futures of other handlers than the proxy, and of what the proxy does rarely, are boxed:
+    /// each task of a proxied request would have room for the largest of them.
     async fn serve(&self, route: &Arc<Route>, mut incoming: Incoming) {
         let handler = match &route.action {
             Action::Origin(handler) => handler,

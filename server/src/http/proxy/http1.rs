@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::header::UPGRADE;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::Instant;
 
 use super::metered_stream::{Meter, MeteredStream, Open};
@@ -121,6 +122,10 @@ impl Http1Connection {
         self.alert.0.store(false, Ordering::Relaxed);
         let waker = Arc::clone(&self.alert).into();
         self.poll(&mut Context::from_waker(&waker));
+        // Beyond a task's budget tokio reads nothing, and wakes the alert only after other tasks may have taken the connection.
+        if !has_budget_remaining() {
+            self.alert.0.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Moves what can be moved now on a connection at rest, if anything has happened there.

@@ -172,7 +172,7 @@ impl Upstream {
                 return Ok(self.exclusive(connection));
             }
         }
-        // Most requests find an idle connection, and their tasks are smaller without this one.
+        // Most requests find an idle connection, and their tasks are smaller without this future.
         Box::pin(self.shared_or_new(peer, limit)).await
     }
 
