@@ -211,16 +211,14 @@ const FEW: &str = "A minute holds five losses, too few to come down from slow st
                    minutes.";
 
 const FIRST_SAMPLES: &str = "The delay of a round is that of its smallest sample (RFC 9406 §4.2), so of its first packets. When that has \
-                             risen, the window has doubled to 3.1 BDP, where two fit. End to end a round begins at another place, and it is \
-                             0.46 ×.";
+                             risen, the window has doubled to 3.1 BDP, where two fit.";
 const LOOKS_BACK: &str = "The queue makes round trips longer, the comparison looks back as far, and slow start ends with 5.5 BDP in \
                           flight, where five fit (cc/DEVIATIONS.md).";
-const IN_ORDER: &str = "The link is full as soon as in the simulator, but end to end bytes count once the body is whole up to them, and \
-                        thousands of packets of it are missing for a while.";
+const IN_ORDER: &str = "End to end bytes count once the body is whole up to them, and thousands of packets of it are missing for a while.";
 const SHORT_SAMPLE: &str = "With some seeds the first round trip is shorter than most, and so is the time whose deliveries are the window to \
                             end with: less than the BDP (cc/DEVIATIONS.md).";
 const HALVES: &str = "quiche's client raises its limit after more than half of the window was read, and a window in flight leaves \
-                      exactly half: half a window a round trip is what it allows, 10.2 %, and what it gets. The simulator's receiver \
+                      exactly half: half a window a round trip is what it allows, 10.2 % of the link. The simulator's receiver \
                       raises it with every ACK.";
 
 const ALL_ACKS: &str = "BBR's window, for a round trip of 2 ms, is too small to fill the queue of the ACKs: none is dropped, each stands for two \
@@ -241,7 +239,7 @@ const RISES: &str = "The rate is probed every two to three seconds (draft-ietf-c
 const QUEUE_SEEN: &str = "A flow that began later may visit ProbeRTT after the others and measure 0.36 ms, their queue included; its window is \
     larger for that, and its share up to six times that of the others (draft-ietf-ccwg-bbr-06 §5.3.4.1 expects visits at the same time).";
 const SHARES: &str = "With 32 flows and 5 datagrams of BDP each flow is at the least window of four, and those that probe for \
-    bandwidth add two and a burst of two.";
+    bandwidth add one.";
 const HOSTS: &str = "The window has room for 4 ms by which hosts may be late until ProbeRTT has measured it; in three seconds of 32 flows \
                      through connections it did not.";
 const LENT: &str = "What CUBIC leaves of its half after a cut counts as BBR's bandwidth for two probing cycles (draft-ietf-ccwg-bbr-06 \

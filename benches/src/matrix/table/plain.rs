@@ -280,7 +280,7 @@ fn eight(
             most(BBR, Measure::Delay { from }, 3.0),
             least(Who::All, Measure::Utilization { from }, 0.95),
         ],
-        source: "draft-ietf-ccwg-bbr-06 §5.6.4.2: 2 BDP in flight, half as much again for what the flows' filters add up to; \
+        source: "our goal: two BDP of queue at most, where a window of 2 BDP (draft-ietf-ccwg-bbr-06 §5.6.4.2) leaves one; \
                  RFC 9002 §7.3.2: β of 21 BDP fills the link",
         ..alone(
             name,

@@ -5,8 +5,8 @@
 use super::Ecn;
 use super::TEST_PACKETS;
 
-/// Round trips that the test takes with ECT(1) (RFC 9768 §3.2.2.3: three or four). A queue of L4S may well mark a whole first flight,
-/// but not the flights after it: the senders shrink their windows at once.
+/// Round trips that the test takes with ECT(1), the more cautious of those that RFC 9768 §3.2.2.3 mentions for TCP, three or four. A
+/// queue of L4S may well mark a whole first flight, but not the flights after it: the senders shrink their windows at once.
 const L4S_ROUNDS: u32 = 4;
 
 /// The test of one path.
@@ -31,7 +31,7 @@ impl CongestionTest {
         }
         self.has_ect |= ect > 0;
         self.acked += acked;
-        // Lost packets make a round longer.
+        // Packets that are never acknowledged make the rounds after them longer.
         if self.acked > self.round_from {
             self.rounds += 1;
             self.round_from = sent;

@@ -19,6 +19,7 @@ impl Bbr3 {
         {
             self.model.max_bw.update(before);
         }
+        // What few bytes in flight deliver is not the path's rate.
         if sample.probe_rtt {
             self.fall.skip();
             return;

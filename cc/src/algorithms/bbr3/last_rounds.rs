@@ -8,9 +8,9 @@ use crate::Time;
 /// Step in which times are kept, so that an idle path needs little memory; the longest is 262 ms.
 const STEP: Duration = Duration::from_micros(4);
 
-/// What a round showed, in steps.
+/// Extremes of one round, in steps.
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct Extremes {
     /// Shortest round trip; zero without a sample.
     rtt: u16,
     /// Longest time between two ACKs.
@@ -20,10 +20,10 @@ struct Round {
 /// The last rounds, as many as the filter of aggregation remembers.
 #[derive(Debug, Default)]
 pub(super) struct LastRounds {
-    rounds: [Round; EXTRA_ACKED_ROUNDS],
+    rounds: [Extremes; EXTRA_ACKED_ROUNDS],
     oldest: u8,
-    present: Round,
-    /// Zero before the first, whose gap counts for nothing, as that of a single round.
+    present: Extremes,
+    /// Zero before the first. Its gap is too long, but only the shortest of ten rounds counts.
     latest_ack: Time,
 }
 
@@ -38,7 +38,7 @@ impl LastRounds {
             let is_last = usize::from(self.oldest) + 1 == self.rounds.len();
             self.oldest = if is_last { 0 } else { self.oldest + 1 };
         }
-        let Round { rtt: least, gap } = &mut self.present;
+        let Extremes { rtt: least, gap } = &mut self.present;
         *gap = steps(now.saturating_since(self.latest_ack)).max(*gap);
         self.latest_ack = now;
         if let Some(rtt) = rtt.map(steps)
