@@ -85,7 +85,7 @@ impl SlowStart {
     }
 
     /// Takes one ACK, after its growth. Most of `ack` is for SEARCH alone.
-    pub(crate) fn on_ack(&mut self, ack: impl Fn() -> Ack) -> Step {
+    pub(crate) fn on_ack(&mut self, ack: impl FnOnce() -> Ack) -> Step {
         match self {
             Self::Standard => Step::Continue,
             Self::HyStart(hystart) => {

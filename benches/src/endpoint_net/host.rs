@@ -36,7 +36,7 @@ pub(super) struct ClientHost {
     pub(super) second: bool,
     /// Changes of its address, ascending. It does not notice them; what is sent to an earlier address is lost at the NAT.
     pub(super) path_changes: Vec<(Duration, PathChange)>,
-    /// Its flow control and the rate at which it reads; `None` never limits.
+    /// Flow control of the client, and the rate at which it reads; `None` never limits.
     pub(super) receive_window: Option<ReceiveWindow>,
     /// Time from its start until everything had arrived.
     pub(super) completed: Option<Duration>,

@@ -19,7 +19,7 @@ pub(super) struct Reader {
     window: Option<ReceiveWindow>,
     /// Streams with data to read.
     streams: VecDeque<u64>,
-    /// What may be read by now and was not, bit-nanoseconds.
+    /// Unused right to read so far, bit-nanoseconds.
     credit: u128,
     /// Time since the start of the run, of the credit.
     at: Duration,

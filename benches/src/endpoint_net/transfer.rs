@@ -52,7 +52,7 @@ pub struct Download {
     pub pages: Option<PageLoad>,
 }
 
-/// How a client loads pages.
+/// Pages that a client loads, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLoad {
     /// Size of the pages, and the time between them.

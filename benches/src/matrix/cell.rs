@@ -72,7 +72,7 @@ impl Cell {
                 .filter_map(|run| Some((run.seed, run.values.get(index).copied().flatten()?)))
                 .collect();
             let reference = bound.measure.reference().map(&runs_of);
-            let value = fold(index, bound, &values, &reference.unwrap_or_default());
+            let value = fold(index, bound, &values, reference.as_deref());
             let mean = mean_beside_worst(bound, &values);
             let judged = is_judged(bound, control, value);
             let fails = judged && value.is_none_or(|value| !bound.limit.admits(value));
@@ -123,30 +123,32 @@ fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
     tellable && bound_by && bound.limit != Limit::Shown
 }
 
-/// Returns the figure of a cell; `index` is that of the bound, and `reference` are the runs that its measure compares with.
-fn fold(index: usize, bound: &Bound, values: &[(u64, f64)], reference: &[&Run]) -> Option<f64> {
+/// Returns the figure of a cell; `index` is that of the bound, and `reference` are the runs that its measure compares with, if it
+/// does.
+fn fold(
+    index: usize,
+    bound: &Bound,
+    values: &[(u64, f64)],
+    reference: Option<&[&Run]>,
+) -> Option<f64> {
     let values: Vec<_> = values.iter().map(|(_, value)| *value).collect();
-    if values.is_empty() {
-        return None;
+    let mean = mean_of(&values)?;
+    if let Some(reference) = reference {
+        let others = reference.iter();
+        let others = others.filter_map(|run| run.values.get(index).copied().flatten());
+        // A run that did not end has no time.
+        let others: Vec<_> = others.filter(|value| value.is_finite()).collect();
+        let other = mean_of(&others)?;
+        return Some(if mean == 0.0 { 0.0 } else { mean / other });
     }
-    let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let mean = mean_of(&values);
     match (bound.measure, bound.limit) {
-        (Measure::DoneOverReno, _) => Some(mean / mean_done(reference)?),
-        (Measure::LostOverStandard, _) => {
-            let lost = reference
-                .iter()
-                .filter_map(|run| run.values.get(index).copied().flatten());
-            let lost: Vec<_> = lost.collect();
-            Some(if mean == 0.0 {
-                0.0
-            } else {
-                mean / mean_of(&lost)
-            })
-        }
         (Measure::NotDone, _) => Some(mean),
         (_, limit) => Some(Limit::fold(limit, &values)),
     }
+}
+
+fn mean_of(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Returns the mean to show beside the worst; those that did not end have no time, so they are left out.
@@ -157,13 +159,13 @@ fn mean_beside_worst(bound: &Bound, values: &[(u64, f64)]) -> Option<f64> {
     }
     let finite = values.iter().map(|(_, value)| *value);
     let finite: Vec<_> = finite.filter(|value| value.is_finite()).collect();
-    (!finite.is_empty()).then(|| finite.iter().sum::<f64>() / finite.len() as f64)
+    mean_of(&finite)
 }
 
 fn mean_done(runs: &[&Run]) -> Option<f64> {
     let times = runs.iter().filter_map(|run| run.completed);
     let times: Vec<_> = times.map(|time| time.as_secs_f64()).collect();
-    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+    mean_of(&times)
 }
 
 #[cfg(test)]

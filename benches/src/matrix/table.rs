@@ -19,6 +19,7 @@ pub fn scenarios() -> Vec<Scenario> {
     let parts = [
         plain::collapse(),
         plain::pauses(),
+        plain::ramps().into(),
         plain::buffers(),
         plain::low_rtt(),
         slow_start::slow_start(),

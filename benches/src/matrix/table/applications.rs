@@ -108,55 +108,70 @@ fn reader() -> Scenario {
     }
 }
 
-/// Pages with time to read between them.
-fn pages() -> Scenario {
+/// Ten pages with time to read between them; bounds for the time of all, and of the slowest against the ideal one.
+fn ten_pages(
+    (name, parameters): (&'static str, &'static str),
+    load: PageLoad,
+    [done, slowest]: [f64; 2],
+    source: &'static str,
+) -> Scenario {
     Scenario {
-        pages: Some(PageLoad {
+        pages: Some(load),
+        simulator: shorter(20, 1, secs(60)),
+        end_to_end: long(1, secs(60)),
+        bounds: vec![
+            most(Who::All, Measure::Done, done),
+            most(Who::All, Measure::SlowestPage, slowest),
+        ],
+        source,
+        ..alone(
+            name,
+            parameters,
+            Bottleneck::new(50 * MBIT, ms(40), 1.0),
+            Source::Bulk(10 * load.pages.bytes),
+        )
+    }
+}
+
+/// Pages of one object.
+fn pages() -> Scenario {
+    ten_pages(
+        (
+            "pages",
+            "50 Mbit/s, 40 ms, ten pages of 500 KB, a second between",
+        ),
+        PageLoad {
             pages: Pages {
                 bytes: 500_000,
                 think: secs(1),
             },
             objects: 1,
-        }),
-        simulator: shorter(20, 1, secs(60)),
-        end_to_end: long(1, secs(60)),
-        bounds: vec![
-            most(Who::All, Measure::Done, 12.2),
-            most(Who::All, Measure::SlowestPage, 2.67),
-        ],
-        source: "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips for 500 KB, and 80 ms at the link's rate",
-        ..alone(
-            "pages",
-            "50 Mbit/s, 40 ms, ten pages of 500 KB, a second between",
-            Bottleneck::new(50 * MBIT, ms(40), 1.0),
-            Source::Bulk(5_000_000),
-        )
-    }
+        },
+        [12.2, 2.67],
+        "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips for 500 KB, and 80 ms at the link's rate",
+    )
 }
 
 /// Pages of many objects, each on a stream of its own: about as many, and as large, as the median page for desktops has (HTTP Archive,
 /// 2024).
 fn objects() -> Scenario {
-    Scenario {
-        pages: Some(PageLoad {
+    let row = ten_pages(
+        (
+            "pages-objects",
+            "50 Mbit/s, 40 ms, ten pages of 70 objects of 35 KB, two seconds between",
+        ),
+        PageLoad {
             pages: Pages {
                 bytes: 2_450_000,
                 think: secs(2),
             },
             objects: 70,
-        }),
-        simulator: shorter(20, 1, secs(60)),
+        },
+        [24.4, 1.47],
+        "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips, and 392 ms at the link's rate",
+    );
+    Scenario {
         end_to_end: long(3, secs(60)),
-        bounds: vec![
-            most(Who::All, Measure::Done, 24.4),
-            most(Who::All, Measure::SlowestPage, 1.47),
-        ],
-        source: "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips, and 392 ms at the link's rate",
-        ..alone(
-            "pages-objects",
-            "50 Mbit/s, 40 ms, ten pages of 70 objects of 35 KB, two seconds between",
-            Bottleneck::new(50 * MBIT, ms(40), 1.0),
-            Source::Bulk(24_500_000),
-        )
+        ..row
     }
 }

@@ -167,7 +167,8 @@ fn shallow(
     }
 }
 
-pub(super) fn buffers() -> Vec<Scenario> {
+/// Downloads over a clean link.
+pub(super) fn ramps() -> [Scenario; 2] {
     let ramp = |name, parameters, mbit, rtt, seconds, source| Scenario {
         source,
         scalable: true,
@@ -181,7 +182,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
             Source::Bulk(10_000_000),
         )
     };
-    vec![
+    [
         ramp(
             "ramp-up-100m",
             "10 MB, 100 Mbit/s, 10 ms",
@@ -198,6 +199,11 @@ pub(super) fn buffers() -> Vec<Scenario> {
             0.25,
             "picoquictest/congestion_test.c: `gbps_performance_test`",
         ),
+    ]
+}
+
+pub(super) fn buffers() -> Vec<Scenario> {
+    vec![
         Scenario {
             scalable: true,
             simulator: always(1, secs(60)),

@@ -3,7 +3,8 @@
 use sluicegate_cc::Value;
 use sluicegate_sim::{Bottleneck, Source};
 
-use super::terms::{END, MBIT, ZERO, alone, always, least, long, most, ms, secs, share};
+use super::plain::ramps;
+use super::terms::{END, MBIT, ZERO, alone, always, bound, least, long, most, ms, secs, share};
 use crate::matrix::bound::{Bound, Limit, Measure, STANDARD, Who};
 use crate::matrix::scenario::{For, Scenario};
 use crate::virtual_net::{Control, Variant};
@@ -23,11 +24,7 @@ const BY_SEARCH: Who = Who::Only(&["cubic,slow_start=search"]);
 const NOT_BY_HYSTART: Who = Who::Except(&["cubic,slow_start=hystart++"]);
 
 const fn shown(measure: Measure) -> Bound {
-    Bound {
-        who: Who::All,
-        measure,
-        limit: Limit::Shown,
-    }
+    bound(Who::All, measure, Limit::Shown)
 }
 
 pub(super) fn slow_start() -> Vec<Scenario> {
@@ -134,38 +131,17 @@ fn varying_delay() -> Vec<Scenario> {
 
 /// The downloads of the rows "ramp-up".
 fn downloads() -> Vec<Scenario> {
-    let row = |name, parameters, mbit, rtt, seconds, source| Scenario {
-        tried: KINDS,
-        simulator: always(1, secs(20)),
-        end_to_end: long(1, secs(20)),
-        bounds: vec![
-            most(Who::All, Measure::Done, seconds),
-            shown(Measure::LostPackets),
-        ],
-        source,
-        ..alone(
+    let names = ["slow-start-100m", "slow-start-1g"];
+    let rows = names.into_iter().zip(ramps());
+    rows.map(|(name, mut ramp)| {
+        ramp.bounds.push(shown(Measure::LostPackets));
+        Scenario {
             name,
-            parameters,
-            Bottleneck::new(mbit * MBIT, rtt, 1.0),
-            Source::Bulk(10_000_000),
-        )
-    };
-    vec![
-        row(
-            "slow-start-100m",
-            "10 MB, 100 Mbit/s, 10 ms",
-            100,
-            ms(10),
-            1.05,
-            "picoquictest/congestion_test.c: `bbr_performance_test`",
-        ),
-        row(
-            "slow-start-1g",
-            "10 MB, 1 Gbit/s, 4 ms",
-            1_000,
-            ms(4),
-            0.25,
-            "picoquictest/congestion_test.c: `gbps_performance_test`",
-        ),
-    ]
+            tried: KINDS,
+            scalable: false,
+            end_to_end: long(1, secs(20)),
+            ..ramp
+        }
+    })
+    .collect()
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Bbr3;
 use super::model::bdp_of;
 use super::params::{
-    DEFAULT_CWND_GAIN, DOWN_PACING_GAIN, DRAIN_PACING_GAIN, MAX_BURST_TIME, NOMINAL_RTT,
-    PACING_MARGIN, PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN, UNBOUNDED, UP_CWND_GAIN,
-    UP_PACING_GAIN, scaled,
+    DEFAULT_CWND_GAIN, DOWN_PACING_GAIN, DRAIN_PACING_GAIN, NOMINAL_RTT, PACING_MARGIN,
+    PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN, UNBOUNDED, UP_CWND_GAIN, UP_PACING_GAIN, scaled,
 };
+use crate::pacing::BURST;
 use crate::{MAX_WINDOW, State};
 
 impl Bbr3 {
@@ -132,9 +132,9 @@ impl Bbr3 {
     /// Sets the burst to a millisecond of the rate (§5.6.3), or half of a shorter round trip, late hosts included: a longer
     /// burst than that is a queue in itself, and every flow on the path adds one.
     pub(super) fn set_quantum(&mut self) {
-        let path = self.model.min_rtt.get().unwrap_or(MAX_BURST_TIME * 2);
+        let path = self.model.min_rtt.get().unwrap_or(BURST * 2);
         let late = self.late_hosts().unwrap_or_default();
-        let time = MAX_BURST_TIME.min((path + late) / 2);
+        let time = BURST.min((path + late) / 2);
         self.output.set_quantum(time, self.sizes.mtu());
     }
 
@@ -156,10 +156,10 @@ impl Bbr3 {
             self.output.set_cwnd(grown);
         }
         self.output.raise_cwnd(self.sizes.min_window());
-        self.output.cap_cwnd(self.cwnd_cap());
         if self.state == State::ProbeRtt {
             self.output.cap_cwnd(self.probe_rtt_cwnd());
         }
+        self.output.cap_cwnd(self.cwnd_cap());
     }
 
     /// Returns the largest window that recent congestion allows (§5.6.4.7).

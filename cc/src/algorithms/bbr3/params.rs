@@ -24,8 +24,6 @@ pub(super) const UP_CWND_GAIN: f64 = 2.25;
 pub(super) const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 /// Pacing stays 1 % below the rate (§2.5).
 pub(super) const PACING_MARGIN: f64 = 0.99;
-/// Longest time whose data leaves in one burst (§5.6.3).
-pub(super) const MAX_BURST_TIME: Duration = Duration::from_millis(1);
 /// Smallest part of a bound that a round with loss leaves (§2.8).
 pub(super) const BETA: f64 = 0.7;
 /// Part of the long-term bound that is left to other flows (§2.8).

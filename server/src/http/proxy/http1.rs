@@ -37,7 +37,7 @@ pub(super) struct Http1Connection {
     opened_at: Instant,
     /// Requests sent so far.
     requests: u64,
-    /// What the connection wakes while nobody drives it.
+    /// Waker of the connection while nobody drives it.
     alert: Arc<Alert>,
 }
 

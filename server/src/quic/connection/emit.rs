@@ -35,11 +35,11 @@ impl Connection {
     /// Writes packets for one path: as many as the window, the pacing rate and the controller's quantum allow. Each packet
     /// is written into room for the largest one.
     pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
-        // Both times are over. A connection that gets no room now is woken by its socket, and one that sends nothing more
-        // is looked at again by the drain.
         if let Some(at) = self.release {
             self.release_delay = faded(self.release_delay, (at, now));
         }
+        // Both times are over. A connection that gets no room now is woken by its socket, and one that sends nothing more
+        // is looked at again by the drain.
         self.release = None;
         self.finishes = None;
         if self.is_held_back(now) && !self.quic.is_urgent() {
