@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Parser;
 use sluicegate_benches::jobs;
 use sluicegate_benches::linkem::{End, end_with_signals, notation};
 use sluicegate_benches::real_net::{Pair, Sender, coexist, product_program};
 use sluicegate_cc::Registry;
 
-/// Algorithms of the kernel to stand beside.
+/// Algorithms of the kernel to run beside.
 const BESIDE: [&str; 2] = ["cubic", "bbr"];
 
 /// Share of the link below which a flow starves: a fifth of its fair share.
@@ -19,10 +19,16 @@ const STARVED: f64 = 0.1;
 /// The product's share of a bottleneck beside one flow of Linux CUBIC and one of Linux BBR, over linkem
 ///
 /// Needs root, and the product's program, release build. Beside each share stands, in brackets, that of the control: the kernel's
-/// own flow of the same kind in the product's place. What starves although its control does not is bold.
+/// own flow of the same kind in the product's place; the kernel has none for Prague. What starves although its control does not is bold.
 #[derive(Debug, Parser)]
 #[command(name = "coexist")]
 struct Arguments {
+    /// Algorithms of the product [default: all]
+    #[arg(long, value_delimiter = ',')]
+    algorithm: Vec<String>,
+    /// Algorithms of the kernel to run beside
+    #[arg(long, value_delimiter = ',', default_values = BESIDE, value_parser = BESIDE)]
+    beside: Vec<String>,
     /// Rates of the bottleneck
     #[arg(long, value_delimiter = ',', default_value = "20mbit,100mbit", value_parser = notation::rate)]
     rate: Vec<u64>,
@@ -48,14 +54,32 @@ fn main() -> Result<()> {
     end_with_signals()?;
     let program = product_program(arguments.program.as_deref())?;
     let registry = Registry::builtin();
-    let judged: Vec<_> = registry.names().map(Sender::Product).collect();
+    if let Some(unknown) = arguments
+        .algorithm
+        .iter()
+        .find(|name| registry.find(name).is_none())
+    {
+        let known: Vec<_> = registry.names().collect();
+        bail!(
+            "no algorithm is named `{unknown}`: there are {}",
+            known.join(", ")
+        );
+    }
+    let chosen = |name: &&str| {
+        arguments.algorithm.is_empty() || arguments.algorithm.iter().any(|a| a == name)
+    };
+    let judged: Vec<_> = registry
+        .names()
+        .filter(chosen)
+        .map(Sender::Product)
+        .collect();
     let mut senders = judged.clone();
-    senders.extend(judged.iter().map(|sender| sender.control()));
+    senders.extend(judged.iter().filter_map(|sender| sender.control()));
     let mut pairs = Vec::new();
     for &rate in &arguments.rate {
         for &rtt in &arguments.rtt {
             for &queue_bdp in &arguments.queue {
-                for beside in BESIDE {
+                for beside in besides(&arguments) {
                     pairs.extend(senders.iter().map(|&judged| Pair {
                         rate,
                         rtt,
@@ -69,8 +93,14 @@ fn main() -> Result<()> {
         }
     }
     let done = run_all(&pairs, &arguments, &program)?;
-    print(&done, &judged);
+    print(&done, &judged, &besides(&arguments).collect::<Vec<_>>());
     Ok(())
+}
+
+fn besides(arguments: &Arguments) -> impl Iterator<Item = &'static str> {
+    BESIDE
+        .into_iter()
+        .filter(|name| arguments.beside.iter().any(|chosen| chosen == name))
 }
 
 /// A pair with the share of its judged flow.
@@ -103,8 +133,8 @@ fn line(pair: &Pair, shared: &coexist::Shared) -> String {
     )
 }
 
-fn print(done: &[Done], judged: &[Sender]) {
-    let heads = BESIDE.iter().flat_map(|beside| {
+fn print(done: &[Done], judged: &[Sender], besides: &[&str]) {
+    let heads = besides.iter().flat_map(|beside| {
         judged
             .iter()
             .map(move |sender| format!("{sender} beside {beside}"))
@@ -128,12 +158,16 @@ fn print(done: &[Done], judged: &[Sender]) {
         let share = |sender, beside: &str| {
             let mut found = done.iter().filter(|(pair, _)| same_link(pair, &row));
             let found = found.find(|(pair, _)| pair.judged == sender && pair.beside == beside);
-            found.map_or(f64::NAN, |(_, share)| *share)
+            found.map(|(_, share)| *share)
         };
-        let cells = BESIDE.iter().flat_map(|beside| {
-            judged
-                .iter()
-                .map(move |&sender| cell(share(sender, beside), share(sender.control(), beside)))
+        let cells = besides.iter().flat_map(|beside| {
+            judged.iter().map(move |&sender| {
+                let control = sender.control();
+                cell(
+                    share(sender, beside),
+                    control.and_then(|control| share(control, beside)),
+                )
+            })
         });
         println!(
             "| {} Mbit/s, {} ms, {} BDP | {} |",
@@ -150,10 +184,17 @@ fn same_link(a: &Pair, b: &Pair) -> bool {
 }
 
 /// Returns a share in percent with that of the control, bold if a flow starves that does not in the control.
-fn cell(share: f64, control: f64) -> String {
+fn cell(share: Option<f64>, control: Option<f64>) -> String {
     let starves = |share: f64| !(STARVED..=1.0 - STARVED).contains(&share);
-    let text = format!("{:.0} % ({:.0} %)", share * 100.0, control * 100.0);
-    if starves(share) && !starves(control) {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let Some(share) = share else {
+        return "–".to_owned();
+    };
+    let text = match control {
+        Some(control) => format!("{} ({})", percent(share), percent(control)),
+        None => percent(share),
+    };
+    if starves(share) && !control.is_some_and(starves) {
         return format!("**{text}**");
     }
     text

@@ -36,11 +36,13 @@ impl fmt::Display for Sender {
 }
 
 impl Sender {
-    /// Returns the kernel's flow that is the control of this sender: the same algorithm, or the one it descends from.
-    pub fn control(self) -> Self {
+    /// Returns the kernel's flow that is the control of this sender: the same algorithm, or the one it descends from. The kernel has
+    /// none for Prague.
+    pub fn control(self) -> Option<Self> {
         match self {
-            Self::Product("bbr3") => Self::Kernel("bbr"),
-            Self::Product(name) | Self::Kernel(name) => Self::Kernel(name),
+            Self::Product("prague") => None,
+            Self::Product("bbr3") => Some(Self::Kernel("bbr")),
+            Self::Product(name) | Self::Kernel(name) => Some(Self::Kernel(name)),
         }
     }
 }
@@ -146,7 +148,11 @@ mod tests {
     #[test]
     fn control_is_the_same_algorithm_of_the_kernel() {
         let controls = ["cubic", "reno", "bbr3"].map(|name| Sender::Product(name).control());
-        assert_eq!(controls, ["cubic", "reno", "bbr"].map(Sender::Kernel));
+        assert_eq!(
+            controls,
+            ["cubic", "reno", "bbr"].map(|name| Some(Sender::Kernel(name)))
+        );
+        assert_eq!(Sender::Product("prague").control(), None);
     }
 
     #[test]

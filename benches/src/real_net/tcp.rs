@@ -29,7 +29,13 @@ impl TcpFlow {
     pub fn start(network: &Network, congestion_control: &str) -> io::Result<Self> {
         let listener = network.server.within(|| TcpListener::bind((SERVER, 0)))??;
         // An accepted connection has it from its first packet.
-        SockRef::from(&listener).set_tcp_congestion(congestion_control.as_bytes())?;
+        let set = SockRef::from(&listener).set_tcp_congestion(congestion_control.as_bytes());
+        set.map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("the kernel has no congestion control {congestion_control}: {error}"),
+            )
+        })?;
         let address = listener.local_addr()?;
         let receiver = network.client.within(|| TcpStream::connect(address))??;
         let (sender, _) = listener.accept()?;
