@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -157,6 +157,11 @@ install: build ## Installs the binary below PREFIX (/usr/local) and the systemd 
 bench-backends: setup $(BORINGSSL) ## Compares the backends over a veth pair, in 8 minutes; ARGS="--h2load FILE" names the client
 	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-backends $(FEATURES)
 	"$(TARGET)/release/backends" --folder "$(TARGET)/backends" $(ARGS)
+
+# As root: it makes a network namespace. Both cores must be free of other work.
+compare: setup $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="nginx=FILE --generator FILE" names them and h2load
+	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
+	"$(TARGET)/release/compare" "sluicegate=$(TARGET)/release/sluicegate" $(ARGS)
 
 fmt: setup ## Formats the code
 	@$(CARGO) fmt --all

@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::Bench;
 use crate::contender::Contender;
-use crate::figures::{Table, median, short};
 use crate::network::Network;
 use crate::node::{Measured, Role};
+use sluicegate_compare::figures::{Table, median, short};
 
 /// The tests: what the backend does and what its peer does.
 const TESTS: [(Role, Role); 3] = [

@@ -4,27 +4,24 @@
 //! `benches/README.md` says how to run it and how to read the figures.
 
 mod contender;
-mod cpu;
 mod datagrams;
-mod figures;
 mod flame;
-mod load;
 mod network;
 mod node;
 mod server;
 mod whole;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::contender::Contender;
-use crate::figures::Table;
-use crate::load::LoadGenerator;
 use crate::node::NodeArguments;
+use sluicegate_compare::figures::Table;
+use sluicegate_compare::generator::Generator;
 
 /// Compares the backends over one veth pair; needs root, for network namespaces and devices
 #[derive(Debug, Parser)]
@@ -60,7 +57,7 @@ struct RunArguments {
     idle_seconds: f64,
     /// Load generator
     #[arg(long, default_value = "h2load")]
-    h2load: PathBuf,
+    h2load: String,
     /// Server [default: the `sluicegate` beside this program]
     #[arg(long)]
     server: Option<PathBuf>,
@@ -122,7 +119,8 @@ pub(crate) struct Bench {
     pub(crate) server: PathBuf,
     pub(crate) server_core: usize,
     pub(crate) client_core: usize,
-    pub(crate) load: LoadGenerator,
+    /// None where there is no h2load with HTTP/3.
+    pub(crate) load: Option<Generator>,
     /// Keys of the servers' group.
     pub(crate) group: Vec<String>,
     pub(crate) folder: PathBuf,
@@ -170,23 +168,13 @@ fn compare(run: RunArguments) -> Result<()> {
         program,
         server_core: run.server_core,
         client_core: run.client_core,
-        load: LoadGenerator {
-            program: run.h2load,
-            core: run.client_core,
-            log: folder.join("requests.log"),
-        },
+        load: load(&run.h2load, run.client_core, &folder),
         group: run.group,
         folder,
     };
     bench.examine()?;
     ensure!(!bench.contenders.is_empty(), "no backend can be opened");
-    let loads = match bench.load.check() {
-        Ok(()) => true,
-        Err(cause) => {
-            eprintln!("without load: {cause}");
-            false
-        }
-    };
+    let loads = bench.load.is_some();
     let has = |part| run.parts.contains(&part) && (loads || !part.loads());
     let mut table = Table::new(bench.contenders.iter().map(|contender| contender.name));
     if has(Part::Server) {
@@ -203,4 +191,15 @@ fn compare(run: RunArguments) -> Result<()> {
     }
     table.print();
     Ok(())
+}
+
+/// Returns the load generator; without one, says why.
+fn load(h2load: &str, core: usize, folder: &Path) -> Option<Generator> {
+    match Generator::new(h2load, core, folder.join("requests.log")) {
+        Ok(generator) => Some(generator),
+        Err(cause) => {
+            eprintln!("without load: {cause}");
+            None
+        }
+    }
 }

@@ -12,8 +12,8 @@ use sluicegate_dataplane::{
     ListenerId, NoRoom, PortDevice, PortHandle, Ports, SocketOptions, TxMeta, open_group,
 };
 
-use crate::cpu::Cpu;
-use crate::figures::percentile;
+use sluicegate_compare::cpu::Cpu;
+use sluicegate_compare::figures::percentile;
 
 const LISTENER: ListenerId = ListenerId(0);
 /// Payloads of floods and of pings, bytes.

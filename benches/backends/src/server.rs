@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::contender::{Contender, Kind};
-use crate::cpu::Cpu;
 use crate::network::Network;
+use sluicegate_compare::cpu::Cpu;
 
 /// Longest start, and longest stop.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -1,21 +1,72 @@
 //! The whole server under HTTP/3 load, its flame graphs, and servers without load.
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use sluicegate_compare::cpu::Cpu;
+use sluicegate_compare::figures::{Table, median, short};
+use sluicegate_compare::generator::{Generator, Load, Outcome, Schedule};
 
 use crate::Bench;
 use crate::contender::Contender;
-use crate::cpu::Cpu;
-use crate::figures::{Table, median, short};
 use crate::flame;
-use crate::load::{Outcome, Workload};
 use crate::network::Network;
 use crate::server::Server;
 
+/// A load of whole servers.
+struct Workload {
+    name: &'static str,
+    /// Length of a response's body, bytes.
+    body: usize,
+    connections: usize,
+    /// Requests under way on a connection.
+    streams: usize,
+    /// Requests per second and connection; as many as possible without it.
+    rate: Option<f64>,
+}
+
 /// Workloads that keep the server or the client busy all the time, and the one that does not.
-const WORKLOADS: [Workload; 3] = [Workload::SMALL, Workload::LARGE, Workload::LIGHT];
+const WORKLOADS: [Workload; 3] = [SMALL, LARGE, LIGHT];
+const SMALL: Workload = Workload {
+    name: "1 KiB requests",
+    body: 1 << 10,
+    connections: 16,
+    streams: 32,
+    rate: None,
+};
+const LARGE: Workload = Workload {
+    name: "1 MiB bodies",
+    body: 1 << 20,
+    connections: 4,
+    streams: 4,
+    rate: None,
+};
+const LIGHT: Workload = Workload {
+    name: "light load",
+    body: 1 << 10,
+    connections: 8,
+    streams: 1,
+    rate: Some(100.0),
+};
+
+impl Workload {
+    fn load(&self, seconds: f64) -> Load {
+        Load {
+            connections: self.connections,
+            streams: self.streams,
+            schedule: match self.rate {
+                Some(rate) => Schedule::Open { rate, seconds },
+                None => Schedule::Closed { seconds },
+            },
+        }
+    }
+
+    fn url(&self, server: SocketAddr) -> String {
+        format!("https://{server}/bytes/{}", self.body)
+    }
+}
 
 /// Samples of the call stacks per second: not a divisor of anything that happens regularly.
 const SAMPLES: u32 = 997;
@@ -29,6 +80,10 @@ struct Sample {
 }
 
 impl Bench {
+    fn generator(&self) -> Result<&Generator> {
+        self.load.as_ref().context("there is no load generator")
+    }
+
     fn start(&self, network: &Network, contender: &Contender) -> Result<Server> {
         Server::start(
             &self.server,
@@ -64,7 +119,10 @@ pub(crate) fn run(bench: &Bench, table: &mut Table) -> Result<()> {
             let server = bench.start(&network, contender)?;
             for (workload, samples) in WORKLOADS.iter().zip(&mut samples) {
                 let (before, start) = (server.cpu()?, Instant::now());
-                let outcome = bench.load.run(workload, network.server(), bench.seconds)?;
+                let url = workload.url(network.server());
+                let outcome = bench
+                    .generator()?
+                    .run(&workload.load(bench.seconds), &url)?;
                 let sample = Sample {
                     outcome,
                     seconds: start.elapsed().as_secs_f64(),
@@ -121,11 +179,11 @@ fn report(table: &mut Table, samples: &[Vec<Vec<Sample>>]) {
 pub(crate) fn graphs(bench: &Bench) -> Result<()> {
     let network = Network::new(0)?;
     for contender in &bench.contenders {
-        for (workload, suffix) in [(&Workload::SMALL, "1KiB"), (&Workload::LARGE, "1MiB")] {
+        for (workload, suffix) in [(&SMALL, "1KiB"), (&LARGE, "1MiB")] {
             let server = bench.start(&network, contender)?;
-            let mut load = bench
-                .load
-                .start(workload, network.server(), bench.seconds + 1.0)?;
+            let url = workload.url(network.server());
+            let load = workload.load(bench.seconds + 1.0);
+            let mut load = bench.generator()?.start(&load, &url)?;
             // The handshakes are not what is asked for.
             thread::park_timeout(Duration::from_millis(300));
             let name = format!("{}-{suffix}", contender.name);

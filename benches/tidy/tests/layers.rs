@@ -60,7 +60,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-sim",
         ],
     ),
-    ("sluicegate-backends", &["sluicegate-dataplane"]),
+    (
+        "sluicegate-backends",
+        &["sluicegate-compare", "sluicegate-dataplane"],
+    ),
+    ("sluicegate-compare", &[]),
     ("sluicegate-raw-client", &[]),
     ("sluicegate-tidy", &[]),
 ];

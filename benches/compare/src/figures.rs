@@ -1,20 +1,22 @@
 //! Medians, percentiles, and the table of a run.
 
+use std::fmt;
+
 /// Returns the smallest of the sorted values that `percent` percent of them do not exceed; NaN where there are none.
-pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
+pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
 /// Returns the median; NaN where there are no values.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     percentile(&values, 50)
 }
 
 /// Returns the median of the ratios of values to those of the same rounds.
-pub(crate) fn ratio(values: &[f64], others: &[f64]) -> f64 {
+pub fn ratio(values: &[f64], others: &[f64]) -> f64 {
     median(
         values
             .iter()
@@ -24,7 +26,7 @@ pub(crate) fn ratio(values: &[f64], others: &[f64]) -> f64 {
 }
 
 /// Returns a number with three digits or so.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let digits = match value.abs() {
         below if below < 10.0 => 2,
         below if below < 100.0 => 1,
@@ -35,12 +37,13 @@ pub(crate) fn short(value: f64) -> String {
 
 /// A table in Markdown: a column per contender, a row per figure.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(names: impl IntoIterator<Item = &'static str>) -> Self {
+    /// Returns a table with a column for each of these names.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
         let rule = names.iter().map(|_| "---:".to_owned());
         let rule = std::iter::once("---".to_owned()).chain(rule).collect();
@@ -51,13 +54,13 @@ impl Table {
     }
 
     /// Adds a row: its title, and a cell per contender.
-    pub(crate) fn row(&mut self, title: &str, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, title: &str, cells: impl IntoIterator<Item = String>) {
         let row = std::iter::once(title.to_owned()).chain(cells);
         self.rows.push(row.collect());
     }
 
     /// Adds a row of rates, given by contender and round, and one of their ratios to those of the first contender.
-    pub(crate) fn rates(&mut self, title: &str, rates: &[Vec<f64>]) {
+    pub fn rates(&mut self, title: &str, rates: &[Vec<f64>]) {
         let cells = rates
             .iter()
             .map(|rates| short(median(rates.iter().copied())));
@@ -69,10 +72,18 @@ impl Table {
         );
     }
 
-    pub(crate) fn print(&self) {
+    /// Prints it.
+    pub fn print(&self) {
+        print!("{self}");
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.rows {
-            println!("| {} |", row.join(" | "));
+            writeln!(f, "| {} |", row.join(" | "))?;
         }
+        Ok(())
     }
 }
 

@@ -1,0 +1,184 @@
+//! CPU time of processes, cores and the whole machine, and memory of processes, as the kernel accounts them.
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+
+/// Units of `/proc` in a second, the same on all platforms of Linux that matter here.
+const TICKS: f64 = 100.0;
+
+/// CPU time used so far, seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu {
+    /// Of the process: user and system time of all its threads, those that have ended included.
+    pub process: f64,
+    /// Of the whole machine: everything but idle time and the time that the hypervisor took.
+    pub machine: f64,
+}
+
+impl Cpu {
+    /// Reads both; `process` is a process's number, or `self`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such process.
+    pub fn read(process: &str) -> Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+        // The name of the program, which may have spaces, stands in parentheses.
+        let behind = stat.rsplit_once(')').context("a line of /proc/PID/stat")?.1;
+        let machine = fs::read_to_string("/proc/stat")?;
+        let line = machine.lines().next().context("a line of /proc/stat")?;
+        Ok(Self {
+            process: seconds(behind, &[11, 12])?,
+            machine: seconds(line, &[1, 2, 3, 6, 7])?,
+        })
+    }
+
+    /// Returns what was used since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            process: self.process - before.process,
+            machine: self.machine - before.machine,
+        }
+    }
+}
+
+/// Returns the numbers of a process and of all below it.
+pub fn tree(process: &str) -> Vec<String> {
+    let mut processes = vec![process.to_owned()];
+    let mut next = 0;
+    while let Some(process) = processes.get(next) {
+        let tasks = fs::read_dir(format!("/proc/{process}/task"));
+        let tasks = tasks.into_iter().flatten().flatten();
+        let children =
+            tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        let children: Vec<String> = children
+            .flat_map(|line| {
+                line.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        processes.extend(children);
+        next += 1;
+    }
+    processes
+}
+
+/// Returns the CPU time that a process and all below it have used so far, seconds.
+///
+/// # Errors
+///
+/// There is no such process.
+pub fn of_tree(process: &str) -> Result<f64> {
+    let times = tree(process).into_iter();
+    let times = times.map(|process| Ok(Cpu::read(&process)?.process));
+    times.sum()
+}
+
+/// Returns the memory of a process and of all below it, KiB: what several share counts in parts.
+///
+/// # Errors
+///
+/// There is no such process, or it belongs to someone else.
+pub fn memory_of_tree(process: &str) -> Result<f64> {
+    let memory = |process: String| {
+        let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
+        let line = rollup.lines().find(|line| line.starts_with("Pss:"));
+        let words = line.context("no Pss in smaps_rollup")?;
+        let number = words
+            .split_whitespace()
+            .nth(1)
+            .context("a short line of smaps_rollup")?;
+        Ok(number.parse::<f64>()?)
+    };
+    tree(process).into_iter().map(memory).sum()
+}
+
+/// Time of one core so far, seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Core {
+    /// Time in which it ran something.
+    pub busy: f64,
+    /// Time that the hypervisor took while the core had something to run.
+    pub stolen: f64,
+}
+
+impl Core {
+    /// Reads the time of a core.
+    ///
+    /// # Errors
+    ///
+    /// There is no such core.
+    pub fn read(core: usize) -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat")?;
+        let start = format!("cpu{core} ");
+        let line = stat.lines().find(|line| line.starts_with(&start));
+        let line = line.with_context(|| format!("there is no core {core}"))?;
+        Ok(Self {
+            busy: seconds(line, &[1, 2, 3, 6, 7])?,
+            stolen: seconds(line, &[8])?,
+        })
+    }
+
+    /// Returns what was used since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            busy: self.busy - before.busy,
+            stolen: self.stolen - before.stolen,
+        }
+    }
+}
+
+/// Returns the sum of some words of a line, seconds.
+fn seconds(line: &str, places: &[usize]) -> Result<f64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut sum = 0.0;
+    for place in places {
+        let ticks: f64 = words
+            .get(*place)
+            .context("a short line of /proc")?
+            .parse()?;
+        sum += ticks / TICKS;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_the_sum_of_its_kinds() {
+        let line = "cpu  100 20 3 4000 500 6 70 9 0 0";
+        assert!((seconds(line, &[1, 2, 3, 6, 7]).unwrap() - 1.99).abs() < 1e-9);
+        assert!(seconds("cpu 1 2", &[1, 2, 3]).is_err());
+    }
+
+    #[test]
+    fn a_tree_has_the_processes_below_it() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & echo there; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = shell.stdout.take().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+        let processes = tree(&shell.id().to_string());
+        let memory = memory_of_tree(&processes[0]).unwrap();
+        let of_tree = of_tree(&processes[0]).unwrap();
+        for process in processes.iter().rev() {
+            assert!(
+                std::process::Command::new("kill")
+                    .arg(process)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+        shell.wait().unwrap();
+        assert_eq!(processes.len(), 2);
+        assert!(memory > 0.0 && of_tree >= 0.0);
+    }
+}

@@ -1,0 +1,212 @@
+//! Load by h2load of nghttp2, or by another program with its options and output.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::figures::percentile;
+
+/// Requests to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Connections.
+    pub connections: usize,
+    /// Requests under way on a connection.
+    pub streams: usize,
+    /// When to send them, and when to end.
+    pub schedule: Schedule,
+}
+
+/// When requests are sent, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub enum Schedule {
+    /// Each as soon as there is room for it, for so many seconds.
+    Closed {
+        /// Length, seconds.
+        seconds: f64,
+    },
+    /// So many per second on each connection, for so many seconds.
+    Open {
+        /// Requests per second and connection.
+        rate: f64,
+        /// Length, seconds.
+        seconds: f64,
+    },
+    /// One on each connection. Connections begin at this rate.
+    Handshakes {
+        /// Connections per second.
+        rate: usize,
+    },
+}
+
+/// The load generator.
+#[derive(Debug)]
+pub struct Generator {
+    program: PathBuf,
+    /// Words between the program and the options, such as a subcommand.
+    words: Vec<String>,
+    core: usize,
+    /// File for its log.
+    log: PathBuf,
+}
+
+/// Outcome of a load.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Requests that succeeded.
+    pub succeeded: f64,
+    /// Requests that did not.
+    pub failed: f64,
+    /// Bytes of bodies.
+    pub bytes: f64,
+    /// Median time from request to the end of the response, microseconds. NaN unless the schedule is open.
+    pub p50: f64,
+    /// 99th percentile of that time.
+    pub p99: f64,
+}
+
+impl Generator {
+    /// Returns a generator that runs on a core. `command` is the program, and words to put before the options.
+    ///
+    /// # Errors
+    ///
+    /// It does not run, or has no HTTP/3.
+    pub fn new(command: &str, core: usize, log: PathBuf) -> Result<Self> {
+        let mut words = command.split_whitespace().map(str::to_owned);
+        let program = PathBuf::from(words.next().context("no load generator is named")?);
+        let words: Vec<_> = words.collect();
+        let output = Command::new(&program).args(&words).arg("--help").output();
+        let has = |output: std::process::Output| {
+            let help = String::from_utf8_lossy(&output.stdout).into_owned();
+            help.contains("--alpn-list") && help.contains("--qlog-file-base")
+        };
+        ensure!(
+            output.is_ok_and(has),
+            "{command} is no h2load with HTTP/3: build nghttp2 with --enable-http3, and name its h2load"
+        );
+        Ok(Self {
+            program,
+            words,
+            core,
+            log,
+        })
+    }
+
+    /// Runs a load to its end.
+    ///
+    /// # Errors
+    ///
+    /// The program does not run, or its output is not that of h2load.
+    pub fn run(&self, load: &Load, url: &str) -> Result<Outcome> {
+        let open = matches!(load.schedule, Schedule::Open { .. });
+        let mut command = self.command(load, url);
+        if open {
+            let _ = fs::remove_file(&self.log);
+            command.arg(format!("--log-file={}", self.log.display()));
+        }
+        let output = command.output().context("taskset")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let Some(mut outcome) = outcome(&said) else {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!("{}: {said}{errors}", self.program.display());
+        };
+        let times = if open {
+            times(&fs::read_to_string(&self.log)?)
+        } else {
+            Vec::new()
+        };
+        outcome.p50 = percentile(&times, 50);
+        outcome.p99 = percentile(&times, 99);
+        Ok(outcome)
+    }
+
+    /// Starts a load whose outcome does not matter.
+    ///
+    /// # Errors
+    ///
+    /// The program does not start.
+    pub fn start(&self, load: &Load, url: &str) -> Result<Child> {
+        let mut command = self.command(load, url);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().context("taskset")
+    }
+
+    fn command(&self, load: &Load, url: &str) -> Command {
+        let mut command = Command::new("taskset");
+        command
+            .args(["-c", &self.core.to_string()])
+            .arg(&self.program)
+            .args(&self.words)
+            .args(["--alpn-list=h3", "-t1"])
+            .arg(format!("-c{}", load.connections))
+            .arg(format!("-m{}", load.streams));
+        match load.schedule {
+            Schedule::Closed { seconds } => command.arg(duration(seconds)),
+            Schedule::Open { rate, seconds } => {
+                command.arg(duration(seconds)).arg(format!("--rps={rate}"))
+            }
+            // Periods of 50 ms keep bursts short.
+            Schedule::Handshakes { rate } => command
+                .arg(format!("-n{}", load.connections))
+                .arg(format!("-r{}", (rate / 20).max(1)))
+                .arg("--rate-period=50ms"),
+        };
+        command.arg(url);
+        command
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    format!("-D{:.0}ms", seconds * 1e3)
+}
+
+/// Reads the summary.
+fn outcome(said: &str) -> Option<Outcome> {
+    let line = |start: &str| said.lines().find(|line| line.starts_with(start));
+    let count = |line: &str, end: &str| -> Option<f64> {
+        let part = line.split(", ").find(|part| part.ends_with(end))?;
+        let number = part.trim_start_matches("requests: ").split(' ').next()?;
+        number.parse().ok()
+    };
+    let requests = line("requests: ")?;
+    let succeeded = count(requests, " succeeded")?;
+    let codes = line("status codes: ")?.trim_start_matches("status codes: ");
+    // A response of status 404 counts as a success there below 1.69.
+    let fine = count(codes, " 2xx")?.min(succeeded);
+    let data = line("traffic: ")?.rsplit_once('(')?.1;
+    Some(Outcome {
+        succeeded: fine,
+        failed: count(requests, " failed")? + count(requests, " timeout")? + (succeeded - fine),
+        bytes: data.strip_suffix(") data")?.parse().ok()?,
+        ..Outcome::default()
+    })
+}
+
+/// Returns the times of a log, sorted: lines of start, status and duration in microseconds.
+fn times(log: &str) -> Vec<f64> {
+    let time = |line: &str| line.split('\t').nth(2)?.parse().ok();
+    let mut times: Vec<f64> = log.lines().filter_map(time).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "finished in 1.00s, 8.00 req/s, 9.00KB/s\n\
+        requests: 10 total, 10 started, 9 done, 8 succeeded, 1 failed, 0 errored, 1 timeout\n\
+        status codes: 7 2xx, 0 3xx, 1 4xx, 0 5xx\n\
+        traffic: 9.00KB (9216) total, 1.00KB (1024) headers (space savings 95.00%), 8.00KB (8192) data\n";
+
+    #[test]
+    fn the_summary_and_the_log_are_read() {
+        let outcome = outcome(SAID).unwrap();
+        assert_eq!((outcome.succeeded, outcome.failed), (7.0, 3.0));
+        assert_eq!(outcome.bytes, 8192.0);
+        assert!(super::outcome("nothing").is_none());
+        assert_eq!(times("1\t200\t30\n2\t200\t20\nx\n"), [20.0, 30.0]);
+    }
+}

@@ -1,0 +1,145 @@
+//! Rounds of measurements in turn, on a machine that is quiet.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use sluicegate_compare::cpu::{self, Core};
+use sluicegate_compare::generator::{Generator, Load, Outcome};
+
+use crate::peer::Peer;
+use crate::running::{Port, Server};
+use crate::site::Site;
+use crate::workload::{Figure, Workload};
+
+/// Length of a look at the machine, and how many there are at most before a measurement.
+const LOOK: Duration = Duration::from_millis(200);
+const LOOKS: usize = 50;
+/// Part of a core's time above which other work disturbs a measurement.
+const OTHERS: f64 = 0.05;
+/// Length of a measurement of memory, seconds. The last one is when it is read.
+const MEMORY: u32 = 5;
+
+/// A running server and what it is.
+#[derive(Debug)]
+pub(crate) struct Contestant {
+    pub(crate) peer: Peer,
+    pub(crate) server: Server,
+}
+
+/// A measurement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// The figure of the workload.
+    pub(crate) value: f64,
+    /// The time at 99 %, where times are measured.
+    pub(crate) p99: f64,
+    /// Requests that failed.
+    pub(crate) failed: f64,
+    /// Part of the time that the server's core was busy.
+    pub(crate) busy: f64,
+    /// Whether other work, or the hypervisor, took more than a twentieth of the server's or the generator's core.
+    pub(crate) disturbed: bool,
+}
+
+/// Where and how long to measure.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) generator: Generator,
+    pub(crate) server_core: usize,
+    pub(crate) client_core: usize,
+    pub(crate) seconds: f64,
+    pub(crate) site: Site,
+}
+
+impl Bench {
+    /// Starts a server.
+    pub(crate) fn start(&self, peer: Peer) -> Result<Contestant> {
+        let server = Server::start(
+            &peer.name,
+            &peer.command(&self.site),
+            &self.site.folder,
+            self.server_core,
+            Port::Udp(peer.port),
+        )?;
+        Ok(Contestant { peer, server })
+    }
+
+    /// Waits until other work leaves both cores alone. Returns whether it does.
+    fn wait_for_quiet(&self) -> Result<bool> {
+        for _ in 0..LOOKS {
+            let before = self.cores()?;
+            thread::park_timeout(LOOK);
+            let after = self.cores()?;
+            let used = |(after, before): (Core, Core)| {
+                let used = after.since(before);
+                (used.busy + used.stolen) / LOOK.as_secs_f64()
+            };
+            // A tick of the clock is a twentieth of the look.
+            if after
+                .into_iter()
+                .zip(before)
+                .map(used)
+                .all(|used| used <= 2.0 * OTHERS)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn cores(&self) -> Result<[Core; 2]> {
+        Ok([Core::read(self.server_core)?, Core::read(self.client_core)?])
+    }
+
+    /// Measures a workload on a server.
+    #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+    pub(crate) fn sample(&self, workload: &Workload, contestant: &Contestant) -> Result<Sample> {
+        let quiet = self.wait_for_quiet()?;
+        let url = contestant.peer.url(workload.path);
+        let process = contestant.server.id();
+        let before = (self.cores()?, cpu::of_tree(&process)?, Instant::now());
+        let mut memory = f64::NAN;
+        let outcome = if workload.figure == Figure::Memory {
+            memory = self.memory(workload, &contestant.peer)?;
+            Outcome::default()
+        } else {
+            self.generator.run(&workload.load(self.seconds), &url)?
+        };
+        let cpu = cpu::of_tree(&process)? - before.1;
+        let seconds = before.2.elapsed().as_secs_f64();
+        let [own, client] = self.cores()?;
+        let (own, client) = (own.since(before.0[0]), client.since(before.0[1]));
+        let others = (own.busy - cpu).max(own.stolen + client.stolen) / seconds;
+        Ok(Sample {
+            value: match workload.figure {
+                Figure::Requests => outcome.succeeded / cpu,
+                Figure::Gbit => outcome.bytes * 8e-9 / cpu,
+                Figure::Times => outcome.p50,
+                Figure::Memory => memory,
+            },
+            p99: outcome.p99,
+            failed: outcome.failed,
+            busy: own.busy / seconds,
+            disturbed: !quiet || others > OTHERS,
+        })
+    }
+
+    /// Returns the memory that each connection adds to a fresh server: one that has served others may have kept theirs.
+    fn memory(&self, workload: &Workload, peer: &Peer) -> Result<f64> {
+        let contestant = self.start(peer.twin())?;
+        let (url, process) = (contestant.peer.url(workload.path), contestant.server.id());
+        let warm = Load {
+            connections: 1,
+            ..workload.load(1.0)
+        };
+        self.generator.run(&warm, &url)?;
+        let before = cpu::memory_of_tree(&process)?;
+        let load = workload.load(f64::from(MEMORY + 1));
+        let mut load = self.generator.start(&load, &url)?;
+        thread::park_timeout(Duration::from_secs(u64::from(MEMORY)));
+        let after = cpu::memory_of_tree(&process);
+        load.wait()?;
+        Ok((after? - before) / workload.connections() as f64)
+    }
+}
