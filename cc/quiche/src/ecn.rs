@@ -266,8 +266,9 @@ pub struct EcnPath {
     mark: Ecn,
     /// Whether the present datagram is marked.
     marking: bool,
-    /// Marked packets sent.
+    /// Marked packets sent, and the number of the newest.
     sent: u64,
+    newest_sent: Option<u64>,
     congestion: CongestionTest,
     /// Marked packets sent since one was last acknowledged, and probe timeouts that ended with none acknowledged.
     unacked: u64,
@@ -319,10 +320,11 @@ impl EcnPath {
         }
     }
 
-    /// Returns whether a packet of the present datagram is marked.
-    pub fn on_packet_sent(&mut self) -> bool {
+    /// Takes a packet of the present datagram and returns whether it is marked.
+    pub fn on_packet_sent(&mut self, number: u64) -> bool {
         if self.marking {
             self.sent += 1;
+            self.newest_sent = Some(number);
             self.unacked += 1;
             if self.state == Some(EcnState::Testing) && self.sent >= TEST_PACKETS {
                 self.state = Some(EcnState::Unknown);
@@ -331,28 +333,29 @@ impl EcnPath {
         self.marking
     }
 
-    /// Takes the report of an ACK frame that newly acknowledges `acked` marked packets of the path. Returns the packets that
-    /// the peer newly counted with the path's mark and as Congestion Experienced, if they are this path's.
-    pub fn on_ack(&mut self, report: EcnReport, share: EcnShare, acked: u64) -> (u64, u64) {
-        if acked > 0 {
+    /// Takes the report of an ACK frame, and the packets of the path that it newly acknowledges. Returns the packets that the
+    /// peer newly counted with the path's mark and as Congestion Experienced, if they are this path's.
+    pub fn on_ack(&mut self, report: EcnReport, share: EcnShare, acked: EcnAcked) -> (u64, u64) {
+        let acked_any = acked.marked > 0;
+        if acked_any {
             self.unacked = 0;
             self.timeouts = 0;
         }
         let (ect, ce) = match (self.state, report) {
             (None | Some(EcnState::Failed(_)), _) | (_, EcnReport::Outdated) => return (0, 0),
             (_, EcnReport::Wrong(failure)) => return self.fail(failure),
-            (_, EcnReport::NoCounts) if acked > 0 => return self.fail(EcnFailure::NoCounts),
+            (_, EcnReport::NoCounts) if acked_any => return self.fail(EcnFailure::NoCounts),
             (_, EcnReport::NoCounts) => return (0, 0),
             (_, EcnReport::Increase { ect, ce }) => (ect, ce),
         };
         // Which path lost its marks, the counts do not tell.
-        if acked > 0 && ect.saturating_add(ce) < acked + share.others {
+        if acked_any && ect.saturating_add(ce) < acked.marked + share.others {
             return self.fail(EcnFailure::Cleared);
         }
-        if self.congestion.on_ack(self.mark, self.sent, acked, ect) {
+        if self.congestion.on_ack(self.mark, self.newest_sent, &acked, ect) {
             return self.fail(EcnFailure::AllCongested);
         }
-        if acked > 0 && self.state != Some(EcnState::Capable) {
+        if acked_any && self.state != Some(EcnState::Capable) {
             self.change(EcnState::Capable);
         }
         if !share.has_newest {

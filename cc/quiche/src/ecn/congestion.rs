@@ -3,6 +3,7 @@
 //! The build script places this file at `ecn/congestion.rs` of the patched source.
 
 use super::Ecn;
+use super::EcnAcked;
 use super::TEST_PACKETS;
 
 /// Round trips that the test takes with ECT(1), the more cautious of those that RFC 9768 §3.2.2.3 mentions for TCP, three or four. A
@@ -14,27 +15,27 @@ const L4S_ROUNDS: u32 = 4;
 pub(super) struct CongestionTest {
     /// Marked packets acknowledged so far.
     acked: u64,
-    /// Round trips so far, and the marked packets sent when the latest ended.
+    /// Round trips so far, and the number of the newest marked packet that had been sent when the latest ended.
     rounds: u32,
-    round_from: u64,
+    round_from: Option<u64>,
     /// Whether the peer has counted the mark of any packet as it was sent.
     has_ect: bool,
     is_over: bool,
 }
 
 impl CongestionTest {
-    /// Takes an ACK frame that newly acknowledges `acked` of the `sent` packets with `mark`, and newly counts `ect` with that
-    /// mark. Returns whether the path fails.
-    pub(super) fn on_ack(&mut self, mark: Ecn, sent: u64, acked: u64, ect: u64) -> bool {
+    /// Takes an ACK frame that newly acknowledges `acked`, and newly counts `ect` packets with `mark`, of which `newest` is the
+    /// last that was sent. Returns whether the path fails.
+    pub(super) fn on_ack(&mut self, mark: Ecn, newest: Option<u64>, acked: &EcnAcked, ect: u64) -> bool {
         if self.is_over {
             return false;
         }
         self.has_ect |= ect > 0;
-        self.acked += acked;
-        // Packets that are never acknowledged make the rounds after them longer.
-        if self.acked > self.round_from {
+        self.acked += acked.marked;
+        // By its number, as the count of acknowledged packets falls behind with each that is lost.
+        if acked.newest_marked() > self.round_from {
             self.rounds += 1;
-            self.round_from = sent;
+            self.round_from = newest;
         }
         self.is_over = self.acked >= TEST_PACKETS && (mark != Ecn::Ect1 || self.rounds >= L4S_ROUNDS);
         // Not by the count of CE: packets that are acknowledged late, after they were declared lost, are part of it.

@@ -11,7 +11,7 @@ use crate::recovery::RecoveryOps;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnAcked {
     /// Those that were marked.
-    marked: u64,
+    pub(super) marked: u64,
     /// The largest of these, or the largest at all if none was marked.
     newest: Option<(bool, u64)>,
 }
@@ -29,6 +29,11 @@ impl EcnAcked {
             others: self.marked.saturating_sub(own.marked),
             has_newest: self.newest == own.newest,
         }
+    }
+
+    /// Returns the number of the newest marked packet.
+    pub(super) fn newest_marked(&self) -> Option<u64> {
+        self.newest.and_then(|(is_marked, number)| is_marked.then_some(number))
     }
 
     pub(super) fn join(self, other: EcnAcked) -> EcnAcked {
