@@ -17,6 +17,8 @@ const LOW_RATE: u64 = 150_000;
 /// Shortest round trip that a rate is computed from.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
 /// Datagrams in a burst without a rate to derive it from (RFC 9002 §7.7).
 const UNPACED_BURST: u64 = 10;
 
@@ -31,8 +33,10 @@ pub(crate) fn quantum(rate: Option<u64>, burst: Duration, mtu: u64) -> u64 {
         return (UNPACED_BURST * mtu).min(MAX_QUANTUM).max(mtu);
     };
     let floor = if rate < LOW_RATE { mtu } else { 2 * mtu };
-    // A division by what is constant once this is inlined.
-    let bytes = rate / u64::from(1_000_000_000 / burst.subsec_nanos().max(1));
+    // Whole seconds' bytes and the rest apart: the product of rate and time exceeds 64 bits.
+    let nanos = u64::from(burst.subsec_nanos());
+    let rest = rate % NANOS_PER_SECOND * nanos / NANOS_PER_SECOND;
+    let bytes = rate / NANOS_PER_SECOND * nanos + rest;
     bytes.max(floor).min(MAX_QUANTUM).max(mtu)
 }
 
@@ -61,5 +65,16 @@ mod tests {
         assert_eq!(quantum(Some(100_000), 1_200), 1_200);
         assert_eq!(quantum(None, 1_200), 12_000);
         assert_eq!(quantum(Some(1_250_000_000), 65_527), 65_536);
+    }
+
+    #[test]
+    fn quantum_is_exact_for_any_part_of_a_second() {
+        for (micros, bytes) in [(250, 31_250), (300, 37_500), (333, 41_625)] {
+            let burst = Duration::from_micros(micros);
+            assert_eq!(quantum(Some(125_000_000), burst, 1_200), bytes);
+        }
+        let longest = Duration::from_nanos(NANOS_PER_SECOND - 1);
+        assert_eq!(quantum(Some(50_000), longest, 1_200), 49_999);
+        assert_eq!(quantum(Some(u64::MAX), longest, 1_200), MAX_QUANTUM);
     }
 }
