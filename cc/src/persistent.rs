@@ -303,6 +303,33 @@ mod tests {
         assert!(!feed(&mut detector, &[], &[(3, 501), (4, 600)], 5, false));
     }
 
+    /// Takes packets in the order in which they are mostly acknowledged, with gaps, repeats and late ones, once with the short cut
+    /// for the packet after the newest and once without.
+    #[test]
+    fn short_cut_for_the_next_packet_changes_nothing() {
+        for seed in 1..200 {
+            let [mut quick, mut slow] = [(); 2].map(|()| PersistentCongestion::new());
+            // Xorshift (Marsaglia, 2003).
+            let mut random: u64 = seed;
+            let mut newest = 0;
+            for _ in 0..500 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let number = match random % 8 {
+                    0 => newest + 2 + random / 8 % 3,
+                    1 => newest.saturating_sub(random / 8 % 100),
+                    _ => newest + 1,
+                };
+                newest = newest.max(number);
+                quick.on_acked(number);
+                slow.insert(number);
+                assert_eq!(quick.acked, slow.acked, "seed {seed}, after {number}");
+                assert_eq!(quick.blind_below, slow.blind_below, "seed {seed}");
+            }
+        }
+    }
+
     #[test]
     fn endless_holes_neither_grow_the_record_nor_establish_anything() {
         let mut detector = sampled();
