@@ -7,6 +7,8 @@ mod route;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 use sluicegate_cc::Registry;
@@ -56,6 +58,7 @@ enum Command {
     Route(route::RouteArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
+    Load(Box<sluicegate_load::LoadArgs>),
     /// List the congestion control algorithms with their options.
     Cc,
 }
@@ -81,6 +84,7 @@ pub fn main(registry: &Registry) -> ExitCode {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             get::run(&args, clock::now, &mut out, &mut err)
         }
+        Command::Load(args) => load(&args, registry),
         Command::Cc => printed(cc::list(registry, &mut std::io::stdout().lock())),
     };
     match result {
@@ -157,6 +161,26 @@ fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result
     let code = printed(route::print(&explanation, (&args.file, &config), out))?;
     let responds = explanation.verdicts.contains(&Verdict::Responds);
     Ok(if responds { code } else { route::EXIT_NO_ROUTE })
+}
+
+/// Loads a server. The first signal to end asks for the report, the second ends the process.
+fn load(args: &sluicegate_load::LoadArgs, registry: &Registry) -> anyhow::Result<u8> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let clock = sluicegate_load::Clock {
+        now: clock::now,
+        unix: clock::unix,
+    };
+    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let result = sluicegate_load::run(args, registry, clock, &stop, &mut out, &mut err);
+    match result.map_err(anyhow::Error::downcast) {
+        Ok(code) => Ok(code),
+        Err(Ok(error)) => printed(Err(error)),
+        Err(Err(error)) => Err(error),
+    }
 }
 
 /// Returns the exit code after printing. It is no error if the reader closes the pipe early, as `head` does.

@@ -135,6 +135,7 @@ pub const ROOMS: &[Room] = &[
 /// Crates that only some rooms may name: `http` knows no transport, and quiche stays where packets and frames are.
 pub const CRATES: &[(&str, &[&str])] = &[
     ("quiche", &["quic", "h3", "cli::get", "worker::turn"]),
+    ("sluicegate_load", &["cli"]),
     (
         "sluicegate_dataplane",
         &["cli", "boot", "admin", "worker", "quic", "tcp"],

@@ -46,9 +46,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-cc",
             "sluicegate-config",
             "sluicegate-dataplane",
+            "sluicegate-load",
             "sluicegate-quiche",
         ],
     ),
+    ("sluicegate-load", &["sluicegate-cc", "sluicegate-quiche"]),
     (
         "sluicegate-benches",
         &[

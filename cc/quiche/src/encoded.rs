@@ -37,6 +37,11 @@ impl EncodedHeaders {
         writer.put_bytes(&section[..len])?;
         Ok(Self { frame: frame.into(), overhead })
     }
+
+    /// Returns the length of the encoded section, bytes.
+    pub fn section_len(&self) -> usize {
+        self.frame.len() - self.overhead
+    }
 }
 
 impl Connection {

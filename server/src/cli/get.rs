@@ -4,7 +4,6 @@ mod closed;
 mod connect;
 mod connection;
 mod fetch;
-mod url;
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use fetch::{Fetched, Sink};
-use url::Url;
+use sluicegate_load::Url;
 
 /// Exit code if `--fail` turned a status into a failure, as in curl.
 const EXIT_FAILED_STATUS: u8 = 22;

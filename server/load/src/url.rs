@@ -8,13 +8,13 @@ use http::uri::Authority;
 
 /// A checked `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
+pub struct Url {
     /// Host: a name, or an address without brackets.
-    pub(super) host: String,
+    pub host: String,
     /// Port; 443 where the URL has none.
-    pub(super) port: u16,
+    pub port: u16,
     /// Path and query, never empty.
-    pub(super) path: String,
+    pub path: String,
 }
 
 impl Url {
@@ -22,7 +22,7 @@ impl Url {
     ///
     /// # Errors
     /// Another scheme, user information, no host, an invalid port, or a character that has to be encoded.
-    pub(super) fn parse(text: &str) -> anyhow::Result<Url> {
+    pub fn parse(text: &str) -> anyhow::Result<Url> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
             Some((scheme, _)) => bail!("`{scheme}://` is not served over HTTP/3; use https://"),
@@ -77,12 +77,12 @@ impl Url {
     }
 
     /// Returns the host if it is an address.
-    pub(super) fn ip(&self) -> Option<IpAddr> {
+    pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
     /// Returns the `:authority` of a request (RFC 9114 §4.3.1).
-    pub(super) fn authority(&self) -> String {
+    pub fn authority(&self) -> String {
         let host = match self.ip() {
             Some(IpAddr::V6(ip)) => format!("[{ip}]"),
             _ => self.host.clone(),

@@ -1,0 +1,131 @@
+//! State that the connections of a thread share.
+
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use quiche::h3::{EncodedHeaders, Header, NameValue as _};
+
+use crate::log::RequestLog;
+use crate::plan::Plan;
+use crate::socket::Buffers;
+use crate::tally::Tally;
+
+/// A line of text for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A line of the report.
+    Report(String),
+    /// A note beside the report.
+    Note(String),
+}
+
+/// State that a thread lends to its connections.
+pub(crate) struct Context<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) h3: quiche::h3::Config,
+    pub(crate) tally: Tally,
+    pub(crate) buffers: Buffers,
+    pub(crate) log: Option<RequestLog<'a>>,
+    pub(crate) lines: Sender<Line>,
+    /// Start of what counts: until then the run warms up.
+    pub(crate) counted_from: Option<Instant>,
+    /// Requests that have no response yet.
+    pub(crate) open_requests: u64,
+    /// Connections in their handshakes.
+    pub(crate) handshaking: u64,
+    /// This thread reports for all, as the first one does.
+    pub(crate) reports: bool,
+    /// Requests after which progress is reported, if it is.
+    pub(crate) progress_step: Option<u64>,
+    /// Time, read before each connection's turn.
+    pub(crate) now: Instant,
+    clock: fn() -> Instant,
+    head_size: HeadSize,
+}
+
+/// Sizes of the last response's head; most responses have the same one.
+#[derive(Default)]
+struct HeadSize {
+    fields: Vec<Header>,
+    encoded: u64,
+    plain: u64,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        log: Option<RequestLog<'a>>,
+        lines: Sender<Line>,
+        clock: fn() -> Instant,
+    ) -> anyhow::Result<Self> {
+        let mut context = Context {
+            plan,
+            h3: quiche::h3::Config::new()?,
+            tally: Tally::default(),
+            buffers: Buffers::new(),
+            log,
+            lines,
+            counted_from: None,
+            open_requests: 0,
+            handshaking: 0,
+            reports: false,
+            progress_step: None,
+            now: clock(),
+            clock,
+            head_size: HeadSize::default(),
+        };
+        context.tick();
+        Ok(context)
+    }
+
+    /// Reads the clock.
+    pub(crate) fn tick(&mut self) {
+        self.now = (self.clock)();
+        quiche::clock::set(Some(self.now));
+    }
+
+    /// Returns whether what happens now counts.
+    pub(crate) fn counts(&self) -> bool {
+        self.counted_from.is_some_and(|from| self.now >= from)
+    }
+
+    /// Passes a line on. Nobody reads it once the run has ended.
+    pub(crate) fn say(&self, line: Line) {
+        let _ = self.lines.send(line);
+    }
+
+    /// Passes a note on if the user wants to know all.
+    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+        if self.plan.options.verbose {
+            self.say(Line::Note(text()));
+        }
+    }
+
+    /// Counts the bytes of a response's head. quiche does not tell how long it was, so it is encoded again; without a dynamic table,
+    /// which is not offered, there is little choice how.
+    pub(crate) fn count_head(&mut self, fields: &[Header]) {
+        if self.head_size.fields != fields {
+            let plain = fields.iter().map(|f| f.name().len() + f.value().len());
+            let encoded = EncodedHeaders::new(fields).map_or(0, |head| head.section_len());
+            self.head_size = HeadSize {
+                plain: plain.sum::<usize>() as u64,
+                encoded: encoded as u64,
+                fields: fields.to_vec(),
+            };
+        }
+        self.tally.bytes_head += self.head_size.encoded;
+        self.tally.bytes_head_plain += self.head_size.plain;
+    }
+
+    /// Counts a request that has ended, and reports progress.
+    pub(crate) fn count_done(&mut self) {
+        self.tally.done += 1;
+        let done = self.tally.done;
+        if let Some(step) = self.progress_step
+            && done.is_multiple_of(step)
+        {
+            let percent = done * 100 / self.tally.total.max(1);
+            self.say(Line::Report(format!("progress: {percent}% done")));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Load generator for HTTP/3 with the options and the output of h2load.
+//!
+//! [`run`] is the subcommand `sluicegate load`. Each of its threads (`worker`) has a share of the connections and of the requests, a
+//! loop of its own and its own figures (`tally`), which are added up at the end (`report`).
+
+mod busy;
+mod client;
+mod context;
+mod end;
+mod log;
+mod options;
+mod plan;
+mod poller;
+mod report;
+mod request;
+mod run;
+mod schedule;
+mod socket;
+mod tally;
+mod text;
+mod transport;
+mod url;
+mod values;
+mod worker;
+
+pub use options::{Format, LoadArgs};
+pub use run::{Clock, run};
+pub use url::Url;

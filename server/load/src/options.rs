@@ -1,0 +1,289 @@
+//! Options of the command line: h2load's, and a few more.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, ValueEnum};
+
+use crate::values::{duration, field, host_and_port, payload_size, rate};
+
+/// Form of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// That of h2load since 1.69.
+    H2load,
+    /// That of h2load before 1.69, with a shorter table.
+    H2loadLegacy,
+    /// One JSON object.
+    Json,
+}
+
+/// Load a server with requests over HTTP/3, and report rates and latencies. Options and output are those of h2load.
+///
+/// Each connection keeps as many requests open as -m allows and sends the next one when a response is complete. With
+/// --arrival-rate requests leave on a schedule instead, and latencies count from the scheduled time, so that a server that stalls
+/// cannot hide it. Certificates are not checked unless --cacert is given.
+///
+/// DURATION is a whole number with the unit h, m, s or ms; seconds without a unit.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sluicegate load -n 100000 -c 16 -m 32 https://localhost:4433/
+  sluicegate load -D 30s --warm-up-time 5s -c 100 -t 4 https://localhost:4433/
+  sluicegate load --arrival-rate 800 -D 30s -c 8 -m 100 https://localhost:4433/
+
+The exit code is 1 if there was no response at all, or the command line cannot be carried out, and 2 if it is wrong.")]
+pub struct LoadArgs {
+    /// URLs, requested in turn by each connection; scheme, host and port are those of the first.
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// Requests of all connections together.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
+    pub(crate) requests: u64,
+    /// Connections.
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) clients: u64,
+    /// Threads.
+    #[arg(short = 't', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: u64,
+    /// Requests that a connection keeps open at a time.
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) max_concurrent_streams: u64,
+    /// Read URLs from this file, one per line, instead of the command line; `-` is standard input.
+    #[arg(short = 'i', long, value_name = "FILE", conflicts_with = "urls")]
+    pub(crate) input_file: Option<PathBuf>,
+    /// Take scheme, host and port from this URL.
+    #[arg(short = 'B', long, value_name = "URL")]
+    pub(crate) base_uri: Option<String>,
+    /// Add a field to each request, or replace :authority (also as host), :method, :scheme or user-agent.
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = field)]
+    pub(crate) header: Vec<(String, String)>,
+    /// Send this file as the body of each request, by POST.
+    #[arg(short = 'd', long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Run for this time instead of a number of requests.
+    #[arg(short = 'D', long, value_name = "DURATION", value_parser = duration, conflicts_with = "rate")]
+    pub(crate) duration: Option<Duration>,
+    /// Send requests for this time before those that count; with -D.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) warm_up_time: Option<Duration>,
+    /// Open this many connections per period, up to -c.
+    #[arg(short = 'r', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Period of -r.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
+    pub(crate) rate_period: Duration,
+    /// Requests per second of each connection. Latencies count from when a request is sent.
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub(crate) rps: Option<f64>,
+    /// Requests per second of all connections together, evenly spaced, whether or not responses come (open loop). Latencies count
+    /// from when a request is due.
+    #[arg(long, value_name = "N", value_parser = rate, conflicts_with_all = ["rps", "rate"])]
+    pub(crate) arrival_rate: Option<f64>,
+    /// Close a connection this long after its last request was sent.
+    #[arg(short = 'T', long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) connection_active_timeout: Option<Duration>,
+    /// Close a connection on which nothing arrives for this long.
+    #[arg(short = 'N', long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) connection_inactivity_timeout: Option<Duration>,
+    /// Receive window of a stream: 2^N - 1 bytes, at most 2^26 - 1.
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=30))]
+    pub(crate) window_bits: u32,
+    /// Receive window of a connection: 2^N - 1 bytes.
+    #[arg(short = 'W', long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=30))]
+    pub(crate) connection_window_bits: u32,
+    /// Connect to this host instead of the URL's.
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host_and_port)]
+    pub(crate) connect_to: Option<(String, Option<u16>)>,
+    /// Send this server name (SNI) instead of the URL's host.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sni: Option<String>,
+    /// Check certificates, and trust the issuers in this PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Protocols to offer; h3 has to be one of them, and is used.
+    #[arg(
+        long,
+        value_name = "LIST",
+        visible_alias = "npn-list",
+        value_delimiter = ','
+    )]
+    pub(crate) alpn_list: Vec<String>,
+    /// Short for --alpn-list=h3, which is the default.
+    #[arg(long)]
+    pub(crate) h3: bool,
+    /// Congestion control of what this program sends; `sluicegate cc` lists the algorithms.
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    pub(crate) cc: String,
+    /// Largest UDP payload to send, bytes, with K for KiB.
+    #[arg(long, value_name = "SIZE", value_parser = payload_size, default_value = "1350")]
+    pub(crate) max_udp_payload_size: usize,
+    /// Send each datagram by a system call of its own.
+    #[arg(long)]
+    pub(crate) no_udp_gso: bool,
+    /// Groups of the key exchange, such as X25519:P-256.
+    #[arg(long, value_name = "GROUPS")]
+    pub(crate) groups: Option<String>,
+    /// Write a line for each request to this file: start in microseconds since 1970, status (-1 if it failed), duration in
+    /// microseconds.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// Write a qlog trace of each connection to BASE.THREAD.CONNECTION.sqlog.
+    #[arg(long, value_name = "BASE")]
+    pub(crate) qlog_file_base: Option<PathBuf>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value = "h2load")]
+    pub(crate) format: Format,
+    /// Write the report to this file, too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// Report each connection on standard error.
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) without_effect: WithoutEffect,
+}
+
+/// Options of h2load that mean nothing here: they are accepted, with a warning.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct WithoutEffect {
+    #[arg(short = 'f', long, value_name = "SIZE", hide = true)]
+    max_frame_size: Option<String>,
+    #[arg(long, value_name = "SUITE", hide = true)]
+    ciphers: Option<String>,
+    #[arg(long, value_name = "SUITE", hide = true)]
+    tls13_ciphers: Option<String>,
+    #[arg(short = 'p', long, value_name = "PROTOID", hide = true)]
+    no_tls_proto: Option<String>,
+    #[arg(long, value_name = "SIZE", hide = true)]
+    header_table_size: Option<String>,
+    #[arg(long, value_name = "SIZE", hide = true)]
+    encoder_header_table_size: Option<String>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    tls_session_file: Option<PathBuf>,
+    #[arg(long, hide = true, action = ArgAction::SetTrue)]
+    ktls: bool,
+    #[arg(long, hide = true, action = ArgAction::SetTrue)]
+    histogram: bool,
+}
+
+impl WithoutEffect {
+    /// Returns a warning for each option that was given.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        const HTTP2: &str = "it concerns HTTP/2";
+        const OLD_TLS: &str = "QUIC has TLS 1.3";
+        const NOT_BUILT: &str = "it is not available";
+        let given = [
+            ("--max-frame-size", self.max_frame_size.is_some(), HTTP2),
+            ("--ciphers", self.ciphers.is_some(), OLD_TLS),
+            (
+                "--tls13-ciphers",
+                self.tls13_ciphers.is_some(),
+                "BoringSSL's cipher suites of TLS 1.3 are fixed",
+            ),
+            (
+                "--no-tls-proto",
+                self.no_tls_proto.is_some(),
+                "QUIC has always TLS",
+            ),
+            (
+                "--header-table-size",
+                self.header_table_size.is_some(),
+                "the table of QPACK has no entries",
+            ),
+            (
+                "--encoder-header-table-size",
+                self.encoder_header_table_size.is_some(),
+                "the table of QPACK has no entries",
+            ),
+            (
+                "--tls-session-file",
+                self.tls_session_file.is_some(),
+                NOT_BUILT,
+            ),
+            ("--ktls", self.ktls, "it concerns TCP"),
+            ("--histogram", self.histogram, NOT_BUILT),
+        ];
+        let given = given.into_iter().filter(|(_, given, _)| *given);
+        given.map(|(name, _, why)| format!("{name} has no effect: {why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArgs,
+    }
+
+    fn parse(line: &str) -> Result<LoadArgs, clap::Error> {
+        Line::try_parse_from(line.split_whitespace()).map(|line| line.load)
+    }
+
+    #[test]
+    fn command_lines_of_h2load_parse() {
+        let args =
+            parse("load -n200000 -c 16 -m32 -t2 --alpn-list=h3 https://localhost:4433/1k").unwrap();
+        assert_eq!((args.requests, args.clients), (200_000, 16));
+        assert_eq!((args.threads, args.max_concurrent_streams), (2, 32));
+        assert_eq!(args.urls, ["https://localhost:4433/1k"]);
+        let args =
+            parse("load --npn-list h3,h3-29 -D 10 --warm-up-time=3s -c1 https://a/ https://a/b")
+                .unwrap();
+        assert_eq!(args.duration, Some(Duration::from_secs(10)));
+        assert_eq!(args.warm_up_time, Some(Duration::from_secs(3)));
+        assert_eq!(args.alpn_list, ["h3", "h3-29"]);
+        let args = parse("load -r10 --rate-period 100ms -c100 -T1s -N500ms --h3 -w 26 -W 30 -v a")
+            .unwrap();
+        assert_eq!(
+            (args.rate, args.rate_period),
+            (Some(10), Duration::from_millis(100))
+        );
+        assert!(args.h3 && args.verbose);
+        let rest = "load -i urls -B https://b:1 -H accept:*/* -Hx:y -d body --rps=12.5 --connect-to=10.0.0.1:443 --sni c \
+                    --log-file l --qlog-file-base q --max-udp-payload-size 1452 --no-udp-gso --groups X25519 --output-file o";
+        let args = parse(rest).unwrap();
+        assert_eq!(args.header.len(), 2);
+        assert_eq!(args.rps, Some(12.5));
+        assert_eq!(args.connect_to, Some(("10.0.0.1".into(), Some(443))));
+        assert!(args.no_udp_gso && args.max_udp_payload_size == 1452);
+        assert_eq!(args.without_effect.warnings().count(), 0);
+    }
+
+    #[test]
+    fn options_without_meaning_are_accepted_with_a_warning() {
+        let all = "load -f 16K --ciphers x --tls13-ciphers x -p h2c --header-table-size 4K --encoder-header-table-size 4K \
+                   --tls-session-file f --ktls --histogram a";
+        let args = parse(all).unwrap();
+        let warnings: Vec<_> = args.without_effect.warnings().collect();
+        assert_eq!(warnings.len(), 9, "{warnings:#?}");
+        assert!(warnings.iter().all(|line| line.starts_with("--")));
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        for line in [
+            "load --no-such-option a",
+            "load --h1 a",
+            "load --timing-script-file f a",
+            "load -D 10 -r 1 a",
+            "load -D ten a",
+            "load -c 0 a",
+            "load -m 0 a",
+            "load -t 0 a",
+            "load -r 0 a",
+            "load -n -1 a",
+            "load -H nothing a",
+            "load --rps 1 --arrival-rate 1 a",
+            "load --max-udp-payload-size 100 a",
+            "load -i f a",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

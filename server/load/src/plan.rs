@@ -1,0 +1,287 @@
+//! What a run does: the options, checked, with everything that they name.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use quiche::h3;
+
+use crate::options::LoadArgs;
+use crate::url::Url;
+
+/// A run.
+pub(crate) struct Plan {
+    /// Options of the command line.
+    pub(crate) options: LoadArgs,
+    /// Addresses of the server, in the order of the resolver.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Name of the server for TLS; none if it is an address.
+    pub(crate) server_name: Option<String>,
+    /// Field sections of the requests, which each connection sends in turn.
+    pub(crate) heads: Vec<Vec<h3::Header>>,
+    /// Body of each request.
+    pub(crate) body: Option<Vec<u8>>,
+    /// Responses have no body, whatever their heads announce (HEAD).
+    pub(crate) without_bodies: bool,
+}
+
+impl Plan {
+    /// Reads files and resolves names.
+    ///
+    /// # Errors
+    /// Options contradict each other, or something that they name cannot be used.
+    pub(crate) fn new(options: &LoadArgs) -> anyhow::Result<Plan> {
+        check(options)?;
+        let (origin, paths) = targets(options)?;
+        let body = options.data.as_deref().map(read).transpose()?;
+        let (host, port) = match &options.connect_to {
+            Some((host, port)) => (host.as_str(), port.unwrap_or(origin.port)),
+            None => (origin.host.as_str(), origin.port),
+        };
+        let addresses = (host, port).to_socket_addrs();
+        let addresses = addresses.with_context(|| format!("cannot resolve {host}"))?;
+        let addresses: Vec<_> = addresses.collect();
+        ensure!(!addresses.is_empty(), "{host} has no address");
+        let own_name = origin.ip().is_none().then(|| origin.host.clone());
+        let shared = shared_fields(options, &origin, body.as_deref())?;
+        let heads = paths.iter().map(|path| head(&shared, path));
+        Ok(Plan {
+            addresses,
+            server_name: options.sni.clone().or(own_name),
+            heads: heads.collect(),
+            without_bodies: shared.iter().any(|(n, v)| n == ":method" && v == "HEAD"),
+            body,
+            options: options.clone(),
+        })
+    }
+
+    /// Returns warnings about the options.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let options = &self.options;
+        let mut warnings: Vec<_> = options.without_effect.warnings().collect();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        if options.threads > cores {
+            warnings.push(format!("-t {}: there are {cores} cores", options.threads));
+        }
+        if options.warm_up_time.is_some() && options.duration.is_none() {
+            warnings.push("--warm-up-time has no effect without -D".into());
+        }
+        warnings
+    }
+
+    /// Returns the number of requests, if the run has one.
+    pub(crate) fn total(&self) -> Option<u64> {
+        let counted = self.options.duration.is_none();
+        counted.then_some(self.options.requests)
+    }
+}
+
+/// Refuses options that h2load refuses together.
+fn check(options: &LoadArgs) -> anyhow::Result<()> {
+    let (clients, threads) = (options.clients, options.threads);
+    if options.duration.is_none() {
+        let requests = options.requests;
+        ensure!(
+            requests >= clients,
+            "-n {requests} is less than -c {clients}: each connection needs a request"
+        );
+    }
+    ensure!(
+        clients >= threads,
+        "-c {clients} is less than -t {threads}: each thread needs a connection"
+    );
+    if let Some(rate) = options.rate {
+        ensure!(
+            (threads..=clients).contains(&rate),
+            "-r {rate} has to be at least -t {threads} and at most -c {clients}"
+        );
+    }
+    let protocols = &options.alpn_list;
+    ensure!(
+        protocols.is_empty() || protocols.iter().any(|protocol| protocol == "h3"),
+        "--alpn-list {}: only HTTP/3 is spoken here; add h3, or use h2load",
+        protocols.join(",")
+    );
+    Ok(())
+}
+
+/// Returns the URL that names the server, and the paths to request.
+fn targets(options: &LoadArgs) -> anyhow::Result<(Url, Vec<String>)> {
+    let texts = match options.input_file.as_deref() {
+        None => options.urls.clone(),
+        Some(file) => {
+            let text = read(file)?;
+            let text = String::from_utf8(text);
+            let text = text.with_context(|| format!("{} is not UTF-8", file.display()))?;
+            let lines = text.lines().map(str::trim);
+            lines.filter(|l| !l.is_empty()).map(str::to_owned).collect()
+        }
+    };
+    ensure!(
+        !texts.is_empty(),
+        "no URL; name one, or a file of them by -i"
+    );
+    let parse = |text: &str| Url::parse(text).with_context(|| format!("cannot request {text}"));
+    let mut origin = options.base_uri.as_deref().map(parse).transpose()?;
+    let mut paths = Vec::with_capacity(texts.len());
+    for text in &texts {
+        let url = match (&origin, text.starts_with('/')) {
+            (Some(origin), true) => parse(&format!("https://{}{text}", origin.authority()))?,
+            (None, true) => bail!("{text} names no host; name one by --base-uri"),
+            (_, false) => parse(text)?,
+        };
+        paths.push(url.path.clone());
+        origin.get_or_insert(url);
+    }
+    Ok((origin.context("no URL")?, paths))
+}
+
+/// Reads a file; `-` is standard input.
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    bytes.with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Returns the fields of all requests, without `:path`.
+fn shared_fields(
+    options: &LoadArgs,
+    origin: &Url,
+    body: Option<&[u8]>,
+) -> anyhow::Result<Vec<(String, String)>> {
+    let method = if body.is_some() { "POST" } else { "GET" };
+    let agent = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
+    let fields = [
+        (":method", method),
+        (":scheme", "https"),
+        (":authority", &origin.authority()),
+        ("user-agent", agent),
+    ];
+    let mut fields: Vec<_> = fields.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    let built_in = fields.len();
+    for (name, value) in &options.header {
+        let name = if name == "host" { ":authority" } else { name };
+        match fields[..built_in]
+            .iter_mut()
+            .find(|(known, _)| known == name)
+        {
+            Some(field) => field.1.clone_from(value),
+            None if name.starts_with(':') => {
+                bail!("-H {name}: only :authority, :method and :scheme can be set")
+            }
+            None => fields.push((name.to_owned(), value.clone())),
+        }
+    }
+    if let Some(body) = body {
+        fields.push(("content-length".into(), body.len().to_string()));
+    }
+    Ok(fields)
+}
+
+/// Returns a request's field section: the pseudo-header fields come first (RFC 9114 §4.3).
+fn head(shared: &[(String, String)], path: &str) -> Vec<h3::Header> {
+    let field =
+        |(name, value): &(String, String)| h3::Header::new(name.as_bytes(), value.as_bytes());
+    let (pseudo, others): (Vec<_>, Vec<_>) = shared.iter().partition(|(n, _)| n.starts_with(':'));
+    let path = h3::Header::new(b":path", path.as_bytes());
+    let pseudo = pseudo.into_iter().map(field).chain([path]);
+    pseudo.chain(others.into_iter().map(field)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use quiche::h3::NameValue as _;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArgs,
+    }
+
+    fn plan(line: &str) -> anyhow::Result<Plan> {
+        let line = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
+        Plan::new(&line.unwrap().load)
+    }
+
+    fn fields(head: &[h3::Header]) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let line = |field: &h3::Header| text(field.name()) + "=" + &text(field.value());
+        head.iter().map(line).collect()
+    }
+
+    #[test]
+    fn requests_have_the_origin_of_the_first_url() {
+        let plan = plan("https://127.0.0.1:4433/a https://b.example/b?c /d").unwrap();
+        assert_eq!(plan.addresses, ["127.0.0.1:4433".parse().unwrap()]);
+        assert_eq!(plan.server_name, None);
+        let agent = concat!("user-agent=sluicegate/", env!("CARGO_PKG_VERSION"));
+        let with = |path: &'static str| {
+            [
+                ":method=GET",
+                ":scheme=https",
+                ":authority=127.0.0.1:4433",
+                path,
+                agent,
+            ]
+        };
+        let heads: Vec<_> = plan.heads.iter().map(|head| fields(head)).collect();
+        assert_eq!(
+            heads,
+            [with(":path=/a"), with(":path=/b?c"), with(":path=/d")]
+        );
+    }
+
+    #[test]
+    fn base_connect_to_and_sni_override_the_url() {
+        let line = "-B https://a.example:1 --connect-to 127.0.0.1 --sni b.example /x";
+        let plan = plan(line).unwrap();
+        assert_eq!(plan.addresses, ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(plan.server_name.as_deref(), Some("b.example"));
+        assert!(fields(&plan.heads[0]).contains(&":authority=a.example:1".to_owned()));
+    }
+
+    #[test]
+    fn fields_are_added_or_replaced() {
+        let line = "-H host:h -H :method:HEAD -H user-agent:u -H x:y https://127.0.0.1/";
+        let plan = plan(line).unwrap();
+        assert!(plan.without_bodies);
+        let expected = [
+            ":method=HEAD",
+            ":scheme=https",
+            ":authority=h",
+            ":path=/",
+            "user-agent=u",
+            "x=y",
+        ];
+        assert_eq!(fields(&plan.heads[0]), expected);
+    }
+
+    #[test]
+    fn contradictions_are_refused_with_a_remedy() {
+        for (line, part) in [
+            ("", "no URL"),
+            ("-c 2 https://127.0.0.1/", "-n 1 is less than -c 2"),
+            ("-t 2 https://127.0.0.1/", "-c 1 is less than -t 2"),
+            ("-r 2 https://127.0.0.1/", "at most -c 1"),
+            ("--alpn-list h2,http/1.1 https://127.0.0.1/", "add h3"),
+            ("http://127.0.0.1/", "http://127.0.0.1/"),
+            ("/a", "--base-uri"),
+            ("-i /nowhere/urls", "cannot read /nowhere/urls"),
+            (
+                "-d /nowhere/body https://127.0.0.1/",
+                "cannot read /nowhere/body",
+            ),
+            ("-H :path:/ https://127.0.0.1/", ":path"),
+        ] {
+            let error = plan(line).map(drop).unwrap_err();
+            assert!(format!("{error:#}").contains(part), "{line}: {error:#}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A request and what has come of its response.
+
+use std::time::Instant;
+
+use quiche::h3::{Header, NameValue as _};
+
+/// An open request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// Time from which its latency counts.
+    pub(crate) start: Instant,
+    /// Status of the final response.
+    pub(crate) status: Option<u16>,
+    /// Bytes of its own body that were sent.
+    pub(crate) sent: usize,
+    /// Bytes of the response's body.
+    received: u64,
+    /// Value of the response's `content-length`.
+    announced: Option<u64>,
+}
+
+impl Request {
+    pub(crate) fn new(start: Instant) -> Self {
+        Request {
+            start,
+            status: None,
+            sent: 0,
+            received: 0,
+            announced: None,
+        }
+    }
+
+    /// Takes a field section of the response: interim responses come before the final one, trailers after it. Returns the final
+    /// status when it comes.
+    pub(crate) fn on_head(&mut self, fields: &[Header]) -> Option<u16> {
+        if self.status.is_some() {
+            return None;
+        }
+        let value = |name: &[u8]| fields.iter().find(|f| f.name() == name).map(Header::value);
+        let status = value(b":status").and_then(number)?;
+        self.status = u16::try_from(status)
+            .ok()
+            .filter(|s| (200..1000).contains(s));
+        self.announced = value(b"content-length").and_then(number);
+        self.status
+    }
+
+    /// Takes bytes of the response's body.
+    pub(crate) fn on_body(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    /// Returns the status if the response, which has ended, is complete (RFC 9114 §4.1.2).
+    pub(crate) fn complete(&self, without_body: bool) -> Option<u16> {
+        let status = self.status?;
+        let bodiless = without_body || status == 304;
+        let whole = bodiless || self.announced.is_none_or(|len| len == self.received);
+        whole.then_some(status)
+    }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    digits.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    fn after(heads: &[&[(&str, &str)]], body: usize) -> Request {
+        let mut request = Request::new(Instant::now());
+        for head in heads {
+            let field = |(n, v): &(&str, &str)| Header::new(n.as_bytes(), v.as_bytes());
+            request.on_head(&head.iter().map(field).collect::<Vec<_>>());
+        }
+        request.on_body(body);
+        request
+    }
+
+    #[test]
+    fn a_response_is_complete_with_the_length_that_it_announced() {
+        let head: &[_] = &[(":status", "200"), ("content-length", "5")];
+        assert_eq!(after(&[head], 5).complete(false), Some(200));
+        assert_eq!(after(&[head], 4).complete(false), None);
+        assert_eq!(after(&[head], 0).complete(true), Some(200));
+        assert_eq!(
+            after(&[&[(":status", "404")]], 9).complete(false),
+            Some(404)
+        );
+        assert_eq!(after(&[], 0).complete(false), None);
+    }
+
+    #[test]
+    fn interim_responses_and_trailers_have_no_final_status() {
+        let (early, last): (&[_], &[_]) = (&[(":status", "103")], &[(":status", "204")]);
+        assert_eq!(after(&[early], 0).status, None);
+        assert_eq!(after(&[early, last], 0).status, Some(204));
+        assert_eq!(after(&[last, &[(":status", "500")]], 0).status, Some(204));
+    }
+
+    #[test]
+    fn any_status_is_taken() {
+        for status in ["", "x", "-1", "2000", "99999999999999999999", "\u{fffd}"] {
+            assert_eq!(after(&[&[(":status", status)]], 0).status, None, "{status}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A run: threads, their shares, and the report.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, ensure};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use sluicegate_cc::Registry;
+
+use crate::busy::Busy;
+use crate::context::{Context, Line};
+use crate::log::{LogFile, RequestLog};
+use crate::options::{Format, LoadArgs};
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::transport;
+use crate::worker::{Share, Worker};
+
+/// Exit code of a run without any response.
+const EXIT_NOTHING: u8 = 1;
+/// Descriptors that the process needs beside one for each connection and three for each thread.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// Source of the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Returns the monotonic time.
+    pub now: fn() -> Instant,
+    /// Returns the time since 1970.
+    pub unix: fn() -> Duration,
+}
+
+/// Loads a server as `args` say, writes progress and the report to `out` and everything else to `err`, and returns the exit code: 1
+/// if there was no response at all. Blocks until the run is over, or for a moment once `stop` is true: then the report has what was
+/// done so far.
+///
+/// # Errors
+/// The options contradict each other, or name something that cannot be used; a thread, a file or the output is broken.
+pub fn run(
+    args: &LoadArgs,
+    registry: &Registry,
+    clock: Clock,
+    stop: &AtomicBool,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> anyhow::Result<u8> {
+    let plan = Plan::new(args)?;
+    allow_descriptors(args)?;
+    // Mistakes are found before anything starts.
+    drop(transport::config(args, registry)?);
+    let begin = (clock.now)();
+    let log = args.log_file.as_deref().map(|path| {
+        let log = LogFile::create(path, (begin, (clock.unix)()));
+        log.with_context(|| format!("cannot write {}", path.display()))
+    });
+    let log = log.transpose()?;
+    for warning in plan.warnings() {
+        writeln!(err, "warning: {warning}")?;
+    }
+    let mut print = |line: Line| match line {
+        Line::Report(line) if args.format != Format::Json => writeln!(out, "{line}"),
+        Line::Report(line) | Line::Note(line) => writeln!(err, "{line}"),
+    };
+    print(Line::Report("starting benchmark...".into()))?;
+    let mut tally = run_threads(&plan, registry, clock, (stop, log.as_ref()), &mut print)?;
+    let stopped = stop.load(Ordering::Relaxed);
+    tally.close(plan.total().filter(|_| !stopped));
+    let wall = (clock.now)().saturating_duration_since(begin);
+    let warm_up = args.duration.and(args.warm_up_time).unwrap_or_default();
+    let counted = wall.saturating_sub(warm_up);
+    let report = Report {
+        tally: &tally,
+        wall,
+        counted: args.duration.map_or(counted, |time| time.min(counted)),
+        verdict: Busy::verdict(&tally.busy),
+    };
+    match args.format {
+        Format::H2load => out.write_all(report.h2load().as_bytes())?,
+        Format::H2loadLegacy => out.write_all(report.legacy().as_bytes())?,
+        Format::Json => writeln!(out, "{}", report.json())?,
+    }
+    if let Some(path) = &args.output_file {
+        let text = report.json().to_string() + "\n";
+        let written = std::fs::write(path, text);
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if stopped {
+        writeln!(err, "interrupted: the report has what was done so far")?;
+    }
+    err.write_all(report.notes(args).as_bytes())?;
+    Ok(if tally.completed == 0 {
+        EXIT_NOTHING
+    } else {
+        0
+    })
+}
+
+/// Runs the threads, prints what they say meanwhile, and returns the sum of their figures.
+fn run_threads(
+    plan: &Plan,
+    registry: &Registry,
+    clock: Clock,
+    (stop, log): (&AtomicBool, Option<&LogFile>),
+    print: &mut impl FnMut(Line) -> std::io::Result<()>,
+) -> anyhow::Result<Tally> {
+    let (lines, received) = channel();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for share in shares(&plan.options) {
+            let log = log.map(RequestLog::new);
+            let lines = lines.clone();
+            let work = move || -> anyhow::Result<Tally> {
+                let cx = Context::new(plan, log, lines, clock.now)?;
+                let config = transport::config(&plan.options, registry)?;
+                Worker::new(cx, config, share, stop)?.run()
+            };
+            let name = format!("load {}", share.thread);
+            let thread = std::thread::Builder::new().name(name);
+            threads.push(thread.spawn_scoped(scope, work)?);
+        }
+        drop(lines);
+        // The threads go on without a reader, so that the report is complete.
+        let printed = received.iter().try_for_each(print);
+        let mut sum = Tally::default();
+        for thread in threads {
+            let tally = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
+            sum.merge(tally?);
+        }
+        printed?;
+        Ok(sum)
+    })
+}
+
+/// Returns each thread's part; the first ones have what does not divide.
+fn shares(args: &LoadArgs) -> impl Iterator<Item = Share> {
+    let threads = args.threads;
+    let part = move |all: u64, thread: u64| all / threads + u64::from(thread < all % threads);
+    let requests = args.duration.is_none().then_some(args.requests);
+    let (clients, rate) = (args.clients, args.rate);
+    (0..threads).map(move |thread| Share {
+        thread,
+        clients: part(clients, thread),
+        requests: requests.map(|all| part(all, thread)),
+        rate: rate.map(|all| part(all, thread)),
+    })
+}
+
+/// Raises the limit of open files as far as the connections need.
+///
+/// # Errors
+/// The system does not allow that many.
+fn allow_descriptors(args: &LoadArgs) -> anyhow::Result<()> {
+    let needed = args.clients + 3 * args.threads + OTHER_DESCRIPTORS;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    ensure!(
+        limit.maximum.is_none_or(|most| most >= needed),
+        "{} connections need {needed} open files, and only {} are allowed: raise the limit (ulimit -Hn {needed}, as root)",
+        args.clients,
+        limit.maximum.unwrap_or_default(),
+    );
+    limit.current = Some(needed);
+    setrlimit(Resource::Nofile, limit).context("cannot raise the limit of open files")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArgs,
+    }
+
+    fn args(words: &[&str]) -> LoadArgs {
+        Line::try_parse_from([&["load"], words].concat())
+            .unwrap()
+            .load
+    }
+
+    #[test]
+    fn threads_divide_connections_and_requests() {
+        let args = args(&["-n10", "-c5", "-t3", "-r4"]);
+        let all: Vec<_> = shares(&args).collect();
+        let column = |of: fn(&Share) -> u64| all.iter().map(of).collect::<Vec<_>>();
+        assert_eq!(column(|s| s.clients), [2, 2, 1]);
+        assert_eq!(column(|s| s.requests.unwrap()), [4, 3, 3]);
+        assert_eq!(column(|s| s.rate.unwrap()), [2, 1, 1]);
+    }
+
+    #[test]
+    fn more_connections_than_files_are_refused_with_the_limit() {
+        let most = getrlimit(Resource::Nofile).maximum;
+        let refused = allow_descriptors(&args(&["-n1000000", "-c1000000"]));
+        match most {
+            Some(most) if most < 1_000_000 => {
+                let error = refused.unwrap_err().to_string();
+                assert!(
+                    error.contains(&most.to_string()) && error.contains("ulimit"),
+                    "{error}"
+                );
+            }
+            _ => refused.unwrap(),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A connection's UDP socket, with GSO and GRO.
+
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+
+/// Size of a receive buffer: no batch that GRO makes is larger.
+const RECEIVE: usize = 64 << 10;
+/// Receive buffers, of one system call.
+const MESSAGES: usize = 8;
+/// Largest UDP payload over IPv4; the kernel's bound for a GSO batch as a whole.
+pub(crate) const BATCH: usize = 65_507;
+/// Receive buffer of the kernel to ask for; it grants what `net.core.rmem_max` allows.
+const KERNEL_BUFFER: usize = 1 << 20;
+
+/// Buffers that the sockets of a thread share.
+pub(crate) struct Buffers {
+    /// Room for the messages of one system call.
+    pub(crate) receive: Vec<u8>,
+    /// Room for the batch that a connection writes.
+    pub(crate) send: Vec<u8>,
+    /// Room for a piece of a body.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Buffers {
+    pub(crate) fn new() -> Self {
+        Buffers {
+            receive: vec![0; MESSAGES * RECEIVE],
+            send: vec![0; BATCH],
+            body: vec![0; RECEIVE],
+        }
+    }
+}
+
+/// Fate of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It left, or was lost as a network loses it.
+    Yes,
+    /// The kernel has no room now. The socket keeps the batch for [`Socket::send_again`].
+    Blocked,
+}
+
+/// A socket that is connected to the server, so that it learns of a closed port.
+pub(crate) struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    /// Own address.
+    pub(crate) local: SocketAddr,
+    /// Address of the server.
+    pub(crate) peer: SocketAddr,
+    /// Batch that found no room, and the size of its datagrams.
+    unsent: Option<(Vec<u8>, usize)>,
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Socket {
+    /// Opens a socket to `peer`.
+    ///
+    /// # Errors
+    /// There is no route to it, or no descriptor left.
+    pub(crate) fn connect(peer: SocketAddr) -> io::Result<Socket> {
+        let any: SocketAddr = if peer.is_ipv4() {
+            ([0, 0, 0, 0], 0).into()
+        } else {
+            ([0u16; 8], 0).into()
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(peer)?;
+        let state = UdpSocketState::new((&socket).into())?;
+        // What the kernel grants is enough to begin with.
+        let _ = state.set_recv_buffer_size((&socket).into(), KERNEL_BUFFER);
+        Ok(Socket {
+            local: socket.local_addr()?,
+            state,
+            socket,
+            peer,
+            unsent: None,
+        })
+    }
+
+    /// Returns the most datagrams that one batch may have.
+    pub(crate) fn max_datagrams(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    /// Passes the messages of one system call to `sink`, each with the size of its datagrams.
+    ///
+    /// # Errors
+    /// The host reports that nothing listens at the server's port, or the socket is broken.
+    pub(crate) fn receive(
+        &mut self,
+        buffers: &mut [u8],
+        mut sink: impl FnMut(&mut [u8], usize),
+    ) -> io::Result<()> {
+        let mut metas = [RecvMeta::default(); MESSAGES];
+        let mut rooms = buffers.chunks_exact_mut(RECEIVE);
+        let mut slices: [IoSliceMut<'_>; MESSAGES] =
+            std::array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
+        let count = match self
+            .state
+            .recv((&self.socket).into(), &mut slices, &mut metas)
+        {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let rooms = buffers.chunks_exact_mut(RECEIVE);
+        for (room, meta) in rooms.zip(&metas).take(count) {
+            let len = meta.len.min(RECEIVE);
+            sink(&mut room[..len], meta.stride.max(1));
+        }
+        Ok(())
+    }
+
+    /// Sends the bytes as datagrams of `size`, of which the last may be shorter.
+    ///
+    /// # Errors
+    /// The server's port is closed or out of reach, as the host reports.
+    pub(crate) fn send(&mut self, bytes: &[u8], size: usize) -> io::Result<Sent> {
+        let result = self.attempt(bytes, Some(size).filter(|size| *size < bytes.len()));
+        match result {
+            Err(error) if bytes.len() > size && !is_final(&error) => {
+                // The way out may lack GSO; the state knows from now on.
+                for (index, datagram) in bytes.chunks(size).enumerate() {
+                    match self.attempt(datagram, None) {
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                            self.unsent = Some((bytes[index * size..].to_vec(), size));
+                            return Ok(Sent::Blocked);
+                        }
+                        Err(error) if is_final(&error) => return Err(error),
+                        _ => {}
+                    }
+                }
+                Ok(Sent::Yes)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.unsent = Some((bytes.to_vec(), size));
+                Ok(Sent::Blocked)
+            }
+            Err(error) if is_final(&error) => Err(error),
+            // As too large a datagram: the transport sends its content again.
+            Err(_) | Ok(()) => Ok(Sent::Yes),
+        }
+    }
+
+    /// Sends the batch that found no room before, if there is one.
+    ///
+    /// # Errors
+    /// As of [`Socket::send`].
+    pub(crate) fn send_again(&mut self) -> io::Result<Sent> {
+        match self.unsent.take() {
+            Some((bytes, size)) => self.send(&bytes, size),
+            None => Ok(Sent::Yes),
+        }
+    }
+
+    fn attempt(&self, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: self.peer,
+            ecn: None,
+            contents: bytes,
+            segment_size: segment,
+            src_ip: None,
+        };
+        self.state.try_send((&self.socket).into(), &transmit)
+    }
+}
+
+/// Returns whether an error says that the server cannot be reached.
+fn is_final(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::HostUnreachable
+            | ErrorKind::PermissionDenied
+            | ErrorKind::NetworkDown
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Socket, UdpSocket) {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::connect(server.local_addr().unwrap()).unwrap();
+        (socket, server)
+    }
+
+    #[test]
+    fn a_batch_arrives_as_datagrams_with_and_without_gso() {
+        let (mut socket, server) = pair();
+        let bytes: Vec<u8> = (0..3100u16).map(|i| i.to_le_bytes()[0]).collect();
+        let mut datagram = [0; 4096];
+        for size in [1200, 4000] {
+            assert_eq!(socket.send(&bytes, size).unwrap(), Sent::Yes);
+            for expected in bytes.chunks(size) {
+                let len = server.recv(&mut datagram).unwrap();
+                assert_eq!(&datagram[..len], expected);
+            }
+        }
+    }
+
+    #[test]
+    fn datagrams_are_received_in_order_also_empty_ones() {
+        let (mut socket, server) = pair();
+        let sent: [&[u8]; 4] = [b"one", b"", b"two", b"three"];
+        for datagram in sent {
+            server.send_to(datagram, socket.local).unwrap();
+        }
+        let mut buffers = Buffers::new();
+        let mut received = Vec::new();
+        while received.len() < sent.len() {
+            let sink = |bytes: &mut [u8], size: usize| {
+                if bytes.is_empty() {
+                    received.push(Vec::new());
+                }
+                received.extend(bytes.chunks(size).map(<[u8]>::to_vec));
+            };
+            socket.receive(&mut buffers.receive, sink).unwrap();
+        }
+        assert_eq!(received, sent);
+        let none = |_: &mut [u8], _| panic!("there is nothing more");
+        socket.receive(&mut buffers.receive, none).unwrap();
+    }
+
+    #[test]
+    fn a_closed_port_is_reported() {
+        let (mut socket, server) = pair();
+        drop(server);
+        let refused = (0..1000).any(|_| {
+            let sent = socket.send(b"x", 1).err();
+            let received = socket.receive(&mut Buffers::new().receive, |_, _| ()).err();
+            sent.or(received)
+                .is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+        });
+        assert!(refused);
+    }
+}
