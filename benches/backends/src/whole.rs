@@ -123,6 +123,9 @@ pub(crate) fn run(bench: &Bench, table: &mut Table) -> Result<()> {
                 let outcome = bench
                     .generator()?
                     .run(&workload.load(bench.seconds), &url)?;
+                if outcome.failed > 0.0 {
+                    eprintln!("{}: {} requests failed", contender.name, outcome.failed);
+                }
                 let sample = Sample {
                     outcome,
                     seconds: start.elapsed().as_secs_f64(),
@@ -183,7 +186,7 @@ pub(crate) fn graphs(bench: &Bench) -> Result<()> {
             let server = bench.start(&network, contender)?;
             let url = workload.url(network.server());
             let load = workload.load(bench.seconds + 1.0);
-            let mut load = bench.generator()?.start(&load, &url)?;
+            let load = bench.generator()?.start(&load, &url)?;
             // The handshakes are not what is asked for.
             thread::park_timeout(Duration::from_millis(300));
             let name = format!("{}-{suffix}", contender.name);
@@ -195,7 +198,7 @@ pub(crate) fn graphs(bench: &Bench) -> Result<()> {
                 &server.id(),
                 (SAMPLES, bench.seconds),
             );
-            load.wait()?;
+            bench.generator()?.finish(load)?;
             match drawn {
                 Ok(file) => eprintln!("flame graph: {}", file.display()),
                 Err(cause) => {

@@ -8,11 +8,13 @@ pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the median; NaN where there are no values.
+/// Returns the median, of an even number of values the mean of the two in the middle; NaN where there are none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    percentile(&values, 50)
+    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    at(low).midpoint(at(high))
 }
 
 /// Returns the median of the ratios of values to those of the same rounds.
@@ -99,6 +101,8 @@ mod tests {
         assert_eq!(percentile(&[7.0], 99), 7.0);
         assert!(percentile(&[], 50).is_nan());
         assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 3.0, 1.0, 2.0]), 2.5);
+        assert!(median([]).is_nan());
         assert_eq!(ratio(&[2.0, 9.0, 8.0], &[1.0, 3.0, 2.0]), 3.0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -78,7 +78,7 @@ impl Generator {
         let program = PathBuf::from(words.next().context("no load generator is named")?);
         let words: Vec<_> = words.collect();
         let output = Command::new(&program).args(&words).arg("--help").output();
-        let has = |output: std::process::Output| {
+        let has = |output: Output| {
             let help = String::from_utf8_lossy(&output.stdout).into_owned();
             help.contains("--alpn-list") && help.contains("--qlog-file-base")
         };
@@ -98,7 +98,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// The program does not run, or its output is not that of h2load.
+    /// The program does not run, its output is not that of h2load, or no request succeeds.
     pub fn run(&self, load: &Load, url: &str) -> Result<Outcome> {
         let open = matches!(load.schedule, Schedule::Open { .. });
         let mut command = self.command(load, url);
@@ -106,12 +106,10 @@ impl Generator {
             let _ = fs::remove_file(&self.log);
             command.arg(format!("--log-file={}", self.log.display()));
         }
-        let output = command.output().context("taskset")?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let Some(mut outcome) = outcome(&said) else {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            bail!("{}: {said}{errors}", self.program.display());
-        };
+        let output = command
+            .output()
+            .context("taskset, of util-linux, does not start")?;
+        let mut outcome = self.read(&output)?;
         let times = if open {
             times(&fs::read_to_string(&self.log)?)
         } else {
@@ -122,15 +120,40 @@ impl Generator {
         Ok(outcome)
     }
 
-    /// Starts a load whose outcome does not matter.
+    /// Starts a load.
     ///
     /// # Errors
     ///
     /// The program does not start.
     pub fn start(&self, load: &Load, url: &str) -> Result<Child> {
         let mut command = self.command(load, url);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().context("taskset")
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .spawn()
+            .context("taskset, of util-linux, does not start")
+    }
+
+    /// Waits until a load ends. The outcome has no times.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generator::run`].
+    pub fn finish(&self, child: Child) -> Result<Outcome> {
+        self.read(&child.wait_with_output()?)
+    }
+
+    fn read(&self, output: &Output) -> Result<Outcome> {
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let program = self.program.display();
+        let Some(outcome) = outcome(&said) else {
+            bail!("{program} prints no summary: {said}{errors}");
+        };
+        ensure!(
+            outcome.succeeded > 0.0,
+            "{program}: no request succeeded: {said}{errors}"
+        );
+        Ok(outcome)
     }
 
     fn command(&self, load: &Load, url: &str) -> Command {
@@ -178,15 +201,19 @@ fn outcome(said: &str) -> Option<Outcome> {
     let data = line("traffic: ")?.rsplit_once('(')?.1;
     Some(Outcome {
         succeeded: fine,
-        failed: count(requests, " failed")? + count(requests, " timeout")? + (succeeded - fine),
+        failed: count(requests, " failed")? + (succeeded - fine),
         bytes: data.strip_suffix(") data")?.parse().ok()?,
         ..Outcome::default()
     })
 }
 
-/// Returns the times of a log, sorted: lines of start, status and duration in microseconds.
+/// Returns the times of the requests in a log that succeeded, sorted. Its lines have start, status and duration in microseconds.
 fn times(log: &str) -> Vec<f64> {
-    let time = |line: &str| line.split('\t').nth(2)?.parse().ok();
+    let time = |line: &str| {
+        let mut words = line.split('\t').skip(1);
+        let fine = words.next()?.starts_with('2');
+        words.next()?.parse().ok().filter(|_| fine)
+    };
     let mut times: Vec<f64> = log.lines().filter_map(time).collect();
     times.sort_by(f64::total_cmp);
     times
@@ -197,7 +224,7 @@ mod tests {
     use super::*;
 
     const SAID: &str = "finished in 1.00s, 8.00 req/s, 9.00KB/s\n\
-        requests: 10 total, 10 started, 9 done, 8 succeeded, 1 failed, 0 errored, 1 timeout\n\
+        requests: 10 total, 10 started, 10 done, 8 succeeded, 2 failed, 0 errored, 1 timeout\n\
         status codes: 7 2xx, 0 3xx, 1 4xx, 0 5xx\n\
         traffic: 9.00KB (9216) total, 1.00KB (1024) headers (space savings 95.00%), 8.00KB (8192) data\n";
 
@@ -207,6 +234,9 @@ mod tests {
         assert_eq!((outcome.succeeded, outcome.failed), (7.0, 3.0));
         assert_eq!(outcome.bytes, 8192.0);
         assert!(super::outcome("nothing").is_none());
-        assert_eq!(times("1\t200\t30\n2\t200\t20\nx\n"), [20.0, 30.0]);
+        assert_eq!(
+            times("1\t200\t30\n2\t200\t20\n3\t404\t1\nx\n"),
+            [20.0, 30.0]
+        );
     }
 }

@@ -10,15 +10,16 @@ mod site;
 mod workload;
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use sluicegate_compare::generator::Generator;
 
 use crate::measure::{Bench, Contestant};
-use crate::peer::{Peer, UPSTREAM};
+use crate::peer::{Peer, UPSTREAM, UPSTREAM_NAME};
 use crate::report::Samples;
 use crate::running::{Port, Server};
 use crate::site::Site;
@@ -60,24 +61,20 @@ struct Arguments {
     within: bool,
 }
 
-fn main() -> Result<ExitCode> {
+fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if arguments.within {
-        compare(&arguments)?;
-        return Ok(ExitCode::SUCCESS);
+        return compare(&arguments);
     }
-    // All ports are free there, and its loopback can have the MTU of an Ethernet.
-    let status = Command::new("unshare")
-        .arg("-n")
+    // All ports are free there, its loopback can have the MTU of an Ethernet, and all processes end with it.
+    let flags = "--net --pid --fork --mount-proc --kill-child".split(' ');
+    let cause = Command::new("unshare")
+        .args(flags)
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .arg("--within")
-        .status()
-        .context("unshare")?;
-    if !status.success() {
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+        .exec();
+    Err(cause).context("unshare, of util-linux, does not start")
 }
 
 fn compare(arguments: &Arguments) -> Result<()> {
@@ -95,9 +92,12 @@ fn compare(arguments: &Arguments) -> Result<()> {
         .args("link set lo mtu 1500 up".split(' '))
         .status();
     ensure!(
-        status.context("ip")?.success(),
-        "the loopback cannot be set up"
+        status.context("ip, of iproute2, does not start")?.success(),
+        "the loopback of a network namespace cannot be set up: `unshare -n ip link set lo mtu 1500 up` says why"
     );
+    if let Some(file) = &arguments.report {
+        fs::write(file, "").with_context(|| file.display().to_string())?;
+    }
     let folder = tempfile::tempdir()?;
     let site = Site::write(folder.path())?;
     let bench = Bench {
@@ -131,7 +131,7 @@ fn compare(arguments: &Arguments) -> Result<()> {
 }
 
 fn upstream(arguments: &Arguments, site: &Site) -> Result<Server> {
-    let text = peer::nginx(site, "upstream", &peer::upstream(site));
+    let text = peer::nginx(site, UPSTREAM_NAME, &peer::upstream(site));
     let file = site.folder.join("upstream.conf").display().to_string();
     let command = peer::Command {
         program: arguments.upstream.clone(),
@@ -139,7 +139,7 @@ fn upstream(arguments: &Arguments, site: &Site) -> Result<Server> {
         file: ("upstream.conf".to_owned(), text),
     };
     Server::start(
-        "upstream",
+        UPSTREAM_NAME,
         &command,
         &site.folder,
         arguments.client_core,
@@ -175,10 +175,21 @@ fn rounds(
         .iter()
         .map(|one| serves(one).then(Vec::new))
         .collect();
+    let place = |contestant: &Contestant| format!("{}, {}", contestant.peer.name, workload.name);
+    for contestant in contestants.iter().filter(|one| serves(one)) {
+        let checked = bench.check(workload, contestant);
+        checked.with_context(|| place(contestant))?;
+    }
     for round in 1..=arguments.rounds {
-        for (contestant, samples) in contestants.iter().zip(&mut samples) {
-            let Some(samples) = samples else { continue };
-            let sample = bench.sample(workload, contestant)?;
+        // None always follows the same one.
+        let first = round as usize % contestants.len();
+        for number in (first..contestants.len()).chain(0..first) {
+            let contestant = &contestants[number];
+            let Some(samples) = &mut samples[number] else {
+                continue;
+            };
+            let sample = bench.sample(workload, contestant);
+            let sample = sample.with_context(|| place(contestant))?;
             eprintln!(
                 "{}, round {round}: {} {:.2} {}{}",
                 workload.name,

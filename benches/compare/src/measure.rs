@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use sluicegate_compare::cpu::{self, Core};
-use sluicegate_compare::generator::{Generator, Load, Outcome};
+use sluicegate_compare::generator::{Generator, Load, Outcome, Schedule};
 
 use crate::peer::Peer;
 use crate::running::{Port, Server};
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) failed: f64,
     /// Part of the time that the server's core was busy.
     pub(crate) busy: f64,
-    /// Whether other work, or the hypervisor, took more than a twentieth of the server's or the generator's core.
+    /// Whether the cores were not quiet before, other work took more than a twentieth of the server's core, or the hypervisor of both.
     pub(crate) disturbed: bool,
 }
 
@@ -76,12 +76,8 @@ impl Bench {
                 (used.busy + used.stolen) / LOOK.as_secs_f64()
             };
             // A tick of the clock is a twentieth of the look.
-            if after
-                .into_iter()
-                .zip(before)
-                .map(used)
-                .all(|used| used <= 2.0 * OTHERS)
-            {
+            let quiet = |used: f64| used < 2.5 * OTHERS;
+            if after.into_iter().zip(before).map(used).all(quiet) {
                 return Ok(true);
             }
         }
@@ -95,21 +91,31 @@ impl Bench {
     /// Measures a workload on a server.
     #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
     pub(crate) fn sample(&self, workload: &Workload, contestant: &Contestant) -> Result<Sample> {
+        let twin;
+        let contestant = if workload.figure == Figure::Memory {
+            twin = self.twin(workload, &contestant.peer)?;
+            &twin
+        } else {
+            contestant
+        };
         let quiet = self.wait_for_quiet()?;
         let url = contestant.peer.url(workload.path);
         let process = contestant.server.id();
         let before = (self.cores()?, cpu::of_tree(&process)?, Instant::now());
         let mut memory = f64::NAN;
         let outcome = if workload.figure == Figure::Memory {
-            memory = self.memory(workload, &contestant.peer)?;
-            Outcome::default()
+            let (added, outcome) = self.memory(workload, &url, &process)?;
+            memory = added;
+            outcome
         } else {
             self.generator.run(&workload.load(self.seconds), &url)?
         };
+        contestant.server.check()?;
         let cpu = cpu::of_tree(&process)? - before.1;
         let seconds = before.2.elapsed().as_secs_f64();
         let [own, client] = self.cores()?;
         let (own, client) = (own.since(before.0[0]), client.since(before.0[1]));
+        ensure!(cpu > 0.0, "the server used no CPU time");
         let others = (own.busy - cpu).max(own.stolen + client.stolen) / seconds;
         Ok(Sample {
             value: match workload.figure {
@@ -125,21 +131,43 @@ impl Bench {
         })
     }
 
-    /// Returns the memory that each connection adds to a fresh server: one that has served others may have kept theirs.
-    fn memory(&self, workload: &Workload, peer: &Peer) -> Result<f64> {
-        let contestant = self.start(peer.twin())?;
-        let (url, process) = (contestant.peer.url(workload.path), contestant.server.id());
-        let warm = Load {
+    /// Starts a fresh server that has served one client: one that has served others may have kept their memory.
+    fn twin(&self, workload: &Workload, peer: &Peer) -> Result<Contestant> {
+        let twin = self.start(peer.twin())?;
+        self.check(workload, &twin)?;
+        Ok(twin)
+    }
+
+    /// Sends one request.
+    ///
+    /// # Errors
+    ///
+    /// It does not succeed.
+    pub(crate) fn check(&self, workload: &Workload, contestant: &Contestant) -> Result<()> {
+        let one = Load {
             connections: 1,
-            ..workload.load(1.0)
+            streams: 1,
+            schedule: Schedule::Handshakes { rate: 1 },
         };
-        self.generator.run(&warm, &url)?;
-        let before = cpu::memory_of_tree(&process)?;
+        let url = contestant.peer.url(workload.path);
+        self.generator.run(&one, &url).map(drop)
+    }
+
+    /// Returns the memory that each connection adds, and what came of the load.
+    fn memory(&self, workload: &Workload, url: &str, process: &str) -> Result<(f64, Outcome)> {
+        let before = cpu::memory_of_tree(process)?;
         let load = workload.load(f64::from(MEMORY + 1));
-        let mut load = self.generator.start(&load, &url)?;
+        let load = self.generator.start(&load, url)?;
         thread::park_timeout(Duration::from_secs(u64::from(MEMORY)));
-        let after = cpu::memory_of_tree(&process);
-        load.wait()?;
-        Ok((after? - before) / workload.connections() as f64)
+        let after = cpu::memory_of_tree(process);
+        let outcome = self.generator.finish(load)?;
+        // Each has had a request by then.
+        let connections = workload.connections() as f64;
+        ensure!(
+            outcome.succeeded >= connections,
+            "{} requests of {connections} connections succeeded",
+            outcome.succeeded
+        );
+        Ok(((after? - before) / connections, outcome))
     }
 }

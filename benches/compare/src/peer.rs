@@ -4,12 +4,19 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::site::Site;
 
+/// Name of the upstream, and end of the names of twins.
+pub(crate) const UPSTREAM_NAME: &str = "upstream";
+const TWIN_ENDING: &str = "-twin";
+
 /// Port of the upstream.
 pub(crate) const UPSTREAM: u16 = 8080;
+
+/// Connections to the upstream that may stay open: as many as a workload has requests at a time.
+const POOL: usize = 512;
 
 /// Port of the first server, and distance to that of its twin.
 const FIRST: u16 = 4430;
@@ -59,6 +66,15 @@ impl Peer {
             .split_once('=')
             .with_context(|| format!("`{text}`: {remedy}"))?;
         let (name, kind) = left.split_once(':').unwrap_or((left, left));
+        let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        ensure!(
+            name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(fine),
+            "`{text}`: a name begins with a letter or a digit and has letters, digits, `.`, `_` and `-`"
+        );
+        ensure!(
+            name != UPSTREAM_NAME && !name.ends_with(TWIN_ENDING),
+            "`{text}`: `{UPSTREAM_NAME}` and names that end with `{TWIN_ENDING}` are the program's own"
+        );
         let kind = match kind {
             "sluicegate" => Kind::Sluicegate,
             "nginx" => Kind::Nginx,
@@ -88,7 +104,7 @@ impl Peer {
     /// Returns the same server with a name and a port of its own.
     pub(crate) fn twin(&self) -> Self {
         Self {
-            name: format!("{}-twin", self.name),
+            name: format!("{}{TWIN_ENDING}", self.name),
             port: self.port + TWIN,
             ..self.clone()
         }
@@ -157,11 +173,11 @@ impl Peer {
     /// Returns what nginx has as a front.
     fn front(&self, site: &Site) -> String {
         format!(
-            "  upstream u {{ server 127.0.0.1:{UPSTREAM}; keepalive 64; keepalive_requests 100000000; }}\n  server {{\n    \
+            "  upstream u {{ server 127.0.0.1:{UPSTREAM}; keepalive {POOL}; keepalive_requests 100000000; }}\n  server {{\n    \
              listen 127.0.0.1:{port} quic reuseport;\n    listen 127.0.0.1:{port} ssl;\n    http2 on;\n    \
              quic_gso on;\n    open_file_cache max=100;\n    http3_max_concurrent_streams 128;\n    ssl_certificate {certificate};\n    \
              ssl_certificate_key {key};\n    root {root};\n    location /proxied/ {{\n      proxy_pass http://u;\n      \
-             proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n",
+             proxy_max_temp_file_size 0;\n      proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n",
             port = self.port,
             certificate = site.certificate().display(),
             key = site.key().display(),
@@ -172,7 +188,8 @@ impl Peer {
     fn caddy(&self, site: &Site) -> String {
         format!(
             "{{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port {port}\n}}\nhttps://localhost:{port}, https://127.0.0.1:{port} {{\n\t\
-             bind 127.0.0.1\n\ttls {certificate} {key}\n\treverse_proxy /proxied/* 127.0.0.1:{UPSTREAM}\n\troot * {root}\n\tfile_server\n}}\n",
+             bind 127.0.0.1\n\ttls {certificate} {key}\n\treverse_proxy /proxied/* 127.0.0.1:{UPSTREAM} {{\n\t\ttransport http {{\n\t\t\t\
+             keepalive_idle_conns_per_host {POOL}\n\t\t}}\n\t}}\n\troot * {root}\n\tfile_server\n}}\n",
             port = self.port,
             certificate = site.certificate().display(),
             key = site.key().display(),
@@ -182,7 +199,7 @@ impl Peer {
 
     fn h2o(&self, site: &Site) -> String {
         format!(
-            "num-threads: 1\nlisten: &tls\n  host: 127.0.0.1\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    \
+            "user: root\nnum-threads: 1\nmax-connections: 20000\nlisten: &tls\n  host: 127.0.0.1\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    \
              key-file: {key}\nlisten:\n  <<: *tls\n  type: quic\nhosts:\n  default:\n    paths:\n      /proxied/:\n        \
              proxy.reverse.url: http://127.0.0.1:{UPSTREAM}/proxied/\n        proxy.preserve-host: ON\n      /:\n        file.dir: {root}\n",
             port = self.port,
@@ -197,7 +214,7 @@ impl Peer {
             "global\n  nbthread 1\n  maxconn 20000\n  tune.quic.frontend.max-streams-bidi 128\ndefaults\n  mode http\n  \
              timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n  http-reuse always\nfrontend public\n  \
              bind quic4@127.0.0.1:{port} ssl crt {both} alpn h3\n  default_backend upstream\nbackend upstream\n  \
-             server upstream 127.0.0.1:{UPSTREAM} pool-max-conn 64\n",
+             server upstream 127.0.0.1:{UPSTREAM}\n",
             port = self.port,
             // It reads the key from a file beside the certificate with `.key` behind its name.
             both = site.certificate().display(),
@@ -209,7 +226,7 @@ impl Peer {
 pub(crate) fn nginx(site: &Site, name: &str, servers: &str) -> String {
     let folder = site.folder.display();
     format!(
-        "worker_processes 1;\ndaemon off;\npid {folder}/{name}.pid;\nerror_log {folder}/{name}.log;\n\
+        "user root;\nworker_processes 1;\ndaemon off;\npid {folder}/{name}.pid;\nerror_log {folder}/{name}.log;\n\
          events {{ worker_connections 20000; }}\nhttp {{\n  access_log off;\n  sendfile on;\n  \
          keepalive_requests 100000000;\n  keepalive_timeout 300;\n  default_type application/octet-stream;\n  \
          client_body_temp_path {folder}/{name}-1;\n  proxy_temp_path {folder}/{name}-2;\n  \
@@ -237,7 +254,14 @@ mod tests {
             ("old", Kind::Sluicegate, 4432)
         );
         assert_eq!(Peer::parse("nginx=nginx", 0).unwrap().name, "nginx");
-        for wrong in ["nginx", "apache=httpd", "nginx=/no/such/nginx"] {
+        for wrong in [
+            "nginx",
+            "apache=httpd",
+            "nginx=/no/such/nginx",
+            "a/b:nginx=nginx",
+            "upstream:nginx=nginx",
+            "x-twin:nginx=nginx",
+        ] {
             let error = format!("{:#}", Peer::parse(wrong, 0).unwrap_err());
             assert!(error.contains(wrong), "{error}");
         }

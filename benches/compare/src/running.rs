@@ -1,7 +1,8 @@
 //! Servers as processes.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -10,14 +11,19 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::peer;
 
-/// Longest start, and longest stop, in steps.
+/// A start and a stop take ten seconds at most, in steps of this length.
 const STEP: Duration = Duration::from_millis(50);
 const STEPS: usize = 200;
+/// Lines of its output in an error.
+const LINES: usize = 5;
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
+    name: String,
+    child: RefCell<Child>,
+    /// File with what it prints.
+    output: PathBuf,
 }
 
 /// Protocols whose ports a server binds.
@@ -51,47 +57,65 @@ impl Server {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .context("taskset")?;
-        let mut server = Self { child };
+            .context("taskset, of util-linux, does not start")?;
+        let server = Self {
+            name: name.to_owned(),
+            child: RefCell::new(child),
+            output,
+        };
         for _ in 0..STEPS {
             if bound(port)? {
                 return Ok(server);
             }
-            if let Some(status) = server.child.try_wait()? {
-                let said = fs::read_to_string(&output).unwrap_or_default();
-                let last = said.lines().last().unwrap_or("it says nothing");
-                bail!(
-                    "{name} ({}) ended with {status}: {last}",
-                    command.program.display()
-                );
-            }
+            server.check()?;
             thread::park_timeout(STEP);
         }
-        bail!(
-            "{name} does not bind {port:?}; its output is in {}",
-            output.display()
-        )
+        bail!("{name} does not bind {port:?}: {}", server.last())
+    }
+
+    /// Checks that it runs.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(status) = self.child.borrow_mut().try_wait()? {
+            bail!("{} ended with {status}: {}", self.name, self.last());
+        }
+        Ok(())
+    }
+
+    /// Returns the last lines that it has printed.
+    fn last(&self) -> String {
+        let said = fs::read_to_string(&self.output).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        if lines.is_empty() {
+            return "it prints nothing".to_owned();
+        }
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
     }
 
     /// Returns the number of its process.
     pub(crate) fn id(&self) -> String {
-        self.child.id().to_string()
+        self.child.borrow().id().to_string()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
+        if self.check().is_ok() {
             let _ = Command::new("kill").arg(self.id()).status();
         }
         for _ in 0..STEPS {
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if self.check().is_err() {
                 return;
             }
             thread::park_timeout(STEP);
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // What is below it ends with the process namespace.
+        let mut child = self.child.borrow_mut();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

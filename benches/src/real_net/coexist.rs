@@ -37,12 +37,14 @@ impl fmt::Display for Sender {
 
 impl Sender {
     /// Returns the kernel's flow that is the control of this sender: the same algorithm, or the one it descends from. The kernel has
-    /// none for Prague.
+    /// none for the others.
     pub fn control(self) -> Option<Self> {
         match self {
-            Self::Product("prague") => None,
             Self::Product("bbr3") => Some(Self::Kernel("bbr")),
-            Self::Product(name) | Self::Kernel(name) => Some(Self::Kernel(name)),
+            Self::Product("cubic") => Some(Self::Kernel("cubic")),
+            Self::Product("reno") => Some(Self::Kernel("reno")),
+            Self::Product(_) => None,
+            Self::Kernel(name) => Some(Self::Kernel(name)),
         }
     }
 }
