@@ -101,9 +101,17 @@ impl CarefulResume {
         self.observer.restart();
     }
 
+    /// Counts a try that has no result yet, and leaves the saved capacity to other connections.
+    fn leave_path(&mut self) {
+        if let Phase::Unvalidated { .. } | Phase::Validating { .. } = self.phase {
+            self.note(ResumeEvent::Undecided);
+        }
+        self.release();
+    }
+
     /// Stops for good: the connection has left the path that the memory is about.
     fn detach(&mut self) {
-        self.release();
+        self.leave_path();
         self.memory = None;
         self.finish();
     }
@@ -292,6 +300,6 @@ impl Layer for CarefulResume {
 impl Drop for CarefulResume {
     fn drop(&mut self) {
         self.save_rest();
-        self.release();
+        self.leave_path();
     }
 }

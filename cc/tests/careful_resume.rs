@@ -302,6 +302,28 @@ fn late_acknowledgements_do_not_undo_a_retreat() {
 }
 
 #[test]
+fn try_that_ends_early_is_undecided() {
+    let events = [ResumeEvent::Jumped, ResumeEvent::Undecided];
+    for algorithm in loss_based() {
+        let name = algorithm.name;
+        for begin in [unvalidated, validating] {
+            let memory = saved();
+            let wire = begin(&algorithm, &memory);
+            drop(wire);
+            assert_eq!(memory.events(), events, "{name}");
+            assert!(!memory.contents().is_claimed, "{name}");
+
+            let memory = saved();
+            let mut wire = begin(&algorithm, &memory);
+            wire.controller
+                .on_path_changed(wire.now, PathChange::Address);
+            drop(wire);
+            assert_eq!(memory.events(), events, "{name}: once");
+        }
+    }
+}
+
+#[test]
 fn capacity_is_tried_by_one_connection_at_a_time() {
     for algorithm in loss_based() {
         let name = algorithm.name;

@@ -59,8 +59,9 @@ fn second_download_by_satellite_takes_fewer_round_trips() {
             );
             assert!(resumed <= plain - fewer, "{name}: {resumed} of {plain}");
             // The shortest one ends before its capacity is validated.
-            let events = [ResumeEvent::Jumped, ResumeEvent::Validated];
-            assert!(events.starts_with(&memory.events()), "{name}");
+            let results = [ResumeEvent::Validated, ResumeEvent::Undecided];
+            let events = results.map(|result| vec![ResumeEvent::Jumped, result]);
+            assert!(events.contains(&memory.events()), "{name}");
             assert_eq!(second.lost_packets, 0, "{name}");
         }
     }

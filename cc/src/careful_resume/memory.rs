@@ -45,6 +45,8 @@ pub enum ResumeEvent {
     Retreated,
     /// The connection had too little to send to tell.
     RateLimited,
+    /// The connection ended, or left the path, before everything of a try had arrived.
+    Undecided,
     /// A saved capacity was not tried, because the round-trip time is a different one.
     RttDiffers,
 }

@@ -120,7 +120,7 @@ metrics! {
             counter("sluicegate_connections_by_algorithm_total" by "algorithm"),
         /// Datagrams dropped or stateless packets withheld, by reason.
         pub dropped: PerLabel<DropReason> = counter("sluicegate_datagrams_dropped_total" by "reason"),
-        /// Connections of clients whose capacity is known (careful_resume), by event: they try it (jumped), and everything arrives (validated), something is lost or the path has changed (retreated), or there is too little to send (rate_limited); or they do not try it, since the round-trip time differs (rtt_differs).
+        /// Connections of clients whose capacity is known (careful_resume), by event: they try it (jumped), and everything arrives (validated), something is lost or the path has changed (retreated), there is too little to send (rate_limited), or the connection ends before (undecided); or they do not try it, since the round-trip time differs (rtt_differs).
         pub careful_resume: PerLabel<Resumption> = counter("sluicegate_careful_resume_total" by "event"),
         /// Counters of ECN.
         pub ecn: EcnCounters = group,

@@ -18,6 +18,8 @@ labels! {
         Retreated = "retreated",
         /// The connection had too little to send to tell.
         RateLimited = "rate_limited",
+        /// The connection ended, or left the path, before the result was known.
+        Undecided = "undecided",
         /// A saved capacity was not tried, because the round-trip time differs.
         RttDiffers = "rtt_differs",
     }
@@ -30,6 +32,7 @@ impl From<ResumeEvent> for Resumption {
             ResumeEvent::Validated => Resumption::Validated,
             ResumeEvent::Retreated => Resumption::Retreated,
             ResumeEvent::RateLimited => Resumption::RateLimited,
+            ResumeEvent::Undecided => Resumption::Undecided,
             ResumeEvent::RttDiffers => Resumption::RttDiffers,
         }
     }
