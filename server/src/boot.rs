@@ -44,7 +44,7 @@ use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError};
 use self::group::prepare_group;
 use self::listen::Announced;
-use self::listener_settings::prepare;
+use self::listener_settings::{Before, prepare};
 use self::observability::Observability;
 pub use self::place::place;
 use self::ports::{OnPort, OpenPorts};
@@ -63,7 +63,6 @@ use crate::http::route::Site;
 use crate::observe::lifecycle::Lifecycle;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
-use crate::quic::transport::Alternatives;
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
 /// Serves until a signal to stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
@@ -188,13 +187,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     check_real_time(config)?;
     ports::examine(&on_ports(config)?)?;
     for listener in &config.listeners {
-        prepare(
-            listener,
-            registry,
-            config,
-            &secrets,
-            (&Alternatives::default(), None),
-        )?;
+        prepare(listener, registry, config, &secrets, Before::default())?;
     }
     Ok(())
 }

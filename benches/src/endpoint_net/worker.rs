@@ -51,7 +51,7 @@ impl Worker {
                 Some((algorithm, options)) => {
                     Selection::new(Vec::new(), choice(algorithm, options), None)
                 }
-                None => Selection::of(listener, &registry, [0; 32])?,
+                None => Selection::of(listener, &registry, [0; 32], None)?,
             };
             let mut transport = server_config(
                 "main",

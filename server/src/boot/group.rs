@@ -13,7 +13,7 @@ use super::cores::{cores, spare_cores};
 use super::descriptors::{self, Descriptors};
 use super::error::BootError;
 use super::listen::{Announced, Bound, BoundListeners, open_listener};
-use super::listener_settings::prepare;
+use super::listener_settings::{Before, prepare};
 use super::ports::OpenPorts;
 use super::shared::Shared;
 use super::watch::Event;
@@ -24,7 +24,6 @@ use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
-use crate::quic::transport::Alternatives;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
@@ -125,13 +124,7 @@ fn open_listeners(
     };
     for listener in listeners {
         let (config, secrets) = (&shared.config, &shared.secrets);
-        let settings = prepare(
-            listener,
-            registry,
-            config,
-            secrets,
-            (&Alternatives::default(), None),
-        )?;
+        let settings = prepare(listener, registry, config, secrets, Before::default())?;
         open_listener(listener, &settings, announced, &mut bound)?;
     }
     let opened = match bound.bound {

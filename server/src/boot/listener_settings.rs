@@ -16,17 +16,26 @@ use crate::quic::transport::{
     Alternatives, Identity, TlsOptions, TransportError, alternatives, server_config,
 };
 
-/// Returns everything of a listener that needs no port, checked. Certificates that `before` has are not parsed again; it was made
-/// with the same settings. TLS options are read from their files if none are given.
+/// Parts of a listener's settings before a reload that stay in use.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Before<'a> {
+    /// Certificates that are not parsed again, made with the same settings.
+    pub(super) alternatives: Option<&'a Alternatives>,
+    /// TLS options; `None` to read them from their files.
+    pub(super) options: Option<&'a Arc<TlsOptions>>,
+    /// Selection whose knowledge of paths stays in use.
+    pub(super) selection: Option<&'a Selection>,
+}
+
+/// Returns everything of a listener that needs no port, checked.
 pub(super) fn prepare(
     listener: &Listener,
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-    (before, options): (&Alternatives, Option<&Arc<TlsOptions>>),
+    before: Before<'_>,
 ) -> Result<ListenerSettings, BootError> {
-    let kept = (before, options);
-    let prepared = try_prepare(listener, registry, config, secrets, kept);
+    let prepared = try_prepare(listener, registry, config, secrets, before);
     prepared.map_err(|error| BootError::listener((&listener.name, &listener.addresses), error))
 }
 
@@ -35,12 +44,13 @@ fn try_prepare(
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-    (before, options): (&Alternatives, Option<&Arc<TlsOptions>>),
+    before: Before<'_>,
 ) -> Result<ListenerSettings, ListenerError> {
-    let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
+    let draw_key = secrets.congestion_rules_key();
+    let selection = Selection::of(listener, registry, draw_key, before.selection)?;
     let name = &listener.name;
     let mut given = listener.tls.iter();
-    let options = match options {
+    let options = match before.options {
         Some(options) => Arc::clone(options),
         None => TlsOptions::load(listener, config.server.open_secrets)?,
     };
@@ -72,7 +82,7 @@ fn try_prepare(
         &others,
         &config.quic,
         &config.limits,
-        before,
+        before.alternatives.unwrap_or(&Alternatives::default()),
     )?;
     server_config(
         name,

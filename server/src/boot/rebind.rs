@@ -106,12 +106,11 @@ mod tests {
 
     use super::*;
     use crate::boot::listen::KeptState;
-    use crate::boot::listener_settings::prepare;
+    use crate::boot::listener_settings::{Before, prepare};
     use crate::boot::liveness::tests::watched;
     use crate::quic::config_snapshot::{BoundAddress, Protocols};
     use crate::quic::secrets::Secrets;
     use crate::quic::settings::Lease;
-    use crate::quic::transport::Alternatives;
 
     /// Returns the protocols of the one address of a port after a reload that keeps it.
     fn keep_on_port(address: SocketAddr) -> Protocols {
@@ -140,13 +139,7 @@ mod tests {
         let announced = Announced::keeping(vec![kept], 1);
         let (worker, ..) = watched(0);
         let rebound = rebind(&config, &[worker], announced, |listener| {
-            prepare(
-                listener,
-                &registry,
-                &config,
-                &secrets,
-                (&Alternatives::default(), None),
-            )
+            prepare(listener, &registry, &config, &secrets, Before::default())
         });
         rebound.unwrap().announced.bound_listeners[0].at.protocols
     }

@@ -14,7 +14,7 @@ use super::advice;
 use super::error::{BootError, ReloadError};
 use super::limits::REBIND_LIMIT;
 use super::listen::{Announced, Kept, KeptState};
-use super::listener_settings::prepare;
+use super::listener_settings::{Before, prepare};
 use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
 use super::replies::Replies;
@@ -247,7 +247,11 @@ impl Reloader<'_> {
         let known = self.known(before, config);
         let options = before.map(|before| &before.settings.identities.first.options);
         let options = options.filter(|_| files == OptionFiles::Keep);
-        let kept = (&known, options);
+        let kept = Before {
+            alternatives: Some(&known),
+            options,
+            selection: before.map(|before| &before.settings.selection),
+        };
         let mut settings = prepare(listener, self.registry, config, &self.secrets, kept)?;
         // A certificate that was made at the start stays.
         let before = before.map(|before| &before.settings.identities);

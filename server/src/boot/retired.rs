@@ -84,6 +84,7 @@ mod tests {
                             &Config::embedded().listeners[0],
                             &Registry::builtin(),
                             [0; 32],
+                            None,
                         )
                         .unwrap(),
                         identities: Arc::new(Identities {

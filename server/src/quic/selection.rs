@@ -86,7 +86,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Takes over what an earlier one has learnt, where that still means something.
+    /// Takes over what an earlier one of the same worker has learnt, where that still means something.
     pub fn keep_learnt(&mut self, earlier: &mut Selection) {
         if let (Some(guard), Some(before)) = (&mut self.guard, &mut earlier.guard)
             && guard.below == before.below
@@ -94,12 +94,10 @@ impl Selection {
             guard.networks = std::mem::take(&mut before.networks);
             guard.order = std::mem::take(&mut before.order);
         }
-        if let (Some(resume), Some(before)) = (&mut self.resume, &earlier.resume) {
-            resume.keep_learnt(before);
-        }
     }
 
-    /// Makes the choices of a configured listener. Workers and instances with the same `draw_key` choose alike.
+    /// Makes the choices of a configured listener. Workers and instances with the same `draw_key` choose alike. What is known of
+    /// paths is shared with an `earlier` selection of the same settings.
     ///
     /// # Errors
     /// An algorithm that `registry` does not hold.
@@ -107,6 +105,7 @@ impl Selection {
         listener: &Listener,
         registry: &Registry,
         draw_key: [u8; 32],
+        earlier: Option<&Selection>,
     ) -> Result<Self, UnknownAlgorithm> {
         let find = |name: &str| {
             let found = registry.find(name).copied();
@@ -131,7 +130,10 @@ impl Selection {
         let guard = guard.map(|(below, instead)| Guard::new(below, instead));
         Ok(Self {
             draw_key,
-            resume: Resume::of(listener),
+            resume: Resume::of(
+                listener,
+                earlier.and_then(|earlier| earlier.resume.as_ref()),
+            ),
             ..Self::new(rules, own, guard)
         })
     }

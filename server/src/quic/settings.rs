@@ -129,7 +129,7 @@ impl Settings {
             name: "main".into(),
             local: ([127, 0, 0, 1], 4433).into(),
             trusted_proxies: Arc::default(),
-            selection: Selection::of(&config.listeners[0], &registry, [0; 32])
+            selection: Selection::of(&config.listeners[0], &registry, [0; 32], None)
                 .expect("the default"),
             payloads: Payloads::default(),
             config: transport,

@@ -1,7 +1,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use sluicegate_cc::PathCapacity;
 use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::*;
@@ -25,7 +27,7 @@ fn bound(reloader: &Reloader<'_>) -> BoundListener {
         reloader.registry,
         &reloader.config,
         &reloader.secrets,
-        (&Alternatives::default(), None),
+        Before::default(),
     );
     BoundListener {
         name: listener.name.clone(),
@@ -127,6 +129,44 @@ fn a_certificate_that_was_obtained_needs_no_other_file() {
     assert!(Arc::ptr_eq(&before, &options(&reloader)));
     let refused = reloader.reload().unwrap_err();
     assert!(one_line(&refused).contains("clients.pem"));
+}
+
+/// The table of a listener's paths is the one from before, in the snapshot as in the workers.
+#[test]
+fn reload_keeps_the_capacities_of_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, &Identity::self_signed().unwrap());
+    let source = folder.join("s.toml");
+    let registry = Registry::builtin();
+    let lifecycle = Arc::<Lifecycle>::default();
+    let configure = |more: &str| fs::write(&source, format!("{FILE}careful_resume = true\n{more}"));
+    configure("").unwrap();
+    let (worker, mailbox, _commands) = watched(0);
+    let mut reloader = reloader(source.clone(), &registry, &lifecycle, vec![worker]);
+    let path = |of: &Reloader<'_>| {
+        let selection = &of.snapshot.bound_listeners[0].settings.selection;
+        let [here, client] = ["::1", "2001:db8::1"].map(|address| address.parse().unwrap());
+        selection
+            .path(here, client, &Arc::default())
+            .unwrap()
+            .memory
+    };
+    let capacity = PathCapacity {
+        cwnd: 100_000,
+        min_rtt: Duration::from_millis(100),
+    };
+    let memory = path(&reloader);
+    memory.save(capacity);
+    memory.release();
+    reloader.reload().unwrap();
+    mailbox.take().expect("the configuration");
+    let memory = path(&reloader);
+    assert_eq!(memory.claim(), Some(capacity));
+    memory.release();
+    configure("careful_resume_clients = 8\n").unwrap();
+    reloader.reload().unwrap();
+    assert_eq!(path(&reloader).claim(), None);
 }
 
 #[test]

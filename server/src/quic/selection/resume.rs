@@ -32,24 +32,21 @@ pub struct KnownPath {
 }
 
 impl Resume {
-    /// Returns an empty memory as configured; `None` if it is turned off.
-    pub(super) fn of(listener: &Listener) -> Option<Self> {
+    /// Returns the memory of an earlier configuration with the same settings, or an empty one; `None` if it is turned off.
+    pub(super) fn of(listener: &Listener, earlier: Option<&Self>) -> Option<Self> {
+        if !listener.careful_resume {
+            return None;
+        }
         let settings = Settings {
             lifetime: listener.careful_resume_lifetime,
             clients: listener.careful_resume_clients,
             max_jump: listener.careful_resume_max_jump,
         };
-        listener.careful_resume.then(|| Self {
+        let earlier = earlier.filter(|earlier| earlier.settings == settings);
+        Some(earlier.cloned().unwrap_or_else(|| Self {
             table: Arc::new(PathTable::new(settings.clients, settings.lifetime)),
             settings,
-        })
-    }
-
-    /// Takes over the memory of an earlier configuration with the same settings.
-    pub(super) fn keep_learnt(&mut self, earlier: &Self) {
-        if self.settings == earlier.settings {
-            self.table = Arc::clone(&earlier.table);
-        }
+        }))
     }
 
     pub(super) fn path(

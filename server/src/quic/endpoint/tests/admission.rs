@@ -11,7 +11,7 @@ fn connections_that_the_low_rtt_guard_moves_to_another_algorithm_are_counted() {
                     congestion_control = \"bbr3\"\nlow_rtt_guard = \"1ms\"\n";
         let registry = sluicegate_cc::Registry::builtin();
         let config = sluicegate_config::Config::from_toml("test.toml", text, &registry).unwrap();
-        let selection = Selection::of(&config.listeners[0], &registry, [0; 32]).unwrap();
+        let selection = Selection::of(&config.listeners[0], &registry, [0; 32], None).unwrap();
         s.listeners.get_mut(&ListenerId(0)).unwrap().selection = selection;
     }));
     let near = "192.0.2.9".parse().unwrap();
