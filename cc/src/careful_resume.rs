@@ -20,7 +20,7 @@ mod transitions;
 
 use std::time::Duration;
 
-pub use memory::{PathCapacity, PathMemory, ResumeEvent};
+pub use memory::{Observation, PathCapacity, PathMemory, ResumeEvent};
 use observer::Observer;
 use phase::Phase;
 
@@ -130,22 +130,27 @@ impl CarefulResume {
             .on_event(event, self.next_packet, min_rtt, reduced);
         if let Some(capacity) = observed
             && capacity.cwnd >= WORTHWHILE.saturating_mul(self.initial_window)
-            && let Some(capacity) = self.observer.due(event.now, capacity)
         {
-            self.save(capacity);
+            let observed = Observation {
+                capacity,
+                is_least: self.inner.state() == State::SlowStart,
+            };
+            if let Some(observed) = self.observer.due(event.now, observed) {
+                self.save(observed);
+            }
         }
     }
 
-    fn save(&mut self, capacity: PathCapacity) {
+    fn save(&mut self, observed: Observation) {
         if let Some(memory) = &self.memory {
-            memory.save(capacity);
+            memory.save(observed);
             self.has_claim = true;
         }
     }
 
     fn save_rest(&mut self) {
-        if let Some(capacity) = self.observer.take_unsaved() {
-            self.save(capacity);
+        if let Some(observed) = self.observer.take_unsaved() {
+            self.save(observed);
         }
     }
 

@@ -26,7 +26,7 @@ mod time;
 mod usage;
 
 pub use algorithm::{Algorithm, Init};
-pub use careful_resume::{CarefulResume, PathCapacity, PathMemory, ResumeEvent};
+pub use careful_resume::{CarefulResume, Observation, PathCapacity, PathMemory, ResumeEvent};
 pub use controller::{AdoptedWindow, Controller, Model, Snapshot, State};
 pub use event::{EcnCounts, Event, Packet, PacketState, PathChange, Rtt, Sent};
 pub use layer::Layer;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_cc::{
-    Algorithm, CarefulResume, Controller, Event, Init, Layer, Options, PacketState, PathCapacity,
-    PathMemory, Registry, ResumeEvent, Sent, Snapshot, State, Time,
+    Algorithm, CarefulResume, Controller, Event, Init, Layer, Observation, Options, PacketState,
+    PathCapacity, PathMemory, Registry, ResumeEvent, Sent, Snapshot, State, Time,
 };
 use sluicegate_sim::{Rng, properties};
 
@@ -67,7 +67,7 @@ impl PathMemory for Everywhere {
 
     fn release(&self) {}
 
-    fn save(&self, _: PathCapacity) {}
+    fn save(&self, _: Observation) {}
 
     fn discard(&self) {}
 

@@ -365,38 +365,6 @@ fn another_address_ends_careful_resume_and_another_port_does_not() {
     }
 }
 
-/// Returns what a connection leaves after it has filled its window for eight round trips, if it does.
-fn left_by(algorithm: &Algorithm, fills: bool) -> Option<u64> {
-    let memory = Memory::default();
-    let mut wire = wire(algorithm, &memory);
-    for _ in 0..8 {
-        if fills {
-            wire.round();
-        } else {
-            wire.send(IW);
-            wire.app_limited();
-            wire.wait(wire.rtt);
-            wire.ack(IW);
-        }
-    }
-    drop(wire);
-    let saved = memory.contents().saved;
-    saved.map(|capacity| {
-        assert_eq!(capacity.min_rtt, ms(RTT));
-        capacity.cwnd / MTU
-    })
-}
-
-#[test]
-fn connection_that_fills_its_window_leaves_its_capacity_and_others_leave_none() {
-    for algorithm in loss_based() {
-        let name = algorithm.name;
-        // A round trip ends with a packet sent in it, so the last one, of 1,280 packets, has no end.
-        assert_eq!(left_by(&algorithm, true), Some(640), "{name}");
-        assert_eq!(left_by(&algorithm, false), None, "{name}");
-    }
-}
-
 #[test]
 fn algorithm_with_a_model_does_not_resume() {
     let memory = saved();

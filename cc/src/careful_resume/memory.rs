@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use super::phase::is_other_path;
+
 /// Capacity of a path, as a connection observed it: the congestion control parameters of RFC 9959 §3.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathCapacity {
@@ -10,6 +12,25 @@ pub struct PathCapacity {
     pub cwnd: u64,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
+}
+
+/// Capacity of a path as a connection observed it, for its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// Bytes and round trip.
+    pub capacity: PathCapacity,
+    /// Whether the connection was in slow start, so that the path has at least this capacity.
+    pub is_least: bool,
+}
+
+impl Observation {
+    /// Returns whether it takes the place of a capacity that is saved and not too old. One from slow start does not, if more is
+    /// saved for a path with a similar round trip (RFC 9959 §4.1).
+    pub fn replaces(&self, saved: &PathCapacity) -> bool {
+        !self.is_least
+            || self.capacity.cwnd >= saved.cwnd
+            || is_other_path(self.capacity.min_rtt, saved.min_rtt)
+    }
 }
 
 /// The capacity saved for one path, which all connections of that path share.
@@ -24,8 +45,9 @@ pub trait PathMemory: Debug + Send + Sync {
     /// Leaves a claimed capacity to others.
     fn release(&self);
 
-    /// Replaces the saved capacity. It is the caller's, which uses it, unless another connection has claimed it.
-    fn save(&self, capacity: PathCapacity);
+    /// Saves what the caller observed, if it [replaces](Observation::replaces) what is saved. The capacity is the caller's, which
+    /// uses it, unless another connection has claimed it.
+    fn save(&self, observed: Observation);
 
     /// Forgets the saved capacity and the caller's claim, unless another connection has claimed it.
     fn discard(&self);

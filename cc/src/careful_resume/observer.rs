@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::PathCapacity;
+use super::{Observation, PathCapacity};
 use crate::{Event, Packet, Time};
 
 /// Shortest time between two reports of one connection; a report of the rest comes when its data runs out, or at its end.
@@ -25,7 +25,7 @@ pub(super) struct Observer {
     was_limited: bool,
     /// Bytes of the last round trip, if it counts.
     before: Option<u64>,
-    unsaved: Option<PathCapacity>,
+    unsaved: Option<Observation>,
     saved_at: Option<Time>,
 }
 
@@ -75,20 +75,20 @@ impl Observer {
         self.was_limited = std::mem::take(&mut self.limited);
     }
 
-    /// Returns the capacity if it is time to save one, and otherwise keeps it.
-    pub(super) fn due(&mut self, now: Time, capacity: PathCapacity) -> Option<PathCapacity> {
+    /// Returns what was observed if it is time to save it, and otherwise keeps it.
+    pub(super) fn due(&mut self, now: Time, observed: Observation) -> Option<Observation> {
         let is_soon = |at: Time| now.saturating_since(at) < INTERVAL;
         if self.saved_at.is_some_and(is_soon) {
-            self.unsaved = Some(capacity);
+            self.unsaved = Some(observed);
             return None;
         }
         self.saved_at = Some(now);
         self.unsaved = None;
-        Some(capacity)
+        Some(observed)
     }
 
-    /// Returns the latest capacity that was not saved.
-    pub(super) fn take_unsaved(&mut self) -> Option<PathCapacity> {
+    /// Returns what was observed last, if it was not saved.
+    pub(super) fn take_unsaved(&mut self) -> Option<Observation> {
         self.unsaved.take()
     }
 }

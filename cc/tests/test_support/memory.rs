@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sluicegate_cc::{
-    Algorithm, CarefulResume, Controller, MAX_WINDOW, PathCapacity, PathMemory, ResumeEvent,
+    Algorithm, CarefulResume, Controller, MAX_WINDOW, Observation, PathCapacity, PathMemory,
+    ResumeEvent,
 };
 
 use super::{MTU, controller};
@@ -70,8 +71,11 @@ impl PathMemory for Memory {
         self.contents().is_claimed = false;
     }
 
-    fn save(&self, capacity: PathCapacity) {
-        self.contents().saved = Some(capacity);
+    fn save(&self, observed: Observation) {
+        let saved = &mut self.contents().saved;
+        if saved.is_none_or(|saved| observed.replaces(&saved)) {
+            *saved = Some(observed.capacity);
+        }
     }
 
     fn discard(&self) {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use events::{Resumption, Resumptions};
-use sluicegate_cc::{PathCapacity, PathMemory, ResumeEvent};
+use sluicegate_cc::{Observation, PathCapacity, PathMemory, ResumeEvent};
 
 use crate::http::clients::ClientPrefix;
 
@@ -134,17 +134,20 @@ impl PathMemory for Path {
         });
     }
 
-    fn save(&self, capacity: PathCapacity) {
-        let saved = quiche::clock::now();
+    fn save(&self, observed: Observation) {
+        let now = quiche::clock::now();
         let mut set = self.table.set(self.path);
         let own = set.iter().position(|slot| self.is_own(slot.as_ref()));
         let oldest = (0..WAYS).min_by_key(|at| set[*at].map(|slot| slot.saved));
-        let user = own.and_then(|at| set[at]).and_then(|slot| slot.user);
+        let before = own.and_then(|at| set[at]);
+        let user = before.and_then(|slot| slot.user);
         let user = user.or(Some(self.connection));
+        let valid = before.filter(|slot| self.table.is_valid(slot, now));
+        let kept = valid.filter(|slot| !observed.replaces(&slot.capacity));
         set[own.or(oldest).unwrap_or(0)] = Some(Slot {
             path: self.path,
-            capacity,
-            saved,
+            capacity: kept.map_or(observed.capacity, |slot| slot.capacity),
+            saved: kept.map_or(now, |slot| slot.saved),
             user,
         });
     }

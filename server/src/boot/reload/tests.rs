@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use sluicegate_cc::PathCapacity;
+use sluicegate_cc::{Observation, PathCapacity};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::*;
@@ -157,7 +157,10 @@ fn reload_keeps_the_capacities_of_paths() {
         min_rtt: Duration::from_millis(100),
     };
     let memory = path(&reloader);
-    memory.save(capacity);
+    memory.save(Observation {
+        capacity,
+        is_least: false,
+    });
     memory.release();
     reloader.reload().unwrap();
     mailbox.take().expect("the configuration");

@@ -12,6 +12,13 @@ fn capacity(cwnd: u64) -> PathCapacity {
     }
 }
 
+fn observed(cwnd: u64) -> Observation {
+    Observation {
+        capacity: capacity(cwnd),
+        is_least: false,
+    }
+}
+
 fn client(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
@@ -41,7 +48,7 @@ impl Bench {
     /// Saves a capacity for connections that come later.
     fn leave(&self, text: &str, cwnd: u64) {
         let path = self.path(text);
-        path.save(capacity(cwnd));
+        path.save(observed(cwnd));
         path.release();
     }
 
@@ -90,13 +97,13 @@ fn a_client_is_an_ipv4_address_or_an_ipv6_56_at_an_address_of_the_server() {
 fn one_connection_at_a_time_has_a_capacity() {
     let bench = Bench::new(1000);
     let [first, second] = ["192.0.2.1"; 2].map(|address| bench.path(address));
-    first.save(capacity(1));
+    first.save(observed(1));
     assert_eq!(second.claim(), None, "the first one fills the path");
     first.release();
     assert_eq!(first.claim(), Some(capacity(1)));
     assert_eq!(second.claim(), None);
     // What it observes meanwhile is for those after it.
-    second.save(capacity(2));
+    second.save(observed(2));
     second.release();
     assert_eq!(second.claim(), None);
     first.release();
@@ -120,6 +127,35 @@ fn a_capacity_that_is_too_old_is_deleted() {
 }
 
 #[test]
+fn slow_start_replaces_a_larger_capacity_only_when_that_is_too_old() {
+    let mut bench = Bench::new(1000);
+    let leave_least = |bench: &Bench, cwnd| {
+        let path = bench.path("192.0.2.1");
+        path.save(Observation {
+            is_least: true,
+            ..observed(cwnd)
+        });
+        assert_eq!(bench.path("192.0.2.1").claim(), None, "in use");
+        path.release();
+    };
+    let left = |bench: &Bench| {
+        let path = bench.path("192.0.2.1");
+        let found = path.claim();
+        path.release();
+        found
+    };
+    bench.leave("192.0.2.1", 8);
+    bench.pass(LIFETIME);
+    leave_least(&bench, 7);
+    assert_eq!(left(&bench), Some(capacity(8)));
+    bench.pass(Duration::from_nanos(1));
+    leave_least(&bench, 7);
+    assert_eq!(left(&bench), Some(capacity(7)));
+    leave_least(&bench, 9);
+    assert_eq!(left(&bench), Some(capacity(9)));
+}
+
+#[test]
 fn a_million_clients_take_no_more_memory_than_the_table() {
     const CLIENTS: u64 = 4096;
     let mut bench = Bench::new(CLIENTS);
@@ -127,7 +163,7 @@ fn a_million_clients_take_no_more_memory_than_the_table() {
         let address = IpAddr::from(Ipv4Addr::from_bits(number)).to_string();
         // One of ten connections still uses what it has saved.
         if number % 10 == 0 {
-            bench.path(&address).save(capacity(u64::from(number)));
+            bench.path(&address).save(observed(u64::from(number)));
         } else {
             bench.leave(&address, u64::from(number));
         }
