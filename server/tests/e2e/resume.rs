@@ -24,6 +24,9 @@ const DELAY: Duration = Duration::from_millis(30);
 /// Enough for eight round trips of slow start: the last ones carry far more than the first two of the next connection.
 const LENGTH: u64 = 2_000_000;
 
+/// Most downloads twice until one is validated.
+const TRIES: usize = 5;
+
 /// Datagrams that wait for their time.
 type Waiting = UnboundedReceiver<(Instant, Vec<u8>)>;
 
@@ -103,19 +106,29 @@ fn downloads(backend: &str, settings: &str) -> BTreeMap<String, f64> {
     metrics(admin)
 }
 
-fn events(found: &BTreeMap<String, f64>) -> [f64; 4] {
-    ["jumped", "validated", "retreated", "rate_limited"]
-        .map(|event| found[&format!("sluicegate_careful_resume_total{{event=\"{event}\"}}")])
+fn events(found: &BTreeMap<String, f64>) -> [f64; 5] {
+    [
+        "jumped",
+        "validated",
+        "retreated",
+        "rate_limited",
+        "undecided",
+    ]
+    .map(|event| found[&format!("sluicegate_careful_resume_total{{event=\"{event}\"}}")])
 }
 
 fn a_second_connection_resumes_what_the_first_one_found(backend: &str) {
-    let found = downloads(backend, "careful_resume = true");
-    let [jumped, validated, retreated, rate_limited] = events(&found);
-    assert_eq!(jumped, 1.0);
-    // A busy host loses datagrams.
-    assert_eq!(validated + retreated + rate_limited, 1.0);
+    // A busy host loses datagrams, but not in every try.
+    let is_validated = (0..TRIES).any(|_| {
+        let found = downloads(backend, "careful_resume = true");
+        let [jumped, results @ ..] = events(&found);
+        assert_eq!(jumped, 1.0);
+        assert_eq!(results.iter().sum::<f64>(), 1.0, "{results:?}");
+        results[0] == 1.0
+    });
+    assert!(is_validated);
 }
 
 fn nothing_is_resumed_where_it_is_off(backend: &str) {
-    assert_eq!(events(&downloads(backend, "")), [0.0; 4]);
+    assert_eq!(events(&downloads(backend, "")), [0.0; 5]);
 }
