@@ -57,7 +57,7 @@ pub struct Download {
 pub struct PageLoad {
     /// Size of the pages, and the time between them.
     pub pages: Pages,
-    /// Objects of a page, of equal size and at least one, which are requested at once on streams of their own. The simulator sends a
+    /// Objects of a page, of equal size but for a byte and at least one, which are requested at once on streams of their own. The simulator sends a
     /// page as one.
     pub objects: u64,
 }
@@ -144,6 +144,13 @@ fn configure(config: &mut Config) {
     }
 }
 
+/// Returns the sizes of a page's objects.
+fn split(bytes: u64, objects: u64) -> Vec<u64> {
+    let larger = bytes % objects;
+    let size = |number| bytes / objects + u64::from(number < larger);
+    (0..objects).map(size).collect()
+}
+
 /// Returns the requests for the data of a download, those with a time early enough for the way to the server.
 fn plan(download: &Download, delay: Duration) -> Plan {
     let Download { source, start, .. } = download;
@@ -151,8 +158,7 @@ fn plan(download: &Download, delay: Duration) -> Plan {
         let times = source
             .total(1)
             .map_or(u64::MAX, |bytes| bytes.div_ceil(pages.bytes));
-        let page = (0..objects).map(|_| pages.bytes / objects).collect();
-        return Plan::pages(page, times, pages.think);
+        return Plan::pages(split(pages.bytes, objects), times, pages.think);
     }
     let offers: Vec<(Duration, u64)> = match source {
         Source::Bulk(bytes) => vec![(Duration::ZERO, *bytes)],
@@ -170,4 +176,17 @@ fn plan(download: &Download, delay: Duration) -> Plan {
     let requests = offers.into_iter();
     let requests = requests.map(|(at, bytes)| (*start + at.saturating_sub(delay), bytes));
     Plan::Timed(requests.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_a_page_have_all_of_its_bytes() {
+        assert_eq!(split(10, 4), [3, 3, 2, 2]);
+        assert_eq!(split(2_450_000, 70), [35_000; 70]);
+        assert_eq!(split(500_000, 1), [500_000]);
+        assert_eq!(split(2, 3), [1, 1, 0]);
+    }
 }
