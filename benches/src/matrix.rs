@@ -14,6 +14,7 @@ mod report;
 mod results;
 mod run;
 mod scenario;
+mod slow_starts;
 mod story;
 mod surprises;
 mod table;

@@ -7,6 +7,7 @@
 
 mod client;
 mod clock;
+mod configured_algorithm;
 mod control;
 mod error;
 mod random;
@@ -15,18 +16,17 @@ mod server;
 mod sweep;
 pub(crate) mod tls;
 mod trace;
-mod variant;
 pub(crate) mod watch;
 mod wire;
 
 use std::time::Duration;
 
+pub use configured_algorithm::ConfiguredAlgorithm;
 pub use control::Control;
 pub use error::SimulationError;
 pub use run::run;
 use sluicegate_sim::{Bottleneck, Source};
 pub use sweep::{Sweep, sweep};
-pub use variant::Variant;
 pub use watch::{Inside, View};
 
 pub(crate) use clock::{VirtualClock, earliest};

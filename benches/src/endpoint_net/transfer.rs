@@ -15,7 +15,7 @@ use super::net::{Net, Setup};
 use super::worker::Worker;
 use crate::conventions::{DATAGRAM, ENDS_SEED, IDLE_TIMEOUT};
 use crate::virtual_net::watch::{self, Watch};
-use crate::virtual_net::{Outcome, Seeded, Variant, VirtualClock};
+use crate::virtual_net::{ConfiguredAlgorithm, Outcome, Seeded, VirtualClock};
 
 /// Body that no run receives whole, bytes.
 const ENDLESS: u64 = 1 << 40;
@@ -39,7 +39,7 @@ pub struct Transfer {
 #[derive(Clone, Debug)]
 pub struct Download {
     /// Algorithm of the server's end. There are at most two in a run.
-    pub algorithm: Variant,
+    pub algorithm: ConfiguredAlgorithm,
     /// Data: a request for each time at which there is some, sent in time to be served then.
     pub source: Source,
     /// Time at which the client connects. The downloads stand in the order of their starts.
@@ -64,7 +64,7 @@ pub struct PageLoad {
 
 impl Download {
     /// Returns a download that starts at once and that only the path and the server limit.
-    pub fn new(algorithm: impl Into<Variant>, source: Source) -> Self {
+    pub fn new(algorithm: impl Into<ConfiguredAlgorithm>, source: Source) -> Self {
         Self {
             algorithm: algorithm.into(),
             source,
@@ -88,9 +88,9 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         1 => Watch::Connection,
         _ => Watch::First,
     };
-    let variants = transfer.downloads.iter().map(|one| one.algorithm);
-    let first = variants.clone().next().context("no download")?;
-    let second = variants.clone().find(|variant| *variant != first);
+    let algorithms = transfer.downloads.iter().map(|one| one.algorithm);
+    let first = algorithms.clone().next().context("no download")?;
+    let second = algorithms.clone().find(|configured| *configured != first);
     let (algorithm, options) = find(first)?;
     let watched = watch::watched(algorithm, watch, PACING_SLACK);
     let second = second.map(find).transpose()?;
@@ -129,8 +129,8 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         .collect())
 }
 
-fn find(variant: Variant) -> anyhow::Result<(Algorithm, Options)> {
-    Ok(variant.find()?)
+fn find(configured: ConfiguredAlgorithm) -> anyhow::Result<(Algorithm, Options)> {
+    Ok(configured.find()?)
 }
 
 /// Sets what the scenarios fix: the datagram size, bodies of any length, and no end of a connection that waits.

@@ -3,18 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use sluicegate_cc::Value;
-
-use crate::virtual_net::{Control, Variant};
+use super::slow_starts::STANDARD;
+use crate::virtual_net::Control;
 
 /// Control that [`Measure::DoneOverReno`] compares with.
 const RENO: Control = Control::of("reno");
-
-/// CUBIC without anything that ends slow start early. [`Measure::LostOverStandard`] compares with it.
-pub(super) const STANDARD: Control = Control::Ours(Variant {
-    algorithm: "cubic",
-    options: &[("slow_start", Value::Choice("standard"))],
-});
 
 /// A figure of a run, or of all runs of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -200,8 +193,8 @@ pub enum Limit {
     AtMost(f64),
     /// The mean over all runs is within 25 % of this.
     Near(f64),
-    /// The mean over all runs is shown, and judges nobody.
-    Shown,
+    /// The mean over all runs is reported, and judges nobody.
+    ReportOnly,
 }
 
 /// Room around [`Limit::Near`].
@@ -214,7 +207,7 @@ impl Limit {
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
             Self::Near(target) => (value - target).abs() <= NEAR * target,
-            Self::Shown => true,
+            Self::ReportOnly => true,
         }
     }
 
@@ -224,7 +217,7 @@ impl Limit {
             Self::AtLeast(least) => least - value,
             Self::AtMost(most) => value - most,
             Self::Near(target) => (value - target).abs(),
-            Self::Shown => 0.0,
+            Self::ReportOnly => 0.0,
         };
         if excess.is_nan() {
             f64::INFINITY
@@ -238,7 +231,7 @@ impl Limit {
         match self {
             Self::AtLeast(_) => values.iter().copied().fold(f64::INFINITY, f64::min),
             Self::AtMost(_) => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            Self::Near(_) | Self::Shown => values.iter().sum::<f64>() / values.len() as f64,
+            Self::Near(_) | Self::ReportOnly => values.iter().sum::<f64>() / values.len() as f64,
         }
     }
 }
@@ -297,7 +290,7 @@ impl fmt::Display for Bound {
             Limit::AtLeast(value) => (" ≥ ", measure.show(value)),
             Limit::AtMost(value) => (" ≤ ", measure.show(value)),
             Limit::Near(value) => (" ≈ ", measure.show(value)),
-            Limit::Shown => return write!(f, "({})", measure.name()),
+            Limit::ReportOnly => return write!(f, "({})", measure.name()),
         };
         write!(f, "{who}{}{sign}{value}", measure.name())
     }
@@ -343,7 +336,7 @@ mod tests {
         assert_eq!(bound.to_string(), "bbr3: lost ≤ 10.0 %");
         assert!(bound.who.binds("bbr3") && !bound.who.binds("reno"));
         let shown = Bound {
-            limit: Limit::Shown,
+            limit: Limit::ReportOnly,
             ..bound
         };
         assert_eq!(shown.to_string(), "(lost)");

@@ -115,12 +115,12 @@ fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
     );
     let tellable = value.is_some() || !inner;
     let bound_by = match control {
-        Control::Ours(variant) => bound.who.binds(&variant.to_string()),
+        Control::Ours(configured) => bound.who.binds(&configured.to_string()),
         Control::QuicheCubic { .. } => bound.who.binds("cubic"),
         Control::QuicheReno => bound.who.binds("reno"),
         Control::QuicheBbr2 => bound.who.binds("bbr3"),
     };
-    tellable && bound_by && bound.limit != Limit::Shown
+    tellable && bound_by && bound.limit != Limit::ReportOnly
 }
 
 /// Returns the figure of a cell; `index` is that of the bound, and `reference` are the runs that its measure compares with, if it
@@ -154,7 +154,7 @@ fn mean_of(values: &[f64]) -> Option<f64> {
 /// Returns the mean to show beside the worst; those that did not end have no time, so they are left out.
 fn mean_beside_worst(bound: &Bound, values: &[(u64, f64)]) -> Option<f64> {
     let of_all = bound.measure.reference().is_some() || bound.measure == Measure::NotDone;
-    if of_all || matches!(bound.limit, Limit::Near(_) | Limit::Shown) || values.len() < 2 {
+    if of_all || matches!(bound.limit, Limit::Near(_) | Limit::ReportOnly) || values.len() < 2 {
         return None;
     }
     let finite = values.iter().map(|(_, value)| *value);

@@ -1,6 +1,7 @@
 //! Bounds that are known not to hold, and why.
 
 use super::scenario::Place;
+use super::slow_starts::{BY_HYSTART, BY_SEARCH, BY_STANDARD};
 
 /// A bound that does not hold for a reason that is understood.
 #[derive(Clone, Copy, Debug)]
@@ -209,9 +210,6 @@ pub const EXPECTED: &[Expected] = &[
 
 const LOSS_BASED: &[&str] = &["cubic", "reno"];
 const ALL: &[&str] = &["cubic", "reno", "bbr3"];
-const BY_STANDARD: &[&str] = &["cubic,slow_start=standard"];
-const BY_HYSTART: &[&str] = &["cubic,slow_start=hystart++"];
-const BY_SEARCH: &[&str] = &["cubic,slow_start=search"];
 const BBR3: &[&str] = &["bbr3"];
 
 const DRAINED: &str = "queue drained";

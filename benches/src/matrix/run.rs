@@ -14,7 +14,7 @@ use super::record::Record;
 use super::scenario::{CrossTraffic, For, Place, Scenario};
 use crate::conventions::{SAMPLE_EVERY, init};
 use crate::endpoint_net::{Download, EndpointError, Transfer, transfer};
-use crate::virtual_net::{self, Control, SimulationError, Variant, directions};
+use crate::virtual_net::{self, ConfiguredAlgorithm, Control, SimulationError, directions};
 
 /// quiche's own that stand beside ours for comparison.
 const REFERENCES: [Control; 2] = [Control::QuicheCubic { idle_fix: true }, Control::QuicheBbr2];
@@ -231,7 +231,7 @@ fn connect(
     limit: Duration,
 ) -> Result<Vec<Record>, MatrixError> {
     let (down, up) = directions(&scenario.bottleneck);
-    let Control::Ours(variant) = control else {
+    let Control::Ours(configured) = control else {
         let CrossTraffic::Alone(body) = &scenario.cross_traffic else {
             return Ok(Vec::new());
         };
@@ -245,13 +245,13 @@ fn connect(
         })?;
         return Ok(vec![Record::from(outcome)]);
     };
-    let flows = (0..).zip(flows(scenario, variant, limit));
-    let downloads = flows.map(|(number, (start, source, variant))| Download {
+    let flows = (0..).zip(flows(scenario, configured, limit));
+    let downloads = flows.map(|(number, (start, source, configured))| Download {
         start,
         path_changes: scenario.path_changes.clone(),
         receive_window: scenario.receive_window.filter(|_| number == 0),
         pages: scenario.pages.filter(|_| number == 0),
-        ..Download::new(variant, source)
+        ..Download::new(configured, source)
     });
     let outcomes = transfer(&Transfer {
         downloads: downloads.collect(),
@@ -269,13 +269,13 @@ fn simulate(
     seed: u64,
     limit: Duration,
 ) -> Result<Vec<Record>, MatrixError> {
-    let Control::Ours(variant) = control else {
+    let Control::Ours(configured) = control else {
         return Err(SimulationError::UnknownAlgorithm(control.to_string()).into());
     };
     let mut simulation =
         Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
-    for (number, (start, source, variant)) in (0..).zip(flows(scenario, variant, limit)) {
-        let (algorithm, options) = variant.find()?;
+    for (number, (start, source, configured)) in (0..).zip(flows(scenario, configured, limit)) {
+        let (algorithm, options) = configured.find()?;
         let mut flow = Flow {
             start,
             path_changes: scenario.path_changes.clone(),
@@ -295,16 +295,16 @@ fn simulate(
 /// Returns the flows of a scenario, the judged one first, each with its start, its data and its algorithm.
 fn flows(
     scenario: &Scenario,
-    variant: Variant,
+    configured: ConfiguredAlgorithm,
     limit: Duration,
-) -> Vec<(Duration, Source, Variant)> {
-    let at_once = |source| (Duration::ZERO, source, variant);
+) -> Vec<(Duration, Source, ConfiguredAlgorithm)> {
+    let at_once = |source| (Duration::ZERO, source, configured);
     match &scenario.cross_traffic {
         CrossTraffic::Alone(source) => vec![at_once(source.clone())],
         CrossTraffic::SameAlgorithm { flows, apart } => {
             let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
             starts
-                .map(|start| (start, Source::Endless, variant))
+                .map(|start| (start, Source::Endless, configured))
                 .collect()
         }
         CrossTraffic::Incast { flows, bytes } => {
@@ -312,7 +312,11 @@ fn flows(
         }
         CrossTraffic::Cubic => vec![
             at_once(Source::Endless),
-            (Duration::ZERO, Source::Endless, Variant::of("cubic")),
+            (
+                Duration::ZERO,
+                Source::Endless,
+                ConfiguredAlgorithm::of("cubic"),
+            ),
         ],
         CrossTraffic::ComingAndGoing => {
             let often = visits(limit, 20, 60, 30_000_000);

@@ -137,7 +137,7 @@ impl Scenario {
 
     /// Returns whether it tries algorithms with other than their default options.
     pub fn tries_options(&self) -> bool {
-        let has_options = |control: &Control| matches!(control, Control::Ours(variant) if !variant.options.is_empty());
+        let has_options = |control: &Control| matches!(control, Control::Ours(configured) if !configured.options.is_empty());
         matches!(self.tried, For::Only(controls) if controls.iter().any(has_options))
     }
 

@@ -65,7 +65,7 @@ mod tests {
                 scenario.simulator.or(scenario.end_to_end).is_some(),
                 "{name}"
             );
-            let judges = |bound: &Bound| bound.limit != Limit::Shown;
+            let judges = |bound: &Bound| bound.limit != Limit::ReportOnly;
             assert!(scenario.bounds.iter().any(judges), "{name}");
             for bound in &scenario.bounds {
                 if let Who::Only(names) | Who::Except(names) = bound.who {

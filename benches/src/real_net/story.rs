@@ -102,8 +102,13 @@ impl Attempt<'_> {
 
     fn serve(&self, network: &Network) -> Result<Server, RealNetError> {
         match self.control {
-            Control::Ours(variant) => Ok(Server::Product {
-                _server: ProductServer::start(network, self.program, variant.algorithm, self.core)?,
+            Control::Ours(configured) => Ok(Server::Product {
+                _server: ProductServer::start(
+                    network,
+                    self.program,
+                    configured.algorithm,
+                    self.core,
+                )?,
             }),
             control => {
                 let socket = network

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use sluicegate_cc::Registry;
 
+use super::configured_algorithm::ConfiguredAlgorithm;
 use super::error::SimulationError;
-use super::variant::Variant;
 use super::watch::{self, Watch};
 
 /// A congestion control for the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Control {
     /// An algorithm of this product, through the product's adapter.
-    Ours(Variant),
+    Ours(ConfiguredAlgorithm),
     /// quiche's own CUBIC.
     QuicheCubic {
         /// Whether its idle restart is the mended one.
@@ -28,7 +28,7 @@ pub enum Control {
 impl Control {
     /// Returns an algorithm of this product at its default options.
     pub const fn of(algorithm: &'static str) -> Self {
-        Self::Ours(Variant::of(algorithm))
+        Self::Ours(ConfiguredAlgorithm::of(algorithm))
     }
 
     /// Returns every algorithm of this product at its default options.
@@ -47,11 +47,11 @@ impl Control {
 
     /// Returns whether it responds to CE marks in the way of L4S.
     pub fn is_scalable(self) -> bool {
-        let Self::Ours(variant) = self else {
+        let Self::Ours(configured) = self else {
             return false;
         };
         let registry = Registry::builtin();
-        let algorithm = registry.find(variant.algorithm);
+        let algorithm = registry.find(configured.algorithm);
         algorithm.is_some_and(|algorithm| algorithm.scalable)
     }
 
@@ -77,8 +77,8 @@ impl Control {
     pub(super) fn attach(self, config: &mut quiche::Config) -> Result<(), SimulationError> {
         watch::forget();
         match self {
-            Self::Ours(variant) => {
-                let (algorithm, options) = variant.find()?;
+            Self::Ours(configured) => {
+                let (algorithm, options) = configured.find()?;
                 let watched = watch::watched(algorithm, Watch::Connection, Duration::ZERO);
                 config.set_cc_factory(quiche::cc::Factory::new(watched, options));
             }
@@ -96,7 +96,7 @@ impl Control {
 impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Ours(variant) => return f.pad(&variant.to_string()),
+            Self::Ours(configured) => return f.pad(&configured.to_string()),
             Self::QuicheCubic { idle_fix: false } => "quiche-cubic-unfixed",
             Self::QuicheCubic { idle_fix: true } => "quiche-cubic",
             Self::QuicheReno => "quiche-reno",

@@ -1,30 +1,17 @@
 //! What ends the first slow start: CUBIC with each kind of it.
 
-use sluicegate_cc::Value;
 use sluicegate_sim::{Bottleneck, Source};
 
 use super::plain::ramps;
 use super::terms::{END, MBIT, ZERO, alone, always, bound, least, long, most, ms, secs, share};
-use crate::matrix::bound::{Bound, Limit, Measure, STANDARD, Who};
+use crate::matrix::bound::{Bound, Limit, Measure, Who};
 use crate::matrix::scenario::{For, Scenario};
-use crate::virtual_net::{Control, Variant};
+use crate::matrix::slow_starts::{BY_HYSTART, BY_SEARCH, HYSTART, SEARCH, STANDARD};
 
-const HYSTART: Control = Control::Ours(Variant {
-    algorithm: "cubic",
-    options: &[("slow_start", Value::Choice("hystart++"))],
-});
-const SEARCH: Control = Control::Ours(Variant {
-    algorithm: "cubic",
-    options: &[("slow_start", Value::Choice("search"))],
-});
 const KINDS: For = For::Only(&[STANDARD, HYSTART, SEARCH]);
 
-const BY_HYSTART: Who = Who::Only(&["cubic,slow_start=hystart++"]);
-const BY_SEARCH: Who = Who::Only(&["cubic,slow_start=search"]);
-const NOT_BY_HYSTART: Who = Who::Except(&["cubic,slow_start=hystart++"]);
-
-const fn shown(measure: Measure) -> Bound {
-    bound(Who::All, measure, Limit::Shown)
+const fn report_only(measure: Measure) -> Bound {
+    bound(Who::All, measure, Limit::ReportOnly)
 }
 
 pub(super) fn slow_start() -> Vec<Scenario> {
@@ -59,8 +46,8 @@ fn queues() -> Vec<Scenario> {
     };
     let deep = || {
         vec![
-            most(BY_SEARCH, Measure::LostPackets, 0.0),
-            most(BY_HYSTART, Measure::LostOverStandard, 0.5),
+            most(Who::Only(BY_SEARCH), Measure::LostPackets, 0.0),
+            most(Who::Only(BY_HYSTART), Measure::LostOverStandard, 0.5),
         ]
     };
     vec![
@@ -70,8 +57,8 @@ fn queues() -> Vec<Scenario> {
             1.0,
             "RFC 9406 §5: half of the retransmissions, at 100 Mbit/s with this queue; RFC 9002 §7.3.1: full in ten round trips",
             vec![
-                shown(Measure::LostPackets),
-                most(BY_HYSTART, Measure::LostOverStandard, 0.5),
+                report_only(Measure::LostPackets),
+                most(Who::Only(BY_HYSTART), Measure::LostOverStandard, 0.5),
             ],
         ),
         row("slow-start-4-bdp", "the same, 4 BDP", 4.0, DEEP, deep()),
@@ -95,9 +82,9 @@ fn varying_delay() -> Vec<Scenario> {
             simulator: always(1, secs(4)),
             end_to_end: long(1, secs(4)),
             bounds: vec![
-                most(NOT_BY_HYSTART, Measure::Filled, 0.54),
-                shown(share(ZERO, secs(2))),
-                shown(Measure::LostPackets),
+                most(Who::Except(BY_HYSTART), Measure::Filled, 0.54),
+                report_only(share(ZERO, secs(2))),
+                report_only(Measure::LostPackets),
             ],
             source: "RFC 9002 §7.3.1: full in ten round trips, three of 40 and seven of 60 ms; draft-chung-ccwg-search-09 §1: HyStart ends \
                      too early where the delay rises without load",
@@ -115,7 +102,7 @@ fn varying_delay() -> Vec<Scenario> {
             bounds: vec![
                 most(Who::All, Measure::Filled, 0.5),
                 least(Who::All, share(secs(1), END), 0.95),
-                shown(Measure::LostPackets),
+                report_only(Measure::LostPackets),
             ],
             source: "RFC 9406, abstract: jitter does not end it early; draft-chung-ccwg-search-09, abstract: ends once the path is full; \
                      RFC 9002 §7.3.1: full in ten round trips of at most 50 ms",
@@ -134,7 +121,7 @@ fn downloads() -> Vec<Scenario> {
     let names = ["slow-start-100m", "slow-start-1g"];
     let rows = names.into_iter().zip(ramps());
     rows.map(|(name, mut ramp)| {
-        ramp.bounds.push(shown(Measure::LostPackets));
+        ramp.bounds.push(report_only(Measure::LostPackets));
         Scenario {
             name,
             tried: KINDS,

@@ -8,14 +8,14 @@ use super::error::SimulationError;
 
 /// An algorithm of this product, and its options that are not at their defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Variant {
+pub struct ConfiguredAlgorithm {
     /// Name in the registry.
     pub algorithm: &'static str,
     /// Names and values of options; the others have their defaults.
     pub options: &'static [(&'static str, Value)],
 }
 
-impl Variant {
+impl ConfiguredAlgorithm {
     /// Returns an algorithm at its default options.
     pub const fn of(algorithm: &'static str) -> Self {
         Self {
@@ -42,13 +42,13 @@ impl Variant {
     }
 }
 
-impl From<&'static str> for Variant {
+impl From<&'static str> for ConfiguredAlgorithm {
     fn from(algorithm: &'static str) -> Self {
         Self::of(algorithm)
     }
 }
 
-impl fmt::Display for Variant {
+impl fmt::Display for ConfiguredAlgorithm {
     /// Writes the name, and each option as in `cubic,slow_start=search`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.algorithm)?;
@@ -67,28 +67,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variant_has_its_options_and_the_defaults_of_the_others() {
-        let variant = Variant {
+    fn algorithm_has_its_options_and_the_defaults_of_the_others() {
+        let configured = ConfiguredAlgorithm {
             algorithm: "cubic",
             options: &[
                 ("slow_start", Value::Choice("search")),
                 ("pacing", Value::Boolean(false)),
             ],
         };
-        assert_eq!(variant.to_string(), "cubic,slow_start=search,pacing=false");
-        let (algorithm, options) = variant.find().expect("of the registry");
+        assert_eq!(
+            configured.to_string(),
+            "cubic,slow_start=search,pacing=false"
+        );
+        let (algorithm, options) = configured.find().expect("of the registry");
         assert_eq!(options.choice("slow_start"), "search");
         assert!(!options.boolean("pacing"));
-        let (_, plain) = Variant::of("cubic").find().expect("of the registry");
+        let (_, plain) = ConfiguredAlgorithm::of("cubic")
+            .find()
+            .expect("of the registry");
         assert_eq!(plain, algorithm.defaults());
         assert_eq!(plain.integer("min_window"), options.integer("min_window"));
     }
 
     #[test]
     fn unknown_algorithm_and_refused_option_are_errors() {
-        let unknown = Variant::of("no-such-algorithm").find();
+        let unknown = ConfiguredAlgorithm::of("no-such-algorithm").find();
         assert!(matches!(unknown, Err(SimulationError::UnknownAlgorithm(_))));
-        let refused = Variant {
+        let refused = ConfiguredAlgorithm {
             algorithm: "cubic",
             options: &[("slow_start", Value::Choice("none"))],
         };
