@@ -17,6 +17,7 @@ use relay::{Change, Counts, Relay};
 on_every_backend!(
     marks_are_kept_and_counted_both_ways,
     congestion_experienced_lowers_the_window,
+    first_mark_halves_the_window_of_prague,
     cleared_marks_end_the_marking,
     marks_that_are_cleared_later_end_the_marking,
     changed_marks_end_the_marking,
@@ -81,8 +82,19 @@ impl Download {
     }
 }
 
-/// Lets quic-go download over a path; `None` if it is not installed.
+/// Lets quic-go download over a path, with CUBIC; `None` if it is not installed.
 fn download(backend: &str, ecn: bool, down: Change, up: Change) -> Option<Download> {
+    download_by("cubic", backend, ecn, down, up)
+}
+
+/// Lets quic-go download over a path.
+fn download_by(
+    algorithm: &str,
+    backend: &str,
+    ecn: bool,
+    down: Change,
+    up: Change,
+) -> Option<Download> {
     let Some(program) = installed("quic-go/client") else {
         skip(
             "quic-go",
@@ -94,7 +106,7 @@ fn download(backend: &str, ecn: bool, down: Change, up: Change) -> Option<Downlo
     let mut setup = Setup::new(backend)
         .with(admin::ADMIN)
         .with("[qlog]\nsample_rate = 1.0\ndirectory = \"traces\"")
-        .listener("main", "127.0.0.1:0", "cubic");
+        .listener("main", "127.0.0.1:0", algorithm);
     if !ecn {
         setup = setup.replace("name = \"main\"", "name = \"main\"\necn = false");
     }
@@ -186,6 +198,32 @@ fn congestion_experienced_lowers_the_window(backend: &str) {
     // CUBIC multiplies it by 0.7.
     let falls = windows.windows(2).any(|pair| pair[1] * 100 <= pair[0] * 71);
     assert!(falls, "{windows:?}");
+}
+
+/// The average of the share of marks is 1 before the first, and the response is half of it (cc/DEVIATIONS.md).
+fn first_mark_halves_the_window_of_prague(backend: &str) {
+    let down: Change = |number, mark| {
+        let is_marked = (400..405).contains(&number);
+        if is_marked { congested(mark) } else { mark }
+    };
+    let Some(found) = download_by("prague", backend, true, down, kept) else {
+        return;
+    };
+    let down = found.counts.down;
+    assert!(down.ect1 * 10 >= down.all * 9, "{down:?}");
+    assert!(down.ect0 == 0 && down.ce > 0, "{down:?}");
+    assert_eq!(found.figure("paths_validated_total"), 1);
+    assert_eq!(found.figure("paths_failed_total"), 0);
+    let reported = found.figure("ce_reported_total");
+    assert!(
+        (1..=down.ce).contains(&reported),
+        "{reported} of {}",
+        down.ce
+    );
+    // Not the factor of 0.7 of a cut; and it may have grown since it was last noted.
+    let windows = found.windows();
+    let is_half = |pair: &[u64]| (pair[0] * 40..=pair[0] * 60).contains(&(pair[1] * 100));
+    assert!(windows.windows(2).any(is_half), "{windows:?}");
 }
 
 fn cleared_marks_end_the_marking(backend: &str) {

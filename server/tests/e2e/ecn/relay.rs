@@ -24,6 +24,8 @@ pub(crate) struct Passed {
     pub(crate) all: u64,
     /// Those that came with ECT(0).
     pub(crate) ect0: u64,
+    /// Those that came with ECT(1).
+    pub(crate) ect1: u64,
     /// Those that left as having met congestion.
     pub(crate) ce: u64,
 }
@@ -99,6 +101,7 @@ fn pass(
         let ecn = change(passed.all, meta.ecn);
         passed.all += 1;
         passed.ect0 += u64::from(meta.ecn == Ecn::Ect0);
+        passed.ect1 += u64::from(meta.ecn == Ecn::Ect1);
         passed.ce += u64::from(ecn == Ecn::CongestionExperienced);
         let leaves = if is_down { INSIDE } else { OUTSIDE };
         let meta = TxMeta {
