@@ -242,16 +242,17 @@ $(TARGET)/h2spec/$(H2SPEC):
 	GOBIN="$(TARGET)/h2spec" go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
 	touch "$@"
 
-# A client that counts ECN marks, for the end-to-end tests.
-quic-go: setup $(TARGET)/quic-go/$(QUIC_GO)
+# A client that counts ECN marks, and a server, for the end-to-end tests.
+quic-go: setup $(TARGET)/quic-go/$(QUIC_GO)-both
 
-$(TARGET)/quic-go/$(QUIC_GO):
+$(TARGET)/quic-go/$(QUIC_GO)-both:
 	@if ! command -v go >/dev/null; then
-	    echo "skipped: quic-go's client is not installed, for want of Go (https://go.dev/doc/install)" >&2
+	    echo "skipped: quic-go is not installed, for want of Go (https://go.dev/doc/install)" >&2
 	    exit 0
 	fi
 	echo "== quic-go $(QUIC_GO)"
 	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example/client@$(QUIC_GO)
+	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example@$(QUIC_GO)
 	touch "$@"
 
 # With the workspace's versions and profile, so that what is built already is not built again.

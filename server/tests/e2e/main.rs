@@ -31,6 +31,7 @@ mod identified;
 mod inherit;
 mod installed;
 mod lifecycle;
+mod load;
 mod memory;
 mod memory_budget;
 mod names;
