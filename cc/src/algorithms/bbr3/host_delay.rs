@@ -42,6 +42,12 @@ impl HostDelay {
         }
     }
 
+    /// Forgets the samples of the present visit: too many bytes are in flight, and the round trips before and after that differ
+    /// by a queue.
+    pub(super) const fn suspend_visit(&mut self) {
+        (self.latest, self.sum, self.count) = (None, 0, 0);
+    }
+
     /// Ends a visit to ProbeRTT. One with too few samples measures nothing: the former range stays.
     pub(super) fn end_visit(&mut self) {
         let Self { sum, count, .. } = *self;
@@ -80,6 +86,19 @@ mod tests {
         assert_eq!(queued.get(), Some(Duration::ZERO));
         let drained = after((0..100).map(|n| 2_000 - 10 * n));
         assert_eq!(drained.get(), Some(Duration::from_micros(30)));
+    }
+
+    #[test]
+    fn visit_that_is_suspended_begins_again() {
+        let mut delay = HostDelay::default();
+        let take = |delay: &mut HostDelay, millis: u64| {
+            (0..5).for_each(|_| delay.on_sample(Duration::from_millis(millis)));
+        };
+        take(&mut delay, 400);
+        delay.suspend_visit();
+        take(&mut delay, 40);
+        delay.end_visit();
+        assert_eq!(delay.get(), Some(Duration::ZERO));
     }
 
     #[test]

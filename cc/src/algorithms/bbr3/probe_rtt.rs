@@ -31,6 +31,7 @@ impl Bbr3 {
             let slower = self.rtt_probe.follow_a_slower_path(sample, latest_rtt, bw);
             if slower && self.observed.in_flight > self.probe_rtt_cwnd() {
                 self.rtt_probe.suspend();
+                self.host_delay.suspend_visit();
             }
             self.handle_probe_rtt(rtt);
         }
