@@ -235,11 +235,12 @@ fn longer_path_is_no_fall_for_long() {
     }
 }
 
-/// Random loss up to the tolerated share ends few probes, from windows of ten packets to hundreds.
+/// Random loss up to the tolerated share ends few probes, from windows of ten packets to hundreds. At the tolerated share the
+/// bound is that of the matrix's row "loss-2".
 #[test]
 fn random_loss_up_to_the_tolerated_share_costs_little() {
     for packets in [10, 30, 100, 300] {
-        for (loss, least) in [(0.01, 0.9), (0.02, 0.63)] {
+        for (loss, least) in [(0.01, 0.9), (0.02, 0.8)] {
             let rate = packets * MTU * 8 * 10;
             let bottleneck = Bottleneck {
                 loss: vec![LossWindow::always(loss)],

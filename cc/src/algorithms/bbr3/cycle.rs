@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::params::{MAX_PROBE_ROUNDS, UNBOUNDED};
-use crate::Time;
+use crate::{Packet, Time};
 
 /// Meaning of present ACKs for probing (§5.3.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +30,12 @@ pub(super) struct Cycle {
     prev_too_high: bool,
     /// Whether the latest probe stopped at the bytes in flight that the one before found too high.
     prev_precautionary: bool,
-    rounds_since_probe: u64,
+    rounds_since_probe: u16,
+    /// Packets below left before the latest probe was over.
+    first_packet: u64,
     stamp: Time,
     wait: Duration,
-    up_rounds: u32,
+    up_rounds: u8,
     up_acked: u64,
     acked_per_step: u64,
     random: u64,
@@ -48,6 +50,7 @@ impl Cycle {
             prev_too_high: false,
             prev_precautionary: false,
             rounds_since_probe: 0,
+            first_packet: 0,
             stamp: Time::ZERO,
             wait: Duration::ZERO,
             up_rounds: 0,
@@ -57,10 +60,11 @@ impl Cycle {
         }
     }
 
-    /// Begins a cycle: picks the wait for the next probe, 2 to 3 s or at most 62 or 63 rounds.
-    pub(super) fn begin(&mut self, now: Time) {
+    /// Begins a cycle with packet `first_packet`: picks the wait for the next probe, 2 to 3 s or at most 62 or 63 rounds.
+    pub(super) fn begin(&mut self, now: Time, first_packet: u64) {
+        self.first_packet = first_packet;
         self.acked_per_step = UNBOUNDED;
-        self.rounds_since_probe = self.draw() >> 63;
+        self.rounds_since_probe = u16::from(self.draw() >> 63 == 1);
         let fraction = Duration::from_nanos(self.draw() % 1_000_000_000);
         self.wait = Duration::from_secs(2) + fraction;
         self.stamp = now;
@@ -73,7 +77,7 @@ impl Cycle {
     /// datagrams, rounded up, so that the shortest path waits for a round too.
     pub(super) fn is_due(&self, now: Time, target: u64, mtu: u64) -> bool {
         let rounds = target.div_ceil(mtu).clamp(1, MAX_PROBE_ROUNDS);
-        now > self.stamp + self.wait || self.rounds_since_probe >= rounds
+        now > self.stamp + self.wait || u64::from(self.rounds_since_probe) >= rounds
     }
 
     /// Returns whether all feedback of the latest probe has arrived.
@@ -81,9 +85,16 @@ impl Cycle {
         self.ack_phase == AckPhase::Init
     }
 
+    /// Returns how many of the packets left after the latest probe. Its last ones may be declared lost when all other feedback
+    /// of it has arrived.
+    pub(super) fn sent_between(&self, packets: &[Packet]) -> usize {
+        let is_after = |packet: &&Packet| packet.packet_number >= self.first_packet;
+        packets.iter().filter(is_after).count()
+    }
+
     /// Returns the rounds since the latest probe.
-    pub(super) const fn rounds_since_probe(&self) -> u64 {
-        self.rounds_since_probe
+    pub(super) fn rounds_since_probe(&self) -> u64 {
+        self.rounds_since_probe.into()
     }
 
     /// Counts a round since the latest probe.
@@ -187,7 +198,7 @@ mod tests {
         let mut cycle = Cycle::new(1);
         let mut waits = Vec::new();
         for _ in 0..100 {
-            cycle.begin(Time::ZERO);
+            cycle.begin(Time::ZERO, 0);
             assert!(cycle.rounds_since_probe <= 1);
             waits.push(cycle.wait);
         }
@@ -199,7 +210,7 @@ mod tests {
     #[test]
     fn rounds_to_wait_are_the_datagrams_in_flight_between_1_and_63() {
         let mut cycle = Cycle::new(1);
-        cycle.begin(Time::ZERO);
+        cycle.begin(Time::ZERO, 0);
         let mut due_after = |target| {
             cycle.rounds_since_probe = 0;
             while !cycle.is_due(Time::ZERO, target, 1_200) {
@@ -211,6 +222,17 @@ mod tests {
             [0, 100, 24_000, 1 << 30].map(&mut due_after),
             [1, 1, 20, 63]
         );
+    }
+
+    #[test]
+    fn packets_of_the_probe_are_not_sent_between_probes() {
+        let mut cycle = Cycle::new(1);
+        cycle.begin(Time::ZERO, 7);
+        let packets = [5, 6, 7, 9].map(|packet_number| Packet {
+            packet_number,
+            ..Packet::default()
+        });
+        assert_eq!(cycle.sent_between(&packets), 2);
     }
 
     #[test]

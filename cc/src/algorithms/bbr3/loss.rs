@@ -11,7 +11,7 @@ impl Bbr3 {
     pub(super) fn tolerance(&self) -> Tolerance {
         Tolerance {
             share: self.params.loss_threshold,
-            between_probes: self.loss_rate.share(),
+            between_probes: self.loss_rate.share(self.params.loss_threshold),
             mtu: self.sizes.mtu(),
         }
     }
@@ -20,7 +20,9 @@ impl Bbr3 {
     pub(super) fn count_between_probes(&mut self, event: &Event<'_>) {
         let even = matches!(self.state, State::ProbeBwDown | State::ProbeBwCruise);
         if even && self.cycle.is_between_probes() {
-            self.loss_rate.count(event.lost.len(), event.acked.len());
+            let [lost, acked] =
+                [event.lost, event.acked].map(|packets| self.cycle.sent_between(packets));
+            self.loss_rate.count(lost, acked);
         }
     }
 

@@ -3,9 +3,6 @@
 /// Packets after which all counts are halved, so that the share follows the path.
 const MEMORY: u32 = 5_000;
 
-/// Packets below which a share would say little.
-const FEWEST: u32 = 50;
-
 /// Packets lost and acknowledged between probes.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
@@ -25,10 +22,10 @@ impl LossRate {
         }
     }
 
-    /// Returns the share of packets lost; low as long as few are counted.
-    pub(super) fn share(&self) -> f64 {
-        let all = self.lost.saturating_add(self.acked).max(FEWEST);
-        f64::from(self.lost) / f64::from(all)
+    /// Returns the share of packets lost. A single one is at most the tolerated share, `threshold`, however few are counted.
+    pub(super) fn share(&self, threshold: f64) -> f64 {
+        let all = f64::from(self.lost.saturating_add(self.acked));
+        f64::from(self.lost) / all.max(threshold.recip())
     }
 }
 
@@ -37,11 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_loss_among_few_packets_is_a_small_share() {
-        let mut rate = LossRate::default();
-        assert!(rate.share().abs() < 1e-9);
-        rate.count(1, 4);
-        assert!((rate.share() - 0.02).abs() < 1e-9);
+    fn one_loss_among_few_packets_is_the_tolerated_share() {
+        for threshold in [0.005, 0.02, 0.2] {
+            let mut rate = LossRate::default();
+            assert!(rate.share(threshold).abs() < 1e-9);
+            rate.count(1, 4);
+            assert!((rate.share(threshold) - threshold).abs() < 1e-9);
+        }
     }
 
     #[test]
@@ -49,7 +48,8 @@ mod tests {
         let mut rate = LossRate::default();
         for (lost, share) in [(2, 0.02), (5, 0.05), (0, 0.0)] {
             (0..100).for_each(|_| rate.count(lost, 100 - lost));
-            assert!((rate.share() - share).abs() < 0.005, "{}", rate.share());
+            let found = rate.share(0.02);
+            assert!((found - share).abs() < 0.005, "{found}");
         }
     }
 
@@ -57,6 +57,6 @@ mod tests {
     fn counts_do_not_overflow() {
         let mut rate = LossRate::default();
         (0..3).for_each(|_| rate.count(usize::MAX, usize::MAX));
-        assert!(rate.share() > 0.4);
+        assert!(rate.share(0.02) > 0.4);
     }
 }

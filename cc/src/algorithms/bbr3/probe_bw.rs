@@ -23,7 +23,8 @@ impl Bbr3 {
 
     pub(super) fn start_down(&mut self) {
         self.model.short_term.reset_signals();
-        self.cycle.begin(self.observed.now());
+        let next = self.recovery.next_packet();
+        self.cycle.begin(self.observed.now(), next);
         self.rounds.restart(self.sampler.delivered());
         self.state = State::ProbeBwDown;
     }
