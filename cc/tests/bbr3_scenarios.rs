@@ -5,9 +5,9 @@ mod test_support;
 
 use std::time::Duration;
 
-use sluicegate_cc::{Model, State};
+use sluicegate_cc::{Model, State, Value};
 use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, LossWindow, Sample, Simulation, Source};
-use test_support::{MBIT, MTU, alone, controller, ms, named, secs};
+use test_support::{MBIT, MTU, alone, controller, init, ms, named, options, secs};
 
 fn run(bottleneck: &Bottleneck, source: Source, limit: Duration, seed: u64) -> FlowOutcome {
     alone(&named("bbr3"), bottleneck, source, limit, seed)
@@ -276,5 +276,26 @@ fn losses_of_short_queues_stay_few() {
         let share = lost as f64 / sent as f64;
         println!("{flows} flows, {rate} Mbit/s, queue {queue_bdp} BDP: {share:.4} lost");
         assert!(share <= 0.035, "{flows} flows, {rate} Mbit/s: {share}");
+    }
+}
+
+/// The queue of flows on a short path stays short, whether a window makes up for late hosts or not: the bound is that of the matrix's
+/// row "low-rtt-8".
+#[test]
+fn short_path_has_a_short_queue_also_without_host_delay() {
+    let algorithm = named("bbr3");
+    let path = Duration::from_micros(200);
+    for millis in [0, 4] {
+        let options = options(&algorithm, &[("host_delay", Value::Integer(millis))]);
+        let mut simulation = Simulation::new(Bottleneck::new(1_000 * MBIT, path, 20.0), 1);
+        for seed in 0..8 {
+            let flow = algorithm.controller(&init(seed), &options);
+            simulation = simulation.with(Flow::new(Source::Endless), flow);
+        }
+        let outcomes = simulation.run(secs(4));
+        let srtts = outcomes.iter().map(|flow| mean_srtt(flow, secs(1)));
+        let mean = srtts.sum::<Duration>() / 8;
+        println!("host_delay {millis}: {mean:?}");
+        assert!(mean <= 3 * path, "host_delay {millis}: {mean:?}");
     }
 }

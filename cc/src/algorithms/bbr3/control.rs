@@ -75,7 +75,7 @@ impl Bbr3 {
     fn aggregation_budget(&self) -> u64 {
         let extra = self.model.aggregation.extra();
         let path = self.model.min_rtt.get().unwrap_or_default();
-        if path >= self.params.host_delay {
+        if !self.params.is_short(path) {
             return extra;
         }
         let bytes = |time: Duration| scaled(self.model.bw(), time.as_secs_f64());

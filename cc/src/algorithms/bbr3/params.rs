@@ -42,6 +42,8 @@ pub(super) const DRAIN_ROUNDS: u64 = 3;
 pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
 /// Most rounds between two probes for bandwidth (§5.3.3.8.3).
 pub(super) const MAX_PROBE_ROUNDS: u64 = 63;
+/// Default of the option `host_delay`: a scheduler's time slice, ms.
+const TIME_SLICE_MS: u64 = 4;
 /// Length of the filter of minimum round trips (§2.16.1).
 pub(super) const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 /// Shortest stay in ProbeRTT with few bytes in flight (§2.16.2).
@@ -52,7 +54,7 @@ pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
     name: "host_delay",
     kind: OptionKind::Integer {
-        default: 4,
+        default: TIME_SLICE_MS,
         min: 0,
         max: 100,
     },
@@ -115,6 +117,12 @@ impl Params {
             probe_rtt_interval: Duration::from_millis(options.integer(PROBE_RTT_INTERVAL.name)),
             host_delay: Duration::from_millis(options.integer(HOST_DELAY.name)),
         }
+    }
+
+    /// Returns whether hosts can be late by more than a path's round trip: its rounds need what tells late hosts and batches of
+    /// ACKs from a queue, whether or not a window makes up for the delay.
+    pub(super) fn is_short(&self, path: Duration) -> bool {
+        path < self.host_delay.max(Duration::from_millis(TIME_SLICE_MS))
     }
 }
 

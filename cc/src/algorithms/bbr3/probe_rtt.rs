@@ -49,7 +49,7 @@ impl Bbr3 {
             && path.is_some_and(|path| {
                 let rtt = self.last_rounds.rtt();
                 let queued = rtt > path * QUEUED && self.last_rounds.gap() < rtt / 2;
-                path < self.params.host_delay && queued
+                self.params.is_short(path) && queued
             })
     }
 
