@@ -103,10 +103,15 @@ impl CarefulResume {
 
     /// Counts a try that has no result yet, and leaves the saved capacity to other connections.
     fn leave_path(&mut self) {
+        self.note_undecided();
+        self.release();
+    }
+
+    /// Counts a try that ends without a result.
+    fn note_undecided(&mut self) {
         if let Phase::Unvalidated { .. } | Phase::Validating { .. } = self.phase {
             self.note(ResumeEvent::Undecided);
         }
-        self.release();
     }
 
     /// Stops for good: the connection has left the path that the memory is about.
@@ -133,12 +138,23 @@ impl CarefulResume {
         {
             let observed = Observation {
                 capacity,
-                is_least: self.inner.state() == State::SlowStart,
+                is_least: self.is_growing(),
             };
             if let Some(observed) = self.observer.due(event.now, observed) {
                 self.save(observed);
             }
         }
+    }
+
+    /// Returns whether the connection is in its first slow start: whatever it carries, the path may carry more. A slow start after
+    /// persistent congestion has a threshold, and follows a path that carried less.
+    fn is_growing(&self) -> bool {
+        // HyStart++ may return from the conservative one (RFC 9406 §4.2).
+        let grows = matches!(
+            self.inner.state(),
+            State::SlowStart | State::ConservativeSlowStart
+        );
+        grows && self.inner.ssthresh().is_none()
     }
 
     fn save(&mut self, observed: Observation) {
@@ -259,6 +275,7 @@ impl Layer for CarefulResume {
 
     fn adopt(&mut self, now: Time, window: AdoptedWindow) {
         self.inner.adopt(now, window);
+        self.note_undecided();
         self.finish();
     }
 

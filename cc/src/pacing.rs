@@ -34,6 +34,7 @@ pub(crate) fn quantum(rate: Option<u64>, burst: Duration, mtu: u64) -> u64 {
     };
     let floor = if rate < LOW_RATE { mtu } else { 2 * mtu };
     // Whole seconds' bytes and the rest apart: the product of rate and time exceeds 64 bits.
+    debug_assert!(burst.as_secs() == 0, "a burst is shorter than a second");
     let nanos = u64::from(burst.subsec_nanos());
     let rest = rate % NANOS_PER_SECOND * nanos / NANOS_PER_SECOND;
     let bytes = rate / NANOS_PER_SECOND * nanos + rest;

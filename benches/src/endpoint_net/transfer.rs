@@ -57,8 +57,8 @@ pub struct Download {
 pub struct PageLoad {
     /// Size of the pages, and the time between them.
     pub pages: Pages,
-    /// Objects of a page, of equal size but for a byte and at least one, which are requested at once on streams of their own. The simulator sends a
-    /// page as one.
+    /// Objects of a page, at least one, whose sizes differ by at most a byte. They are requested at once, on streams of their own;
+    /// the simulator sends a page as one.
     pub objects: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct PathCapacity {
 pub struct Observation {
     /// Bytes and round trip.
     pub capacity: PathCapacity,
-    /// Whether the connection was in slow start, so that the path has at least this capacity.
+    /// Whether the connection was in its first slow start, so that the path has at least this capacity.
     pub is_least: bool,
 }
 

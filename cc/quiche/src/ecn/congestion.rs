@@ -24,8 +24,8 @@ pub(super) struct CongestionTest {
 }
 
 impl CongestionTest {
-    /// Takes an ACK frame that newly acknowledges `acked`, and newly counts `ect` packets with `mark`, of which `newest` is the
-    /// last that was sent. Returns whether the path fails.
+    /// Takes an ACK frame that newly acknowledges `acked`, and newly counts `ect` packets with `mark`. `newest` is the number of
+    /// the newest marked packet that was sent. Returns whether the path fails.
     pub(super) fn on_ack(&mut self, mark: Ecn, newest: Option<u64>, acked: &EcnAcked, ect: u64) -> bool {
         if self.is_over {
             return false;

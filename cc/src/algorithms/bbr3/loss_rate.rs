@@ -3,6 +3,9 @@
 /// Packets after which all counts are halved, so that the share follows the path.
 const MEMORY: u32 = 5_000;
 
+/// Packets that a share is of at least: of fewer, two losses say little. One is the tolerated share of the draft, 2 %.
+const FEWEST: f64 = 50.0;
+
 /// Packets lost and acknowledged between probes.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
@@ -22,10 +25,11 @@ impl LossRate {
         }
     }
 
-    /// Returns the share of packets lost. A single one is at most the tolerated share, `threshold`, however few are counted.
+    /// Returns the share of packets lost. A single one is at most the tolerated share, `threshold`, and at most a [`FEWEST`]th,
+    /// however few are counted.
     pub(super) fn share(&self, threshold: f64) -> f64 {
         let all = f64::from(self.lost.saturating_add(self.acked));
-        f64::from(self.lost) / all.max(threshold.recip())
+        f64::from(self.lost) / all.max(threshold.recip()).max(FEWEST)
     }
 }
 
@@ -34,12 +38,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_loss_among_few_packets_is_the_tolerated_share() {
+    fn one_loss_among_few_packets_is_the_tolerated_share_or_a_fiftieth() {
         for threshold in [0.005, 0.02, 0.2] {
             let mut rate = LossRate::default();
             assert!(rate.share(threshold).abs() < 1e-9);
             rate.count(1, 4);
-            assert!((rate.share(threshold) - threshold).abs() < 1e-9);
+            let most: f64 = if threshold > 0.02 { 0.02 } else { threshold };
+            assert!((rate.share(threshold) - most).abs() < 1e-9);
         }
     }
 

@@ -61,7 +61,8 @@ pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
     unit: Unit::Milliseconds,
     summary: "Largest delay within the hosts (scheduling, overloaded CPUs, batched ACKs) that a larger window makes up \
               for. Without it, such delay limits the rate of paths that are much shorter than it. It is measured while few bytes are \
-              in flight, every probe_rtt_interval. Raise it in clusters whose machines are overcommitted; 0 never makes up for any.",
+              in flight, every probe_rtt_interval. Raise it in clusters whose machines are overcommitted; 0 never makes up for any. \
+              On paths below 4 ms batches of ACKs are told from a queue whatever this is.",
 };
 pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
@@ -119,8 +120,8 @@ impl Params {
         }
     }
 
-    /// Returns whether hosts can be late by more than a path's round trip: its rounds need what tells late hosts and batches of
-    /// ACKs from a queue, whether or not a window makes up for the delay.
+    /// Returns whether a path's round trip is shorter than a time slice of the scheduler or `host_delay`: then long round trips may
+    /// come from late hosts, not from a queue.
     pub(super) fn is_short(&self, path: Duration) -> bool {
         path < self.host_delay.max(Duration::from_millis(TIME_SLICE_MS))
     }
