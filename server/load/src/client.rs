@@ -144,6 +144,11 @@ impl Client {
         true
     }
 
+    /// Returns the times from which the latencies of its open requests count.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Instant> {
+        self.open.values().map(|request| request.start)
+    }
+
     /// Does all that can be done now: reads responses, sends requests and packets. Returns the connection's end, if it has come.
     pub(crate) fn service(&mut self, cx: &mut Context<'_>) -> Option<End> {
         if !self.established && self.quic.is_established() {

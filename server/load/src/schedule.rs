@@ -40,6 +40,15 @@ impl Schedule {
         self.next += self.step;
     }
 
+    /// Takes the next `count` times.
+    pub(crate) fn take(&mut self, count: u64) -> impl Iterator<Item = Instant> {
+        (0..count).map(|_| {
+            let next = self.next();
+            self.advance();
+            next
+        })
+    }
+
     /// Returns how many times have come up to `now` and are still the next ones.
     #[expect(
         clippy::cast_possible_truncation,

@@ -371,17 +371,28 @@ impl<'a> Worker<'a> {
         sleep.min(LONGEST_SLEEP)
     }
 
+    /// Counts the times that an open loop's requests without a response have waited: else a server that stalls would look quick.
+    fn count_waiting(&mut self) {
+        let Some(mut schedule) = self.schedule else {
+            return;
+        };
+        let now = self.cx.now;
+        let last = self.ends_at().map(|end| end - Duration::from_nanos(1));
+        let backlog = schedule.behind(last.map_or(now, |last| last.min(now)));
+        self.cx.tally.backlog = backlog.min(self.left);
+        let due = schedule.take(self.cx.tally.backlog);
+        let open = self.clients.iter().flatten().flat_map(Client::waiting);
+        let times = &mut self.cx.tally.request;
+        for start in due.chain(open) {
+            times.add_time(now.saturating_duration_since(start));
+        }
+    }
+
     /// Ends all connections and counts what was left.
     fn finish(&mut self) {
         self.cx.tick();
         self.cx.tally.unfinished = self.cx.open_requests;
-        if let Some(schedule) = self.schedule
-            && self.left > 0
-        {
-            let last = self.ends_at().map(|end| end - Duration::from_nanos(1));
-            let last = last.map_or(self.cx.now, |last| last.min(self.cx.now));
-            self.cx.tally.backlog = schedule.behind(last).min(self.left);
-        }
+        self.count_waiting();
         for client in std::mem::take(&mut self.clients).into_iter().flatten() {
             client.leave(false, &mut self.cx);
         }

@@ -1,6 +1,6 @@
 //! `sluicegate load` against the server, and against quic-go's.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -29,9 +29,14 @@ fn load(words: &[&str], urls: &[String]) -> Output {
 
 /// Runs it with a report in JSON, and returns the measurements.
 fn measured(words: &[&str], urls: &[String]) -> Value {
+    measured_until(0, words, urls)
+}
+
+/// The same, for a run that ends with a status.
+fn measured_until(status: i32, words: &[&str], urls: &[String]) -> Value {
     let output = load(&[words, &["--format", "json"]].concat(), urls);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(output.status.code(), Some(status), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     report["measurements"].clone()
 }
@@ -135,6 +140,30 @@ fn an_open_loop_with_a_number_of_requests_ends_with_their_responses() {
     let measured = measured(&words, &[url(&server, "/")]);
     assert_eq!(measured["requests"]["succeeded"], 500, "{measured}");
     assert_eq!(measured["performance"]["request"]["count"], 500);
+}
+
+/// The kernel accepts connections of the upstream, and nobody responds.
+#[test]
+fn an_open_loop_counts_the_times_of_requests_without_a_response() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!(
+        "[[route]]\npath = \"/silent\"\nproxy = {{ upstreams = \"{}\" }}",
+        upstream.local_addr().unwrap()
+    );
+    let folder = Folder::new();
+    let setup = Setup::new("mio").with(&proxy);
+    let server = Server::start(&setup.listener("main", "127.0.0.1:0", "cubic"), &folder);
+    let words = ["--arrival-rate", "50", "-D1s", "-c2", "-m4"];
+    // Nothing succeeds.
+    let measured = measured_until(1, &words, &[url(&server, "/silent")]);
+    let requests = &measured["requests"];
+    assert_eq!(requests["done"], 0, "{measured}");
+    let due = requests["started"].as_u64().unwrap() + requests["backlog"].as_u64().unwrap();
+    assert_eq!(due, 50, "{measured}");
+    assert_eq!(
+        measured["performance"]["request"]["count"], 50,
+        "{measured}"
+    );
 }
 
 #[test]
