@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use sluicegate_compare::cpu::Cpu;
 use sluicegate_compare::figures::{Table, median, short};
-use sluicegate_compare::generator::{Generator, Load, Outcome, Schedule};
+use sluicegate_compare::generator::{Generator, Load, Outcome};
 
 use crate::Bench;
 use crate::contender::Contender;
@@ -20,11 +20,9 @@ struct Workload {
     name: &'static str,
     /// Length of a response's body, bytes.
     body: usize,
-    connections: usize,
-    /// Requests under way on a connection.
-    streams: usize,
-    /// Requests per second and connection; as many as possible without it.
-    rate: Option<f64>,
+    load: fn(f64) -> Load,
+    /// Whether the times of its requests are the figure, not their rate.
+    is_light: bool,
 }
 
 /// Workloads that keep the server or the client busy all the time, and the one that does not.
@@ -32,37 +30,23 @@ const WORKLOADS: [Workload; 3] = [SMALL, LARGE, LIGHT];
 const SMALL: Workload = Workload {
     name: "1 KiB requests",
     body: 1 << 10,
-    connections: 16,
-    streams: 32,
-    rate: None,
+    load: Load::small,
+    is_light: false,
 };
 const LARGE: Workload = Workload {
     name: "1 MiB bodies",
     body: 1 << 20,
-    connections: 4,
-    streams: 4,
-    rate: None,
+    load: Load::large,
+    is_light: false,
 };
 const LIGHT: Workload = Workload {
     name: "light load",
     body: 1 << 10,
-    connections: 8,
-    streams: 1,
-    rate: Some(100.0),
+    load: Load::light,
+    is_light: true,
 };
 
 impl Workload {
-    fn load(&self, seconds: f64) -> Load {
-        Load {
-            connections: self.connections,
-            streams: self.streams,
-            schedule: match self.rate {
-                Some(rate) => Schedule::Open { rate, seconds },
-                None => Schedule::Closed { seconds },
-            },
-        }
-    }
-
     fn url(&self, server: SocketAddr) -> String {
         format!("https://{server}/bytes/{}", self.body)
     }
@@ -122,7 +106,7 @@ pub(crate) fn run(bench: &Bench, table: &mut Table) -> Result<()> {
                 let url = workload.url(network.server());
                 let outcome = bench
                     .generator()?
-                    .run(&workload.load(bench.seconds), &url)?;
+                    .run(&(workload.load)(bench.seconds), &url)?;
                 if outcome.failed > 0.0 {
                     eprintln!("{}: {} requests failed", contender.name, outcome.failed);
                 }
@@ -154,7 +138,7 @@ fn report(table: &mut Table, samples: &[Vec<Vec<Sample>>]) {
             let cell = |samples: &Vec<Sample>| short(median(samples.iter().map(figure)));
             samples.iter().map(cell).collect()
         };
-        if workload.rate.is_some() {
+        if workload.is_light {
             table.row("light load, p50, µs", cells(|sample| sample.outcome.p50));
             table.row("– p99, µs", cells(|sample| sample.outcome.p99));
         } else {
@@ -185,7 +169,7 @@ pub(crate) fn graphs(bench: &Bench) -> Result<()> {
         for (workload, suffix) in [(&SMALL, "1KiB"), (&LARGE, "1MiB")] {
             let server = bench.start(&network, contender)?;
             let url = workload.url(network.server());
-            let load = workload.load(bench.seconds + 1.0);
+            let load = (workload.load)(bench.seconds + 1.0);
             let load = bench.generator()?.start(&load, &url)?;
             // The handshakes are not what is asked for.
             thread::park_timeout(Duration::from_millis(300));

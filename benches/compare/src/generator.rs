@@ -19,6 +19,50 @@ pub struct Load {
     pub schedule: Schedule,
 }
 
+impl Load {
+    /// Returns a load of requests for small bodies, as fast as possible: 16 connections of 32.
+    pub const fn small(seconds: f64) -> Self {
+        Self::closed(16, 32, seconds)
+    }
+
+    /// Returns a load of requests for large bodies, as fast as possible: 4 connections of 4.
+    pub const fn large(seconds: f64) -> Self {
+        Self::closed(4, 4, seconds)
+    }
+
+    /// Returns a light load: 100 requests per second on each of 8 connections.
+    pub const fn light(seconds: f64) -> Self {
+        Self::open(8, 100.0, seconds)
+    }
+
+    /// Returns a load as fast as possible.
+    pub const fn closed(connections: usize, streams: usize, seconds: f64) -> Self {
+        Self {
+            connections,
+            streams,
+            schedule: Schedule::Closed { seconds },
+        }
+    }
+
+    /// Returns a load of `rate` requests per second and connection, one at a time.
+    pub const fn open(connections: usize, rate: f64, seconds: f64) -> Self {
+        Self {
+            connections,
+            streams: 1,
+            schedule: Schedule::Open { rate, seconds },
+        }
+    }
+
+    /// Returns a load of `connections` new connections with a request on each, so many per second.
+    pub const fn handshakes(connections: usize, rate: usize) -> Self {
+        Self {
+            connections,
+            streams: 1,
+            schedule: Schedule::Handshakes { rate },
+        }
+    }
+}
+
 /// When requests are sent, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub enum Schedule {

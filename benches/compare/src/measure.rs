@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use sluicegate_compare::cpu::{self, Core};
-use sluicegate_compare::generator::{Generator, Load, Outcome, Schedule};
+use sluicegate_compare::generator::{Generator, Load, Outcome};
 
 use crate::peer::Peer;
 use crate::running::{Port, Server};
@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const LOOKS: usize = 50;
 /// Part of a core's time above which other work disturbs a measurement.
 const OTHERS: f64 = 0.05;
-/// Length of a measurement of memory, seconds. The last one is when it is read.
+/// Time after which memory is read, seconds. The load goes on for one more.
 const MEMORY: u32 = 5;
 
 /// A running server and what it is.
@@ -42,7 +42,7 @@ pub(crate) struct Sample {
     pub(crate) disturbed: bool,
 }
 
-/// Where and how long to measure.
+/// Generator, cores and length of the measurements.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) generator: Generator,
@@ -108,7 +108,7 @@ impl Bench {
             memory = added;
             outcome
         } else {
-            self.generator.run(&workload.load(self.seconds), &url)?
+            self.generator.run(&(workload.load)(self.seconds), &url)?
         };
         contestant.server.check()?;
         let cpu = cpu::of_tree(&process)? - before.1;
@@ -144,11 +144,7 @@ impl Bench {
     ///
     /// It does not succeed.
     pub(crate) fn check(&self, workload: &Workload, contestant: &Contestant) -> Result<()> {
-        let one = Load {
-            connections: 1,
-            streams: 1,
-            schedule: Schedule::Handshakes { rate: 1 },
-        };
+        let one = Load::handshakes(1, 1);
         let url = contestant.peer.url(workload.path);
         self.generator.run(&one, &url).map(drop)
     }
@@ -156,13 +152,13 @@ impl Bench {
     /// Returns the memory that each connection adds, and what came of the load.
     fn memory(&self, workload: &Workload, url: &str, process: &str) -> Result<(f64, Outcome)> {
         let before = cpu::memory_of_tree(process)?;
-        let load = workload.load(f64::from(MEMORY + 1));
+        let load = (workload.load)(f64::from(MEMORY + 1));
+        let connections = load.connections as f64;
         let load = self.generator.start(&load, url)?;
         thread::park_timeout(Duration::from_secs(u64::from(MEMORY)));
         let after = cpu::memory_of_tree(process);
         let outcome = self.generator.finish(load)?;
         // Each has had a request by then.
-        let connections = workload.connections() as f64;
         ensure!(
             outcome.succeeded >= connections,
             "{} requests of {connections} connections succeeded",

@@ -32,7 +32,7 @@ enum Kind {
     Haproxy,
 }
 
-/// What a server can be asked for.
+/// A kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     File,

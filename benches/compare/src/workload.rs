@@ -1,6 +1,6 @@
-//! What the servers are asked for, and the figure that counts.
+//! Workloads: a resource, a load, and the figure that is compared.
 
-use sluicegate_compare::generator::{Load, Schedule};
+use sluicegate_compare::generator::Load;
 
 use crate::peer::Resource;
 
@@ -26,18 +26,8 @@ pub(crate) struct Workload {
     pub(crate) resource: Resource,
     pub(crate) path: &'static str,
     pub(crate) figure: Figure,
-    connections: usize,
-    streams: usize,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Closed,
-    /// Requests per second and connection.
-    Open(f64),
-    /// Connections per second.
-    Handshakes(usize),
+    /// The load of a measurement of so many seconds. Handshakes take the time that they need.
+    pub(crate) load: fn(f64) -> Load,
 }
 
 impl Workload {
@@ -46,15 +36,13 @@ impl Workload {
             "small",
             "1 KiB files, 16 connections of 32 requests",
             "1k",
-            16,
-            32,
+            Load::small,
         ),
         Self::files(
             "medium",
             "10 KiB files, 16 connections of 16 requests",
             "10k",
-            16,
-            16,
+            |seconds| Load::closed(16, 16, seconds),
         ),
         Self {
             figure: Figure::Gbit,
@@ -62,57 +50,47 @@ impl Workload {
                 "large",
                 "1 MiB files, 4 connections of 4 requests",
                 "1m",
-                4,
-                4,
+                Load::large,
             )
         },
-        Self {
-            kind: Kind::Handshakes(1000),
-            ..Self::files(
-                "handshakes",
-                "full handshake and one request",
-                "1k",
-                2000,
-                1,
-            )
-        },
+        Self::files("handshakes", "full handshake and one request", "1k", |_| {
+            Load::handshakes(2000, 1000)
+        }),
         Self {
             figure: Figure::Times,
-            kind: Kind::Open(100.0),
             ..Self::files(
                 "light",
                 "800 requests per second on 8 connections",
                 "1k",
-                8,
-                1,
+                Load::light,
             )
         },
         Self {
             figure: Figure::Memory,
-            kind: Kind::Open(0.5),
             ..Self::files(
                 "idle",
                 "500 connections, 250 requests per second in all",
                 "1k",
-                500,
-                1,
+                |seconds| Load::open(500, 0.5, seconds),
             )
         },
-        Self::proxied(
-            "proxied-small",
-            "1 KiB, proxied, 16 connections of 32 requests",
-            "proxied/1k",
-            16,
-            32,
-        ),
         Self {
+            resource: Resource::Proxied,
+            ..Self::files(
+                "proxied-small",
+                "1 KiB, proxied, 16 connections of 32 requests",
+                "proxied/1k",
+                Load::small,
+            )
+        },
+        Self {
+            resource: Resource::Proxied,
             figure: Figure::Gbit,
-            ..Self::proxied(
+            ..Self::files(
                 "proxied-large",
                 "1 MiB, proxied, 4 connections of 4 requests",
                 "proxied/1m",
-                4,
-                4,
+                Load::large,
             )
         },
     ];
@@ -121,8 +99,7 @@ impl Workload {
         name: &'static str,
         title: &'static str,
         path: &'static str,
-        connections: usize,
-        streams: usize,
+        load: fn(f64) -> Load,
     ) -> Self {
         Self {
             name,
@@ -130,39 +107,7 @@ impl Workload {
             resource: Resource::File,
             path,
             figure: Figure::Requests,
-            connections,
-            streams,
-            kind: Kind::Closed,
-        }
-    }
-
-    const fn proxied(
-        name: &'static str,
-        title: &'static str,
-        path: &'static str,
-        connections: usize,
-        streams: usize,
-    ) -> Self {
-        Self {
-            resource: Resource::Proxied,
-            ..Self::files(name, title, path, connections, streams)
-        }
-    }
-
-    pub(crate) const fn connections(&self) -> usize {
-        self.connections
-    }
-
-    /// Returns the load for a measurement of so many seconds. Handshakes take the time that they need.
-    pub(crate) fn load(&self, seconds: f64) -> Load {
-        Load {
-            connections: self.connections,
-            streams: self.streams,
-            schedule: match self.kind {
-                Kind::Closed => Schedule::Closed { seconds },
-                Kind::Open(rate) => Schedule::Open { rate, seconds },
-                Kind::Handshakes(rate) => Schedule::Handshakes { rate },
-            },
+            load,
         }
     }
 }
