@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Share of the time above which a thread leaves no response waiting for a reason of the server: what is missing is the sleep
-/// between two bursts.
+/// Share of the time above which a thread itself, and not the server, is the limit. The rest is sleep between two bursts.
 const BOTTLENECK: f64 = 0.95;
 
 /// Shortest run that is judged: handshakes alone keep a thread busy.

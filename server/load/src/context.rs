@@ -101,8 +101,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Counts the bytes of a response's head. quiche does not tell how long it was, so it is encoded again; without a dynamic table,
-    /// which is not offered, there is little choice how.
+    /// Counts the bytes of a response's head. quiche does not tell how long it was, so it is encoded again. Encoders differ little
+    /// without a dynamic table, which is not offered.
     pub(crate) fn count_head(&mut self, fields: &[Header]) {
         if self.head_size.fields != fields {
             let plain = fields.iter().map(|f| f.name().len() + f.value().len());

@@ -24,7 +24,7 @@ pub(crate) enum End {
 /// Returns the end after an error of the socket.
 pub(crate) fn of_socket(peer: SocketAddr, error: &Error, heard: bool) -> End {
     let cause = match error.kind() {
-        ErrorKind::ConnectionRefused if heard => format!("{peer} listens no longer"),
+        ErrorKind::ConnectionRefused if heard => format!("{peer} has stopped listening"),
         ErrorKind::ConnectionRefused => {
             format!(
                 "connection refused by {peer}: nothing listens on this UDP port; check host and port"

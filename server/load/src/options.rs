@@ -209,20 +209,24 @@ impl WithoutEffect {
     }
 }
 
+/// Parses the words behind `sluicegate load`, for tests.
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
+pub(crate) fn parse(words: &[&str]) -> Result<LoadArgs, clap::Error> {
+    #[derive(clap::Parser)]
     struct Line {
         #[command(flatten)]
         load: LoadArgs,
     }
+    let line = <Line as clap::Parser>::try_parse_from([&["load"], words].concat());
+    line.map(|line| line.load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn parse(line: &str) -> Result<LoadArgs, clap::Error> {
-        Line::try_parse_from(line.split_whitespace()).map(|line| line.load)
+        super::parse(&line.split_whitespace().skip(1).collect::<Vec<_>>())
     }
 
     #[test]

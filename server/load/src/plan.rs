@@ -194,20 +194,14 @@ fn head(shared: &[(String, String)], path: &str) -> Vec<h3::Header> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use quiche::h3::NameValue as _;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        load: LoadArgs,
-    }
+    use crate::options;
 
     fn plan(line: &str) -> anyhow::Result<Plan> {
-        let line = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
-        Plan::new(&line.unwrap().load)
+        let words: Vec<_> = line.split_whitespace().collect();
+        Plan::new(&options::parse(&words).unwrap())
     }
 
     fn fields(head: &[h3::Header]) -> Vec<String> {

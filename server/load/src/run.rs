@@ -170,20 +170,11 @@ fn allow_descriptors(args: &LoadArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        load: LoadArgs,
-    }
+    use crate::options;
 
     fn args(words: &[&str]) -> LoadArgs {
-        Line::try_parse_from([&["load"], words].concat())
-            .unwrap()
-            .load
+        options::parse(words).unwrap()
     }
 
     #[test]

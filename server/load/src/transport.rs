@@ -92,23 +92,13 @@ pub(crate) fn connect(
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        load: LoadArgs,
-    }
+    use crate::options;
 
     #[test]
     fn every_algorithm_of_the_registry_serves_and_others_are_named() {
         let registry = Registry::builtin();
-        let with = |words: &[&str]| {
-            let line = Line::try_parse_from([&["load"], words].concat()).unwrap();
-            config(&line.load, &registry).map(drop)
-        };
+        let with = |words: &[&str]| config(&options::parse(words).unwrap(), &registry).map(drop);
         for name in registry.names() {
             with(&["--cc", name]).unwrap();
         }

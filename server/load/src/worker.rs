@@ -347,7 +347,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns how long there is nothing to do.
+    /// Returns the time until the next timer or due request.
     fn sleep(&self) -> Duration {
         let now = self.cx.now;
         let unopened = self.share.clients - self.opened();
