@@ -1,4 +1,4 @@
-//! What a connection leaves for later ones (RFC 9959 §3.1).
+//! Capacities that connections save for later ones (RFC 9959 §3.1).
 
 mod test_support;
 

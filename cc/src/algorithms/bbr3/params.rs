@@ -62,7 +62,7 @@ pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
     summary: "Largest delay within the hosts (scheduling, overloaded CPUs, batched ACKs) that a larger window makes up \
               for. Without it, such delay limits the rate of paths that are much shorter than it. It is measured while few bytes are \
               in flight, every probe_rtt_interval. Raise it in clusters whose machines are overcommitted; 0 never makes up for any. \
-              On paths below 4 ms batches of ACKs are told from a queue whatever this is.",
+              The rules that keep queues short on paths below 4 ms do not depend on it.",
 };
 pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
