@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use sluicegate_benches::jobs;
 use sluicegate_benches::linkem::{End, end_with_signals, notation};
 use sluicegate_benches::real_net::{Pair, Sender, coexist, product_program};
@@ -24,7 +25,7 @@ const STARVED: f64 = 0.1;
 #[command(name = "coexist")]
 struct Arguments {
     /// Algorithms of the product [default: all]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(Registry::builtin().names()))]
     algorithm: Vec<String>,
     /// Algorithms of the kernel to run beside
     #[arg(long, value_delimiter = ',', default_values = BESIDE, value_parser = BESIDE)]
@@ -54,17 +55,6 @@ fn main() -> Result<()> {
     end_with_signals()?;
     let program = product_program(arguments.program.as_deref())?;
     let registry = Registry::builtin();
-    if let Some(unknown) = arguments
-        .algorithm
-        .iter()
-        .find(|name| registry.find(name).is_none())
-    {
-        let known: Vec<_> = registry.names().collect();
-        bail!(
-            "no algorithm is named `{unknown}`: there are {}",
-            known.join(", ")
-        );
-    }
     let chosen = |name: &&str| {
         arguments.algorithm.is_empty() || arguments.algorithm.iter().any(|a| a == name)
     };
@@ -164,7 +154,7 @@ fn print(done: &[Done], judged: &[Sender], besides: &[&str]) {
             judged.iter().map(move |&sender| {
                 let control = sender.control();
                 cell(
-                    share(sender, beside),
+                    share(sender, beside).unwrap_or(f64::NAN),
                     control.and_then(|control| share(control, beside)),
                 )
             })
@@ -184,12 +174,9 @@ fn same_link(a: &Pair, b: &Pair) -> bool {
 }
 
 /// Returns a share in percent with that of the control, bold if a flow starves that does not in the control.
-fn cell(share: Option<f64>, control: Option<f64>) -> String {
+fn cell(share: f64, control: Option<f64>) -> String {
     let starves = |share: f64| !(STARVED..=1.0 - STARVED).contains(&share);
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let Some(share) = share else {
-        return "–".to_owned();
-    };
     let text = match control {
         Some(control) => format!("{} ({})", percent(share), percent(control)),
         None => percent(share),
