@@ -3,6 +3,7 @@
 //! [`run`] is the subcommand `sluicegate load`. Each of its threads (`worker`) has a share of the connections and of the requests, a
 //! loop of its own and its own figures (`tally`), which are added up at the end (`report`).
 
+mod barrier;
 mod busy;
 mod client;
 mod context;

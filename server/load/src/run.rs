@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sluicegate_cc::Registry;
 
+use crate::barrier::StartBarrier;
 use crate::busy::Busy;
 use crate::context::{Context, Line};
 use crate::log::{LogFile, RequestLog};
@@ -107,15 +108,17 @@ fn run_threads(
     print: &mut impl FnMut(Line) -> std::io::Result<()>,
 ) -> anyhow::Result<Tally> {
     let (lines, received) = channel();
+    let barrier = StartBarrier::new(plan.options.threads, clock.now);
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for share in shares(&plan.options) {
             let log = log.map(RequestLog::new);
             let lines = lines.clone();
+            let arrival = barrier.arrival();
             let work = move || -> anyhow::Result<Tally> {
                 let cx = Context::new(plan, log, lines, clock.now)?;
                 let config = transport::config(&plan.options, registry)?;
-                Worker::new(cx, config, share, stop)?.run()
+                Worker::new(cx, config, share, (stop, arrival))?.run()
             };
             let name = format!("load {}", share.thread);
             let thread = std::thread::Builder::new().name(name);

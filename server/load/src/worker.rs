@@ -1,22 +1,22 @@
 //! A thread with its share of the connections.
 
+mod connections;
+mod open_loop;
+
 use std::collections::{BTreeSet, VecDeque};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use crate::barrier::{Arrival, StartBarrier};
 use crate::busy::{Busy, Meter};
-use crate::client::{Client, Pace};
-use crate::context::{Context, Line};
-use crate::end::End;
+use crate::client::Client;
+use crate::context::Context;
 use crate::poller::Poller;
 use crate::schedule::Schedule;
 use crate::tally::Tally;
 
-/// Connections opened before the sockets have their turn again.
-const OPEN_PER_TURN: u64 = 16;
 /// Longest sleep: a signal to end is noticed after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -49,6 +49,10 @@ pub(crate) struct Worker<'a> {
     address: usize,
     /// Time of the first connection.
     begin: Instant,
+    /// Common start of all threads' schedules.
+    barrier: &'a StartBarrier,
+    /// Kept until this thread is ready for it.
+    arrival: Option<Arrival<'a>>,
     /// Schedule of all connections, once they are open.
     schedule: Option<Schedule>,
     /// Requests that the schedule has left.
@@ -65,7 +69,7 @@ impl<'a> Worker<'a> {
         cx: Context<'a>,
         config: quiche::Config,
         share: Share,
-        stop: &'a AtomicBool,
+        (stop, arrival): (&'a AtomicBool, Arrival<'a>),
     ) -> anyhow::Result<Self> {
         Ok(Worker {
             begin: cx.now,
@@ -80,6 +84,8 @@ impl<'a> Worker<'a> {
             armed: Vec::new(),
             timers: BTreeSet::new(),
             address: 0,
+            barrier: arrival.barrier(),
+            arrival: Some(arrival),
             schedule: None,
             free: VecDeque::new(),
             is_free: Vec::new(),
@@ -101,11 +107,12 @@ impl<'a> Worker<'a> {
             self.cx.progress_step = Some((self.cx.tally.total / 10).max(1));
         }
         if options.arrival_rate.is_none() {
-            self.start_counting();
+            self.start_counting(self.begin);
         }
         loop {
             self.cx.tick();
             self.open_due();
+            self.begin_schedule();
             self.run_timers();
             self.send_due();
             if self.is_over() {
@@ -129,11 +136,11 @@ impl<'a> Worker<'a> {
         Ok(tally)
     }
 
-    /// Begins the time that counts, after the warm-up.
-    fn start_counting(&mut self) {
+    /// Begins the warm-up at `start`; what comes after it counts.
+    fn start_counting(&mut self, start: Instant) {
         let options = &self.cx.plan.options;
         let warm_up = options.duration.and(options.warm_up_time);
-        self.cx.counted_from = Some(self.cx.now + warm_up.unwrap_or_default());
+        self.cx.counted_from = Some(start + warm_up.unwrap_or_default());
     }
 
     /// Returns the time at which the run ends.
@@ -153,81 +160,6 @@ impl<'a> Worker<'a> {
 
     fn opened(&self) -> u64 {
         self.clients.len() as u64
-    }
-
-    /// Returns how many connections are to be opened now.
-    fn to_open(&self) -> u64 {
-        let options = &self.cx.plan.options;
-        let most = self.share.clients;
-        let due = self.share.rate.map_or(most, |rate| {
-            let elapsed = self.cx.now.saturating_duration_since(self.begin);
-            let periods = elapsed.as_nanos() / options.rate_period.as_nanos().max(1);
-            let due = (periods + 1).saturating_mul(u128::from(rate));
-            u64::try_from(due).unwrap_or(u64::MAX)
-        });
-        due.min(most).saturating_sub(self.opened())
-    }
-
-    fn open_due(&mut self) {
-        for _ in 0..self.to_open().min(OPEN_PER_TURN) {
-            let slot = self.clients.len();
-            let left = self.share.requests.map_or(u64::MAX, |requests| {
-                let (each, rest) = (requests / self.share.clients, requests % self.share.clients);
-                each + u64::from((slot as u64) < rest)
-            });
-            self.clients.push(None);
-            self.armed.push(None);
-            self.is_free.push(false);
-            self.open(slot, left);
-            self.report_opened();
-        }
-        let all = self.opened() == self.share.clients && self.cx.handshaking == 0;
-        if let Some(rate) = self.cx.plan.options.arrival_rate
-            && self.schedule.is_none()
-            && all
-            && self.alive > 0
-        {
-            let (first, step) = (self.share.thread, self.cx.plan.options.threads);
-            self.schedule = Some(Schedule::new(self.cx.now, rate, first, step));
-            self.start_counting();
-        }
-    }
-
-    fn report_opened(&self) {
-        let (opened, clients) = (self.opened(), self.share.clients);
-        let shown = self.cx.reports && self.share.rate.is_some();
-        if shown && opened.is_multiple_of((clients / 10).max(1)) {
-            let percent = opened * 100 / clients;
-            let line = format!("progress: {percent}% of clients started");
-            self.cx.say(Line::Report(line));
-        }
-    }
-
-    /// Opens connection number `slot`, which has `left` requests to send.
-    fn open(&mut self, slot: usize, left: u64) {
-        let options = &self.cx.plan.options;
-        let pace = match (options.arrival_rate, options.rps) {
-            (Some(_), _) => Pace::Shared,
-            (None, Some(rate)) => Pace::Rate(rate),
-            (None, None) => Pace::Closed,
-        };
-        let trace = options.qlog_file_base.as_ref().map(|base| {
-            let mut name = base.as_os_str().to_owned();
-            name.push(format!(".{}.{slot}.sqlog", self.share.thread));
-            PathBuf::from(name)
-        });
-        let way = (self.address, trace.as_deref());
-        let opened = Client::open(&mut self.config, way, (left, pace), &mut self.cx);
-        let watched = opened.and_then(|client| {
-            self.alive += 1;
-            let watched = self.poller.add(&client, slot);
-            self.clients[slot] = Some(client);
-            watched.context("cannot watch a socket")
-        });
-        match watched {
-            Ok(()) => self.service(slot),
-            Err(error) => self.end(slot, End::Failed(format!("cannot connect: {error:#}"))),
-        }
     }
 
     fn on_ready(&mut self, slot: usize) {
@@ -253,28 +185,6 @@ impl<'a> Worker<'a> {
                 None => self.service(slot),
                 Some(end) => self.end(slot, end),
             }
-        }
-    }
-
-    /// Sends the requests that are due by the schedule, while connections have room.
-    fn send_due(&mut self) {
-        let end = self.ends_at();
-        while let Some(due) = self.schedule.as_ref().and_then(|s| s.due(self.cx.now))
-            && self.left > 0
-            && end.is_none_or(|end| due < end)
-            && let Some(slot) = self.free.pop_front()
-        {
-            self.is_free[slot] = false;
-            let Some(client) = self.clients[slot].as_mut() else {
-                continue;
-            };
-            if client.has_room(&self.cx) && client.submit(due, &mut self.cx) {
-                self.left -= 1;
-                if let Some(schedule) = &mut self.schedule {
-                    schedule.advance();
-                }
-            }
-            self.service(slot);
         }
     }
 
@@ -311,42 +221,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Ends a connection, and opens another one in its place where that helps.
-    fn end(&mut self, slot: usize, end: End) {
-        self.disarm(slot);
-        let mut again = None;
-        let mut failed = !matches!(end, End::Done | End::GoneAway);
-        if let Some(client) = self.clients[slot].take() {
-            self.alive -= 1;
-            let (address, left) = (client.address, client.left);
-            match end {
-                End::GoneAway => again = Some(left),
-                End::Unreachable(_) if address + 1 < self.cx.plan.addresses.len() => {
-                    self.address = self.address.max(address + 1);
-                    again = Some(left);
-                    failed = false;
-                }
-                _ => {}
-            }
-            let open = client.leave(failed, &mut self.cx);
-            if end == End::TimedOut && self.cx.counts() {
-                self.cx.tally.timed_out += open;
-            }
-        }
-        if failed {
-            let cause = match end {
-                End::TimedOut => "closed by -T or -N".to_owned(),
-                End::Failed(cause) | End::Unreachable(cause) => cause,
-                End::Done | End::GoneAway => return,
-            };
-            self.cx.note(|| cause.clone());
-            self.cx.tally.fail(cause, 1);
-        }
-        if let Some(left) = again {
-            self.open(slot, left);
-        }
-    }
-
     /// Returns the time until the next timer or due request.
     fn sleep(&self) -> Duration {
         let now = self.cx.now;
@@ -360,32 +234,12 @@ impl<'a> Worker<'a> {
             let nanos = u64::try_from(period - elapsed % period).unwrap_or(u64::MAX);
             now + Duration::from_nanos(nanos).min(LONGEST_SLEEP)
         });
-        let due = self
-            .schedule
-            .as_ref()
-            .filter(|_| self.left > 0 && !self.free.is_empty());
         let timer = self.timers.first().map(|(at, _)| *at);
-        let times = [timer, next_period, due.map(Schedule::next), self.ends_at()];
+        let starts = self.look_again_at();
+        let times = [timer, next_period, starts, self.sends_at(), self.ends_at()];
         let next = times.into_iter().flatten().min();
         let sleep = next.map_or(LONGEST_SLEEP, |next| next.saturating_duration_since(now));
         sleep.min(LONGEST_SLEEP)
-    }
-
-    /// Counts the times that an open loop's requests without a response have waited: else a server that stalls would look quick.
-    fn count_waiting(&mut self) {
-        let Some(mut schedule) = self.schedule else {
-            return;
-        };
-        let now = self.cx.now;
-        let last = self.ends_at().map(|end| end - Duration::from_nanos(1));
-        let backlog = schedule.behind(last.map_or(now, |last| last.min(now)));
-        self.cx.tally.backlog = backlog.min(self.left);
-        let due = schedule.take(self.cx.tally.backlog);
-        let open = self.clients.iter().flatten().flat_map(Client::waiting);
-        let times = &mut self.cx.tally.request;
-        for start in due.chain(open) {
-            times.add_time(now.saturating_duration_since(start));
-        }
     }
 
     /// Ends all connections and counts what was left.

@@ -132,6 +132,25 @@ fn an_open_loop_makes_the_requests_that_are_due() {
     assert_eq!(count("failed"), 0, "{measured}");
 }
 
+/// The log has the times at which requests were due.
+#[test]
+fn threads_share_one_evenly_spaced_schedule() {
+    let folder = Folder::new();
+    let server = server(&folder);
+    let log = folder.path("log");
+    let words = ["--arrival-rate", "250", "-n100", "-c5", "-m100", "-t2"];
+    let words = [&words[..], &["--log-file", log.to_str().unwrap()]].concat();
+    let measured = measured(&words, &[url(&server, "/")]);
+    assert_eq!(measured["requests"]["succeeded"], 100, "{measured}");
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let start = |line: &str| line.split('\t').next().unwrap().parse::<u64>().unwrap();
+    let mut starts: Vec<_> = lines.lines().map(start).collect();
+    starts.sort_unstable();
+    let spaces = starts.windows(2).map(|pair| pair[1] - pair[0]);
+    // Microseconds, rounded.
+    assert!(spaces.clone().all(|space| space.abs_diff(4000) <= 1), "{:?}", spaces.collect::<Vec<_>>());
+}
+
 #[test]
 fn an_open_loop_with_a_number_of_requests_ends_with_their_responses() {
     let folder = Folder::new();

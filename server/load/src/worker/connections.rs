@@ -1,0 +1,117 @@
+//! Opens the connections of a thread, and replaces those that end early.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use super::Worker;
+use crate::client::{Client, Pace};
+use crate::context::Line;
+use crate::end::End;
+
+/// Connections opened before the sockets have their turn again.
+const OPEN_PER_TURN: u64 = 16;
+
+impl Worker<'_> {
+    /// Returns how many connections are to be opened now.
+    pub(super) fn to_open(&self) -> u64 {
+        let options = &self.cx.plan.options;
+        let most = self.share.clients;
+        let due = self.share.rate.map_or(most, |rate| {
+            let elapsed = self.cx.now.saturating_duration_since(self.begin);
+            let periods = elapsed.as_nanos() / options.rate_period.as_nanos().max(1);
+            let due = (periods + 1).saturating_mul(u128::from(rate));
+            u64::try_from(due).unwrap_or(u64::MAX)
+        });
+        due.min(most).saturating_sub(self.opened())
+    }
+
+    /// Opens the connections that are due, a few at a time.
+    pub(super) fn open_due(&mut self) {
+        for _ in 0..self.to_open().min(OPEN_PER_TURN) {
+            let slot = self.clients.len();
+            let left = self.share.requests.map_or(u64::MAX, |requests| {
+                let (each, rest) = (requests / self.share.clients, requests % self.share.clients);
+                each + u64::from((slot as u64) < rest)
+            });
+            self.clients.push(None);
+            self.armed.push(None);
+            self.is_free.push(false);
+            self.open(slot, left);
+            self.report_opened();
+        }
+    }
+
+    fn report_opened(&self) {
+        let (opened, clients) = (self.opened(), self.share.clients);
+        let shown = self.cx.reports && self.share.rate.is_some();
+        if shown && opened.is_multiple_of((clients / 10).max(1)) {
+            let percent = opened * 100 / clients;
+            let line = format!("progress: {percent}% of clients started");
+            self.cx.say(Line::Report(line));
+        }
+    }
+
+    /// Opens connection number `slot`, which has `left` requests to send.
+    fn open(&mut self, slot: usize, left: u64) {
+        let options = &self.cx.plan.options;
+        let pace = match (options.arrival_rate, options.rps) {
+            (Some(_), _) => Pace::Shared,
+            (None, Some(rate)) => Pace::Rate(rate),
+            (None, None) => Pace::Closed,
+        };
+        let trace = options.qlog_file_base.as_ref().map(|base| {
+            let mut name = base.as_os_str().to_owned();
+            name.push(format!(".{}.{slot}.sqlog", self.share.thread));
+            PathBuf::from(name)
+        });
+        let way = (self.address, trace.as_deref());
+        let opened = Client::open(&mut self.config, way, (left, pace), &mut self.cx);
+        let watched = opened.and_then(|client| {
+            self.alive += 1;
+            let watched = self.poller.add(&client, slot);
+            self.clients[slot] = Some(client);
+            watched.context("cannot watch a socket")
+        });
+        match watched {
+            Ok(()) => self.service(slot),
+            Err(error) => self.end(slot, End::Failed(format!("cannot connect: {error:#}"))),
+        }
+    }
+
+    /// Ends a connection, and opens another one in its place where that helps.
+    pub(super) fn end(&mut self, slot: usize, end: End) {
+        self.disarm(slot);
+        let mut again = None;
+        let mut failed = !matches!(end, End::Done | End::GoneAway);
+        if let Some(client) = self.clients[slot].take() {
+            self.alive -= 1;
+            let (address, left) = (client.address, client.left);
+            match end {
+                End::GoneAway => again = Some(left),
+                End::Unreachable(_) if address + 1 < self.cx.plan.addresses.len() => {
+                    self.address = self.address.max(address + 1);
+                    again = Some(left);
+                    failed = false;
+                }
+                _ => {}
+            }
+            let open = client.leave(failed, &mut self.cx);
+            if end == End::TimedOut && self.cx.counts() {
+                self.cx.tally.timed_out += open;
+            }
+        }
+        if failed {
+            let cause = match end {
+                End::TimedOut => "closed by -T or -N".to_owned(),
+                End::Failed(cause) | End::Unreachable(cause) => cause,
+                End::Done | End::GoneAway => return,
+            };
+            self.cx.note(|| cause.clone());
+            self.cx.tally.fail(cause, 1);
+        }
+        if let Some(left) = again {
+            self.open(slot, left);
+        }
+    }
+}

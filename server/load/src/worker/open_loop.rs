@@ -1,0 +1,82 @@
+//! The open loop of a thread: requests that leave on a schedule.
+
+use std::time::{Duration, Instant};
+
+use super::Worker;
+use crate::barrier::LONGEST_WAIT;
+use crate::client::Client;
+use crate::schedule::Schedule;
+
+impl Worker<'_> {
+    /// Begins the schedule, which starts at the same time for all threads: once the connections of each are open.
+    pub(super) fn begin_schedule(&mut self) {
+        let options = &self.cx.plan.options;
+        let Some(rate) = options.arrival_rate.filter(|_| self.schedule.is_none()) else {
+            return;
+        };
+        let all_open = self.opened() == self.share.clients && self.cx.handshaking == 0;
+        if !all_open || self.alive == 0 {
+            return;
+        }
+        drop(self.arrival.take());
+        if let Some(start) = self.barrier.start() {
+            let (first, step) = (self.share.thread, options.threads);
+            self.schedule = Some(Schedule::new(start, rate, first, step));
+            self.start_counting(start);
+        }
+    }
+
+    /// Returns the time to look whether the other threads are ready, if this one is.
+    pub(super) fn look_again_at(&self) -> Option<Instant> {
+        let waits = self.arrival.is_none() && self.schedule.is_none();
+        waits.then(|| self.cx.now + LONGEST_WAIT)
+    }
+
+    /// Returns the next request of the schedule, if it is to be sent once a connection has room.
+    fn next_due(&self) -> Option<Instant> {
+        let schedule = self.schedule.as_ref().filter(|_| self.left > 0)?;
+        let next = schedule.next();
+        self.ends_at().is_none_or(|end| next < end).then_some(next)
+    }
+
+    /// Returns the time of the next request of the schedule, if a connection has room for it.
+    pub(super) fn sends_at(&self) -> Option<Instant> {
+        self.next_due().filter(|_| !self.free.is_empty())
+    }
+
+    /// Sends the requests that are due by the schedule, while connections have room.
+    pub(super) fn send_due(&mut self) {
+        while let Some(due) = self.next_due().filter(|due| *due <= self.cx.now)
+            && let Some(slot) = self.free.pop_front()
+        {
+            self.is_free[slot] = false;
+            let Some(client) = self.clients[slot].as_mut() else {
+                continue;
+            };
+            if client.has_room(&self.cx) && client.submit(due, &mut self.cx) {
+                self.left -= 1;
+                if let Some(schedule) = &mut self.schedule {
+                    schedule.advance();
+                }
+            }
+            self.service(slot);
+        }
+    }
+
+    /// Counts the times that an open loop's requests without a response have waited: else a server that stalls would look quick.
+    pub(super) fn count_waiting(&mut self) {
+        let Some(mut schedule) = self.schedule else {
+            return;
+        };
+        let now = self.cx.now;
+        let last = self.ends_at().map(|end| end - Duration::from_nanos(1));
+        let backlog = schedule.behind(last.map_or(now, |last| last.min(now)));
+        self.cx.tally.backlog = backlog.min(self.left);
+        let due = schedule.take(self.cx.tally.backlog);
+        let open = self.clients.iter().flatten().flat_map(Client::waiting);
+        let times = &mut self.cx.tally.request;
+        for start in due.chain(open) {
+            times.add_time(now.saturating_duration_since(start));
+        }
+    }
+}
