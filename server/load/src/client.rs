@@ -139,8 +139,7 @@ impl Client {
         if !ends {
             self.uploads.push_back(stream);
         }
-        cx.open_requests += 1;
-        cx.tally.started += u64::from(cx.counts());
+        cx.count_started(start);
         true
     }
 
@@ -288,24 +287,23 @@ impl Client {
         let _ = self.quic.close(true, NO_ERROR, b"");
     }
 
-    /// Ends the connection: its open requests count as failed if `failed`, and else not at all. Returns their number.
+    /// Ends the connection: its open requests count as failed if `failed`, and else not at all. Returns how many failed.
     pub(crate) fn leave(mut self, failed: bool, cx: &mut Context<'_>) -> u64 {
         self.close();
         // The server's idle timeout does the rest if this is lost.
         let _ = self.flush(cx);
-        let open = self.open.len() as u64;
-        cx.open_requests -= open;
+        cx.open_requests -= self.open.len() as u64;
         cx.handshaking -= u64::from(!self.established);
-        if failed && cx.counts() {
-            cx.tally.abandon(open);
-            for request in self.open.values() {
-                if let Some(log) = &mut cx.log {
-                    log.write(request.start, None, cx.now);
-                }
+        let counted = self.waiting().filter(|start| cx.counts_request(*start));
+        let abandoned: Vec<_> = counted.filter(|_| failed).collect();
+        cx.tally.abandon(abandoned.len() as u64);
+        if let Some(log) = &mut cx.log {
+            for start in &abandoned {
+                log.write(*start, None, cx.now);
             }
         }
         self.count(cx);
-        open
+        abandoned.len() as u64
     }
 
     /// Adds the connection's own figures to the tally.

@@ -89,6 +89,23 @@ impl<'a> Context<'a> {
         self.counted_from.is_some_and(|from| self.now >= from)
     }
 
+    /// Returns whether a request counts whose latency begins at `start`: in the open loop, those that are due after the warm-up
+    /// do. In the closed loop all do that end after it, as in h2load, so that the rate has those that were open at its end.
+    pub(crate) fn counts_request(&self, start: Instant) -> bool {
+        let at = if self.plan.is_open_loop() {
+            start
+        } else {
+            self.now
+        };
+        self.counted_from.is_some_and(|from| at >= from)
+    }
+
+    /// Counts a request that was sent.
+    pub(crate) fn count_started(&mut self, start: Instant) {
+        self.open_requests += 1;
+        self.tally.started += u64::from(self.counts_request(start));
+    }
+
     /// Passes a line on. Nobody reads it once the run has ended.
     pub(crate) fn say(&self, line: Line) {
         let _ = self.lines.send(line);

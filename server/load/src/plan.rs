@@ -55,6 +55,11 @@ impl Plan {
         })
     }
 
+    /// Returns whether requests leave on a schedule of all connections.
+    pub(crate) fn is_open_loop(&self) -> bool {
+        self.options.arrival_rate.is_some()
+    }
+
     /// Returns warnings about the options.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let options = &self.options;

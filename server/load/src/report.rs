@@ -69,6 +69,9 @@ impl Report<'_> {
         row("packets recv", &tally.packets_received, 1.0, whole, decimal);
         row("packets lost", &tally.packets_lost, 1.0, whole, decimal);
         row("GRO packets", &tally.gro, 1.0, whole, decimal);
+        if tally.send_lag.len() > 0 {
+            row("send lag", &tally.send_lag, NANOS, duration, duration);
+        }
         text
     }
 
@@ -193,6 +196,7 @@ impl Report<'_> {
                 "connections": { "established": tally.connections, "failed": tally.failures },
                 "performance": {
                     "request": object(&tally.request, NANOS),
+                    "send_lag": object(&tally.send_lag, NANOS),
                     "connect": object(&tally.connect, NANOS),
                     "ttfb": object(&tally.first_byte, NANOS),
                     "request_per_second": object(&tally.rate, THOUSANDTHS),

@@ -151,12 +151,14 @@ pub(crate) struct Tally {
     pub(crate) bytes_body: u64,
     pub(crate) datagrams_sent: u64,
     pub(crate) datagrams_received: u64,
-    /// Requests that were due and could not be sent, because no stream was free.
+    /// Requests of the open loop that were due and could not be sent, because no stream was free.
     pub(crate) backlog: u64,
     /// Requests that were open at the end.
     pub(crate) unfinished: u64,
     /// Times of requests, nanoseconds; all times are.
     pub(crate) request: Samples,
+    /// Times from when a request of the open loop was due, and a connection had room for it, to when it was sent.
+    pub(crate) send_lag: Samples,
     /// Times of handshakes.
     pub(crate) connect: Samples,
     /// Times from the start of a connection to the first byte of a response.
@@ -239,9 +241,10 @@ impl Tally {
         counts
     }
 
-    fn samples(&mut self) -> [&mut Samples; 10] {
+    fn samples(&mut self) -> [&mut Samples; 11] {
         [
             &mut self.request,
+            &mut self.send_lag,
             &mut self.connect,
             &mut self.first_byte,
             &mut self.rate,

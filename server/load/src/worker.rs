@@ -4,10 +4,12 @@ mod connections;
 mod open_loop;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use rustix::thread::set_current_timer_slack;
 
 use crate::barrier::{Arrival, StartBarrier};
 use crate::busy::{Busy, Meter};
@@ -19,6 +21,9 @@ use crate::tally::Tally;
 
 /// Longest sleep: a signal to end is noticed after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// Time by which the kernel may lengthen a sleep, nanoseconds: the shortest there is.
+const TIMER_SLACK_NS: u64 = 1;
 
 /// A thread's part of a run.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +65,8 @@ pub(crate) struct Worker<'a> {
     /// Connections that can take a request of the schedule, the one that has waited longest first.
     free: VecDeque<usize>,
     is_free: Vec<bool>,
+    /// Time since which one of them was always there; none if there is none.
+    room_since: Option<Instant>,
 }
 
 impl<'a> Worker<'a> {
@@ -89,6 +96,7 @@ impl<'a> Worker<'a> {
             schedule: None,
             free: VecDeque::new(),
             is_free: Vec::new(),
+            room_since: None,
         })
     }
 
@@ -98,6 +106,8 @@ impl<'a> Worker<'a> {
     /// The selector or the request log is broken.
     pub(crate) fn run(mut self) -> anyhow::Result<Tally> {
         let meter = Meter::start(self.begin);
+        // Linux lets sleeps last 50 us longer by default, which would count as latency. Without permission it stays so.
+        let _ = set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
         let share = self.share;
         let options = &self.cx.plan.options;
         let (timed, rated) = (options.duration.is_some(), share.rate.is_some());
@@ -106,7 +116,7 @@ impl<'a> Worker<'a> {
         if self.cx.reports && !timed && !rated {
             self.cx.progress_step = Some((self.cx.tally.total / 10).max(1));
         }
-        if options.arrival_rate.is_none() {
+        if !self.cx.plan.is_open_loop() {
             self.start_counting(self.begin);
         }
         loop {
@@ -173,11 +183,13 @@ impl<'a> Worker<'a> {
     }
 
     fn run_timers(&mut self) {
+        let now = self.cx.now;
         while let Some((at, slot)) = self.timers.first().copied()
-            && at <= self.cx.now
+            && at <= now
         {
             self.timers.pop_first();
             self.armed[slot] = None;
+            self.cx.tick();
             let Some(client) = self.clients[slot].as_mut() else {
                 continue;
             };
@@ -197,14 +209,11 @@ impl<'a> Worker<'a> {
             self.end(slot, end);
             return;
         }
-        if self.cx.plan.options.arrival_rate.is_some()
-            && !self.is_free[slot]
-            && client.has_room(&self.cx)
-        {
-            self.is_free[slot] = true;
-            self.free.push_back(slot);
-        }
+        let has_room = client.has_room(&self.cx);
         let deadline = client.deadline(&self.cx);
+        if has_room && self.cx.plan.is_open_loop() {
+            self.on_room(slot);
+        }
         // A timer that comes early finds nothing to do and is set again; to move it each time would cost more.
         if let Some(at) = deadline
             && self.armed[slot].is_none_or(|armed| at < armed)

@@ -128,6 +128,8 @@ fn an_open_loop_makes_the_requests_that_are_due() {
     let count = |key: &str| measured["requests"][key].as_u64().unwrap();
     // However slow the host, each request that was due was sent or is missing a stream.
     assert_eq!(count("started") + count("backlog"), 200, "{measured}");
+    let lag = &measured["performance"]["send_lag"];
+    assert_eq!(lag["count"], measured["requests"]["started"], "{measured}");
     assert!(count("done") <= count("started"));
     assert_eq!(count("failed"), 0, "{measured}");
 }
@@ -161,17 +163,22 @@ fn an_open_loop_with_a_number_of_requests_ends_with_their_responses() {
     assert_eq!(measured["performance"]["request"]["count"], 500);
 }
 
-/// The kernel accepts connections of the upstream, and nobody responds.
-#[test]
-fn an_open_loop_counts_the_times_of_requests_without_a_response() {
+/// Returns a server with a route to which nobody responds: the kernel accepts connections of the upstream.
+fn silent_server(folder: &Folder) -> (Server, TcpListener) {
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = format!(
         "[[route]]\npath = \"/silent\"\nproxy = {{ upstreams = \"{}\" }}",
         upstream.local_addr().unwrap()
     );
-    let folder = Folder::new();
     let setup = Setup::new("mio").with(&proxy);
-    let server = Server::start(&setup.listener("main", "127.0.0.1:0", "cubic"), &folder);
+    let setup = setup.listener("main", "127.0.0.1:0", "cubic");
+    (Server::start(&setup, folder), upstream)
+}
+
+#[test]
+fn an_open_loop_counts_the_times_of_requests_without_a_response() {
+    let folder = Folder::new();
+    let (server, _upstream) = silent_server(&folder);
     let words = ["--arrival-rate", "50", "-D1s", "-c2", "-m4"];
     // Nothing succeeds.
     let measured = measured_until(1, &words, &[url(&server, "/silent")]);
@@ -183,6 +190,22 @@ fn an_open_loop_counts_the_times_of_requests_without_a_response() {
         measured["performance"]["request"]["count"], 50,
         "{measured}"
     );
+}
+
+/// All streams are taken in the warm-up, so that what is due in it waits beyond its end.
+#[test]
+fn an_open_loop_counts_no_requests_of_the_warm_up() {
+    let folder = Folder::new();
+    let (server, _upstream) = silent_server(&folder);
+    let words = ["--arrival-rate", "50", "-D1s", "--warm-up-time=1s"];
+    let words = [&words[..], &["-c2", "-m4"]].concat();
+    let measured = measured_until(1, &words, &[url(&server, "/silent")]);
+    let requests = &measured["requests"];
+    assert_eq!(requests["started"], 0, "{measured}");
+    assert_eq!(requests["backlog"], 50, "{measured}");
+    let performance = &measured["performance"];
+    assert_eq!(performance["request"]["count"], 50, "{measured}");
+    assert_eq!(performance["send_lag"]["count"], 0, "{measured}");
 }
 
 #[test]

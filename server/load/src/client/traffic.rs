@@ -43,7 +43,7 @@ impl Client {
             return;
         };
         let status = request.on_head(fields);
-        if !cx.counts() {
+        if !cx.counts_request(request.start) {
             return;
         }
         cx.count_head(fields);
@@ -55,10 +55,10 @@ impl Client {
     }
 
     fn on_body(&mut self, stream: u64, cx: &mut Context<'_>) {
-        let counts = cx.counts();
         let (Some(h3), Some(request)) = (self.h3.as_mut(), self.open.get_mut(&stream)) else {
             return;
         };
+        let counts = cx.counts_request(request.start);
         // An error ends the stream or the connection, and is reported there.
         while let Ok(bytes) = h3.recv_body(&mut self.quic, stream, &mut cx.buffers.body) {
             request.on_body(bytes);
@@ -82,7 +82,7 @@ impl Client {
                 .stream_shutdown(stream, Shutdown::Write, CANCELLED);
         }
         let status = request.complete(cx.plan.without_bodies).filter(|_| whole);
-        if !cx.counts() {
+        if !cx.counts_request(request.start) {
             return;
         }
         match status {

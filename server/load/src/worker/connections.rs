@@ -29,6 +29,8 @@ impl Worker<'_> {
     /// Opens the connections that are due, a few at a time.
     pub(super) fn open_due(&mut self) {
         for _ in 0..self.to_open().min(OPEN_PER_TURN) {
+            // The one before it took its time, for TLS.
+            self.cx.tick();
             let slot = self.clients.len();
             let left = self.share.requests.map_or(u64::MAX, |requests| {
                 let (each, rest) = (requests / self.share.clients, requests % self.share.clients);
@@ -96,9 +98,9 @@ impl Worker<'_> {
                 }
                 _ => {}
             }
-            let open = client.leave(failed, &mut self.cx);
-            if end == End::TimedOut && self.cx.counts() {
-                self.cx.tally.timed_out += open;
+            let abandoned = client.leave(failed, &mut self.cx);
+            if end == End::TimedOut {
+                self.cx.tally.timed_out += abandoned;
             }
         }
         if failed {

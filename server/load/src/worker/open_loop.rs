@@ -7,6 +7,9 @@ use crate::barrier::LONGEST_WAIT;
 use crate::client::Client;
 use crate::schedule::Schedule;
 
+/// Requests sent before the sockets have their turn again.
+const SEND_PER_TURN: usize = 64;
+
 impl Worker<'_> {
     /// Begins the schedule, which starts at the same time for all threads: once the connections of each are open.
     pub(super) fn begin_schedule(&mut self) {
@@ -44,23 +47,53 @@ impl Worker<'_> {
         self.next_due().filter(|_| !self.free.is_empty())
     }
 
+    /// Takes the news that a connection has room.
+    pub(super) fn on_room(&mut self, slot: usize) {
+        if !std::mem::replace(&mut self.is_free[slot], true) {
+            self.free.push_back(slot);
+            self.room_since.get_or_insert(self.cx.now);
+        }
+    }
+
     /// Sends the requests that are due by the schedule, while connections have room.
     pub(super) fn send_due(&mut self) {
-        while let Some(due) = self.next_due().filter(|due| *due <= self.cx.now)
-            && let Some(slot) = self.free.pop_front()
-        {
-            self.is_free[slot] = false;
-            let Some(client) = self.clients[slot].as_mut() else {
-                continue;
+        for _ in 0..SEND_PER_TURN {
+            // Those before it took their time.
+            self.cx.tick();
+            let now = self.cx.now;
+            let Some(due) = self.next_due().filter(|due| *due <= now) else {
+                return;
             };
-            if client.has_room(&self.cx) && client.submit(due, &mut self.cx) {
+            let Some(slot) = self.free.pop_front() else {
+                return;
+            };
+            self.is_free[slot] = false;
+            if self.send(slot, due) {
                 self.left -= 1;
                 if let Some(schedule) = &mut self.schedule {
                     schedule.advance();
                 }
             }
             self.service(slot);
+            if self.free.is_empty() {
+                self.room_since = None;
+            }
         }
+    }
+
+    /// Sends a request that was due at `due`, and counts how late it leaves. Returns whether there was room for it.
+    fn send(&mut self, slot: usize, due: Instant) -> bool {
+        let Some(client) = self.clients[slot].as_mut() else {
+            return false;
+        };
+        let sent = client.has_room(&self.cx) && client.submit(due, &mut self.cx);
+        if sent && self.cx.counts_request(due) {
+            // While no connection had room, the server made it wait.
+            let could_leave = self.room_since.map_or(due, |since| since.max(due));
+            let lag = self.cx.now.saturating_duration_since(could_leave);
+            self.cx.tally.send_lag.add_time(lag);
+        }
+        sent
     }
 
     /// Counts the times that an open loop's requests without a response have waited: else a server that stalls would look quick.
@@ -70,13 +103,16 @@ impl Worker<'_> {
         };
         let now = self.cx.now;
         let last = self.ends_at().map(|end| end - Duration::from_nanos(1));
-        let backlog = schedule.behind(last.map_or(now, |last| last.min(now)));
-        self.cx.tally.backlog = backlog.min(self.left);
-        let due = schedule.take(self.cx.tally.backlog);
+        let behind = schedule.behind(last.map_or(now, |last| last.min(now)));
+        let counts = |start: &Instant| self.cx.counts_request(*start);
+        let unsent = schedule.take(behind.min(self.left)).filter(counts);
+        let unsent: Vec<_> = unsent.collect();
         let open = self.clients.iter().flatten().flat_map(Client::waiting);
-        let times = &mut self.cx.tally.request;
-        for start in due.chain(open) {
-            times.add_time(now.saturating_duration_since(start));
+        let open: Vec<_> = open.filter(counts).collect();
+        self.cx.tally.backlog = unsent.len() as u64;
+        for start in unsent.into_iter().chain(open) {
+            let waited = now.saturating_duration_since(start);
+            self.cx.tally.request.add_time(waited);
         }
     }
 }
