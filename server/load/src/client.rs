@@ -1,5 +1,7 @@
 //! A connection: sends requests and reads responses.
 
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -55,7 +57,11 @@ pub(crate) struct Client {
     /// Index of the next request's head.
     next_head: usize,
     begin: Instant,
+    /// Time of the last packet with a part of a response or, while a body is sent, of any packet.
     heard_at: Instant,
+    /// Time at which a PING keeps it from the idle timeout, unless something arrives before.
+    ping_at: Option<Instant>,
+    ping_after: Duration,
     /// Time of the last request, once none is left.
     last_request: Option<Instant>,
     /// Complete responses that count.
@@ -101,6 +107,8 @@ impl Client {
             next_head: 0,
             begin: cx.now,
             heard_at: cx.now,
+            ping_at: None,
+            ping_after: Duration::ZERO,
             last_request: None,
             completed: 0,
             first_byte: false,
@@ -196,6 +204,8 @@ impl Client {
     fn begin_http(&mut self, cx: &mut Context<'_>) {
         let peer = self.socket.peer;
         self.established = true;
+        self.ping_after = transport::ping_after(&self.quic);
+        self.ping_at = Some(cx.now + self.ping_after);
         match h3::Connection::with_transport(&mut self.quic, &cx.h3) {
             Ok(h3) => self.h3 = Some(h3),
             // It has closed the connection; if not, nothing else would.
@@ -250,6 +260,7 @@ impl Client {
         let timers = [
             self.quic.timeout_instant(),
             self.release,
+            self.ping_at,
             due,
             self.closes_at(cx),
         ];
@@ -277,6 +288,11 @@ impl Client {
         self.stuck = false;
         if self.quic.timeout_instant().is_some_and(|at| at <= cx.now) {
             self.quic.on_timeout();
+        }
+        if self.ping_at.is_some_and(|at| at <= cx.now) {
+            // A client keeps its connection open while it waits (RFC 9114 §5.1). Without a path, none is left to keep.
+            let _ = self.quic.send_ack_eliciting();
+            self.ping_at = Some(cx.now + self.ping_after);
         }
         None
     }
@@ -338,10 +354,12 @@ impl Client {
     /// The server's port is closed.
     pub(crate) fn receive(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         let counts = cx.counts();
+        let before = self.quic.received_stream_bytes();
+        let mut any = false;
         let (quic, tally, heard) = (&mut self.quic, &mut cx.tally, &mut self.heard);
         let (from, to) = (self.socket.peer, self.socket.local);
         let result = self.socket.receive(&mut cx.buffers.receive, |bytes, size| {
-            *heard = true;
+            (*heard, any) = (true, true);
             if counts {
                 let datagrams = bytes.len().div_ceil(size) as u64;
                 tally.gro.add(datagrams);
@@ -354,7 +372,14 @@ impl Client {
             }
         });
         self.stuck = false;
-        self.heard_at = cx.now;
+        // The response to a PING is not what -N waits for.
+        let is_useful = self.quic.received_stream_bytes() > before || !self.uploads.is_empty();
+        if is_useful || any && !self.established {
+            self.heard_at = cx.now;
+        }
+        if any && self.established {
+            self.ping_at = Some(cx.now + self.ping_after);
+        }
         match result {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),

@@ -83,7 +83,7 @@ pub struct LoadArgs {
     /// Close a connection this long after its last request was sent.
     #[arg(short = 'T', long, value_name = "DURATION", value_parser = duration)]
     pub(crate) connection_active_timeout: Option<Duration>,
-    /// Close a connection on which nothing arrives for this long.
+    /// Close a connection on which nothing of a response arrives for this long.
     #[arg(short = 'N', long, value_name = "DURATION", value_parser = duration)]
     pub(crate) connection_inactivity_timeout: Option<Duration>,
     /// Receive window of a stream: 2^N - 1 bytes, at most 2^26 - 1.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
@@ -88,6 +89,20 @@ pub(crate) fn connect(
         );
     }
     Ok(connection)
+}
+
+/// Returns the silence after which an established connection needs a PING to stay open: half of the shorter idle timeout, so that
+/// there is time to repeat it (RFC 9000 §10.1.2).
+pub(crate) fn ping_after(connection: &quiche::Connection) -> Duration {
+    let params = connection.peer_transport_params();
+    // 0 is none.
+    let of_peer = params.map_or(0, |params| params.max_idle_timeout);
+    let idle = if of_peer == 0 {
+        IDLE_MS
+    } else {
+        IDLE_MS.min(of_peer)
+    };
+    Duration::from_millis((idle / 2).max(1))
 }
 
 #[cfg(test)]

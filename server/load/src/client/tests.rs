@@ -1,0 +1,204 @@
+//! A client against a server in the same thread: over UDP of this host, in a time that the test moves.
+
+use std::net::UdpSocket;
+use std::sync::mpsc::{Receiver, channel};
+
+use quiche::RecvInfo;
+use sluicegate_cc::Registry;
+use sluicegate_test_support::config;
+
+use super::*;
+use crate::options;
+use crate::plan::Plan;
+
+/// Time between two turns.
+const STEP: Duration = Duration::from_micros(100);
+/// Turns in which everything that a test waits for comes about, if it ever does.
+const MAX_TURNS: usize = 1_000_000;
+
+/// A server of one connection.
+struct Server {
+    socket: UdpSocket,
+    config: quiche::Config,
+    quic: Option<quiche::Connection>,
+    h3: Option<h3::Connection>,
+    /// Streams of requests that it has read.
+    requests: Vec<u64>,
+    /// It neither receives nor sends any more.
+    vanished: bool,
+}
+
+impl Server {
+    /// Binds a port. The server's idle timeout is `idle`.
+    fn new(idle: Duration) -> Server {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut config = config(10);
+        config.set_max_idle_timeout(u64::try_from(idle.as_millis()).unwrap());
+        Server {
+            socket,
+            config,
+            quic: None,
+            h3: None,
+            requests: Vec::new(),
+            vanished: false,
+        }
+    }
+
+    fn plan(&self, words: &str) -> Plan {
+        let url = format!("https://{}/", self.socket.local_addr().unwrap());
+        let words: Vec<_> = words.split_whitespace().chain([&*url]).collect();
+        Plan::new(&options::parse(&words).unwrap()).unwrap()
+    }
+
+    /// Receives what has arrived, reads requests, and sends what may leave.
+    fn turn(&mut self, now: Instant) {
+        if self.vanished {
+            return;
+        }
+        let mut datagram = [0; 65_536];
+        let to = self.socket.local_addr().unwrap();
+        while let Ok((len, from)) = self.socket.recv_from(&mut datagram) {
+            let quic = self.quic.get_or_insert_with(|| {
+                let id = quiche::ConnectionId::from_vec(vec![7; 16]);
+                quiche::accept(&id, None, to, from, &mut self.config).unwrap()
+            });
+            // What it cannot read, the client sends again.
+            let _ = quic.recv(&mut datagram[..len], RecvInfo { from, to });
+        }
+        let Some(quic) = self.quic.as_mut() else {
+            return;
+        };
+        if quic.timeout_instant().is_some_and(|at| at <= now) {
+            quic.on_timeout();
+        }
+        if self.h3.is_none() && quic.is_established() {
+            let settings = h3::Config::new().unwrap();
+            self.h3 = Some(h3::Connection::with_transport(quic, &settings).unwrap());
+        }
+        while let Some((stream, event)) = self.h3.as_mut().and_then(|h3| h3.poll(quic).ok()) {
+            if matches!(event, h3::Event::Headers { .. }) {
+                self.requests.push(stream);
+            }
+        }
+        while let Ok((len, info)) = quic.send(&mut datagram) {
+            self.socket.send_to(&datagram[..len], info.to).unwrap();
+        }
+    }
+}
+
+/// The two sides and their time.
+struct Pair<'a> {
+    server: Server,
+    client: Client,
+    cx: Context<'a>,
+    _lines: Receiver<Line>,
+    /// End of the client.
+    end: Option<End>,
+}
+
+impl<'a> Pair<'a> {
+    /// Returns the two sides after the handshake. The client has `left` requests to send.
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    fn connect(server: Server, plan: &'a Plan, left: u64) -> Pair<'a> {
+        let (lines, received) = channel();
+        let mut cx = Context::new(plan, None, lines, Instant::now).unwrap();
+        cx.counted_from = Some(cx.now);
+        let mut config = transport::config(&plan.options, &Registry::builtin()).unwrap();
+        let pace = plan.options.rps.map_or(Pace::Closed, Pace::Rate);
+        let client = Client::open(&mut config, (0, None), (left, pace), &mut cx).unwrap();
+        let mut pair = Pair {
+            server,
+            client,
+            cx,
+            _lines: received,
+            end: None,
+        };
+        pair.turn();
+        pair.until(|pair| pair.client.established && pair.server.h3.is_some());
+        pair
+    }
+
+    /// Lets some time pass and each side do what it can.
+    fn turn(&mut self) {
+        self.cx.now += STEP;
+        quiche::clock::set(Some(self.cx.now));
+        self.server.turn(self.cx.now);
+        let cx = &mut self.cx;
+        let due = self.client.deadline(cx).is_some_and(|at| at <= cx.now);
+        let mut end = due.then(|| self.client.on_timer(cx)).flatten();
+        end = end.or_else(|| self.client.receive(cx).err());
+        end = end.or_else(|| self.client.service(cx));
+        self.end = self.end.take().or(end);
+    }
+
+    fn until(&mut self, reached: impl Fn(&Pair<'_>) -> bool) {
+        for _ in 0..MAX_TURNS {
+            if reached(self) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("it never comes about; the client ended: {:?}", self.end);
+    }
+
+    /// Lets time pass, from one timer of the two sides to the next.
+    fn pass(&mut self, time: Duration) {
+        let end = self.cx.now + time;
+        while self.cx.now < end && self.end.is_none() {
+            let server = self.server.quic.as_ref().filter(|_| !self.server.vanished);
+            let server = server.and_then(quiche::Connection::timeout_instant);
+            let next = self.client.deadline(&self.cx).into_iter().chain(server);
+            let next = next.min().map_or(end, |next| next.min(end));
+            self.cx.now = self.cx.now.max(next);
+            self.turn();
+        }
+    }
+}
+
+impl Drop for Pair<'_> {
+    fn drop(&mut self) {
+        quiche::clock::set(None);
+    }
+}
+
+const SERVER_IDLE: Duration = Duration::from_secs(10);
+
+#[test]
+fn pings_keep_a_silent_connection_from_both_idle_timeouts() {
+    let server = Server::new(SERVER_IDLE);
+    // The second request leaves 100 s after the first, which has no response.
+    let plan = server.plan("-n2 -m2 --rps 0.01");
+    let mut pair = Pair::connect(server, &plan, 2);
+    pair.pass(Duration::from_secs(95));
+    assert_eq!(pair.end, None);
+    assert_eq!(pair.server.requests, [0]);
+    pair.pass(Duration::from_secs(10));
+    assert_eq!(pair.end, None);
+    assert_eq!(pair.server.requests, [0, 4]);
+}
+
+#[test]
+fn a_server_that_has_vanished_is_noticed_in_spite_of_pings() {
+    let server = Server::new(SERVER_IDLE);
+    let plan = server.plan("-n1");
+    let mut pair = Pair::connect(server, &plan, 1);
+    pair.server.vanished = true;
+    pair.pass(Duration::from_secs(95));
+    let Some(End::Failed(cause)) = &pair.end else {
+        panic!("{:?}", pair.end);
+    };
+    assert!(cause.contains("fell silent"), "{cause}");
+}
+
+#[test]
+fn responses_to_pings_are_no_activity() {
+    let server = Server::new(SERVER_IDLE);
+    let plan = server.plan("-n1 -N 20s");
+    let mut pair = Pair::connect(server, &plan, 1);
+    let begin = pair.cx.now;
+    pair.pass(Duration::from_secs(95));
+    assert_eq!(pair.end, Some(End::TimedOut));
+    let lasted = (pair.cx.now - begin).as_secs();
+    assert!((19..=21).contains(&lasted), "{lasted} s");
+}
