@@ -1,5 +1,6 @@
 //! A connection: sends requests and reads responses.
 
+mod ending;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -14,15 +15,17 @@ use quiche::h3;
 
 use crate::context::{Context, Line};
 use crate::end::{self, End};
-use crate::request::Request;
+use crate::request::{Request, Work};
 use crate::schedule::Schedule;
 use crate::socket::Socket;
 use crate::transport;
 
-/// Code that closes a connection without an error, H3_NO_ERROR (RFC 9114 §8.1).
+/// Code that closes a connection without an error, H3_NO_ERROR (RFC 9114 §8.1, as all of these).
 const NO_ERROR: u64 = 0x100;
 /// H3_INTERNAL_ERROR.
 const INTERNAL_ERROR: u64 = 0x102;
+/// H3_REQUEST_REJECTED.
+const REJECTED: u64 = 0x10b;
 /// H3_REQUEST_CANCELLED.
 const CANCELLED: u64 = 0x10c;
 /// Pause before a batch that found no room in the kernel is sent again.
@@ -53,7 +56,7 @@ pub(crate) struct Client {
     uploads: VecDeque<u64>,
     pace: Pace,
     /// Requests still to be sent.
-    pub(crate) left: u64,
+    pub(crate) work: Work,
     /// Index of the next request's head.
     next_head: usize,
     begin: Instant,
@@ -88,7 +91,7 @@ impl Client {
     pub(crate) fn open(
         config: &mut quiche::Config,
         (address, trace): (usize, Option<&Path>),
-        (left, pace): (u64, Pace),
+        (work, pace): (&Work, Pace),
         cx: &mut Context<'_>,
     ) -> anyhow::Result<Client> {
         let socket = Socket::connect(cx.plan.addresses[address])?;
@@ -103,7 +106,7 @@ impl Client {
             open: BTreeMap::new(),
             uploads: VecDeque::new(),
             pace,
-            left,
+            work: work.clone(),
             next_head: 0,
             begin: cx.now,
             heard_at: cx.now,
@@ -130,30 +133,39 @@ impl Client {
             && self.quic.peer_streams_left_bidi() > 0
     }
 
-    /// Sends a request whose latency counts from `start`. Returns whether there was room for it.
+    /// Sends the next request, whose latency counts from `start`. Returns whether there was room for it.
     pub(crate) fn submit(&mut self, start: Instant, cx: &mut Context<'_>) -> bool {
+        let sent = self.send_request(Request::new(start, self.next_head), cx);
+        if sent {
+            self.next_head = (self.next_head + 1) % cx.plan.heads.len();
+            cx.count_started(start);
+        }
+        sent
+    }
+
+    /// Sends a request. Returns whether there was room for it.
+    pub(crate) fn send_request(&mut self, request: Request, cx: &Context<'_>) -> bool {
         let Some(h3) = self.h3.as_mut() else {
             return false;
         };
-        let head = &cx.plan.heads[self.next_head];
+        let head = &cx.plan.heads[request.head];
         let ends = cx.plan.body.is_none();
         let Ok(stream) = h3.send_request(&mut self.quic, head, ends) else {
             // No room, or the connection is closing, which service notices.
             self.stuck = true;
             return false;
         };
-        self.next_head = (self.next_head + 1) % cx.plan.heads.len();
-        self.open.insert(stream, Request::new(start));
+        self.open.insert(stream, request);
         if !ends {
             self.uploads.push_back(stream);
         }
-        cx.count_started(start);
         true
     }
 
-    /// Returns the times from which the latencies of its open requests count.
+    /// Returns the times from which the latencies of its open requests count, and of those that it has to send again.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Instant> {
-        self.open.values().map(|request| request.start)
+        let requests = self.open.values().chain(&self.work.again);
+        requests.map(|request| request.start)
     }
 
     /// Does all that can be done now: reads responses, sends requests and packets. Returns the connection's end, if it has come.
@@ -183,24 +195,6 @@ impl Client {
         over.then(|| self.why_over())
     }
 
-    /// Returns the end of a connection that one of the two sides has closed.
-    fn why_over(&mut self) -> End {
-        let by_peer = self.quic.peer_error();
-        let orderly = by_peer.is_some_and(|e| e.is_app && e.error_code == NO_ERROR);
-        if orderly && self.open.is_empty() && self.first_byte {
-            return End::GoneAway;
-        }
-        end::of_connection(&mut self.quic, self.socket.peer)
-    }
-
-    /// Returns the end after GOAWAY. A server that has not responded to anything would do the same with the next connection.
-    fn gone_away(&mut self) -> End {
-        if self.first_byte {
-            return End::GoneAway;
-        }
-        End::Failed(format!("{} takes no requests (GOAWAY)", self.socket.peer))
-    }
-
     fn begin_http(&mut self, cx: &mut Context<'_>) {
         let peer = self.socket.peer;
         self.established = true;
@@ -225,20 +219,26 @@ impl Client {
 
     /// Sends requests as far as its pace allows.
     fn fill(&mut self, cx: &mut Context<'_>) {
-        while self.left > 0 && self.has_room(cx) {
+        while !self.work.is_empty() && self.has_room(cx) {
             match &mut self.pace {
                 Pace::Closed => {}
                 Pace::Scheduled(schedule) if schedule.due(cx.now).is_some() => {}
                 _ => return,
             }
-            if !self.submit(cx.now, cx) {
+            let sent = match self.work.again.front().copied() {
+                Some(request) => self.send_request(request, cx),
+                None => self.submit(cx.now, cx),
+            };
+            if !sent {
                 return;
             }
             if let Pace::Scheduled(schedule) = &mut self.pace {
                 schedule.advance();
             }
-            self.left -= 1;
-            if self.left == 0 {
+            if self.work.again.pop_front().is_none() {
+                self.work.new -= 1;
+            }
+            if self.work.is_empty() {
                 self.last_request = Some(cx.now);
             }
         }
@@ -246,13 +246,13 @@ impl Client {
 
     /// Returns whether all its requests have ended. One that shares a schedule never knows.
     fn is_done(&self) -> bool {
-        self.left == 0 && self.open.is_empty() && !matches!(self.pace, Pace::Shared)
+        self.work.is_empty() && self.open.is_empty() && !matches!(self.pace, Pace::Shared)
     }
 
     /// Returns the time at which [`Client::on_timer`] has to be called.
     pub(crate) fn deadline(&self, cx: &Context<'_>) -> Option<Instant> {
         let due = match &self.pace {
-            Pace::Scheduled(schedule) if self.left > 0 && self.has_room(cx) => {
+            Pace::Scheduled(schedule) if !self.work.is_empty() && self.has_room(cx) => {
                 Some(schedule.next())
             }
             _ => None,
@@ -265,16 +265,6 @@ impl Client {
             self.closes_at(cx),
         ];
         timers.into_iter().flatten().min()
-    }
-
-    /// Returns the time at which an option's timeout closes it.
-    fn closes_at(&self, cx: &Context<'_>) -> Option<Instant> {
-        let options = &cx.plan.options;
-        let active = options.connection_active_timeout.zip(self.last_request);
-        let inactive = options.connection_inactivity_timeout;
-        let active = active.map(|(limit, last)| last + limit);
-        let inactive = inactive.map(|limit| self.heard_at + limit);
-        active.into_iter().chain(inactive).min()
     }
 
     /// Runs what is due. Returns the connection's end, if that is its timeout.
@@ -295,57 +285,6 @@ impl Client {
             self.ping_at = Some(cx.now + self.ping_after);
         }
         None
-    }
-
-    /// Closes the connection without an error.
-    fn close(&mut self) {
-        // It may be closed already.
-        let _ = self.quic.close(true, NO_ERROR, b"");
-    }
-
-    /// Ends the connection: its open requests count as failed if `failed`, and else not at all. Returns how many failed.
-    pub(crate) fn leave(mut self, failed: bool, cx: &mut Context<'_>) -> u64 {
-        self.close();
-        // The server's idle timeout does the rest if this is lost.
-        let _ = self.flush(cx);
-        cx.open_requests -= self.open.len() as u64;
-        cx.handshaking -= u64::from(!self.established);
-        let counted = self.waiting().filter(|start| cx.counts_request(*start));
-        let abandoned: Vec<_> = counted.filter(|_| failed).collect();
-        cx.tally.abandon(abandoned.len() as u64);
-        if let Some(log) = &mut cx.log {
-            for start in &abandoned {
-                log.write(*start, None, cx.now);
-            }
-        }
-        self.count(cx);
-        abandoned.len() as u64
-    }
-
-    /// Adds the connection's own figures to the tally.
-    fn count(&self, cx: &mut Context<'_>) {
-        if !self.established {
-            return;
-        }
-        let from = cx.counted_from;
-        let from = from.map_or(self.begin, |from| from.max(self.begin));
-        let time = cx.now.saturating_duration_since(from);
-        let tally = &mut cx.tally;
-        if !time.is_zero() {
-            let thousandths = u128::from(self.completed) * 1_000_000_000_000 / time.as_nanos();
-            tally
-                .rate
-                .add(u64::try_from(thousandths).unwrap_or(u64::MAX));
-        }
-        if let Some(path) = self.quic.path_stats().next() {
-            if let Some(rtt) = path.min_rtt {
-                tally.min_rtt.add_time(rtt);
-                tally.smoothed_rtt.add_time(path.rtt);
-            }
-            tally.packets_sent.add(path.sent as u64);
-            tally.packets_received.add(path.recv as u64);
-            tally.packets_lost.add(path.lost as u64);
-        }
     }
 
     /// Receives the datagrams of one system call.

@@ -106,6 +106,22 @@ impl<'a> Context<'a> {
         self.tally.started += u64::from(self.counts_request(start));
     }
 
+    /// Gives up requests that will have no response: they count as failed. Returns how many of them count.
+    pub(crate) fn abandon(&mut self, starts: &[Instant]) -> u64 {
+        self.open_requests -= starts.len() as u64;
+        let mut abandoned = 0;
+        for start in starts {
+            if self.counts_request(*start) {
+                abandoned += 1;
+                if let Some(log) = &mut self.log {
+                    log.write(*start, None, self.now);
+                }
+            }
+        }
+        self.tally.abandon(abandoned);
+        abandoned
+    }
+
     /// Passes a line on. Nobody reads it once the run has ended.
     pub(crate) fn say(&self, line: Line) {
         let _ = self.lines.send(line);

@@ -1,5 +1,6 @@
 //! A request and what has come of its response.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use quiche::h3::{Header, NameValue as _};
@@ -9,6 +10,8 @@ use quiche::h3::{Header, NameValue as _};
 pub(crate) struct Request {
     /// Time from which its latency counts.
     pub(crate) start: Instant,
+    /// Index of its field section.
+    pub(crate) head: usize,
     /// Status of the final response.
     pub(crate) status: Option<u16>,
     /// Bytes of its own body that were sent.
@@ -20,14 +23,20 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(start: Instant) -> Self {
+    pub(crate) fn new(start: Instant, head: usize) -> Self {
         Request {
             start,
+            head,
             status: None,
             sent: 0,
             received: 0,
             announced: None,
         }
+    }
+
+    /// Returns the request as it was before it was sent.
+    pub(crate) fn unsent(&self) -> Self {
+        Request::new(self.start, self.head)
     }
 
     /// Takes a field section of the response: interim responses come before the final one, trailers after it. Returns the final
@@ -59,6 +68,21 @@ impl Request {
     }
 }
 
+/// Requests that a connection has to send.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// Number of those that were never sent.
+    pub(crate) new: u64,
+    /// Those that a server did not process on another connection. They go first.
+    pub(crate) again: VecDeque<Request>,
+}
+
+impl Work {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.new == 0 && self.again.is_empty()
+    }
+}
+
 fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     digits.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
@@ -70,7 +94,7 @@ mod tests {
 
     #[expect(clippy::disallowed_methods, reason = "any time will do")]
     fn after(heads: &[&[(&str, &str)]], body: usize) -> Request {
-        let mut request = Request::new(Instant::now());
+        let mut request = Request::new(Instant::now(), 0);
         for head in heads {
             let field = |(n, v): &(&str, &str)| Header::new(n.as_bytes(), v.as_bytes());
             request.on_head(&head.iter().map(field).collect::<Vec<_>>());

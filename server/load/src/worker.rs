@@ -16,6 +16,7 @@ use crate::busy::{Busy, Meter};
 use crate::client::Client;
 use crate::context::Context;
 use crate::poller::Poller;
+use crate::request::Request;
 use crate::schedule::Schedule;
 use crate::tally::Tally;
 
@@ -62,6 +63,8 @@ pub(crate) struct Worker<'a> {
     schedule: Option<Schedule>,
     /// Requests that the schedule has left.
     left: u64,
+    /// Requests of the schedule that a server did not process, and that are to be sent again.
+    again: VecDeque<Request>,
     /// Connections that can take a request of the schedule, the one that has waited longest first.
     free: VecDeque<usize>,
     is_free: Vec<bool>,
@@ -94,6 +97,7 @@ impl<'a> Worker<'a> {
             barrier: arrival.barrier(),
             arrival: Some(arrival),
             schedule: None,
+            again: VecDeque::new(),
             free: VecDeque::new(),
             is_free: Vec::new(),
             room_since: None,
@@ -205,7 +209,11 @@ impl<'a> Worker<'a> {
         let Some(client) = self.clients[slot].as_mut() else {
             return;
         };
-        if let Some(end) = client.service(&mut self.cx) {
+        let end = client.service(&mut self.cx);
+        if self.cx.plan.is_open_loop() {
+            self.again.append(&mut client.work.again);
+        }
+        if let Some(end) = end {
             self.end(slot, end);
             return;
         }
@@ -256,6 +264,11 @@ impl<'a> Worker<'a> {
         self.cx.tick();
         self.cx.tally.unfinished = self.cx.open_requests;
         self.count_waiting();
+        if self.alive == 0 {
+            // No connection is left that could send them.
+            let starts: Vec<_> = self.again.iter().map(|request| request.start).collect();
+            self.cx.abandon(&starts);
+        }
         for client in std::mem::take(&mut self.clients).into_iter().flatten() {
             client.leave(false, &mut self.cx);
         }

@@ -85,6 +85,23 @@ impl Server {
             self.socket.send_to(&datagram[..len], info.to).unwrap();
         }
     }
+
+    fn respond(&mut self, stream: u64) {
+        let (h3, quic) = (self.h3.as_mut().unwrap(), self.quic.as_mut().unwrap());
+        let head = [h3::Header::new(b":status", b"204")];
+        h3.send_response(quic, stream, &head, true).unwrap();
+    }
+
+    fn reject(&mut self, stream: u64) {
+        let quic = self.quic.as_mut().unwrap();
+        let write = quiche::Shutdown::Write;
+        quic.stream_shutdown(stream, write, REJECTED).unwrap();
+    }
+
+    fn goaway(&mut self, first: u64) {
+        let (h3, quic) = (self.h3.as_mut().unwrap(), self.quic.as_mut().unwrap());
+        h3.send_goaway(quic, first).unwrap();
+    }
 }
 
 /// The two sides and their time.
@@ -106,7 +123,11 @@ impl<'a> Pair<'a> {
         cx.counted_from = Some(cx.now);
         let mut config = transport::config(&plan.options, &Registry::builtin()).unwrap();
         let pace = plan.options.rps.map_or(Pace::Closed, Pace::Rate);
-        let client = Client::open(&mut config, (0, None), (left, pace), &mut cx).unwrap();
+        let work = Work {
+            new: left,
+            ..Work::default()
+        };
+        let client = Client::open(&mut config, (0, None), (&work, pace), &mut cx).unwrap();
         let mut pair = Pair {
             server,
             client,
@@ -201,4 +222,68 @@ fn responses_to_pings_are_no_activity() {
     assert_eq!(pair.end, Some(End::TimedOut));
     let lasted = (pair.cx.now - begin).as_secs();
     assert!((19..=21).contains(&lasted), "{lasted} s");
+}
+
+/// Returns a client with four open requests, of eight.
+fn with_requests<'a>(server: Server, plan: &'a Plan) -> Pair<'a> {
+    let mut pair = Pair::connect(server, plan, 8);
+    pair.until(|pair| pair.server.requests == [0, 4, 8, 12]);
+    pair
+}
+
+#[test]
+fn requests_beyond_the_id_of_goaway_are_left_to_another_connection() {
+    let server = Server::new(SERVER_IDLE);
+    let plan = server.plan("-n8 -m4");
+    let mut pair = with_requests(server, &plan);
+    let starts: Vec<_> = pair.client.waiting().collect();
+    pair.server.goaway(8);
+    pair.until(|pair| pair.client.going_away);
+    assert!(pair.client.open.keys().eq(&[0, 4]));
+    pair.server.respond(0);
+    pair.server.respond(4);
+    pair.until(|pair| pair.end.is_some());
+    assert_eq!(pair.end, Some(End::GoneAway));
+    assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (2, 0));
+    assert_eq!(pair.client.work.new, 4);
+    // Their latencies go on.
+    assert_eq!(pair.client.waiting().collect::<Vec<_>>(), starts[2..]);
+    assert_eq!((pair.cx.tally.started, pair.cx.open_requests), (4, 2));
+}
+
+#[test]
+fn rejected_requests_are_left_to_another_connection() {
+    let server = Server::new(SERVER_IDLE);
+    let plan = server.plan("-n8 -m4");
+    let mut pair = with_requests(server, &plan);
+    pair.server.reject(4);
+    pair.until(|pair| pair.client.going_away);
+    for stream in [0, 8, 12] {
+        pair.server.respond(stream);
+    }
+    pair.until(|pair| pair.end.is_some());
+    assert_eq!(pair.end, Some(End::GoneAway));
+    assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (3, 0));
+    let work = &pair.client.work;
+    assert_eq!((work.new, work.again.len()), (4, 1));
+}
+
+#[test]
+fn a_server_that_rejects_everything_has_failed() {
+    let server = Server::new(SERVER_IDLE);
+    let plan = server.plan("-n8 -m4");
+    let mut pair = with_requests(server, &plan);
+    for stream in [0, 4, 8, 12] {
+        pair.server.reject(stream);
+    }
+    pair.until(|pair| pair.end.is_some());
+    let Some(End::Failed(cause)) = &pair.end else {
+        panic!("{:?}", pair.end);
+    };
+    assert!(cause.contains("takes no requests"), "{cause}");
+    let Pair { client, cx, .. } = &mut pair;
+    assert_eq!(client.waiting().count(), 4);
+    let starts: Vec<_> = client.waiting().collect();
+    assert_eq!(cx.abandon(&starts), 4);
+    assert_eq!((cx.tally.errored, cx.open_requests), (4, 0));
 }

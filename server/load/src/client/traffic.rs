@@ -4,8 +4,9 @@ use std::io;
 
 use quiche::{Shutdown, h3};
 
-use super::{CANCELLED, Client, INTERNAL_ERROR, SEND_AGAIN};
+use super::{CANCELLED, Client, INTERNAL_ERROR, REJECTED, SEND_AGAIN};
 use crate::context::Context;
+use crate::request::Request;
 use crate::socket::{BATCH, Sent};
 
 impl Client {
@@ -28,8 +29,9 @@ impl Client {
                     let whole = !h3.finished_within_frame();
                     self.on_end(stream, whole, cx);
                 }
+                h3::Event::Reset(REJECTED) if self.has_no_head(stream) => self.on_rejected(stream),
                 h3::Event::Reset(_) => self.on_end(stream, false, cx),
-                h3::Event::GoAway => self.going_away = true,
+                h3::Event::GoAway => self.on_goaway(stream),
                 h3::Event::PriorityUpdate => {}
             }
         }
@@ -68,19 +70,52 @@ impl Client {
         }
     }
 
+    fn has_no_head(&self, stream: u64) -> bool {
+        let request = self.open.get(&stream);
+        request.is_some_and(|request| request.status.is_none())
+    }
+
+    /// Takes GOAWAY: the server processes no request on `first` or a later stream (RFC 9114 §5.2).
+    fn on_goaway(&mut self, first: u64) {
+        self.going_away = true;
+        for (stream, request) in self.open.split_off(&first) {
+            self.take_back(stream, &request);
+        }
+    }
+
+    /// Takes the rejection of a request, which the server did not process (RFC 9114 §4.1.1). Another connection sends it, since this
+    /// one may reject it again.
+    fn on_rejected(&mut self, stream: u64) {
+        self.going_away = true;
+        if let Some(request) = self.open.remove(&stream) {
+            self.take_back(stream, &request);
+        }
+    }
+
+    fn take_back(&mut self, stream: u64, request: &Request) {
+        self.cancel_upload(stream);
+        self.work.again.push_back(request.unsent());
+    }
+
+    /// Sends no more of a request's body.
+    fn cancel_upload(&mut self, stream: u64) {
+        if let Some(at) = self.uploads.iter().position(|upload| *upload == stream) {
+            self.uploads.remove(at);
+            // The stream may have ended.
+            let _ = self
+                .quic
+                .stream_shutdown(stream, Shutdown::Write, CANCELLED);
+        }
+    }
+
     /// Ends a request; `whole` if its stream ended where a message may end.
     fn on_end(&mut self, stream: u64, whole: bool, cx: &mut Context<'_>) {
         let Some(request) = self.open.remove(&stream) else {
             return;
         };
         cx.open_requests -= 1;
-        if let Some(at) = self.uploads.iter().position(|upload| *upload == stream) {
-            // The server has responded to half a request, and reads no more of it.
-            self.uploads.remove(at);
-            let _ = self
-                .quic
-                .stream_shutdown(stream, Shutdown::Write, CANCELLED);
-        }
+        // A server that has responded to half a request reads no more of it.
+        self.cancel_upload(stream);
         let status = request.complete(cx.plan.without_bodies).filter(|_| whole);
         if !cx.counts_request(request.start) {
             return;

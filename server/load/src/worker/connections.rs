@@ -8,6 +8,7 @@ use super::Worker;
 use crate::client::{Client, Pace};
 use crate::context::Line;
 use crate::end::End;
+use crate::request::Work;
 
 /// Connections opened before the sockets have their turn again.
 const OPEN_PER_TURN: u64 = 16;
@@ -39,7 +40,11 @@ impl Worker<'_> {
             self.clients.push(None);
             self.armed.push(None);
             self.is_free.push(false);
-            self.open(slot, left);
+            let work = Work {
+                new: left,
+                ..Work::default()
+            };
+            self.open(slot, &work);
             self.report_opened();
         }
     }
@@ -54,8 +59,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Opens connection number `slot`, which has `left` requests to send.
-    fn open(&mut self, slot: usize, left: u64) {
+    /// Opens connection number `slot`, which has `work` to do.
+    fn open(&mut self, slot: usize, work: &Work) {
         let options = &self.cx.plan.options;
         let pace = match (options.arrival_rate, options.rps) {
             (Some(_), _) => Pace::Shared,
@@ -68,7 +73,7 @@ impl Worker<'_> {
             PathBuf::from(name)
         });
         let way = (self.address, trace.as_deref());
-        let opened = Client::open(&mut self.config, way, (left, pace), &mut self.cx);
+        let opened = Client::open(&mut self.config, way, (work, pace), &mut self.cx);
         let watched = opened.and_then(|client| {
             self.alive += 1;
             let watched = self.poller.add(&client, slot);
@@ -77,7 +82,13 @@ impl Worker<'_> {
         });
         match watched {
             Ok(()) => self.service(slot),
-            Err(error) => self.end(slot, End::Failed(format!("cannot connect: {error:#}"))),
+            Err(error) => {
+                if self.clients[slot].is_none() {
+                    let starts: Vec<_> = work.again.iter().map(|request| request.start).collect();
+                    self.cx.abandon(&starts);
+                }
+                self.end(slot, End::Failed(format!("cannot connect: {error:#}")));
+            }
         }
     }
 
@@ -86,14 +97,14 @@ impl Worker<'_> {
         self.disarm(slot);
         let mut again = None;
         let mut failed = !matches!(end, End::Done | End::GoneAway);
-        if let Some(client) = self.clients[slot].take() {
+        if let Some(mut client) = self.clients[slot].take() {
             self.alive -= 1;
-            let (address, left) = (client.address, client.left);
+            let next_address = client.address + 1;
             match end {
-                End::GoneAway => again = Some(left),
-                End::Unreachable(_) if address + 1 < self.cx.plan.addresses.len() => {
-                    self.address = self.address.max(address + 1);
-                    again = Some(left);
+                End::GoneAway => again = Some(std::mem::take(&mut client.work)),
+                End::Unreachable(_) if next_address < self.cx.plan.addresses.len() => {
+                    self.address = self.address.max(next_address);
+                    again = Some(std::mem::take(&mut client.work));
                     failed = false;
                 }
                 _ => {}
@@ -112,8 +123,8 @@ impl Worker<'_> {
             self.cx.note(|| cause.clone());
             self.cx.tally.fail(cause, 1);
         }
-        if let Some(left) = again {
-            self.open(slot, left);
+        if let Some(work) = again {
+            self.open(slot, &work);
         }
     }
 }

@@ -35,14 +35,17 @@ impl Worker<'_> {
         waits.then(|| self.cx.now + LONGEST_WAIT)
     }
 
-    /// Returns the next request of the schedule, if it is to be sent once a connection has room.
+    /// Returns the time of the next request, if it is to be sent once a connection has room.
     fn next_due(&self) -> Option<Instant> {
+        if let Some(request) = self.again.front() {
+            return Some(request.start);
+        }
         let schedule = self.schedule.as_ref().filter(|_| self.left > 0)?;
         let next = schedule.next();
         self.ends_at().is_none_or(|end| next < end).then_some(next)
     }
 
-    /// Returns the time of the next request of the schedule, if a connection has room for it.
+    /// Returns the time of the next request, if a connection has room for it.
     pub(super) fn sends_at(&self) -> Option<Instant> {
         self.next_due().filter(|_| !self.free.is_empty())
     }
@@ -68,12 +71,7 @@ impl Worker<'_> {
                 return;
             };
             self.is_free[slot] = false;
-            if self.send(slot, due) {
-                self.left -= 1;
-                if let Some(schedule) = &mut self.schedule {
-                    schedule.advance();
-                }
-            }
+            self.send(slot, due);
             self.service(slot);
             if self.free.is_empty() {
                 self.room_since = None;
@@ -81,19 +79,33 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends a request that was due at `due`, and counts how late it leaves. Returns whether there was room for it.
-    fn send(&mut self, slot: usize, due: Instant) -> bool {
+    /// Sends the next request, which was due at `due`, if the connection has room for it, and counts how late it leaves.
+    fn send(&mut self, slot: usize, due: Instant) {
         let Some(client) = self.clients[slot].as_mut() else {
-            return false;
+            return;
         };
-        let sent = client.has_room(&self.cx) && client.submit(due, &mut self.cx);
-        if sent && self.cx.counts_request(due) {
+        if !client.has_room(&self.cx) {
+            return;
+        }
+        if let Some(request) = self.again.front().copied() {
+            if client.send_request(request, &self.cx) {
+                self.again.pop_front();
+            }
+            return;
+        }
+        if !client.submit(due, &mut self.cx) {
+            return;
+        }
+        self.left -= 1;
+        if let Some(schedule) = &mut self.schedule {
+            schedule.advance();
+        }
+        if self.cx.counts_request(due) {
             // While no connection had room, the server made it wait.
             let could_leave = self.room_since.map_or(due, |since| since.max(due));
             let lag = self.cx.now.saturating_duration_since(could_leave);
             self.cx.tally.send_lag.add_time(lag);
         }
-        sent
     }
 
     /// Counts the times that an open loop's requests without a response have waited: else a server that stalls would look quick.
@@ -107,8 +119,9 @@ impl Worker<'_> {
         let counts = |start: &Instant| self.cx.counts_request(*start);
         let unsent = schedule.take(behind.min(self.left)).filter(counts);
         let unsent: Vec<_> = unsent.collect();
+        let again = self.again.iter().map(|request| request.start);
         let open = self.clients.iter().flatten().flat_map(Client::waiting);
-        let open: Vec<_> = open.filter(counts).collect();
+        let open: Vec<_> = open.chain(again).filter(counts).collect();
         self.cx.tally.backlog = unsent.len() as u64;
         for start in unsent.into_iter().chain(open) {
             let waited = now.saturating_duration_since(start);
