@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 /// Longest text of a server that is shown, characters.
 const MAX_REASON: usize = 80;
+/// Advice for a server that does not respond.
+const CHECK: &str = "check that a server of HTTP/3 listens there and that UDP may pass";
 
 /// End of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,15 @@ pub(crate) fn of_socket(peer: SocketAddr, error: &Error, heard: bool) -> End {
     }
 }
 
+/// Returns why a connection had no handshake when the run ended.
+pub(crate) fn of_handshake(peer: SocketAddr, heard: bool) -> String {
+    if heard {
+        format!("the handshake with {peer} was not complete at the end")
+    } else {
+        format!("no response from {peer} until the end; {CHECK}")
+    }
+}
+
 /// Returns the end of a connection that was closed, by either side.
 pub(crate) fn of_connection(quic: &mut quiche::Connection, peer: SocketAddr) -> End {
     /// Codes from 0x100 to 0x1ff are alerts of TLS (RFC 9001 §4.8).
@@ -59,9 +70,7 @@ pub(crate) fn of_connection(quic: &mut quiche::Connection, peer: SocketAddr) -> 
         return End::Failed(format!("{peer} fell silent"));
     }
     if quic.is_timed_out() {
-        return End::Unreachable(format!(
-            "no response from {peer}; check that a server of HTTP/3 listens there and that UDP may pass"
-        ));
+        return End::Unreachable(format!("no response from {peer}; {CHECK}"));
     }
     if let Err(reason) = quic.as_mut().verify_result() {
         let reason = reason.error_string();

@@ -10,6 +10,7 @@ mod context;
 mod end;
 mod log;
 mod options;
+mod outputs;
 mod plan;
 mod poller;
 mod report;

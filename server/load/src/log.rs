@@ -16,13 +16,12 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Makes the file, or empties it.
+    /// Opens the file; lines are added to those that it has, as h2load does.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn create(path: &Path, start: (Instant, Duration)) -> std::io::Result<Self> {
-        File::create(path)?;
-        let file = File::options().append(true).open(path)?;
+    pub(crate) fn open(path: &Path, start: (Instant, Duration)) -> std::io::Result<Self> {
+        let file = File::options().append(true).create(true).open(path)?;
         Ok(LogFile { file, start })
     }
 }
@@ -83,7 +82,7 @@ mod tests {
     fn lines_have_start_status_and_duration() {
         let path = std::env::temp_dir().join(format!("sluicegate-load-{}", std::process::id()));
         let begin = Instant::now();
-        let file = LogFile::create(&path, (begin, Duration::from_secs(10))).unwrap();
+        let file = LogFile::open(&path, (begin, Duration::from_secs(10))).unwrap();
         let mut log = RequestLog::new(&file);
         let start = begin + Duration::from_micros(5);
         log.write(start, Some(204), start + Duration::from_micros(77));

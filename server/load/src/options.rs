@@ -124,7 +124,7 @@ pub struct LoadArgs {
     /// Groups of the key exchange, such as X25519:P-256.
     #[arg(long, value_name = "GROUPS")]
     pub(crate) groups: Option<String>,
-    /// Write a line for each request to this file: start in microseconds since 1970, status (-1 if it failed), duration in
+    /// Add a line for each request to this file: start in microseconds since 1970, status (-1 if it failed), duration in
     /// microseconds.
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,

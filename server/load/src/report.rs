@@ -170,6 +170,7 @@ impl Report<'_> {
                 "generator": concat!("sluicegate ", env!("CARGO_PKG_VERSION")),
                 "busy": tally.busy.iter().map(Busy::share).collect::<Vec<_>>(),
                 "bottleneck": self.verdict.is_some(),
+                "errors": tally.errors,
             },
             "measurements": {
                 "duration": self.wall.as_secs_f64(),
@@ -214,6 +215,9 @@ impl Report<'_> {
     /// Returns what a user must know beside the figures, line by line.
     pub(crate) fn notes(&self, args: &LoadArgs) -> String {
         let mut text = String::new();
+        for error in &self.tally.errors {
+            let _ = writeln!(text, "error: {error}");
+        }
         for (cause, count) in &self.tally.failures {
             let noun = if *count == 1 {
                 "connection"

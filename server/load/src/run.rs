@@ -14,15 +14,16 @@ use crate::busy::Busy;
 use crate::context::{Context, Line};
 use crate::log::{LogFile, RequestLog};
 use crate::options::{Format, LoadArgs};
+use crate::outputs::Outputs;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::tally::Tally;
 use crate::transport;
 use crate::worker::{Share, Worker};
 
-/// Exit code of a run without any response.
-const EXIT_NOTHING: u8 = 1;
-/// Descriptors that the process needs beside one for each connection and three for each thread.
+/// Exit code of a run without any response, or with an incomplete report.
+const EXIT_FAILED: u8 = 1;
+/// Descriptors that the process needs beside one for each connection, another for its trace, and three for each thread.
 const OTHER_DESCRIPTORS: u64 = 32;
 
 /// Source of the time.
@@ -35,11 +36,11 @@ pub struct Clock {
 }
 
 /// Loads a server as `args` say, writes progress and the report to `out` and everything else to `err`, and returns the exit code: 1
-/// if there was no response at all. Blocks until the run is over, or for a moment once `stop` is true: then the report has what was
+/// if there was no response at all, or the report misses something. Blocks until the run is over, or for a moment once `stop` is true: then the report has what was
 /// done so far.
 ///
 /// # Errors
-/// The options contradict each other, or name something that cannot be used; a thread, a file or the output is broken.
+/// The options contradict each other, or name something that cannot be used; the output is broken.
 pub fn run(
     args: &LoadArgs,
     registry: &Registry,
@@ -53,11 +54,7 @@ pub fn run(
     // Mistakes are found before anything starts.
     drop(transport::config(args, registry)?);
     let begin = (clock.now)();
-    let log = args.log_file.as_deref().map(|path| {
-        let log = LogFile::create(path, (begin, (clock.unix)()));
-        log.with_context(|| format!("cannot write {}", path.display()))
-    });
-    let log = log.transpose()?;
+    let mut outputs = Outputs::open(args, (begin, (clock.unix)()))?;
     for warning in plan.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
@@ -66,7 +63,8 @@ pub fn run(
         Line::Report(line) | Line::Note(line) => writeln!(err, "{line}"),
     };
     print(Line::Report("starting benchmark...".into()))?;
-    let mut tally = run_threads(&plan, registry, clock, (stop, log.as_ref()), &mut print)?;
+    let log = outputs.log.as_ref();
+    let (mut tally, printed) = run_threads(&plan, registry, clock, (stop, log), &mut print);
     let stopped = stop.load(Ordering::Relaxed);
     tally.close(plan.total().filter(|_| !stopped));
     let wall = (clock.now)().saturating_duration_since(begin);
@@ -78,39 +76,38 @@ pub fn run(
         counted: args.duration.map_or(counted, |time| time.min(counted)),
         verdict: Busy::verdict(&tally.busy),
     };
+    let unwritten = outputs.write_report(&(report.json().to_string() + "\n"));
+    printed?;
     match args.format {
         Format::H2load => out.write_all(report.h2load().as_bytes())?,
         Format::H2loadLegacy => out.write_all(report.legacy().as_bytes())?,
         Format::Json => writeln!(out, "{}", report.json())?,
     }
-    if let Some(path) = &args.output_file {
-        let text = report.json().to_string() + "\n";
-        let written = std::fs::write(path, text);
-        written.with_context(|| format!("cannot write {}", path.display()))?;
-    }
     if stopped {
         writeln!(err, "interrupted: the report has what was done so far")?;
     }
     err.write_all(report.notes(args).as_bytes())?;
-    Ok(if tally.completed == 0 {
-        EXIT_NOTHING
-    } else {
-        0
-    })
+    if let Some(error) = &unwritten {
+        writeln!(err, "error: {error}")?;
+    }
+    let failed = tally.completed == 0 || !tally.errors.is_empty() || unwritten.is_some();
+    Ok(if failed { EXIT_FAILED } else { 0 })
 }
 
-/// Runs the threads, prints what they say meanwhile, and returns the sum of their figures.
+/// Runs the threads, prints what they say meanwhile, and returns the sum of their figures and the result of printing. A thread that
+/// fails leaves the figures of the others.
 fn run_threads(
     plan: &Plan,
     registry: &Registry,
     clock: Clock,
     (stop, log): (&AtomicBool, Option<&LogFile>),
     print: &mut impl FnMut(Line) -> std::io::Result<()>,
-) -> anyhow::Result<Tally> {
+) -> (Tally, std::io::Result<()>) {
     let (lines, received) = channel();
     let barrier = StartBarrier::new(plan.options.threads, clock.now);
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
+        let mut sum = Tally::default();
         for share in shares(&plan.options) {
             let log = log.map(RequestLog::new);
             let lines = lines.clone();
@@ -118,22 +115,30 @@ fn run_threads(
             let work = move || -> anyhow::Result<Tally> {
                 let cx = Context::new(plan, log, lines, clock.now)?;
                 let config = transport::config(&plan.options, registry)?;
-                Worker::new(cx, config, share, (stop, arrival))?.run()
+                Ok(Worker::new(cx, config, share, (stop, arrival))?.run())
             };
             let name = format!("load {}", share.thread);
-            let thread = std::thread::Builder::new().name(name);
-            threads.push(thread.spawn_scoped(scope, work)?);
+            let thread = std::thread::Builder::new().name(name.clone());
+            match thread.spawn_scoped(scope, work) {
+                Ok(thread) => threads.push((name, thread)),
+                Err(error) => sum.errors.push(format!("no thread `{name}`: {error}")),
+            }
         }
         drop(lines);
         // The threads go on without a reader, so that the report is complete.
         let printed = received.iter().try_for_each(print);
-        let mut sum = Tally::default();
-        for thread in threads {
-            let tally = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
-            sum.merge(tally?);
+        for (name, thread) in threads {
+            let result = thread
+                .join()
+                .unwrap_or_else(|_| Err(anyhow!("it panicked")));
+            match result {
+                Ok(tally) => sum.merge(tally),
+                Err(error) => sum
+                    .errors
+                    .push(format!("thread `{name}` failed: {error:#}")),
+            }
         }
-        printed?;
-        Ok(sum)
+        (sum, printed)
     })
 }
 
@@ -156,7 +161,8 @@ fn shares(args: &LoadArgs) -> impl Iterator<Item = Share> {
 /// # Errors
 /// The system does not allow that many.
 fn allow_descriptors(args: &LoadArgs) -> anyhow::Result<()> {
-    let needed = args.clients + 3 * args.threads + OTHER_DESCRIPTORS;
+    let of_each = 1 + u64::from(args.qlog_file_base.is_some());
+    let needed = args.clients * of_each + 3 * args.threads + OTHER_DESCRIPTORS;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());

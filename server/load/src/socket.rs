@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use rustix::io::Errno;
 
 /// Size of a receive buffer: no batch that GRO makes is larger.
 const RECEIVE: usize = 64 << 10;
@@ -42,6 +43,8 @@ pub(crate) enum Sent {
     Yes,
     /// The kernel has no room now. The socket keeps the batch for [`Socket::send_again`].
     Blocked,
+    /// Datagrams of this size are larger than what the way out takes, and are lost.
+    TooBig(usize),
 }
 
 /// A socket that is connected to the server, so that it learns of a closed port.
@@ -130,6 +133,7 @@ impl Socket {
         match result {
             Err(error) if bytes.len() > size && !is_final(&error) => {
                 // The way out may lack GSO; the state knows from now on.
+                let mut sent = Sent::Yes;
                 for (index, datagram) in bytes.chunks(size).enumerate() {
                     match self.attempt(datagram, None) {
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -137,17 +141,19 @@ impl Socket {
                             return Ok(Sent::Blocked);
                         }
                         Err(error) if is_final(&error) => return Err(error),
+                        Err(error) if is_too_big(&error) => sent = Sent::TooBig(datagram.len()),
                         _ => {}
                     }
                 }
-                Ok(Sent::Yes)
+                Ok(sent)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.unsent = Some((bytes.to_vec(), size));
                 Ok(Sent::Blocked)
             }
             Err(error) if is_final(&error) => Err(error),
-            // As too large a datagram: the transport sends its content again.
+            Err(error) if is_too_big(&error) => Ok(Sent::TooBig(bytes.len())),
+            // The transport sends the content again.
             Err(_) | Ok(()) => Ok(Sent::Yes),
         }
     }
@@ -187,6 +193,10 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
+fn is_too_big(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +219,14 @@ mod tests {
                 assert_eq!(&datagram[..len], expected);
             }
         }
+    }
+
+    #[test]
+    fn datagrams_that_are_too_big_are_reported() {
+        let (mut socket, _server) = pair();
+        // One byte more than IPv4 carries.
+        let sent = socket.send(&[0; BATCH + 1], BATCH + 1).unwrap();
+        assert_eq!(sent, Sent::TooBig(BATCH + 1));
     }
 
     #[test]

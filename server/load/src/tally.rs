@@ -175,6 +175,8 @@ pub(crate) struct Tally {
     pub(crate) gro: Samples,
     /// Connections that failed, by cause.
     pub(crate) failures: BTreeMap<String, u64>,
+    /// What went wrong in the run itself: the report misses something.
+    pub(crate) errors: Vec<String>,
     /// Connections that completed their handshakes.
     pub(crate) connections: u64,
     /// Times of each thread.
@@ -215,6 +217,7 @@ impl Tally {
             self.fail(cause, count);
         }
         self.busy.extend(other.busy);
+        self.errors.extend(other.errors);
     }
 
     fn counts(&mut self) -> Vec<&mut u64> {
@@ -321,6 +324,7 @@ mod tests {
             let mut thread = Tally {
                 done: 3,
                 status: [0, 0, 2, 0, 1, 0],
+                errors: vec!["error".into()],
                 ..Tally::default()
             };
             thread.request.add(7);
@@ -329,6 +333,7 @@ mod tests {
             sum.merge(thread);
         }
         assert_eq!((sum.done, sum.status[2], sum.status[4]), (6, 4, 2));
+        assert_eq!(sum.errors.len(), 2);
         assert_eq!((sum.request.len(), sum.failed, sum.errored), (2, 2, 2));
         assert_eq!(sum.failures["cause"], 4);
     }

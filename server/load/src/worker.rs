@@ -15,6 +15,7 @@ use crate::barrier::{Arrival, StartBarrier};
 use crate::busy::{Busy, Meter};
 use crate::client::Client;
 use crate::context::Context;
+use crate::log::RequestLog;
 use crate::poller::Poller;
 use crate::request::Request;
 use crate::schedule::Schedule;
@@ -104,11 +105,8 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs to the end and returns the figures.
-    ///
-    /// # Errors
-    /// The selector or the request log is broken.
-    pub(crate) fn run(mut self) -> anyhow::Result<Tally> {
+    /// Runs to the end and returns the figures, with what went wrong on the way.
+    pub(crate) fn run(mut self) -> Tally {
         let meter = Meter::start(self.begin);
         // Linux lets sleeps last 50 us longer by default, which would count as latency. Without permission it stays so.
         let _ = set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
@@ -132,7 +130,10 @@ impl<'a> Worker<'a> {
             if self.is_over() {
                 break;
             }
-            self.poller.wait(self.sleep()).context("cannot wait")?;
+            if let Err(error) = self.poller.wait(self.sleep()) {
+                self.cx.tally.errors.push(format!("cannot wait: {error}"));
+                break;
+            }
             let mut index = 0;
             while let Some(slot) = self.poller.ready(index) {
                 self.cx.tick();
@@ -144,10 +145,12 @@ impl<'a> Worker<'a> {
         let mut tally = std::mem::take(&mut self.cx.tally);
         tally.busy = Busy::since(&meter, self.cx.now).into_iter().collect();
         quiche::clock::set(None);
-        if let Some(log) = self.cx.log.take() {
-            log.finish().context("cannot write the request log")?;
+        if let Some(Err(error)) = self.cx.log.take().map(RequestLog::finish) {
+            tally
+                .errors
+                .push(format!("cannot write the request log: {error}"));
         }
-        Ok(tally)
+        tally
     }
 
     /// Begins the warm-up at `start`; what comes after it counts.
@@ -270,6 +273,9 @@ impl<'a> Worker<'a> {
             self.cx.abandon(&starts);
         }
         for client in std::mem::take(&mut self.clients).into_iter().flatten() {
+            if let Some(cause) = client.missing_handshake() {
+                self.cx.tally.fail(cause, 1);
+            }
             client.leave(false, &mut self.cx);
         }
     }

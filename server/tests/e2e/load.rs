@@ -150,7 +150,11 @@ fn threads_share_one_evenly_spaced_schedule() {
     starts.sort_unstable();
     let spaces = starts.windows(2).map(|pair| pair[1] - pair[0]);
     // Microseconds, rounded.
-    assert!(spaces.clone().all(|space| space.abs_diff(4000) <= 1), "{:?}", spaces.collect::<Vec<_>>());
+    assert!(
+        spaces.clone().all(|space| space.abs_diff(4000) <= 1),
+        "{:?}",
+        spaces.collect::<Vec<_>>()
+    );
 }
 
 #[test]

@@ -36,6 +36,12 @@ impl Client {
         active.into_iter().chain(inactive).min()
     }
 
+    /// Returns why it has had no handshake, if so, at the end of the run.
+    pub(crate) fn missing_handshake(&self) -> Option<String> {
+        let missing = !self.established;
+        missing.then(|| end::of_handshake(self.socket.peer, self.heard))
+    }
+
     /// Closes the connection without an error.
     pub(super) fn close(&mut self) {
         // It may be closed already.

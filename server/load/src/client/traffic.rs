@@ -243,6 +243,13 @@ impl Client {
         if self.blocked {
             self.release = Some(cx.now + SEND_AGAIN);
         }
+        if let Sent::TooBig(size) = sent {
+            let peer = self.socket.peer;
+            self.quic.on_too_big(peer, size);
+            cx.note(|| {
+                format!("no way to {peer} for datagrams of {size} bytes: smaller ones follow")
+            });
+        }
         self.blocked
     }
 }

@@ -1,13 +1,12 @@
 //! Opens the connections of a thread, and replaces those that end early.
 
-use std::path::PathBuf;
-
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use super::Worker;
 use crate::client::{Client, Pace};
 use crate::context::Line;
 use crate::end::End;
+use crate::outputs;
 use crate::request::Work;
 
 /// Connections opened before the sockets have their turn again.
@@ -67,13 +66,18 @@ impl Worker<'_> {
             (None, Some(rate)) => Pace::Rate(rate),
             (None, None) => Pace::Closed,
         };
-        let trace = options.qlog_file_base.as_ref().map(|base| {
-            let mut name = base.as_os_str().to_owned();
-            name.push(format!(".{}.{slot}.sqlog", self.share.thread));
-            PathBuf::from(name)
-        });
-        let way = (self.address, trace.as_deref());
-        let opened = Client::open(&mut self.config, way, (work, pace), &mut self.cx);
+        let base = options.qlog_file_base.as_deref();
+        let trace = base.map(|base| outputs::trace(base, self.share.thread, slot));
+        // There may be no route to the first address of a name, as to an IPv6 address from a host that has IPv4 alone.
+        let mut opened = Err(anyhow!("no address is left"));
+        for address in self.address..self.cx.plan.addresses.len() {
+            let way = (address, trace.as_deref());
+            opened = Client::open(&mut self.config, way, (work, pace), &mut self.cx);
+            if opened.is_ok() {
+                self.address = address;
+                break;
+            }
+        }
         let watched = opened.and_then(|client| {
             self.alive += 1;
             let watched = self.poller.add(&client, slot);

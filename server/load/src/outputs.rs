@@ -1,0 +1,79 @@
+//! The files that a run writes, opened before it starts, so that a path that cannot be written is found at once.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::log::LogFile;
+use crate::options::LoadArgs;
+
+/// The files.
+pub(crate) struct Outputs {
+    /// The request log.
+    pub(crate) log: Option<LogFile>,
+    /// File of the report, and its path.
+    report: Option<(File, PathBuf)>,
+}
+
+impl Outputs {
+    /// Opens the files of a run that starts at `start`, by the clock and since 1970.
+    ///
+    /// # Errors
+    /// One of them cannot be written.
+    pub(crate) fn open(args: &LoadArgs, start: (Instant, Duration)) -> anyhow::Result<Outputs> {
+        if let Some(base) = args.qlog_file_base.as_deref() {
+            // Connections make the files of their traces; the first one stands for all.
+            writable(&trace(base, 0, 0), |path| File::create(path))?;
+        }
+        let log = args.log_file.as_deref();
+        let log = log.map(|path| writable(path, |path| LogFile::open(path, start)));
+        let report = args.output_file.as_deref();
+        let report =
+            report.map(|path| writable(path, |path| Ok((File::create(path)?, path.to_owned()))));
+        Ok(Outputs {
+            log: log.transpose()?,
+            report: report.transpose()?,
+        })
+    }
+
+    /// Writes the report to its file, if it has one. Returns what went wrong.
+    pub(crate) fn write_report(&mut self, text: &str) -> Option<String> {
+        let (file, path) = self.report.as_mut()?;
+        let error = file.write_all(text.as_bytes()).err()?;
+        Some(format!("cannot write {}: {error}", path.display()))
+    }
+}
+
+/// Returns the path of the trace of a connection.
+pub(crate) fn trace(base: &Path, thread: u64, connection: usize) -> PathBuf {
+    let mut name = base.as_os_str().to_owned();
+    name.push(format!(".{thread}.{connection}.sqlog"));
+    PathBuf::from(name)
+}
+
+fn writable<T>(path: &Path, open: impl FnOnce(&Path) -> std::io::Result<T>) -> anyhow::Result<T> {
+    open(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    fn paths_that_cannot_be_written_are_named() {
+        for option in ["--log-file", "--output-file", "--qlog-file-base"] {
+            let args = options::parse(&[option, "/nowhere/file", "a"]).unwrap();
+            let opened = Outputs::open(&args, (Instant::now(), Duration::ZERO));
+            let error = format!("{:#}", opened.map(drop).unwrap_err());
+            assert!(
+                error.starts_with("cannot write /nowhere/file"),
+                "{option}: {error}"
+            );
+        }
+    }
+}
