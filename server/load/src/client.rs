@@ -18,7 +18,7 @@ use crate::end::{self, End};
 use crate::request::{Request, Work};
 use crate::schedule::Schedule;
 use crate::socket::Socket;
-use crate::transport;
+use crate::{tls, transport};
 
 /// Code that closes a connection without an error, H3_NO_ERROR (RFC 9114 §8.1, as all of these).
 const NO_ERROR: u64 = 0x100;
@@ -212,6 +212,9 @@ impl Client {
             self.pace = Pace::Scheduled(Schedule::new(cx.now, rate, 0, 1));
         }
         if cx.reports && cx.tally.connections == 1 {
+            tls::lines(self.quic.as_mut())
+                .into_iter()
+                .for_each(|line| cx.say(Line::Report(line)));
             cx.say(Line::Report("Application protocol: h3".into()));
         }
         cx.note(|| format!("connected to {peer}"));

@@ -20,6 +20,7 @@ mod schedule;
 mod socket;
 mod tally;
 mod text;
+mod tls;
 mod transport;
 mod url;
 mod values;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
 
-use crate::values::{duration, field, host_and_port, payload_size, rate};
+use crate::values::{duration, field, host_and_port, payload_size, period, rate, rate_or_none};
 
 /// Form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,7 +24,7 @@ pub enum Format {
 /// --arrival-rate requests leave on a schedule instead, and latencies count from the scheduled time, so that a server that stalls
 /// cannot hide it. Certificates are not checked unless --cacert is given.
 ///
-/// DURATION is a whole number with the unit h, m, s or ms; seconds without a unit.
+/// DURATION is a whole number with the unit h, m, s or ms; seconds without a unit. A timeout or duration of 0 is none.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,8 @@ Examples:
   sluicegate load -D 30s --warm-up-time 5s -c 100 -t 4 https://localhost:4433/
   sluicegate load --arrival-rate 800 -D 30s -c 8 -m 100 https://localhost:4433/
 
-The exit code is 1 if there was no response at all, or the command line cannot be carried out, and 2 if it is wrong.")]
+The exit code is 1 if there was no response at all, the report misses something, or the command line cannot be carried out, and 2
+if it is wrong.")]
 pub struct LoadArgs {
     /// URLs, requested in turn by each connection; scheme, host and port are those of the first.
     #[arg(value_name = "URL")]
@@ -49,8 +50,8 @@ pub struct LoadArgs {
     /// Requests that a connection keeps open at a time.
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) max_concurrent_streams: u64,
-    /// Read URLs from this file, one per line, instead of the command line; `-` is standard input.
-    #[arg(short = 'i', long, value_name = "FILE", conflicts_with = "urls")]
+    /// Read URLs from this file, one per line, instead of the command line, whose URLs are ignored; `-` is standard input.
+    #[arg(short = 'i', long, value_name = "FILE")]
     pub(crate) input_file: Option<PathBuf>,
     /// Take scheme, host and port from this URL.
     #[arg(short = 'B', long, value_name = "URL")]
@@ -62,7 +63,7 @@ pub struct LoadArgs {
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Run for this time instead of a number of requests.
-    #[arg(short = 'D', long, value_name = "DURATION", value_parser = duration, conflicts_with = "rate")]
+    #[arg(short = 'D', long, value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Send requests for this time before those that count; with -D.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -71,10 +72,10 @@ pub struct LoadArgs {
     #[arg(short = 'r', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// Period of -r.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
+    #[arg(long, value_name = "DURATION", value_parser = period, default_value = "1s")]
     pub(crate) rate_period: Duration,
-    /// Requests per second of each connection. Latencies count from when a request is sent.
-    #[arg(long, value_name = "N", value_parser = rate)]
+    /// Requests per second of each connection; 0 for no limit. Latencies count from when a request is sent.
+    #[arg(long, value_name = "N", value_parser = rate_or_none)]
     pub(crate) rps: Option<f64>,
     /// Requests per second of all connections together, evenly spaced, whether or not responses come (open loop). Latencies count
     /// from when a request is due.
@@ -87,10 +88,10 @@ pub struct LoadArgs {
     #[arg(short = 'N', long, value_name = "DURATION", value_parser = duration)]
     pub(crate) connection_inactivity_timeout: Option<Duration>,
     /// Receive window of a stream: 2^N - 1 bytes, at most 2^26 - 1.
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=30))]
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=30))]
     pub(crate) window_bits: u32,
     /// Receive window of a connection: 2^N - 1 bytes.
-    #[arg(short = 'W', long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=30))]
+    #[arg(short = 'W', long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=30))]
     pub(crate) connection_window_bits: u32,
     /// Connect to this host instead of the URL's.
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host_and_port)]
@@ -115,8 +116,8 @@ pub struct LoadArgs {
     /// Congestion control of what this program sends; `sluicegate cc` lists the algorithms.
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) cc: String,
-    /// Largest UDP payload to send, bytes, with K for KiB.
-    #[arg(long, value_name = "SIZE", value_parser = payload_size, default_value = "1350")]
+    /// Largest UDP payload to send, bytes, with K for KiB; 0 for the default.
+    #[arg(long, value_name = "SIZE", value_parser = payload_size, default_value = "0", hide_default_value = true)]
     pub(crate) max_udp_payload_size: usize,
     /// Send each datagram by a system call of its own.
     #[arg(long)]
@@ -142,6 +143,21 @@ pub struct LoadArgs {
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) without_effect: WithoutEffect,
+}
+
+impl LoadArgs {
+    /// Returns the options with none in place of zeros that mean none, as in h2load.
+    pub(crate) fn without_zeros(&self) -> LoadArgs {
+        let some = |time: Option<Duration>| time.filter(|time| !time.is_zero());
+        LoadArgs {
+            duration: some(self.duration),
+            warm_up_time: some(self.warm_up_time),
+            connection_active_timeout: some(self.connection_active_timeout),
+            connection_inactivity_timeout: some(self.connection_inactivity_timeout),
+            rps: self.rps.filter(|rate| *rate > 0.0),
+            ..self.clone()
+        }
+    }
 }
 
 /// Options of h2load that mean nothing here: they are accepted, with a warning.
@@ -260,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn zeros_of_h2load_are_none() {
+        let line = "load -n1 -D 0 -T0 -N 0s --warm-up-time 0 --rps 0 -w 0 -W0 --max-udp-payload-size 0 -r1 -i f a";
+        let args = parse(line).unwrap().without_zeros();
+        let times = [
+            args.duration,
+            args.warm_up_time,
+            args.connection_active_timeout,
+            args.connection_inactivity_timeout,
+        ];
+        assert_eq!((times, args.rps), ([None; 4], None));
+        assert_eq!((args.window_bits, args.connection_window_bits), (0, 0));
+        assert_eq!(args.max_udp_payload_size, 1350);
+    }
+
+    #[test]
     fn options_without_meaning_are_accepted_with_a_warning() {
         let all = "load -f 16K --ciphers x --tls13-ciphers x -p h2c --header-table-size 4K --encoder-header-table-size 4K \
                    --tls-session-file f --ktls --histogram a";
@@ -275,8 +306,8 @@ mod tests {
             "load --no-such-option a",
             "load --h1 a",
             "load --timing-script-file f a",
-            "load -D 10 -r 1 a",
             "load -D ten a",
+            "load --rate-period 0 a",
             "load -c 0 a",
             "load -m 0 a",
             "load -t 0 a",
@@ -285,7 +316,6 @@ mod tests {
             "load -H nothing a",
             "load --rps 1 --arrival-rate 1 a",
             "load --max-udp-payload-size 100 a",
-            "load -i f a",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

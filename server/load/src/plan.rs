@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use quiche::h3;
 
 use crate::options::LoadArgs;
-use crate::url::Url;
+use crate::url::{Url, as_https};
 
 /// A run.
 pub(crate) struct Plan {
@@ -92,6 +92,10 @@ fn check(options: &LoadArgs) -> anyhow::Result<()> {
         );
     }
     ensure!(
+        options.duration.is_none() || options.rate.is_none(),
+        "-r and -D exclude each other"
+    );
+    ensure!(
         clients >= threads,
         "-c {clients} is less than -t {threads}: each thread needs a connection"
     );
@@ -133,7 +137,9 @@ fn targets(options: &LoadArgs) -> anyhow::Result<(Url, Vec<String>)> {
         let url = match (&origin, text.starts_with('/')) {
             (Some(origin), true) => parse(&format!("https://{}{text}", origin.authority()))?,
             (None, true) => bail!("{text} names no host; name one by --base-uri"),
-            (_, false) => parse(text)?,
+            (None, false) => parse(text)?,
+            // Only its path is used.
+            (Some(_), false) => parse(&as_https(text))?,
         };
         paths.push(url.path.clone());
         origin.get_or_insert(url);
@@ -181,7 +187,8 @@ fn shared_fields(
             None => fields.push((name.to_owned(), value.clone())),
         }
     }
-    if let Some(body) = body {
+    let has_length = fields.iter().any(|(name, _)| name == "content-length");
+    if let Some(body) = body.filter(|_| !has_length) {
         fields.push(("content-length".into(), body.len().to_string()));
     }
     Ok(fields)
@@ -217,7 +224,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_origin_of_the_first_url() {
-        let plan = plan("https://127.0.0.1:4433/a https://b.example/b?c /d").unwrap();
+        let plan = plan("https://127.0.0.1:4433/a http://b.example/b?c /d").unwrap();
         assert_eq!(plan.addresses, ["127.0.0.1:4433".parse().unwrap()]);
         assert_eq!(plan.server_name, None);
         let agent = concat!("user-agent=sluicegate/", env!("CARGO_PKG_VERSION"));
@@ -263,12 +270,38 @@ mod tests {
     }
 
     #[test]
+    fn a_given_content_length_replaces_that_of_the_body() {
+        let lengths = |line: &str| {
+            let fields = fields(&plan(line).unwrap().heads[0]);
+            let lengths = fields
+                .into_iter()
+                .filter(|field| field.starts_with("content-length="));
+            lengths.collect::<Vec<_>>()
+        };
+        let url = "https://127.0.0.1/";
+        assert_eq!(
+            lengths(&format!("-d /dev/null {url}")),
+            ["content-length=0"]
+        );
+        let both = format!("-d /dev/null -H Content-Length:7 {url}");
+        assert_eq!(lengths(&both), ["content-length=7"]);
+    }
+
+    #[test]
+    fn a_base_url_replaces_that_of_every_other() {
+        let plan = plan("-B https://127.0.0.1:1 http://a/x https://b:2/y").unwrap();
+        assert_eq!(plan.addresses, ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(plan.heads.len(), 2);
+    }
+
+    #[test]
     fn contradictions_are_refused_with_a_remedy() {
         for (line, part) in [
             ("", "no URL"),
             ("-c 2 https://127.0.0.1/", "-n 1 is less than -c 2"),
             ("-t 2 https://127.0.0.1/", "-c 1 is less than -t 2"),
             ("-r 2 https://127.0.0.1/", "at most -c 1"),
+            ("-r 1 -D 1 https://127.0.0.1/", "-r and -D"),
             ("--alpn-list h2,http/1.1 https://127.0.0.1/", "add h3"),
             ("http://127.0.0.1/", "http://127.0.0.1/"),
             ("/a", "--base-uri"),

@@ -49,6 +49,7 @@ pub fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> anyhow::Result<u8> {
+    let args = &args.without_zeros();
     let plan = Plan::new(args)?;
     allow_descriptors(args)?;
     // Mistakes are found before anything starts.
@@ -63,6 +64,9 @@ pub fn run(
         Line::Report(line) | Line::Note(line) => writeln!(err, "{line}"),
     };
     print(Line::Report("starting benchmark...".into()))?;
+    for share in shares(args) {
+        print(Line::Report(share.announcement(args)))?;
+    }
     let log = outputs.log.as_ref();
     let (mut tally, printed) = run_threads(&plan, registry, clock, (stop, log), &mut print);
     let stopped = stop.load(Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! Numbers as h2load writes them.
 
+use std::time::Duration;
+
 /// Returns a number with two decimals, rounded half away from zero.
 pub(crate) fn decimal(number: f64) -> String {
     format!("{:.2}", (number * 100.0).round() / 100.0)
@@ -14,6 +16,17 @@ pub(crate) fn duration(seconds: f64) -> String {
     } else {
         // Whole microseconds, of which the division by a unit takes none away.
         format!("{:.0}us", (seconds * 1e6 + 1e-6).floor())
+    }
+}
+
+/// Returns a whole number of the largest unit that divides the time.
+pub(crate) fn period(time: Duration) -> String {
+    let (seconds, millis) = (time.as_secs(), time.as_millis());
+    match (millis % 1000, seconds % 60, seconds / 60 % 60) {
+        (0, 0, 0) => format!("{}h", seconds / 3600),
+        (0, 0, _) => format!("{}m", seconds / 60),
+        (0, ..) => format!("{seconds}s"),
+        _ => format!("{millis}ms"),
     }
 }
 
@@ -40,6 +53,9 @@ mod tests {
         assert_eq!(duration(0.000_999_9), "999us");
         assert_eq!(duration(0.001), "1.00ms");
         assert_eq!(duration(12.345_6), "12.35s");
+        for text in ["1h", "90m", "90s", "1s", "1500ms"] {
+            assert_eq!(period(crate::values::period(text).unwrap()), text);
+        }
         assert_eq!(bytes(1023), "1023");
         assert_eq!(bytes(1536), "1.50K");
         assert_eq!(bytes(10 << 30), "10.00G");

@@ -23,7 +23,7 @@ impl Url {
     /// # Errors
     /// Another scheme, user information, no host, an invalid port, or a character that has to be encoded.
     pub fn parse(text: &str) -> anyhow::Result<Url> {
-        let rest = match text.split_once("://") {
+        let rest = match split_scheme(text) {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
             Some((scheme, _)) => bail!("`{scheme}://` is not served over HTTP/3; use https://"),
             None => text,
@@ -94,6 +94,19 @@ impl Url {
     }
 }
 
+/// Returns the scheme and what comes after `://`, if the text has a scheme (RFC 3986 §3.1).
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once("://")?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    scheme.chars().all(allowed).then_some((scheme, rest))
+}
+
+/// Returns a URL with the scheme `https` in place of its own.
+pub(crate) fn as_https(text: &str) -> String {
+    let rest = split_scheme(text).map_or(text, |(_, rest)| rest);
+    format!("https://{rest}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,9 +132,17 @@ mod tests {
             ("https://[::1]:4433/b", "::1", 4433, "/b", "[::1]:4433"),
             ("https://[::1]", "::1", 443, "/", "[::1]"),
             ("127.0.0.1:1/", "127.0.0.1", 1, "/", "127.0.0.1:1"),
+            ("a/?b=http://c", "a", 443, "/?b=http://c", "a"),
         ] {
             let expected = (host.into(), port, path.into(), authority.into());
             assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_scheme_can_be_replaced() {
+        for text in ["http://a/b://c", "https://a/b://c", "a/b://c"] {
+            assert_eq!(as_https(text), "https://a/b://c", "{text}");
         }
     }
 

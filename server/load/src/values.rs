@@ -5,10 +5,15 @@ use std::time::Duration;
 /// Longest duration that an option takes.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// Parses a duration: an integer and `h`, `m`, `s` or `ms`; seconds without a unit.
+/// Largest UDP payload unless another is given, bytes.
+const UDP_PAYLOAD: usize = 1350;
+/// Smallest and largest UDP payload (RFC 9000 §14.1; the longest over IPv4), bytes.
+const UDP_PAYLOADS: (usize, usize) = (1200, 65_507);
+
+/// Parses a duration: an integer and `h`, `m`, `s` or `ms` in any case; seconds without a unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let millis = match &text[digits.len()..] {
+    let millis = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "ms" => 1,
         "" | "s" => 1_000,
         "m" => 60_000,
@@ -19,23 +24,49 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "expected a whole number and h, m, s or ms, such as 500ms")?;
     let time = Duration::from_millis(count.saturating_mul(millis));
-    if time.is_zero() || time > LONGEST {
-        return Err("expected more than 0 and up to 7 days".into());
+    if time > LONGEST {
+        return Err("expected up to 7 days".into());
     }
     Ok(time)
 }
 
-/// Parses a UDP payload size: an integer and `K`, if it is in KiB.
+/// Parses a duration that is not zero.
+pub(crate) fn period(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() {
+        return Err("expected more than 0".into());
+    }
+    Ok(time)
+}
+
+/// Parses a UDP payload size: an integer and a unit, `K`, `M` or `G` in any case, for powers of 1024. 0 is the default. h2load takes
+/// up to 64K, which is cut to what IPv4 carries.
 pub(crate) fn payload_size(text: &str) -> Result<usize, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1024),
-        None => (text, 1),
+    const MOST: usize = 64 << 10;
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: Option<usize> = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => Some(1),
+        "k" => Some(1 << 10),
+        "m" => Some(1 << 20),
+        "g" => Some(1 << 30),
+        _ => None,
     };
-    let size = digits.parse().ok();
-    let size = size.and_then(|size: usize| size.checked_mul(unit));
-    // RFC 9000 §14.1, and the longest payload over IPv4.
-    size.filter(|size| (1200..=65_507).contains(size))
-        .ok_or_else(|| "expected bytes from 1200 to 65507".into())
+    let size = unit.zip(digits.parse().ok());
+    let size = size.and_then(|(unit, size): (_, usize)| size.checked_mul(unit));
+    let (least, most) = UDP_PAYLOADS;
+    match size {
+        Some(0) => Ok(UDP_PAYLOAD),
+        Some(size) if (least..=MOST).contains(&size) => Ok(size.min(most)),
+        _ => Err(format!("expected bytes from {least} to {MOST}, or 0")),
+    }
+}
+
+/// Parses a rate per second, or 0 for none.
+pub(crate) fn rate_or_none(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(0.0) => Ok(0.0),
+        _ => rate(text),
+    }
 }
 
 /// Parses a rate per second.
@@ -92,16 +123,17 @@ mod tests {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
-        for text in [
-            "",
-            "0",
-            "s",
-            "1.5s",
-            "-1",
-            "1d",
-            "99999999999999999999h",
-            "169h",
+        for (text, millis) in [
+            ("0", 0),
+            ("0ms", 0),
+            ("2S", 2_000),
+            ("7Ms", 7),
+            ("1M", 60_000),
         ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert!(period("0").is_err() && period("1").is_ok());
+        for text in ["", "s", "1.5s", "-1", "1d", "99999999999999999999h", "169h"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }
@@ -148,10 +180,14 @@ mod tests {
     fn sizes_and_rates_are_within_bounds() {
         assert_eq!(payload_size("1350"), Ok(1350));
         assert_eq!(payload_size("16K"), Ok(16_384));
-        for text in ["", "1199", "64K", "K", "18446744073709551615K"] {
+        assert_eq!(payload_size("64k"), Ok(65_507));
+        assert_eq!(payload_size("0"), Ok(1350));
+        for text in ["", "1199", "65K", "1M", "K", "2X", "18446744073709551615K"] {
             assert!(payload_size(text).is_err(), "{text}");
         }
         assert_eq!(rate("0.5"), Ok(0.5));
+        assert_eq!(rate_or_none("0"), Ok(0.0));
+        assert!(rate_or_none("-1").is_err() && rate_or_none("x").is_err());
         for text in ["", "0", "-1", "nan", "inf", "2e6"] {
             assert!(rate(text).is_err(), "{text}");
         }

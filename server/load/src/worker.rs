@@ -2,6 +2,7 @@
 
 mod connections;
 mod open_loop;
+mod phases;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
@@ -16,10 +17,12 @@ use crate::busy::{Busy, Meter};
 use crate::client::Client;
 use crate::context::Context;
 use crate::log::RequestLog;
+use crate::options::LoadArgs;
 use crate::poller::Poller;
 use crate::request::Request;
 use crate::schedule::Schedule;
 use crate::tally::Tally;
+use crate::text;
 
 /// Longest sleep: a signal to end is noticed after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -37,6 +40,31 @@ pub(crate) struct Share {
     pub(crate) requests: Option<u64>,
     /// Connections to open per period.
     pub(crate) rate: Option<u64>,
+}
+
+impl Share {
+    /// Returns the line with which h2load announces a thread.
+    pub(crate) fn announcement(&self, args: &LoadArgs) -> String {
+        let (thread, clients) = (self.thread, self.clients);
+        let begin = format!("spawning thread #{thread}: {clients} total client(s).");
+        let Some(requests) = self.requests else {
+            let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+            return format!(
+                "{begin} Timing-based test with {}s of warm-up time and {}s of main duration for measurements.",
+                seconds(args.warm_up_time),
+                seconds(args.duration),
+            );
+        };
+        let rate = self.rate.filter(|rate| clients > *rate);
+        let rate = rate.map(|rate| {
+            let period = text::period(args.rate_period);
+            format!(" Up to {rate} client(s) will be created every {period}")
+        });
+        format!(
+            "{begin}{} {requests} total requests",
+            rate.unwrap_or_default()
+        )
+    }
 }
 
 /// A thread's state.
@@ -62,6 +90,8 @@ pub(crate) struct Worker<'a> {
     arrival: Option<Arrival<'a>>,
     /// Schedule of all connections, once they are open.
     schedule: Option<Schedule>,
+    /// The warm-up is over.
+    in_main: bool,
     /// Requests that the schedule has left.
     left: u64,
     /// Requests of the schedule that a server did not process, and that are to be sent again.
@@ -98,6 +128,7 @@ impl<'a> Worker<'a> {
             barrier: arrival.barrier(),
             arrival: Some(arrival),
             schedule: None,
+            in_main: false,
             again: VecDeque::new(),
             free: VecDeque::new(),
             is_free: Vec::new(),
@@ -125,6 +156,7 @@ impl<'a> Worker<'a> {
             self.cx.tick();
             self.open_due();
             self.begin_schedule();
+            self.report_main();
             self.run_timers();
             self.send_due();
             if self.is_over() {
@@ -158,6 +190,7 @@ impl<'a> Worker<'a> {
         let options = &self.cx.plan.options;
         let warm_up = options.duration.and(options.warm_up_time);
         self.cx.counted_from = Some(start + warm_up.unwrap_or_default());
+        self.report_warm_up();
     }
 
     /// Returns the time at which the run ends.
@@ -267,6 +300,7 @@ impl<'a> Worker<'a> {
         self.cx.tick();
         self.cx.tally.unfinished = self.cx.open_requests;
         self.count_waiting();
+        self.report_over();
         if self.alive == 0 {
             // No connection is left that could send them.
             let starts: Vec<_> = self.again.iter().map(|request| request.start).collect();
@@ -278,5 +312,6 @@ impl<'a> Worker<'a> {
             }
             client.leave(false, &mut self.cx);
         }
+        self.report_stopped();
     }
 }

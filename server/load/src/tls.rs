@@ -1,0 +1,40 @@
+//! Lines about the handshake, as h2load writes them when it is built with BoringSSL.
+
+use boring::nid::Nid;
+use boring::pkey::Id;
+use boring::ssl::SslRef;
+
+/// Returns the lines about a connection whose handshake is complete.
+pub(crate) fn lines(ssl: &SslRef) -> Vec<String> {
+    let cipher = ssl.current_cipher().map_or("", |cipher| cipher.name());
+    let group = ssl.curve_name().unwrap_or_default();
+    let resumption = if ssl.session_reused() { "yes" } else { "no" };
+    let mut lines = vec![
+        format!("TLS Protocol: {}", ssl.version_str()),
+        format!("Cipher: {cipher}"),
+    ];
+    lines.extend(certificate(ssl));
+    lines.push(format!("Negotiated Group: {group}"));
+    lines.push(format!("Resumption: {resumption}"));
+    lines
+}
+
+fn certificate(ssl: &SslRef) -> Option<String> {
+    let key = ssl.peer_certificate()?.public_key().ok()?;
+    let bits = key.bits();
+    let kind = match key.id() {
+        Id::RSA => "RSA".to_owned(),
+        Id::EC => {
+            let curve = key.ec_key().ok()?.group().curve_name()?;
+            let name = match curve {
+                Nid::X9_62_PRIME256V1 => "P-256",
+                Nid::SECP384R1 => "P-384",
+                Nid::SECP521R1 => "P-521",
+                other => other.short_name().unwrap_or_default(),
+            };
+            format!("ECDSA {name}")
+        }
+        _ => "<unknown>".to_owned(),
+    };
+    Some(format!("Certificate: {kind} {bits} bits"))
+}
