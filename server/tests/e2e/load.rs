@@ -1,5 +1,8 @@
 //! `sluicegate load` against the server, and against quic-go's.
 
+mod ends;
+mod open_loop;
+
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Output, Stdio};
 
@@ -49,6 +52,31 @@ fn url(server: &Server, path: &str) -> String {
     format!("https://{}{path}", server.address())
 }
 
+/// Makes requests with a log, and returns their start times in order, microseconds.
+fn load_log(words: &[&str], url: &str, folder: &Folder) -> Vec<u64> {
+    let log = folder.path("log");
+    let words = [words, &["--log-file", log.to_str().unwrap()]].concat();
+    let measured = measured(&words, &[url.to_owned()]);
+    assert_eq!(measured["requests"]["failed"], 0, "{measured}");
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let start = |line: &str| line.split('\t').next().unwrap().parse::<u64>().unwrap();
+    let mut starts: Vec<_> = lines.lines().map(start).collect();
+    starts.sort_unstable();
+    starts
+}
+
+/// Returns a server with a route to which nobody responds: the kernel accepts connections of the upstream.
+fn silent_server(folder: &Folder) -> (Server, TcpListener) {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!(
+        "[[route]]\npath = \"/silent\"\nproxy = {{ upstreams = \"{}\" }}",
+        upstream.local_addr().unwrap()
+    );
+    let setup = Setup::new("mio").with(&proxy);
+    let setup = setup.listener("main", "127.0.0.1:0", "cubic");
+    (Server::start(&setup, folder), upstream)
+}
+
 #[test]
 fn every_request_is_made_and_counted() {
     let folder = Folder::new();
@@ -93,123 +121,61 @@ fn urls_take_turns_and_statuses_are_told_apart() {
     }
 }
 
+/// The command line is one of h2load, with what it ignores and what means none, and so are the lines.
 #[test]
-fn a_closed_port_ends_the_run_with_the_cause() {
-    // Nothing listens on a port that was just given back.
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let output = load(&["-n8", "-c4", "-t2"], &[format!("https://{port}/")]);
-    let (report, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{report}{said}");
-    let line = "requests: 8 total, 0 started, 0 done, 0 succeeded, 8 failed, 8 errored, 0 timeout";
-    assert!(report.contains(line), "{report}");
-    let cause = format!("4 connections failed: connection refused by {port}: nothing listens");
-    assert!(said.contains(&cause), "{said}");
-}
-
-#[test]
-fn other_addresses_of_a_name_are_tried() {
+fn a_timed_run_of_h2load_has_its_lines() {
     let folder = Folder::new();
     let server = server(&folder);
-    // The system may know ::1 for it, where nothing listens.
-    let url = format!("https://localhost:{}/", server.address().port());
-    let measured = measured(&["-n20", "-c4"], &[url]);
-    assert_eq!(measured["requests"]["succeeded"], 20);
-}
-
-#[test]
-fn an_open_loop_makes_the_requests_that_are_due() {
-    let folder = Folder::new();
-    let server = server(&folder);
-    let words = ["--arrival-rate", "100", "-D2s", "-c4", "-m100", "-t2"];
-    let measured = measured(&words, &[url(&server, "/")]);
-    let count = |key: &str| measured["requests"][key].as_u64().unwrap();
-    // However slow the host, each request that was due was sent or is missing a stream.
-    assert_eq!(count("started") + count("backlog"), 200, "{measured}");
-    let lag = &measured["performance"]["send_lag"];
-    assert_eq!(lag["count"], measured["requests"]["started"], "{measured}");
-    assert!(count("done") <= count("started"));
-    assert_eq!(count("failed"), 0, "{measured}");
-}
-
-/// The log has the times at which requests were due.
-#[test]
-fn threads_share_one_evenly_spaced_schedule() {
-    let folder = Folder::new();
-    let server = server(&folder);
-    let log = folder.path("log");
-    let words = ["--arrival-rate", "250", "-n100", "-c5", "-m100", "-t2"];
-    let words = [&words[..], &["--log-file", log.to_str().unwrap()]].concat();
-    let measured = measured(&words, &[url(&server, "/")]);
-    assert_eq!(measured["requests"]["succeeded"], 100, "{measured}");
-    let lines = std::fs::read_to_string(&log).unwrap();
-    let start = |line: &str| line.split('\t').next().unwrap().parse::<u64>().unwrap();
-    let mut starts: Vec<_> = lines.lines().map(start).collect();
-    starts.sort_unstable();
-    let spaces = starts.windows(2).map(|pair| pair[1] - pair[0]);
-    // Microseconds, rounded.
-    assert!(
-        spaces.clone().all(|space| space.abs_diff(4000) <= 1),
-        "{:?}",
-        spaces.collect::<Vec<_>>()
-    );
-}
-
-#[test]
-fn an_open_loop_with_a_number_of_requests_ends_with_their_responses() {
-    let folder = Folder::new();
-    let server = server(&folder);
-    let words = ["--arrival-rate", "2000", "-n500", "-c3", "-m2"];
-    let measured = measured(&words, &[url(&server, "/")]);
-    assert_eq!(measured["requests"]["succeeded"], 500, "{measured}");
-    assert_eq!(measured["performance"]["request"]["count"], 500);
-}
-
-/// Returns a server with a route to which nobody responds: the kernel accepts connections of the upstream.
-fn silent_server(folder: &Folder) -> (Server, TcpListener) {
-    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = format!(
-        "[[route]]\npath = \"/silent\"\nproxy = {{ upstreams = \"{}\" }}",
-        upstream.local_addr().unwrap()
-    );
-    let setup = Setup::new("mio").with(&proxy);
-    let setup = setup.listener("main", "127.0.0.1:0", "cubic");
-    (Server::start(&setup, folder), upstream)
-}
-
-#[test]
-fn an_open_loop_counts_the_times_of_requests_without_a_response() {
-    let folder = Folder::new();
-    let (server, _upstream) = silent_server(&folder);
-    let words = ["--arrival-rate", "50", "-D1s", "-c2", "-m4"];
-    // Nothing succeeds.
-    let measured = measured_until(1, &words, &[url(&server, "/silent")]);
-    let requests = &measured["requests"];
-    assert_eq!(requests["done"], 0, "{measured}");
-    let due = requests["started"].as_u64().unwrap() + requests["backlog"].as_u64().unwrap();
-    assert_eq!(due, 50, "{measured}");
+    let list = folder.path("urls");
+    let first = url(&server, "/");
+    std::fs::write(
+        &list,
+        format!("{first}\nhttp://ignored.example/bytes/1000\n"),
+    )
+    .unwrap();
+    let words = [
+        "-D",
+        "1S",
+        "--warm-up-time=0",
+        "-T0",
+        "-N",
+        "0",
+        "-c2",
+        "-m4",
+    ];
+    let words = [&words[..], &["-i", list.to_str().unwrap(), "-n", "0"]].concat();
+    let output = load(&words, &["https://ignored.example/".into()]);
+    let report = text(&output.stdout);
     assert_eq!(
-        measured["performance"]["request"]["count"], 50,
-        "{measured}"
+        output.status.code(),
+        Some(0),
+        "{report}{}",
+        text(&output.stderr)
     );
-}
-
-/// All streams are taken in the warm-up, so that what is due in it waits beyond its end.
-#[test]
-fn an_open_loop_counts_no_requests_of_the_warm_up() {
-    let folder = Folder::new();
-    let (server, _upstream) = silent_server(&folder);
-    let words = ["--arrival-rate", "50", "-D1s", "--warm-up-time=1s"];
-    let words = [&words[..], &["-c2", "-m4"]].concat();
-    let measured = measured_until(1, &words, &[url(&server, "/silent")]);
-    let requests = &measured["requests"];
-    assert_eq!(requests["started"], 0, "{measured}");
-    assert_eq!(requests["backlog"], 50, "{measured}");
-    let performance = &measured["performance"];
-    assert_eq!(performance["request"]["count"], 50, "{measured}");
-    assert_eq!(performance["send_lag"]["count"], 0, "{measured}");
+    let expected = [
+        "starting benchmark...",
+        "spawning thread #0: 2 total client(s). Timing-based test with 0s of warm-up time and 1s of main duration for \
+         measurements.",
+        "Warm-up started for thread #0.",
+        "Warm-up phase is over for thread #0.",
+        "Main benchmark duration is started for thread #0.",
+        "TLS Protocol: TLSv1.3",
+        "Cipher: TLS_",
+        "Certificate: ECDSA P-256 256 bits",
+        "Negotiated Group: X25519",
+        "Resumption: no",
+        "Application protocol: h3",
+        "Main benchmark duration is over for thread #0. Stopping all clients.",
+        "Stopped all clients for thread #0",
+        "",
+        "finished in ",
+    ];
+    let lines: Vec<_> = report.lines().collect();
+    assert!(lines.len() > expected.len(), "{report}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{expected}: {report}");
+    }
+    assert!(report.contains(" 0 4xx, 0 5xx"), "{report}");
 }
 
 #[test]
@@ -241,24 +207,6 @@ fn bodies_rates_and_the_log_are_as_asked_for() {
     assert_eq!(columns.collect::<Vec<_>>(), [3; 40]);
     server.process.terminate();
     server.process.wait();
-}
-
-#[test]
-fn a_signal_ends_the_run_with_the_report_so_far() {
-    let folder = Folder::new();
-    let server = server(&folder);
-    let words = ["load", "-n2000000", "-c2", "-m4"];
-    let url = url(&server, "/");
-    let words = [&words[..], &["--log-file", "log", &url]].concat();
-    let mut load = Process::start(&words, &folder.path(""));
-    load.line_with(&["starting benchmark"]);
-    while std::fs::metadata(folder.path("log")).is_ok_and(|log| log.len() == 0) {
-        std::thread::yield_now();
-    }
-    load.signal("INT");
-    assert_eq!(load.wait().code(), Some(0));
-    assert!(load.has_said("finished in") && load.has_said("interrupted"));
-    assert!(load.has_said(" 0 failed, 0 errored"));
 }
 
 #[test]
