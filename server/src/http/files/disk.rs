@@ -8,7 +8,7 @@
 //! A variant (`name.br`, `name.zst`, `name.gz`) is sent for `name` if the client prefers it and it is not older than the original; all
 //! responses of such a route vary by `accept-encoding`. A variant has an entity tag and a date of its own.
 //!
-//! [`FileServer::serve`] waits for the disk on threads beside the origin's.
+//! [`FileServer::serve`] reads on the origin's thread what the kernel has in its memory, and waits for the disk on threads beside it.
 
 mod compressed;
 mod locate;
@@ -31,6 +31,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use self::locate::{Candidate, Located, Miss, Query};
+use self::open::Wait;
 use self::open_files::{OpenFiles, Place};
 use self::stream::{BLOCK, Broken, Held};
 use crate::http::clients::ClientPrefix;
@@ -162,11 +163,15 @@ impl FileServer {
             whole: self.entry_max.get().max(at_once),
             now: crate::clock::unix(),
         };
+        // Most requests ask for files whose way and first bytes are in memory; a thread in between takes longer than the look.
+        if let Ok(located) = locate::locate(files, &query, Wait::Never) {
+            return Ok(located);
+        }
         let turn = Arc::clone(&self.looking).acquire_owned().await;
         let below = Arc::clone(files);
         let looked = spawn_blocking(move || {
             let _turn = turn;
-            locate::locate(&below, &query)
+            locate::locate(&below, &query, Wait::Allowed)
         });
         let located = looked
             .await

@@ -1,4 +1,5 @@
-//! Opens the file of a target: selects index and encoding, and reads small files whole. All of it may wait for the disk.
+//! Opens the file of a target: selects index and encoding, and reads small files whole. All of it may wait for the disk, unless the
+//! caller wants only what is in memory.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use sluicegate_config::Files;
 
-use super::open::{Found, Root};
+use super::open::{Found, Root, Wait};
 use super::stream;
 use crate::http::exchange::{Coding, Preference};
 use crate::http::files::{FileStat, Meta, Target};
@@ -88,9 +89,10 @@ fn is_exhaustion(errno: Errno) -> bool {
     )
 }
 
-/// Finds what the query asks for below `files.root`.
-pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
-    let root = Root::open(&files.root, files.symlinks).map_err(|errno| {
+/// Finds what the query asks for below `files.root`. With [`Wait::Never`] every error may mean that it takes another look, which
+/// may wait.
+pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located, Miss> {
+    let root = Root::open(&files.root, files.symlinks, wait).map_err(|errno| {
         if is_exhaustion(errno) {
             Miss::Exhausted(errno)
         } else {
@@ -101,7 +103,7 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
     let (file, stat, encoding) = encoded(&root, &path, (file, stat), query)?;
     let meta = Meta::new(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole {
-        read_whole(&file, &stat)?
+        read_whole(&file, &stat, wait)?
     } else {
         None
     };
@@ -182,6 +184,10 @@ fn encoded(
                 return Ok((file, found, *coding));
             }
             Err(errno) if is_exhaustion(errno) => return Err(Miss::Exhausted(errno)),
+            // There may be one, where only a look that waits finds it.
+            Err(errno) if root.wait == Wait::Never && errno != Errno::NOENT => {
+                return Err(errno.into());
+            }
             _ => {}
         }
     }
@@ -193,8 +199,12 @@ fn encoded(
 }
 
 /// Reads the whole file; returns `None` if it changed since `stat`.
-fn read_whole(file: &File, stat: &FileStat) -> Result<Option<Bytes>, Miss> {
-    let bytes = match stream::read(file, 0, stat.size) {
+fn read_whole(file: &File, stat: &FileStat, wait: Wait) -> Result<Option<Bytes>, Miss> {
+    let read = match wait {
+        Wait::Allowed => stream::read(file, 0, stat.size),
+        Wait::Never => stream::read_now(file, stat.size),
+    };
+    let bytes = match read {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error.into()),

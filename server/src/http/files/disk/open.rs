@@ -15,6 +15,14 @@ use crate::http::files::FileStat;
 const READ: OFlags = OFlags::NONBLOCK
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY);
+/// File systems that open a file without waiting for another machine or process once its path is in memory.
+const LOCAL: [i64; 5] = [
+    libc::BTRFS_SUPER_MAGIC,
+    libc::EXT4_SUPER_MAGIC,
+    libc::F2FS_SUPER_MAGIC,
+    libc::TMPFS_MAGIC,
+    libc::XFS_SUPER_MAGIC,
+];
 /// Number of tries for a path while folders on it are being renamed.
 const TRIES: u32 = 4;
 
@@ -23,6 +31,15 @@ const TRIES: u32 = 4;
 pub(super) struct Root {
     folder: OwnedFd,
     symlinks: Symlinks,
+    pub(super) wait: Wait,
+}
+
+/// Whether a look at a folder may wait for its file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Allowed,
+    /// What is not in the kernel's memory is an error, as is another file system behind the root.
+    Never,
 }
 
 /// A file, a folder or something else at the end of a path.
@@ -35,11 +52,27 @@ pub(super) enum Found {
 }
 
 impl Root {
-    /// Opens the folder. Its path may lead through links, since the operator named it.
-    pub(super) fn open(path: &Path, symlinks: Symlinks) -> Result<Root, Errno> {
+    /// Opens the folder. Its path may lead through links, since the operator named it. With [`Wait::Never`] only a folder of a
+    /// local file system can be opened.
+    pub(super) fn open(path: &Path, symlinks: Symlinks, wait: Wait) -> Result<Root, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        Ok(Root { folder, symlinks })
+        let folder = match wait {
+            Wait::Allowed => rustix::fs::openat(CWD, path, flags, Mode::empty())?,
+            Wait::Never => {
+                let cached = ResolveFlags::CACHED;
+                let folder = rustix::fs::openat2(CWD, path, flags, Mode::empty(), cached)?;
+                // The open of a file on a network asks its server, whatever is in memory.
+                if !LOCAL.contains(&rustix::fs::fstatfs(&folder)?.f_type) {
+                    return Err(Errno::AGAIN);
+                }
+                folder
+            }
+        };
+        Ok(Root {
+            folder,
+            symlinks,
+            wait,
+        })
     }
 
     /// Returns what is at `path`, which is relative, not empty and without `..`.
@@ -56,6 +89,9 @@ impl Root {
     }
 
     fn read(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        if self.wait == Wait::Never {
+            return self.ask_memory(path);
+        }
         if self.symlinks == Symlinks::Follow {
             return rustix::fs::openat(&self.folder, path, READ, Mode::empty());
         }
@@ -67,11 +103,19 @@ impl Root {
         }
     }
 
+    /// Opens what the kernel finds without waiting, and on no other file system.
+    fn ask_memory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let resolve = match self.symlinks {
+            Symlinks::Follow => ResolveFlags::empty(),
+            Symlinks::Inside => bounds(true),
+            Symlinks::Never => bounds(false),
+        };
+        let resolve = resolve | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        rustix::fs::openat2(&self.folder, path, READ, Mode::empty(), resolve)
+    }
+
     fn ask_kernel(&self, path: &[u8], links: bool) -> Result<OwnedFd, Errno> {
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if !links {
-            resolve |= ResolveFlags::NO_SYMLINKS;
-        }
+        let resolve = bounds(links);
         let open = || rustix::fs::openat2(&self.folder, path, READ, Mode::empty(), resolve);
         for _ in 1..TRIES {
             match open() {
@@ -80,6 +124,16 @@ impl Root {
             }
         }
         open()
+    }
+}
+
+/// Returns how the kernel is to resolve a path below the root.
+fn bounds(links: bool) -> ResolveFlags {
+    let below = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if links {
+        below
+    } else {
+        below | ResolveFlags::NO_SYMLINKS
     }
 }
 

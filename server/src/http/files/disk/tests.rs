@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use sluicegate_config::{Compress, Files, Symlinks};
 use tempfile::TempDir;
 
-use super::stream::FIRST;
+use super::stream::{FIRST, TURN};
 use super::*;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};

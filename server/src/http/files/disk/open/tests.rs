@@ -64,7 +64,7 @@ fn both(root: &Root, path: &str, links: bool) -> Result<String, Errno> {
 #[test]
 fn links_are_followed_as_the_policy_says() {
     let (_outer, path) = tree();
-    let root = Root::open(&path, Symlinks::Inside).unwrap();
+    let root = Root::open(&path, Symlinks::Inside, Wait::Allowed).unwrap();
     let (one, two) = (|| Ok("one".to_owned()), || Ok("two".to_owned()));
     for (path, inside, follow) in [
         ("near", one(), one()),
@@ -92,9 +92,17 @@ fn links_are_followed_as_the_policy_says() {
             let root = Root {
                 symlinks,
                 folder: root.folder.try_clone().unwrap(),
+                wait: Wait::Allowed,
             };
             let read = content(root.read(path.as_bytes()));
             assert_eq!(read, expected, "{path}, {symlinks:?}");
+            // What is found without waiting is the same.
+            let hurried = Root {
+                wait: Wait::Never,
+                ..root
+            };
+            let found = content(hurried.read(path.as_bytes()));
+            assert!(found.is_err() || found == expected, "{path}, {symlinks:?}");
         }
     }
 }
@@ -103,7 +111,7 @@ fn links_are_followed_as_the_policy_says() {
 fn what_is_no_link_is_found_under_every_policy() {
     let (_outer, path) = tree();
     for symlinks in [Symlinks::Never, Symlinks::Inside, Symlinks::Follow] {
-        let root = Root::open(&path, symlinks).unwrap();
+        let root = Root::open(&path, symlinks, Wait::Allowed).unwrap();
         for (path, expected) in [
             ("one", Ok("one".to_owned())),
             ("a/b/two", Ok("two".to_owned())),
@@ -123,9 +131,9 @@ fn the_root_itself_may_be_a_link() {
     let (outer, path) = tree();
     let origin_ring = outer.path().join("current");
     symlink(&path, &origin_ring).unwrap();
-    let root = Root::open(&origin_ring, Symlinks::Never).unwrap();
+    let root = Root::open(&origin_ring, Symlinks::Never, Wait::Allowed).unwrap();
     assert!(matches!(root.find(b"one"), Ok(Found::File(..))));
-    assert!(Root::open(&path.join("one"), Symlinks::Never).is_err());
+    assert!(Root::open(&path.join("one"), Symlinks::Never, Wait::Allowed).is_err());
 }
 
 #[test]
@@ -141,7 +149,7 @@ fn only_regular_files_are_files() {
     .unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
     symlink("/dev/zero", path.join("device")).unwrap();
-    let root = Root::open(&path, Symlinks::Follow).unwrap();
+    let root = Root::open(&path, Symlinks::Follow, Wait::Allowed).unwrap();
     assert!(matches!(root.find(b"fifo"), Ok(Found::Other)));
     assert!(matches!(root.find(b"device"), Ok(Found::Other)));
     assert_eq!(root.find(b"socket").unwrap_err(), Errno::NXIO);
@@ -177,7 +185,7 @@ fn no_tree_leads_out() {
                 }
             }
         }
-        let root = Root::open(&path, Symlinks::Inside).unwrap();
+        let root = Root::open(&path, Symlinks::Inside, Wait::Allowed).unwrap();
         for _ in 0..60 {
             let names: Vec<_> = (0..=random(4))
                 .map(|_| NAMES[random(NAMES.len())])
@@ -188,5 +196,20 @@ fn no_tree_leads_out() {
                 assert_ne!(found, Ok("outside".to_owned()), "seed {seed}, {asked}");
             }
         }
+    }
+}
+
+#[test]
+fn other_file_systems_are_left_to_threads_that_may_wait() {
+    let waits = |path: &str, wait| Root::open(Path::new(path), Symlinks::Follow, wait).map(drop);
+    assert_eq!(waits("/proc", Wait::Allowed), Ok(()));
+    assert!(waits("/proc", Wait::Never).is_err());
+    let (_outer, path) = tree();
+    symlink("/proc/self/status", path.join("status")).unwrap();
+    let root = Root::open(&path, Symlinks::Follow, Wait::Allowed).unwrap();
+    assert!(matches!(root.find(b"status"), Ok(Found::File(..))));
+    // Where the system may not say what is in memory, or the tree lies on a network, there is no such root.
+    if let Ok(root) = Root::open(&path, Symlinks::Follow, Wait::Never) {
+        assert!(root.find(b"status").is_err());
     }
 }

@@ -246,3 +246,24 @@ fn more_requests_than_may_look_at_once_are_all_served() {
         }
     });
 }
+
+#[test]
+fn a_file_in_memory_leaves_other_tasks_their_turns() {
+    run(async {
+        let folder = Folder::new();
+        let all = bytes(1 << 20);
+        folder.write("large", &all);
+        let (front, task) = folder.begin(head("GET", "/large", &[]), 1 << 30);
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        let mut body = Vec::new();
+        while let Some(ToFront::Data(block)) = front.try_next() {
+            body.extend_from_slice(&block);
+        }
+        assert!(body.len() as u64 <= TURN + BLOCK, "{}", body.len());
+        let rest = front.response().await;
+        assert!(rest.complete);
+        body.extend_from_slice(&rest.body);
+        assert!(body == all);
+        task.await.unwrap();
+    });
+}
