@@ -96,9 +96,10 @@ table! {
         /// Receive window of a single stream. Raise both windows for fast uploads over long paths.
         stream_window: u64 { kind: size(16 * KIB, GIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of responses that may wait to be sent, on all streams of a connection together. Bytes that were sent
-        /// but not yet acknowledged are not included; the congestion window bounds those. Cached files are not copied;
-        /// file_cache_entry bounds what a connection keeps of them. Lower it to serve more slow clients with the same
-        /// memory. Over TCP it bounds each stream of HTTP/2 alone, if it is below 64 KiB; there worker_buffer bounds the sum.
+        /// but not yet acknowledged are not included; the congestion window bounds those, with the rest of a block of up
+        /// to 64 KiB for each stream. Cached files are not copied; file_cache_entry bounds what a connection keeps of
+        /// them. Lower it to serve more slow clients with the same memory. Over TCP it bounds each stream of HTTP/2 alone,
+        /// if it is below 64 KiB; there worker_buffer bounds the sum.
         connection_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of a body that are buffered between the client and a file or an upstream, for each request and in each
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant

@@ -57,8 +57,9 @@ enum Content {
 
 #[derive(Debug, Default)]
 struct Flow {
+    /// Blocks that the stream has not taken; of the first perhaps a part.
     blocks: VecDeque<Bytes>,
-    /// Bytes of the first block that the stream has taken.
+    /// Bytes that it has taken of the first one.
     taken: usize,
     promised: Option<u64>,
     trailers: Option<Fields>,
@@ -227,12 +228,11 @@ impl Flow {
         credit: &mut u64,
         to: &mut Sink<'_>,
     ) -> Result<(usize, Progress), Error> {
-        let Some(block) = self.blocks.front() else {
+        let blocks = self.blocks.len();
+        let Some(rest) = self.blocks.front_mut() else {
             return Ok((0, self.finish(sent, to)?));
         };
-        let rest = &block[self.taken..];
-        let offered = &rest[..rest.len().min(to.room).min(BLOCK)];
-        if offered.is_empty() {
+        if to.room == 0 {
             return Ok((0, Progress::Blocked));
         }
         let after = sent + rest.len() as u64;
@@ -240,24 +240,21 @@ impl Flow {
             return Ok((0, Progress::Broken));
         }
         // The end goes with the last block, if that is known to be the last and the length is right.
-        let last = self.blocks.len() == 1
-            && offered.len() == rest.len()
+        let last = blocks == 1
             && self.ended
             && self.trailers.is_none()
             && self.promised.is_none_or(|length| after == length);
-        let taken = send_body(to, offered, last)?;
-        let whole = taken == rest.len();
+        let taken = send_shared(to, rest, BLOCK, last)?;
+        let whole = rest.is_empty();
         let progress = match taken {
             0 => Progress::Blocked,
             _ if whole && last => Progress::Complete,
             _ => Progress::Some,
         };
+        self.taken += taken;
         if whole {
-            *credit += cost(block.len());
+            *credit += cost(std::mem::take(&mut self.taken));
             self.blocks.pop_front();
-            self.taken = 0;
-        } else {
-            self.taken += taken;
         }
         Ok((taken, progress))
     }
@@ -295,21 +292,7 @@ fn write_whole(body: &mut Body, sent: u64, to: &mut Sink<'_>) -> Result<(usize, 
     match body {
         Body::Empty => send_body(to, &[], true).map(|taken| (taken, true)),
         Body::Bytes(rest) => {
-            // quiche keeps a reference until the client has acknowledged the piece, and copies nothing.
-            let last = rest.len() <= room;
-            let mut piece = if last {
-                std::mem::take(rest)
-            } else {
-                rest.slice(..room)
-            };
-            let written = to.h3.send_body_zc(to.conn, to.stream, &mut piece, last);
-            if last {
-                *rest = piece;
-            }
-            let taken = taken(written)?;
-            if !last {
-                rest.advance(taken);
-            }
+            let taken = send_shared(to, rest, room, true)?;
             Ok((taken, rest.is_empty()))
         }
         Body::Generated(generator) => {
@@ -324,6 +307,35 @@ fn write_whole(body: &mut Body, sent: u64, to: &mut Sink<'_>) -> Result<(usize, 
             written.map(|taken| (taken, last && taken == count))
         }
     }
+}
+
+/// Sends bytes of the front of `rest`, at most `most` and what there is room for, and removes them there; the stream ends with the
+/// last of them if `ends`. Returns how many. quiche copies nothing: it keeps their memory until the client has acknowledged them.
+fn send_shared(
+    to: &mut Sink<'_>,
+    rest: &mut Bytes,
+    most: usize,
+    ends: bool,
+) -> Result<usize, Error> {
+    let most = most.min(to.room);
+    let last = rest.len() <= most;
+    // Without a second reference to the last piece no count has to change.
+    let mut piece = if last {
+        std::mem::take(rest)
+    } else {
+        rest.slice(..most)
+    };
+    let (stream, ends) = (to.stream, ends && last);
+    let written = to.h3.send_body_zc(to.conn, stream, &mut piece, ends);
+    if last {
+        // It has lost what the stream took.
+        *rest = piece;
+    }
+    let taken = taken(written)?;
+    if !last {
+        rest.advance(taken);
+    }
+    Ok(taken)
 }
 
 fn send_body(to: &mut Sink<'_>, block: &[u8], last: bool) -> Result<usize, Error> {
