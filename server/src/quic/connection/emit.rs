@@ -42,7 +42,7 @@ impl Connection {
         // is looked at again by the drain.
         self.release = None;
         self.finishes = None;
-        if self.is_held_back(now) && !self.quic.is_urgent() {
+        if self.is_held_back(&mut None, now) && !self.quic.is_urgent() {
             return Emitted::Nothing;
         }
         let room = match out.room(self.listener, self.max_datagram) {
@@ -75,12 +75,13 @@ impl Connection {
         now: Instant,
     ) -> Emitted {
         let quantum = self.quic.send_quantum_on_path(from, to).min(MAX_BURST);
+        let mut ahead = None;
         let mut sent = first;
         while sent + first <= quantum {
             if self.has_room_again() {
                 return Emitted::LowOnData;
             }
-            if self.is_held_back(now) {
+            if self.is_held_back(&mut ahead, now) {
                 break;
             }
             let room = match out.room(self.listener, self.max_datagram) {
@@ -98,8 +99,9 @@ impl Connection {
         Emitted::More
     }
 
-    /// Returns whether pacing forbids a packet now; if so the release time is kept.
-    fn is_held_back(&mut self, now: Instant) -> bool {
+    /// Returns whether pacing forbids a packet now; if so the release time is kept. `ahead` keeps what [`slack`]
+    /// returns for the packets of a burst: no ACK comes between them.
+    fn is_held_back(&mut self, ahead: &mut Option<Duration>, now: Instant) -> bool {
         // CONNECTION_CLOSE waits for nothing: a process that ends would never send it.
         if self.quic.local_error().is_some() {
             return false;
@@ -107,7 +109,8 @@ impl Connection {
         let Some(at) = self.quic.get_next_release_time().and_then(|d| d.time(now)) else {
             return false;
         };
-        if at <= now + slack(self.quic.burst_time(), self.release_delay) {
+        let (quic, delay) = (&self.quic, self.release_delay);
+        if at <= now + *ahead.get_or_insert_with(|| slack(quic.burst_time(), delay)) {
             return false;
         }
         self.release = Some(at);
