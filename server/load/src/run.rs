@@ -36,8 +36,8 @@ pub struct Clock {
 }
 
 /// Loads a server as `args` say, writes progress and the report to `out` and everything else to `err`, and returns the exit code: 1
-/// if there was no response at all, or the report misses something. Blocks until the run is over, or for a moment once `stop` is true: then the report has what was
-/// done so far.
+/// if there was no response at all, or the report misses something. Blocks until the run is over, or for a moment once `stop` is
+/// true: then the report has what was done so far.
 ///
 /// # Errors
 /// The options contradict each other, or name something that cannot be used; the output is broken.

@@ -132,3 +132,47 @@ impl Worker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use sluicegate_cc::Registry;
+
+    use super::*;
+    use crate::barrier::StartBarrier;
+    use crate::context::Context;
+    use crate::plan::Plan;
+    use crate::worker::Share;
+    use crate::{options, transport};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    fn the_next_address_is_tried_where_no_socket_can_be_connected() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/", server.local_addr().unwrap());
+        let mut plan = Plan::new(&options::parse(&[&url]).unwrap()).unwrap();
+        // Linux refuses broadcasts that a socket has not asked for (EACCES).
+        let broadcast = "255.255.255.255:443".parse().unwrap();
+        plan.addresses.insert(0, broadcast);
+        let (lines, _received) = channel();
+        let cx = Context::new(&plan, None, lines, Instant::now).unwrap();
+        let config = transport::config(&plan.options, &Registry::builtin()).unwrap();
+        let barrier = StartBarrier::new(1, Instant::now);
+        let stop = AtomicBool::new(false);
+        let share = Share {
+            thread: 0,
+            clients: 1,
+            requests: Some(1),
+            rate: None,
+        };
+        let run = (&stop, barrier.arrival());
+        let mut worker = Worker::new(cx, config, share, run).unwrap();
+        worker.open_due();
+        assert_eq!((worker.alive, worker.address), (1, 1));
+        assert!(worker.cx.tally.failures.is_empty());
+    }
+}
