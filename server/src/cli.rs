@@ -176,11 +176,11 @@ fn load(args: &sluicegate_load::LoadArgs, registry: &Registry) -> anyhow::Result
     };
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
     let result = sluicegate_load::run(args, registry, clock, &stop, &mut out, &mut err);
-    match result.map_err(anyhow::Error::downcast) {
-        Ok(code) => Ok(code),
-        Err(Ok(error)) => printed(Err(error)),
-        Err(Err(error)) => Err(error),
-    }
+    result.or_else(|error| match error.downcast_ref::<std::io::Error>() {
+        Some(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
+        // With the name of what cannot be used.
+        _ => Err(error),
+    })
 }
 
 /// Returns the exit code after printing. It is no error if the reader closes the pipe early, as `head` does.
