@@ -45,6 +45,7 @@ mod sender;
 mod sent;
 mod source;
 mod stalls;
+mod steady;
 mod transmitter;
 
 pub use application::{Pages, ReceiveWindow};
@@ -59,3 +60,4 @@ pub use rng::Rng;
 pub use run::Simulation;
 pub use source::Source;
 pub use stalls::Stalls;
+pub use steady::{FixedWindow, SteadyPath};
