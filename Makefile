@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example counts test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -34,8 +34,8 @@ DESTDIR ?=
 # Packages that are no members of the workspace.
 OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
-# Clients that only tests run.
-clients: PACKAGES := chromium curl nghttp2-client nginx
+# Clients and tools that only tests run.
+clients: PACKAGES := chromium curl nghttp2-client nginx valgrind
 # Evaluated when it is used: `make setup` may install the library.
 FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -263,13 +263,19 @@ example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, 
 	$(CARGO) test --quiet --profile $(PROFILE)
 	$(CARGO) run --quiet --profile $(PROFILE) -- cc | grep -A1 '^constant$$'
 
+# The tests' own build. What else the machine does changes no figure.
+counts: setup clients $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
+	@echo "== instructions"
+	$(CARGO) build --quiet --locked --workspace $(FEATURES) --profile $(PROFILE)
+	"$(TARGET)/$(PROFILE)/counts" --folder "$(TARGET)/counts" $(ARGS)
+
 # With any Rust: only running the targets needs nightly and cargo-fuzz.
 fuzz-%: setup $(BORINGSSL)
 	@echo "== fuzz targets of $*"
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup clients fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"

@@ -10,7 +10,9 @@ mod host;
 mod net;
 mod reader;
 mod run;
+mod steady;
 mod transfer;
+mod upload;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use thiserror::Error;
 
 pub use flood::{Flood, Goodput, goodput_under};
 pub use run::run;
+pub(crate) use steady::{count_idle_turns, count_pages, count_upload};
 pub use transfer::{Download, PageLoad, Transfer, transfer};
 
 /// The same path for every client, in both directions apart from the rate.
@@ -102,6 +105,9 @@ pub enum EndpointError {
     /// The run has stopped making progress.
     #[error("no end after {0} turns")]
     Turns(u64),
+    /// The clients were not done at the end of the run.
+    #[error("the clients were not done in time")]
+    Unfinished,
     /// The client failed in HTTP/3.
     #[error("the client's HTTP/3: {0}")]
     Http(#[from] quiche::h3::Error),

@@ -3,6 +3,8 @@
 pub mod agree;
 pub mod collapse;
 mod conventions;
+mod counted;
+pub mod counts;
 pub mod endpoint_net;
 pub mod jobs;
 pub mod linkem;

@@ -12,6 +12,7 @@ use sluicegate_sim::ReceiveWindow;
 
 use super::EndpointError;
 use super::reader::Reader;
+use super::upload::Upload;
 use crate::virtual_net::earliest;
 
 /// Flow control that never limits, bytes.
@@ -42,6 +43,8 @@ pub(super) enum Plan {
     },
     /// Bodies of so many bytes, each at its time since the start of the run, ascending.
     Timed(VecDeque<(Duration, u64)>),
+    /// One request with a body of so many bytes; 0 once it has begun.
+    Upload(u64),
 }
 
 impl Plan {
@@ -64,7 +67,7 @@ impl Plan {
                 *times -= 1;
                 page.clone()
             }
-            Self::Pages { .. } => Vec::new(),
+            Self::Pages { .. } | Self::Upload(_) => Vec::new(),
             Self::Timed(bodies) => {
                 let due = bodies.iter().take_while(|(at, _)| *at <= elapsed).count();
                 bodies.drain(..due).map(|(_, size)| size).collect()
@@ -84,6 +87,7 @@ impl Plan {
         match self {
             Self::Pages { times, next, .. } => (*times > 0).then_some(*next),
             Self::Timed(bodies) => bodies.front().map(|(at, _)| *at),
+            Self::Upload(_) => None,
         }
     }
 
@@ -92,6 +96,15 @@ impl Plan {
         match self {
             Self::Pages { times, .. } => *times == 0,
             Self::Timed(bodies) => bodies.is_empty(),
+            Self::Upload(bytes) => *bytes == 0,
+        }
+    }
+
+    /// Returns the size of the request's body to send, once.
+    fn take_upload(&mut self) -> Option<u64> {
+        match self {
+            Self::Upload(bytes) if *bytes > 0 => Some(std::mem::take(bytes)),
+            _ => None,
         }
     }
 }
@@ -103,6 +116,7 @@ pub(super) struct Client {
     http: Option<h3::Connection>,
     plan: Plan,
     reader: Reader,
+    upload: Upload,
     /// Time of the request for the page that is open.
     page_since: Option<Duration>,
     /// Times that the pages took, each from its request to its last byte.
@@ -148,6 +162,7 @@ impl Client {
             http: None,
             plan,
             reader: Reader::new(window),
+            upload: Upload::default(),
             page_since: None,
             pages: Vec::new(),
             waiting: VecDeque::new(),
@@ -272,7 +287,19 @@ impl Client {
                 Err(error) => return Err(error.into()),
             }
         }
+        if let Some(size) = self.plan.take_upload() {
+            self.upload = Upload::begin(size, http, &mut self.quic)?;
+            self.open += 1;
+        }
+        if self.upload.send(http, &mut self.quic)? {
+            self.unacknowledged = 0;
+        }
         Ok(())
+    }
+
+    /// Has it carry out another plan, once the one before is done.
+    pub(super) fn load(&mut self, plan: Plan) {
+        self.plan = plan;
     }
 
     /// Returns whether everything arrived.

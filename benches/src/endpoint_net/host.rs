@@ -68,6 +68,15 @@ impl ClientHost {
         }
     }
 
+    /// Has the client carry out another plan, once the one before is done.
+    pub(super) fn load(&mut self, plan: Plan) {
+        self.completed = None;
+        match &mut self.client {
+            Some(client) => client.load(plan),
+            None => self.plan = plan,
+        }
+    }
+
     /// Takes the addresses of client `number`.
     pub(super) fn settle(&mut self, number: u8) {
         let mut address = address(FIRST_HOST + number, CLIENT_PORT);

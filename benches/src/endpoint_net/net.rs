@@ -6,6 +6,7 @@ use sluicegate_dataplane as dataplane;
 use sluicegate_sim::{Bottleneck, Ecn};
 
 use super::EndpointError;
+use super::client::Plan;
 use super::host::ClientHost;
 use super::worker::Worker;
 use crate::conventions::{SAMPLE_EVERY, UP_SEED};
@@ -40,6 +41,8 @@ pub(super) struct Net {
     limit: Duration,
     /// Size of each datagram that left the server once a handshake was done.
     datagrams: Vec<usize>,
+    /// Datagrams that reached the server.
+    received: u64,
     scratch: Vec<u8>,
     next_sample: Duration,
 }
@@ -63,6 +66,7 @@ impl Net {
             max_datagram: setup.max_datagram,
             limit: setup.limit,
             datagrams: Vec::new(),
+            received: 0,
             scratch: vec![0; 64 * 1024],
             next_sample: Duration::ZERO,
         }
@@ -79,6 +83,28 @@ impl Net {
     /// Returns the size of each datagram that left the server once a handshake was done.
     pub(super) fn take_datagrams(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.datagrams)
+    }
+
+    /// Returns the number of datagrams that reached the server since the last call.
+    pub(super) fn take_received(&mut self) -> u64 {
+        std::mem::take(&mut self.received)
+    }
+
+    /// Has the instructions of the worker counted from now on.
+    pub(super) fn count(&mut self) {
+        self.worker.count();
+    }
+
+    /// Has each client carry out another plan, once the one before is done.
+    pub(super) fn load(&mut self, plan: &Plan) {
+        for (host, _) in &mut self.hosts {
+            host.load(plan.clone());
+        }
+    }
+
+    /// Lets the worker make a turn in which nothing has arrived; what it sends is lost.
+    pub(super) fn idle_turn(&mut self) {
+        self.worker.turn(self.clock.now(), |_, _| {});
     }
 
     /// Runs until every client has everything, or until the limit.
@@ -191,6 +217,7 @@ impl Net {
             while let Some(mut packet) = up.take_delivery(elapsed) {
                 let ends = (host.address_at(packet.departed), host.server());
                 let ecn = dataplane::Ecn::NotCapable;
+                self.received += 1;
                 self.worker.receive(ends, (&mut packet.bytes, ecn), now);
                 up.recycle(packet.bytes);
             }

@@ -12,12 +12,13 @@ use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::secrets::Secrets;
 use sluicegate::quic::selection::{Choice, Selection};
 use sluicegate::quic::settings::{Lease, Listener, Settings};
-use sluicegate::quic::transport::{Alternatives, server_config};
+use sluicegate::quic::transport::{Alternatives, Identity, server_config};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
 
+use crate::counted::counted;
 use crate::virtual_net::tls;
 
 /// Timers per turn: all that are due.
@@ -28,8 +29,9 @@ pub(super) struct Worker {
     endpoint: Endpoint,
     /// Whether the last turn left work for the next.
     more: bool,
-    /// The listener whose socket is full.
-    blocked: Option<ListenerId>,
+    out: Out,
+    /// Whether its instructions are counted.
+    is_counted: bool,
 }
 
 impl Worker {
@@ -38,12 +40,21 @@ impl Worker {
     pub(super) fn new(
         now: Instant,
         change: impl FnOnce(&mut Config),
+        algorithms: [Option<(Algorithm, Options)>; 2],
+    ) -> anyhow::Result<Self> {
+        Self::with_identity(tls::identity()?, now, change, algorithms)
+    }
+
+    /// Returns such a worker with a certificate of its own.
+    pub(super) fn with_identity(
+        identity: &Identity,
+        now: Instant,
+        change: impl FnOnce(&mut Config),
         [first, second]: [Option<(Algorithm, Options)>; 2],
     ) -> anyhow::Result<Self> {
         let mut config = Config::embedded();
         change(&mut config);
         let secrets = Arc::new(Secrets::in_memory());
-        let identity = tls::identity()?;
         let listener = config.listeners.first().context("no listener")?;
         let registry = Registry::builtin();
         let listener = |algorithm: Option<(Algorithm, Options)>| -> anyhow::Result<Listener> {
@@ -93,13 +104,14 @@ impl Worker {
         Ok(Self {
             endpoint: Endpoint::new(settings, now),
             more: false,
-            blocked: None,
+            out: Out::new(),
+            is_counted: false,
         })
     }
 
     /// Lets the socket of the listener at `address` take nothing from now on.
     pub(super) fn block(&mut self, address: SocketAddr) {
-        self.blocked = Some(listener_of(address));
+        self.out.blocked = Some(listener_of(address));
     }
 
     /// Takes one datagram.
@@ -115,22 +127,31 @@ impl Worker {
             local: to,
             ecn,
         };
-        self.endpoint
-            .ingest(&meta, datagram, now, sluicegate::clock::unix());
+        let endpoint = &mut self.endpoint;
+        count_if(self.is_counted, || {
+            endpoint.ingest(&meta, datagram, now, sluicegate::clock::unix());
+        });
     }
 
     /// Does the rest of a turn, and hands each datagram to `send`.
-    pub(super) fn turn(&mut self, now: Instant, send: impl FnMut(&TxMeta, &[u8])) {
-        self.endpoint.on_deadline(TIMERS, now);
-        let mut out = Out {
-            budget: TRANSMIT_BUDGET,
-            blocked: self.blocked,
-            room: Vec::new(),
-            send,
-        };
-        self.endpoint.service(SERVICE_BUDGET, now);
-        self.more =
-            self.endpoint.emit(&mut out, STATELESS_BUDGET, now) || self.endpoint.has_service();
+    pub(super) fn turn(&mut self, now: Instant, mut send: impl FnMut(&TxMeta, &[u8])) {
+        let Self { endpoint, out, .. } = self;
+        out.clear();
+        self.more = count_if(self.is_counted, || {
+            endpoint.on_deadline(TIMERS, now);
+            endpoint.service(SERVICE_BUDGET, now);
+            endpoint.emit(out, STATELESS_BUDGET, now) || endpoint.has_service()
+        });
+        let mut start = 0;
+        for (meta, len) in &self.out.sent {
+            send(meta, &self.out.bytes[start..start + len]);
+            start += len;
+        }
+    }
+
+    /// Has the instructions of all that follows counted.
+    pub(super) fn count(&mut self) {
+        self.is_counted = true;
     }
 
     /// Returns when the next turn is due without a datagram.
@@ -162,15 +183,44 @@ fn listener_of(address: SocketAddr) -> ListenerId {
     ListenerId(u16::from(address.port() != 443))
 }
 
-/// Takes what the endpoint emits.
-struct Out<F> {
-    budget: Budget,
-    blocked: Option<ListenerId>,
-    room: Vec<u8>,
-    send: F,
+/// Does `work`, and has its instructions counted if `is_counted`.
+fn count_if<T>(is_counted: bool, work: impl FnOnce() -> T) -> T {
+    if is_counted { counted(work) } else { work() }
 }
 
-impl<F: FnMut(&TxMeta, &[u8])> Egress for Out<F> {
+/// Keeps what the endpoint emits in a turn.
+struct Out {
+    budget: Budget,
+    /// The listener whose socket is full.
+    blocked: Option<ListenerId>,
+    /// The datagrams, one after the other, and room for the next.
+    bytes: Vec<u8>,
+    /// Bytes of the datagrams.
+    end: usize,
+    /// Metadata and length of each datagram.
+    sent: Vec<(TxMeta, usize)>,
+}
+
+impl Out {
+    const fn new() -> Self {
+        Self {
+            budget: TRANSMIT_BUDGET,
+            blocked: None,
+            bytes: Vec::new(),
+            end: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Begins a turn.
+    fn clear(&mut self) {
+        self.budget = TRANSMIT_BUDGET;
+        self.end = 0;
+        self.sent.clear();
+    }
+}
+
+impl Egress for Out {
     fn room(&mut self, listener: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
         if self.blocked == Some(listener) {
             return Err(NoRoom::Blocked);
@@ -178,12 +228,16 @@ impl<F: FnMut(&TxMeta, &[u8])> Egress for Out<F> {
         if self.budget.is_spent() {
             return Err(NoRoom::Budget);
         }
-        self.room.resize(size, 0);
-        Ok(&mut self.room)
+        let room = self.end..self.end + size;
+        if self.bytes.len() < room.end {
+            self.bytes.resize(room.end, 0);
+        }
+        Ok(&mut self.bytes[room])
     }
 
     fn commit(&mut self, len: usize, meta: &TxMeta) {
         self.budget.spend(len);
-        (self.send)(meta, &self.room[..len]);
+        self.end += len;
+        self.sent.push((*meta, len));
     }
 }

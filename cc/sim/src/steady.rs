@@ -1,7 +1,7 @@
 //! A path with nothing on it but one flow, to measure what a controller costs.
 //!
 //! 50 Mbit/s, round trip 40 ms and what the queue adds, one packet in 10,000 lost, an ACK for every second packet, the window always
-//! in use. The transport keeps only what a controller is told.
+//! in use. The transport keeps only what it reports to a controller.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
