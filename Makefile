@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example counts test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build flamegraph bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example counts test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -26,6 +26,10 @@ NIGHTLY_FUZZ_SECONDS ?= 3600
 FUZZ_CORPUS ?= $(TARGET)/fuzz-corpus
 # Where a command takes arguments: make run ARGS="-c sluicegate.toml".
 ARGS ?=
+# Where `make flamegraph` finds the server, and for how long it looks. The defaults fit the configuration in the binary.
+LOAD_URL ?= https://127.0.0.1:4433/bytes/10KiB
+ADMIN ?= 127.0.0.1:9180
+FLAMEGRAPH_SECONDS ?= 10
 PREFIX ?= /usr/local
 # `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
 DPDK ?= auto
@@ -148,6 +152,21 @@ run: setup $(BORINGSSL) ## Builds with full optimisation and runs the server; AR
 
 build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate
 	@$(CARGO) build --locked --release -p sluicegate $(FEATURES)
+
+flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE", LOAD_URL and ADMIN for a configuration of your own
+	@server="$(TARGET)/release/sluicegate"
+	started=()
+	trap 'kill "$${started[@]}" 2>/dev/null || true; wait' EXIT
+	"$$server" run $(ARGS) &
+	started+=($$!)
+	until curl -fs -o /dev/null http://$(ADMIN)/readyz; do
+	    kill -0 "$${started[0]}"
+	    sleep 0.2
+	done
+	"$$server" load -c 16 -m 32 -D $$(($(FLAMEGRAPH_SECONDS) + 2)) "$(LOAD_URL)" >/dev/null &
+	started+=($$!)
+	curl -fsS -o "$(TARGET)/flamegraph.svg" "http://$(ADMIN)/debug/flamegraph?seconds=$(FLAMEGRAPH_SECONDS)"
+	echo "Open $(TARGET)/flamegraph.svg in a browser; a click on a frame enlarges it"
 
 install: build ## Installs the binary below PREFIX (/usr/local) and the systemd unit
 	@install -D -m 755 "$(TARGET)/release/sluicegate" "$(DESTDIR)$(PREFIX)/bin/sluicegate"

@@ -1,4 +1,4 @@
-//! The admin address: health, readiness and metrics over HTTP/1.1.
+//! The admin address: health, readiness, metrics and profiles over HTTP/1.1.
 //!
 //! A thread of its own serves it, without authentication. Everything is bounded: connections, the time of each, the size of a head;
 //! bodies are refused.
@@ -8,12 +8,16 @@
 //! of a worker are fields of [`WorkerStats`](crate::worker::WorkerStats), all others of [`Sources`].
 
 mod allocator;
+mod deadline;
+mod flamegraph;
 mod pages;
 mod process;
+mod response;
 mod scrape;
 mod server;
 mod workers;
 
+pub use flamegraph::Profiles;
 pub use pages::AdminState;
 pub use scrape::{Scraper, Sources};
 pub use server::{AdminError, AdminServer};

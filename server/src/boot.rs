@@ -80,7 +80,7 @@ pub fn serve(
     let _latency = hold_latency(&config)?;
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared);
-    let admin = AdminAddress::open(shared.config.admin.address, &observability.admin_state)?;
+    let admin = AdminAddress::open(&shared.config.admin, &observability.admin_state)?;
     memory::watch(&shared.memory)?;
     let (events, inbox) = channel();
     let mut announced = Announced::inherit();

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::time::{ClockId, clock_gettime};
+
 thread_local! {
     static SET: Cell<Option<Duration>> = const { Cell::new(None) };
 }
@@ -27,4 +29,10 @@ pub fn unix() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
+}
+
+/// Returns the CPU time that all threads of the process have used.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }

@@ -30,7 +30,9 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "admin",
-        &["worker", "quic", "h3", "tcp", "http*", "observe", "clock"],
+        &[
+            "worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock",
+        ],
     ),
     room(
         "worker",

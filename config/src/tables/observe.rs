@@ -135,6 +135,7 @@ words! {
 table! {
     /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
     /// returns 200 while it accepts connections, and 503 while it starts or drains or a thread hangs. /metrics is for Prometheus.
+    /// /debug/flamegraph shows what the server uses CPU time for.
     #[derive(Copy, Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
@@ -147,6 +148,17 @@ table! {
             },
             unset: "the pages are not served",
             examples: ["\"127.0.0.1:9180\""],
+            reload: Live
+        },
+        /// Whether /debug/flamegraph records profiles: the functions in which the server spends CPU time, as a flame graph
+        /// (SVG). Parameters: seconds, 1 to 60, 10 by default; frequency, samples for each second of CPU time of all threads
+        /// together, 1 to 250, 99 by default; format, svg, folded (a line for each stack) or pprof. There is one recording at
+        /// a time. It takes about a hundredth of the CPU time that it looks at, and nothing otherwise; memory for it stays
+        /// allocated from the first one on. Samples need a temporary file, in /tmp or where TMPDIR says.
+        profiles: Option<bool> {
+            kind: Kind::Switch,
+            unset: "on if `address` is a loopback address, which only users of this host reach",
+            examples: ["true", "false"],
             reload: Live
         },
     }

@@ -3,20 +3,18 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Body;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 
+use super::deadline::ConnectionDeadline;
+use super::flamegraph::{self, Profiles};
+use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
 use crate::observe::lifecycle::{Lifecycle, Phase};
 use crate::observe::metrics;
 
-/// Media type of everything but metrics.
-const TEXT: &str = "text/plain; charset=utf-8";
-
-type Page = Response<Full<Bytes>>;
+/// Path of the page with profiles.
+const FLAMEGRAPH: &str = "/debug/flamegraph";
 
 /// The state that the pages show.
 #[derive(Debug)]
@@ -25,23 +23,23 @@ pub struct AdminState {
     pub lifecycle: Arc<Lifecycle>,
     /// Collects the metrics page.
     pub scraper: Scraper,
+    /// Records profiles.
+    pub profiles: Profiles,
 }
 
 /// Returns the response to a request. It does not read the request's body.
 pub(super) async fn respond<B: Body>(
     request: &Request<B>,
     admin_state: &AdminState,
+    deadline: &ConnectionDeadline,
 ) -> Result<Page, Infallible> {
     let path = request.uri().path();
-    if !matches!(path, "/healthz" | "/readyz" | "/metrics") {
-        let known = "not found; there are /healthz, /readyz and /metrics\n";
+    if !matches!(path, "/healthz" | "/readyz" | "/metrics" | FLAMEGRAPH) {
+        let known = "not found; there are /healthz, /readyz, /metrics and /debug/flamegraph\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut page = text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD only\n");
-        let allowed = HeaderValue::from_static("GET, HEAD");
-        page.headers_mut().insert(ALLOW, allowed);
-        return Ok(page);
+        return Ok(method_not_allowed("GET, HEAD"));
     }
     if !request.body().is_end_stream() {
         return Ok(text(StatusCode::PAYLOAD_TOO_LARGE, "no body is taken\n"));
@@ -49,6 +47,7 @@ pub(super) async fn respond<B: Body>(
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" => ready(&admin_state.lifecycle),
+        FLAMEGRAPH => flamegraph::respond(request, &admin_state.profiles, deadline).await,
         _ => page(
             StatusCode::OK,
             metrics::CONTENT_TYPE,
@@ -74,17 +73,4 @@ fn ready(lifecycle: &Lifecycle) -> Page {
             "draining: no new connections are taken\n",
         ),
     }
-}
-
-fn text(status: StatusCode, content: &'static str) -> Page {
-    page(status, TEXT, Bytes::from_static(content.as_bytes()))
-}
-
-fn page(status: StatusCode, kind: &'static str, content: Bytes) -> Page {
-    let mut page = Response::new(Full::new(content));
-    *page.status_mut() = status;
-    let headers = page.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    page
 }

@@ -14,11 +14,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
+use super::deadline::ConnectionDeadline;
 use super::pages::{self, AdminState};
 
 /// Connections served at a time; further ones wait in the system's queue.
 const MAX_CONNECTIONS: usize = 32;
-/// Time for a connection, from its first byte to its last; it carries one request.
+/// Time for a connection, from its first byte to its last; it carries one request. The length of a profile comes on top.
 const LIFETIME: Duration = Duration::from_secs(10);
 /// Time for a request's head.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
@@ -138,9 +139,12 @@ async fn serve(
                 failing = false;
                 let admin_state = Arc::clone(&admin_state);
                 tokio::spawn(async move {
-                    // A connection that takes longer is closed.
-                    let _ =
-                        tokio::time::timeout(LIFETIME, serve_connection(stream, admin_state)).await;
+                    let deadline = ConnectionDeadline::after(LIFETIME);
+                    tokio::select! {
+                        () = serve_connection(stream, admin_state, deadline.clone()) => {}
+                        // A connection that takes longer is closed.
+                        () = deadline.passed() => {}
+                    }
                     drop(place);
                 });
             }
@@ -155,10 +159,14 @@ async fn serve(
 }
 
 /// Serves one request.
-async fn serve_connection(stream: TcpStream, admin_state: Arc<AdminState>) {
+async fn serve_connection(
+    stream: TcpStream,
+    admin_state: Arc<AdminState>,
+    deadline: ConnectionDeadline,
+) {
     let service = service_fn(move |request| {
-        let admin_state = Arc::clone(&admin_state);
-        async move { pages::respond(&request, &admin_state).await }
+        let (admin_state, deadline) = (Arc::clone(&admin_state), deadline.clone());
+        async move { pages::respond(&request, &admin_state, &deadline).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sluicegate_config::Admin;
+
 use super::error::BootError;
 use crate::admin::{AdminServer, AdminState};
 
@@ -14,11 +16,20 @@ pub(super) struct AdminAddress {
 }
 
 impl AdminAddress {
-    /// Serves the pages at an address, if there is one.
+    /// Serves the pages of a configuration that has an address for them.
     ///
     /// # Errors
     /// The address cannot be served.
     pub(super) fn open(
+        admin: &Admin,
+        admin_state: &Arc<AdminState>,
+    ) -> Result<AdminAddress, BootError> {
+        let opened = AdminAddress::bind(admin.address, admin_state)?;
+        opened.adopt(admin);
+        Ok(opened)
+    }
+
+    fn bind(
         configured: Option<SocketAddr>,
         admin_state: &Arc<AdminState>,
     ) -> Result<AdminAddress, BootError> {
@@ -42,8 +53,13 @@ impl AdminAddress {
         configured: Option<SocketAddr>,
     ) -> Result<Option<AdminAddress>, BootError> {
         let is_other = configured != self.configured;
-        let other = is_other.then(|| AdminAddress::open(configured, &self.admin_state));
+        let other = is_other.then(|| AdminAddress::bind(configured, &self.admin_state));
         other.transpose()
+    }
+
+    /// Puts the settings of a configuration into effect, beside its address.
+    pub(super) fn adopt(&self, admin: &Admin) {
+        self.admin_state.profiles.allow(allows_profiles(admin));
     }
 
     /// Logs the address.
@@ -56,5 +72,40 @@ impl AdminAddress {
         if !address.ip().is_loopback() {
             tracing::warn!(%address, "the admin address has no authentication: restrict who can reach it");
         }
+    }
+}
+
+/// Returns whether everybody who reaches the admin address may record profiles.
+fn allows_profiles(admin: &Admin) -> bool {
+    let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+    admin
+        .profiles
+        .unwrap_or_else(|| admin.address.is_some_and(is_loopback))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_need_a_loopback_address_or_a_word_of_the_operator() {
+        for (address, profiles, expected) in [
+            ("127.0.0.1:1", None, true),
+            ("[::1]:1", None, true),
+            ("[::ffff:127.0.0.1]:1", None, true),
+            ("127.0.0.1:1", Some(false), false),
+            ("0.0.0.0:1", None, false),
+            ("10.0.0.1:1", None, false),
+            ("10.0.0.1:1", Some(true), true),
+        ] {
+            let address = Some(address.parse().unwrap());
+            let admin = Admin { address, profiles };
+            assert_eq!(allows_profiles(&admin), expected, "{admin:?}");
+        }
+        let nowhere = Admin {
+            address: None,
+            profiles: None,
+        };
+        assert!(!allows_profiles(&nowhere));
     }
 }

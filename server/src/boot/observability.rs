@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
-use crate::admin::{AdminState, Scraper, Sources};
+use crate::admin::{AdminState, Profiles, Scraper, Sources};
 use crate::observe::lifecycle::Lifecycle;
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
@@ -25,6 +25,7 @@ impl Observability {
         let admin_state = Arc::new(AdminState {
             lifecycle: Arc::clone(&sources.lifecycle),
             scraper: Scraper::new(sources.clone()),
+            profiles: Profiles::default(),
         });
         Observability {
             admin_state,

@@ -171,6 +171,7 @@ impl Reloader<'_> {
             admin.announce();
             self.admin = admin;
         }
+        self.admin.adopt(&config.admin);
         let traces = snapshot.tracing.as_ref().map(Tracing::writer);
         self.traces.set(&config.qlog, traces);
         self.fronts.adopt(&tcp);

@@ -55,18 +55,25 @@ fn key_hash(folder: &Folder) -> String {
     encode_block(&Sha256::digest(key))
 }
 
-/// Starts the browser on a page, without a window.
-fn browser(mut browser: Command, options: &[&str], folder: &Folder, url: &str) -> Ending {
-    let trusted = key_hash(folder);
-    let profile = folder.path("profile");
-    let browser = browser
+/// Returns a browser without a window, which has its settings in the folder.
+pub(crate) fn headless(mut browser: Command, folder: &Folder) -> Command {
+    let settings = folder.path("profile");
+    browser
         .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
         .args([
             "--disable-dev-shm-usage",
             "--no-first-run",
             "--disable-background-networking",
         ])
-        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--user-data-dir={}", settings.display()));
+    browser
+}
+
+/// Starts the browser on a page.
+fn browser(browser: Command, options: &[&str], folder: &Folder, url: &str) -> Ending {
+    let trusted = key_hash(folder);
+    let mut browser = headless(browser, folder);
+    let browser = browser
         .arg(format!("--ignore-certificate-errors-spki-list={trusted}"))
         // QUIC takes a root that is not the browser's own for hosts of this list only. No server is at the port, so that the
         // visit itself is not forced to QUIC.

@@ -39,6 +39,7 @@ mod nginx;
 mod policy;
 mod pools;
 mod ports;
+mod profiles;
 mod protected;
 mod proxy;
 mod proxy_protocol;

@@ -2,6 +2,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use super::*;
+use crate::admin::flamegraph::Profiles;
 use crate::admin::scrape::{Scraper, Sources};
 use crate::observe::lifecycle::{Lifecycle, Phase};
 
@@ -14,6 +15,7 @@ fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
             ..Sources::default()
         }),
         lifecycle,
+        profiles: Profiles::default(),
     });
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let server = AdminServer::start(any, Arc::clone(&admin_state)).unwrap();
@@ -76,6 +78,8 @@ fn everything_else_is_refused() {
     for (request, expected) in [
         ("GET / HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /metrics/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("GET /debug/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("HEAD /debug/flamegraph HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
         ("DELETE /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
         (
             "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
@@ -132,4 +136,18 @@ fn a_taken_address_is_named_with_a_remedy() {
         .to_string();
     assert!(error.contains(&address.to_string()), "{error}");
     assert!(error.contains("already in use") && error.contains("choose another"));
+}
+
+#[test]
+fn profiles_are_refused_until_they_are_allowed() {
+    let (address, (admin_state, _server)) = served();
+    let refused = get(address, "/debug/flamegraph?seconds=1");
+    assert_eq!(status(&refused), "403");
+    assert!(refused.contains("`profiles = true`"), "{refused}");
+    admin_state.profiles.allow(true);
+    let wrong = get(address, "/debug/flamegraph?seconds=0");
+    assert_eq!(status(&wrong), "400");
+    assert!(wrong.contains("`seconds`"), "{wrong}");
+    admin_state.profiles.allow(false);
+    assert_eq!(status(&get(address, "/debug/flamegraph")), "403");
 }

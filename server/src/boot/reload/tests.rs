@@ -7,7 +7,7 @@ use sluicegate_cc::{Observation, PathCapacity};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::*;
-use crate::admin::{AdminState, Scraper, Sources};
+use crate::admin::{AdminState, Profiles, Scraper, Sources};
 use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
 use crate::http::route::Site;
@@ -66,6 +66,7 @@ fn reloader<'a>(
     let admin_state = Arc::new(AdminState {
         lifecycle: Arc::clone(lifecycle),
         scraper: Scraper::new(Sources::default()),
+        profiles: Profiles::default(),
     });
     let mut reloader = Reloader {
         source: Some(source),
@@ -73,12 +74,12 @@ fn reloader<'a>(
         upkeep: Upkeep::new(lifecycle, &secrets, &snapshot),
         renewals: AcmeRenewals::new(|| (), lifecycle),
         snapshot: Arc::new(snapshot),
+        admin: AdminAddress::open(&config.admin, &admin_state).unwrap(),
         config,
         secrets,
         access: Arc::default(),
         fronts: Fronts::new(&workers),
         traces: Arc::default(),
-        admin: AdminAddress::open(None, &admin_state).unwrap(),
         workers,
         retired: Retired::default(),
         removed: RemovedListeners::default(),

@@ -1,0 +1,137 @@
+//! A finished profile, and its formats.
+
+use std::collections::BTreeMap;
+use std::iter::once;
+use std::time::Duration;
+
+use inferno::flamegraph;
+use pprof::protos::Message as _;
+use pprof::{Frames, Report, Symbol};
+
+use super::error::RecordError;
+
+/// Samples of the CPU time of this process.
+pub(super) struct Profile {
+    pub(super) report: Report,
+    /// CPU time that all threads used while it was recorded.
+    pub(super) cpu_time: Duration,
+}
+
+impl Profile {
+    /// Returns the number of samples.
+    pub(super) fn samples(&self) -> usize {
+        let counts = self.report.data.values();
+        counts.map(|count| count.unsigned_abs()).sum()
+    }
+
+    /// Returns the samples as lines of `thread;outermost function;…;innermost function number`, which most tools for flame graphs
+    /// read.
+    pub(super) fn folded(&self) -> String {
+        let mut stacks: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+        self.report.data.iter().for_each(|(frames, count)| {
+            *stacks.entry(stack(frames)).or_default() += count.unsigned_abs();
+        });
+        let lines = stacks.iter();
+        lines
+            .map(|(stack, count)| format!("{} {count}\n", stack.join(";")))
+            .collect()
+    }
+
+    /// Draws the samples as a flame graph, an SVG image.
+    pub(super) fn svg(&self, title: String) -> Result<Vec<u8>, RecordError> {
+        if self.samples() == 0 {
+            return Err(RecordError::NoSamples(self.cpu_time));
+        }
+        let mut options = flamegraph::Options::default();
+        options.title = title;
+        // A function has the same color in each graph.
+        options.deterministic = true;
+        // The lines are sorted by whole names.
+        options.no_sort = true;
+        let mut svg = Vec::new();
+        flamegraph::from_lines(&mut options, self.folded().lines(), &mut svg)
+            .map_err(RecordError::Drawing)?;
+        Ok(svg)
+    }
+
+    /// Returns the samples as a message for pprof, the program.
+    pub(super) fn pprof(&self) -> Result<Vec<u8>, RecordError> {
+        Ok(self.report.pprof()?.encode_to_vec())
+    }
+}
+
+/// Returns the names of the thread and of the functions, outermost first. A semicolon ends a name in a folded line.
+fn stack(frames: &Frames) -> Vec<String> {
+    let functions = frames.frames.iter().rev().flatten().map(Symbol::name);
+    let names = once(frames.thread_name_or_id()).chain(functions);
+    names.map(|name| name.replace(';', ":")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    /// Stack of a thread `default-0`, with functions, innermost first.
+    fn frames(functions: &[&str], nanoseconds: u64) -> Frames {
+        let symbol = |name: &&str| Symbol {
+            name: Some(name.as_bytes().to_vec()),
+            addr: None,
+            lineno: None,
+            filename: None,
+        };
+        let frames = functions.iter().map(|name| vec![symbol(name)]);
+        Frames {
+            frames: frames.collect(),
+            thread_name: "default-0".into(),
+            thread_id: 1,
+            sample_timestamp: UNIX_EPOCH + Duration::from_nanos(nanoseconds),
+        }
+    }
+
+    fn profile(samples: impl IntoIterator<Item = (Frames, isize)>) -> Profile {
+        let report = Report {
+            data: samples.into_iter().collect(),
+            timing: Default::default(),
+        };
+        Profile {
+            report,
+            cpu_time: Duration::from_millis(1500),
+        }
+    }
+
+    #[test]
+    fn stacks_with_the_same_functions_are_one_line() {
+        let profile = profile([
+            (frames(&["memcpy", "turn", "main"], 1), 2),
+            (frames(&["memcpy", "turn", "main"], 2), 3),
+            (
+                frames(&["_ZN13_$LT$impl$GT$1f17h0123456789abcdefE", "main"], 3),
+                3,
+            ),
+            (frames(&["[u8; 2]::f", "main"], 4), 4),
+        ]);
+        assert_eq!(
+            profile.folded(),
+            "default-0;main;<impl>::f 3\ndefault-0;main;[u8: 2]::f 4\ndefault-0;main;turn;memcpy 5\n"
+        );
+        assert_eq!(profile.samples(), 12);
+        let svg = String::from_utf8(profile.svg("<title>".into()).unwrap()).unwrap();
+        assert!(svg.contains("turn (5 samples, 41.67%)"), "{svg}");
+        assert!(svg.contains("&lt;title&gt;") && svg.contains("&lt;impl&gt;::f"));
+        let message = pprof::protos::Profile::decode(&*profile.pprof().unwrap()).unwrap();
+        assert_eq!(message.sample.len(), 4);
+        let has = |name: &str| message.string_table.iter().any(|text| text == name);
+        assert!(has("memcpy") && has("<impl>::f") && has("default-0"));
+    }
+
+    #[test]
+    fn a_graph_without_samples_is_refused_with_the_cpu_time() {
+        let profile = profile([]);
+        let refusal = profile.svg("nothing".into()).unwrap_err().to_string();
+        assert!(refusal.contains("1.50 s of CPU time"), "{refusal}");
+        assert_eq!(profile.folded(), "");
+        assert!(profile.pprof().is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! Parameters of a request for a profile.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Length of a profile, in seconds. A longer one says little more, and its connection would be open for long.
+const SECONDS: RangeInclusive<u16> = 1..=60;
+const DEFAULT_SECONDS: u16 = 10;
+/// Samples for each second of CPU time. The kernel looks at a timer of CPU time when its own clock ticks, 250 times a second by
+/// default (CONFIG_HZ), and sends one signal however much time has passed.
+const FREQUENCY: RangeInclusive<u16> = 1..=250;
+/// As of `perf` and pprof; not 100, which would keep step with timers.
+const DEFAULT_FREQUENCY: u16 = 99;
+
+/// Parameters of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) length: Duration,
+    /// Samples for each second of CPU time of the process.
+    pub(super) frequency: u16,
+    pub(super) format: Format,
+}
+
+/// Form of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Flame graph, an image.
+    Svg,
+    /// Line for each stack.
+    Folded,
+    /// Message for pprof.
+    Pprof,
+}
+
+impl Format {
+    const ALL: [(&'static str, Format); 3] = [
+        ("svg", Format::Svg),
+        ("folded", Format::Folded),
+        ("pprof", Format::Pprof),
+    ];
+
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Format::Svg => "image/svg+xml",
+            Format::Folded => "text/plain; charset=utf-8",
+            Format::Pprof => "application/octet-stream",
+        }
+    }
+}
+
+impl Query {
+    /// Reads the query of a request's target.
+    ///
+    /// # Errors
+    /// A parameter is unknown, comes twice or has a wrong value; the text names it and what is expected.
+    pub(super) fn parse(text: &str) -> Result<Query, String> {
+        let (mut seconds, mut frequency, mut format) = (None, None, None);
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let is_second = match name {
+                "seconds" => seconds.replace(number(name, value, SECONDS)?).is_some(),
+                "frequency" => frequency.replace(number(name, value, FREQUENCY)?).is_some(),
+                "format" => format.replace(form(value)?).is_some(),
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}`; there are seconds, frequency and format\n"
+                    ));
+                }
+            };
+            if is_second {
+                return Err(format!("`{name}` comes twice; give it once\n"));
+            }
+        }
+        Ok(Query {
+            length: Duration::from_secs(seconds.unwrap_or(DEFAULT_SECONDS).into()),
+            frequency: frequency.unwrap_or(DEFAULT_FREQUENCY),
+            format: format.unwrap_or(Format::Svg),
+        })
+    }
+}
+
+fn number(name: &str, value: &str, among: RangeInclusive<u16>) -> Result<u16, String> {
+    let number = value.parse().ok();
+    number
+        .filter(|number| among.contains(number))
+        .ok_or_else(|| {
+            let (least, most) = (among.start(), among.end());
+            format!("`{name}` is `{value}`; expected a whole number from {least} to {most}\n")
+        })
+}
+
+fn form(value: &str) -> Result<Format, String> {
+    let found = Format::ALL.iter().find(|(word, _)| *word == value);
+    found.map(|(_, format)| *format).ok_or_else(|| {
+        let words = Format::ALL.map(|(word, _)| word).join(", ");
+        format!("`format` is `{value}`; expected one of: {words}\n")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_have_defaults_and_bounds() {
+        let query = |seconds, frequency, format| {
+            let length = Duration::from_secs(seconds);
+            Ok(Query {
+                length,
+                frequency,
+                format,
+            })
+        };
+        assert_eq!(Query::parse(""), query(10, 99, Format::Svg));
+        let all = "format=pprof&seconds=60&frequency=250";
+        assert_eq!(Query::parse(all), query(60, 250, Format::Pprof));
+        let least = "seconds=1&&frequency=1&format=folded";
+        assert_eq!(Query::parse(least), query(1, 1, Format::Folded));
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_named_with_what_is_expected() {
+        for (text, name, expected) in [
+            ("seconds=0", "`seconds`", "from 1 to 60"),
+            ("seconds=61", "`seconds`", "from 1 to 60"),
+            ("seconds", "`seconds` is ``", "whole number"),
+            ("seconds=-1", "`seconds` is `-1`", "whole number"),
+            ("seconds=1.5", "`seconds`", "whole number"),
+            ("frequency=251", "`frequency`", "from 1 to 250"),
+            ("format=png", "`format` is `png`", "svg, folded, pprof"),
+            ("seconds=1&seconds=1", "`seconds`", "once"),
+            ("kind=heap", "`kind`", "seconds, frequency and format"),
+        ] {
+            let reason = Query::parse(text).unwrap_err();
+            assert!(
+                reason.contains(name) && reason.contains(expected),
+                "{reason}"
+            );
+            assert!(reason.ends_with('\n'));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Takes samples of this process by pprof.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pprof::{Frames, ProfilerGuardBuilder, Report, Symbol};
+use signal_hook::consts::SIGPROF;
+use signal_hook::low_level::raise;
+use tempfile::NamedTempFile;
+
+use super::error::RecordError;
+use super::profile::Profile;
+use super::symbols::names;
+use crate::clock;
+
+/// Time between two looks at whether the recording is cancelled.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Frequency for which pprof sets no timer: the interval is less than a microsecond, and zero stops a timer (setitimer(2)).
+const NO_TIMER: i32 = 2_000_000;
+
+/// Records a profile, with so many samples for each second of CPU time of the process. Returns `None` if it is cancelled.
+///
+/// There may be one recording at a time.
+pub(super) fn record(
+    frequency: u16,
+    length: Duration,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<Option<Profile>, RecordError> {
+    // pprof would keep this error until the process ends.
+    NamedTempFile::new().map_err(RecordError::TemporaryFile)?;
+    prepare()?;
+    let sampling = ProfilerGuardBuilder::default()
+        .frequency(frequency.into())
+        .build()?;
+    // pprof takes a backtrace of its own first, with debugging information that stays in memory.
+    backtrace::clear_symbol_cache();
+    let cpu_time_before = clock::cpu_time();
+    let end = clock::now() + length;
+    loop {
+        let left = end.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            break;
+        }
+        if is_cancelled() {
+            return Ok(None);
+        }
+        thread::park_timeout(left.min(CHECK_INTERVAL));
+    }
+    let unnamed = sampling.report().build_unresolved()?;
+    let cpu_time = clock::cpu_time().saturating_sub(cpu_time_before);
+    // The timer stops before functions get their names, which takes longer.
+    drop(sampling);
+    let addresses = unnamed.data.keys().flat_map(|stack| {
+        let frames = stack.frames.iter().enumerate();
+        frames.map(|(index, frame)| address(index, frame.ip))
+    });
+    let names = names(&addresses.collect());
+    let samples = unnamed.data.into_iter().map(|(stack, count)| {
+        let frames = stack.frames.iter().enumerate();
+        let frames = frames.map(|(index, frame)| vec![symbol(&names, address(index, frame.ip))]);
+        let thread = &stack.thread_name[..stack.thread_name_length];
+        let frames = Frames {
+            frames: frames.collect(),
+            thread_name: String::from_utf8_lossy(thread).into_owned(),
+            thread_id: stack.thread_id,
+            sample_timestamp: stack.sample_timestamp,
+        };
+        (frames, count)
+    });
+    let report = Report {
+        data: samples.collect(),
+        timing: unnamed.timing,
+    };
+    Ok(Some(Profile { report, cpu_time }))
+}
+
+/// Returns an address in the instruction that a frame is at. All but the innermost one have the address to return to, which is
+/// after the call, and may be after the function.
+fn address(index: usize, ip: usize) -> usize {
+    if index == 0 { ip } else { ip.saturating_sub(1) }
+}
+
+/// Returns the function at an address, by the symbol tables. pprof would read the debugging information, which holds names
+/// without their modules and types, and keep it in memory.
+fn symbol(names: &BTreeMap<usize, String>, address: usize) -> Symbol {
+    let name = names.get(&address).map_or("[unknown]", String::as_str);
+    Symbol {
+        name: Some(name.into()),
+        addr: None,
+        lineno: None,
+        filename: None,
+    }
+}
+
+/// Has pprof read the unwind tables of the program, once.
+///
+/// It reads them when the first sample is taken, in the handler of the signal, and allocates memory there. A thread that the signal
+/// interrupts inside the allocator would wait for itself. So the first signal is one that this thread, which is elsewhere, sends to
+/// itself.
+fn prepare() -> Result<(), RecordError> {
+    static PREPARED: AtomicBool = AtomicBool::new(false);
+    if PREPARED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let _sampling = ProfilerGuardBuilder::default()
+        .frequency(NO_TIMER)
+        .build()?;
+    raise(SIGPROF).map_err(RecordError::Signal)?;
+    PREPARED.store(true, Ordering::Relaxed);
+    Ok(())
+}
