@@ -307,7 +307,9 @@ impl<'a> Worker<'a> {
             self.cx.abandon(&starts);
         }
         for client in std::mem::take(&mut self.clients).into_iter().flatten() {
-            if let Some(cause) = client.missing_handshake() {
+            // Later ones may replace connections that the server has sent away just now.
+            let none_before = self.cx.tally.connections == 0;
+            if let Some(cause) = client.missing_handshake().filter(|_| none_before) {
                 self.cx.tally.fail(cause, 1);
             }
             client.leave(false, &mut self.cx);
