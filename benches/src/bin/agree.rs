@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use sluicegate_benches::agree::{Comparison, Place, comparisons};
 use sluicegate_benches::jobs;
 use sluicegate_benches::linkem::{End, end_with_signals};
 use sluicegate_benches::real_net::product_program;
+use sluicegate_cc::Registry;
 
 /// Largest deviation from the real link.
 const TOLERANCE: f64 = 0.1;
@@ -21,10 +23,10 @@ const TOLERANCE: f64 = 0.1;
 #[command(name = "agree")]
 struct Arguments {
     /// One of the downloads alone
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(comparisons().iter().map(|one| one.name)))]
     only: Option<String>,
     /// Algorithms
-    #[arg(long, value_delimiter = ',', default_value = "cubic,bbr3")]
+    #[arg(long, value_delimiter = ',', default_value = "cubic,bbr3", value_parser = PossibleValuesParser::new(Registry::builtin().names()))]
     algorithms: Vec<String>,
     /// The product's program [default: beside this one]
     #[arg(long, value_name = "FILE")]

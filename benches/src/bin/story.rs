@@ -23,7 +23,7 @@ const LONG_LIMIT: Duration = Duration::from_secs(60);
 #[command(name = "story")]
 struct Arguments {
     /// Client, as a shell command: CLIENT -q -insecure {url}. It must end with 0 once it has the body
-    #[arg(long)]
+    #[arg(long, value_parser = client)]
     client: String,
     /// Controls of the server, ours and those of quiche
     #[arg(
@@ -47,6 +47,15 @@ struct Arguments {
     /// Runs at the same time
     #[arg(long, default_value_t = 1)]
     jobs: usize,
+}
+
+/// Checks that the command contains `{url}`.
+fn client(command: &str) -> Result<String, &'static str> {
+    if command.contains("{url}") {
+        Ok(command.to_owned())
+    } else {
+        Err("it has no {url}, which stands for the URL: CLIENT -q -insecure {url}")
+    }
 }
 
 fn main() -> Result<()> {

@@ -22,6 +22,9 @@ pub enum RealNetError {
     /// A program did not start.
     #[error("cannot start {0}: {1}")]
     Program(String, String),
+    /// The shell cannot run the client.
+    #[error("cannot run the client `{0}`: the shell ended with {1}")]
+    Client(String, i32),
     /// A picture could not be drawn.
     #[error("cannot draw {0}: {1}")]
     Plot(String, String),

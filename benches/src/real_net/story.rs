@@ -12,6 +12,9 @@ use crate::collapse::{self, LossOn};
 use crate::linkem::{End, Ended, INTERVAL, Link, Network, SERVER};
 use crate::virtual_net::Control;
 
+/// Codes of a shell that cannot run a command, or does not find it (POSIX, section 2.8.2 of "Shell Command Language").
+const NOT_RUN: [i32; 2] = [126, 127];
+
 /// One run of the collapse.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
@@ -80,6 +83,12 @@ impl Attempt<'_> {
         let status = client.wait(self.limit, || false)?;
         let time = quiche::clock::now() - start;
         drop((client, server));
+        if let Some(code) = status
+            .and_then(|status| status.code())
+            .filter(|code| NOT_RUN.contains(code))
+        {
+            return Err(RealNetError::Client(self.client.to_owned(), code));
+        }
         let overflow = network.overflow()?;
         let ended = emulator.stop()?;
         let tally = ended.link.towards(End::Client).tally();
