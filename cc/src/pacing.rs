@@ -33,11 +33,10 @@ pub(crate) fn quantum(rate: Option<u64>, burst: Duration, mtu: u64) -> u64 {
         return (UNPACED_BURST * mtu).min(MAX_QUANTUM).max(mtu);
     };
     let floor = if rate < LOW_RATE { mtu } else { 2 * mtu };
-    // Whole seconds' bytes and the rest apart: the product of rate and time exceeds 64 bits.
     debug_assert!(burst.as_secs() == 0, "a burst is shorter than a second");
     let nanos = u64::from(burst.subsec_nanos());
-    let rest = rate % NANOS_PER_SECOND * nanos / NANOS_PER_SECOND;
-    let bytes = rate / NANOS_PER_SECOND * nanos + rest;
+    // A product beyond 64 bits is more than any burst may have.
+    let bytes = rate.saturating_mul(nanos) / NANOS_PER_SECOND;
     bytes.max(floor).min(MAX_QUANTUM).max(mtu)
 }
 

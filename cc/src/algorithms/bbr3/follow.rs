@@ -60,13 +60,9 @@ impl Bbr3 {
 
     /// Returns whether to probe before it is time, between two probes.
     pub(super) fn is_time_to_climb(&self) -> bool {
-        let is_empty = self
-            .model
-            .min_rtt
-            .get()
-            .is_some_and(|path| self.observed.latest_rtt <= path.mul_f64(EMPTY));
-        is_empty
-            && self.cycle.is_between_probes()
+        let path = self.model.min_rtt.get();
+        self.cycle.is_between_probes()
             && self.climb.is_due(self.cycle.rounds_since_probe())
+            && path.is_some_and(|path| self.observed.latest_rtt <= path.mul_f64(EMPTY))
     }
 }

@@ -47,9 +47,11 @@ impl Bbr3 {
             && !self.host_delay.has_ended_visit()
             && !self.fall.is_slow()
             && path.is_some_and(|path| {
+                if !self.params.is_short(path) {
+                    return false;
+                }
                 let rtt = self.last_rounds.rtt();
-                let queued = rtt > path * QUEUED && self.last_rounds.gap() < rtt / 2;
-                self.params.is_short(path) && queued
+                rtt > path * QUEUED && self.last_rounds.gap() < rtt / 2
             })
     }
 
