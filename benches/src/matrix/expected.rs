@@ -206,6 +206,14 @@ pub const EXPECTED: &[Expected] = &[
         (0.83, 0.9),
         LATECOMER,
     ),
+    entry(
+        "fairness-2",
+        SIMULATOR,
+        BBR3,
+        "Jain's index",
+        (0.87, 0.9),
+        UNEVEN,
+    ),
 ];
 
 const LOSS_BASED: &[&str] = &["cubic", "reno"];
@@ -268,6 +276,8 @@ const LENT: &str = "What CUBIC leaves of its half after a cut counts as BBR's ba
                     §5.5.3), and a queue of its own holds the difference.";
 const LATECOMER: &str = "Two flows of BBR share equally only after many probes (draft-ietf-ccwg-bbr-06 §5.3.3.8); with some seeds 80 s are too \
                          few.";
+const UNEVEN: &str = "With one seed of twenty. Two flows of BBR share equally only after many probes, whose times are random \
+                      (draft-ietf-ccwg-bbr-06 §5.3.3.8).";
 
 const fn entry(
     scenario: &'static str,
