@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::source;
 
 /// Names of the series, in the order in which they are applied.
-const SERIES: [&str; 7] = [
-    "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn",
+const SERIES: [&str; 8] = [
+    "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn", "memory",
 ];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.

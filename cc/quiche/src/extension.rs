@@ -42,6 +42,18 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
+    /// Frees what a connection without work keeps for later: room of emptied buffers, and of lists of packets and frames.
+    pub fn release_memory(&mut self) {
+        self.streams.release();
+        for context in &mut self.crypto_ctx {
+            context.crypto_stream.release();
+        }
+        for (_, path) in self.paths.iter_mut() {
+            path.recovery.release();
+        }
+        self.undecryptable_pkts.shrink_to_fit();
+    }
+
     /// Returns the time in which the active path's pacing rate sends one send quantum, or half of its shortest round trip if
     /// that is longer; `None` before there is a round trip, or if the rate is zero.
     pub fn burst_time(&self) -> Option<Duration> {

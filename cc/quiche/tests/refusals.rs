@@ -161,7 +161,7 @@ fn series_with_a_gap_or_a_stranger_is_refused() {
     let root = TempDir::new().expect("folder");
     let folder = |name: &str| root.path().join(name);
     for name in [
-        "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn",
+        "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn", "memory",
     ] {
         fs::create_dir(folder(name)).expect("folder");
     }

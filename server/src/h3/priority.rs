@@ -93,6 +93,13 @@ impl Queue {
         self.streams.clear();
     }
 
+    /// Frees the node that an empty set keeps.
+    pub(super) fn release_memory(&mut self) {
+        if self.streams.is_empty() {
+            self.streams = BTreeSet::new();
+        }
+    }
+
     /// Returns the most urgent priority in the queue behind `after`.
     pub(super) fn level(&self, after: Option<Priority>) -> Option<Priority> {
         let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after, u64::MAX)));

@@ -262,6 +262,15 @@ impl Session {
         self.taken
     }
 
+    /// Frees what a connection without requests keeps for later ones.
+    pub fn release_memory(&mut self) {
+        self.h3.release_memory();
+        self.open.shrink_to_fit();
+        self.pending.release_memory();
+        self.cancelled.shrink_to_fit();
+        self.awaiting_ring.shrink_to_fit();
+    }
+
     /// Drops all requests and cancels their handlers: the connection is lost.
     pub fn clear(&mut self, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();

@@ -60,21 +60,23 @@ impl Activity {
         self.heard = Some(now);
     }
 
-    /// Notices new requests, and when the last response has reached the client. `unacked` costs a look at the paths and is
-    /// called only where it matters.
+    /// Notices new requests, and when the last response has reached the client. Returns whether it has only now. `unacked` costs
+    /// a look at the paths and is called only where it matters.
     pub(super) fn note(
         &mut self,
         (taken, idle): (u64, bool),
         unacked: impl FnOnce() -> bool,
         now: Instant,
-    ) {
+    ) -> bool {
         // One may have arrived and been answered at once.
         if std::mem::replace(&mut self.taken, taken) != taken {
             self.requests = Requests::Open;
         }
-        if matches!(self.requests, Requests::Open) && idle && !unacked() {
+        let done = matches!(self.requests, Requests::Open) && idle && !unacked();
+        if done {
             self.requests = Requests::DoneSince(now);
         }
+        done
     }
 
     /// Returns when a drain that began at `since` may close the connection if nothing happens before; `None` while requests

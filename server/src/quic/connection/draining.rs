@@ -75,10 +75,16 @@ impl Connection {
         self.expiry.since()
     }
 
-    /// Notices when the last response has reached the client.
+    /// Notices when the last response has reached the client. The next request may be long in coming, so memory for more of
+    /// them is freed.
     pub(in crate::quic) fn note_requests(&mut self, now: Instant) {
         let load = (self.taken(), self.is_idle());
-        self.activity.note(load, || self.quic.has_unacked(), now);
+        if self.activity.note(load, || self.quic.has_unacked(), now) {
+            self.quic.release_memory();
+            if let Some(session) = &mut self.session {
+                session.release_memory();
+            }
+        }
     }
 
     /// Closes it if a drain that began at `since` need not wait for it, or plans the drain's next look. The drain asks after

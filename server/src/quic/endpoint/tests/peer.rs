@@ -4,6 +4,7 @@ mod acks;
 mod ecn;
 mod floods;
 mod handshake;
+mod idle;
 mod nat;
 mod overload;
 mod paths;
