@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[inline(never)]
-    fn of_a_known_name() {
-        std::hint::black_box(());
+    fn of_a_known_name(number: u64) -> u64 {
+        std::hint::black_box(number).wrapping_mul(31)
     }
 
     #[test]
     fn functions_have_the_names_of_their_symbols() {
-        let ours = of_a_known_name as fn() as usize;
+        let ours = of_a_known_name as fn(u64) -> u64 as usize;
         let nowhere = 1;
         let found = names(&BTreeSet::from([nowhere, ours, ours + 1]));
         assert!(found[&ours].contains("of_a_known_name"), "{found:?}");
