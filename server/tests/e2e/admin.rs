@@ -18,6 +18,9 @@ on_every_backend!(
 /// Asks for a free port.
 pub(crate) const ADMIN: &str = "[admin]\naddress = \"127.0.0.1:0\"";
 
+/// Longest wait for more of a reply.
+const REPLY_LIMIT: Duration = Duration::from_secs(90);
+
 /// Returns the admin address that a server with [`ADMIN`] logged.
 pub(crate) fn address(server: &mut Server) -> SocketAddr {
     let line = server.process.line_with(&["health checks and metrics"]);
@@ -27,6 +30,7 @@ pub(crate) fn address(server: &mut Server) -> SocketAddr {
 /// Returns status and content of a page.
 pub(crate) fn get(admin: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(admin).unwrap();
+    stream.set_read_timeout(Some(REPLY_LIMIT)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -122,10 +122,9 @@ fn a_watchdog_is_fed_until_a_thread_hangs(backend: &str) {
             assert_eq!(manager.hear(), ["WATCHDOG=1"]);
         }
         let thread = thread_named(name, server.process.id());
-        if let Err(error) = ptrace::attach(thread) {
+        if let Err(error) = stop_while_it_waits(thread, server.process.id()) {
             return skip("ptrace", &error);
         }
-        waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
         server
             .process
             .line_with(&["no reply", &format!("{name:?}")]);
@@ -156,16 +155,40 @@ fn a_thread_that_hangs_ends_readiness(backend: &str) {
     let mut server = Server::start(&setup(backend, "page 0").with(ADMIN), &folder);
     let admin = address(&mut server);
     let thread = thread_named("default-0-origin", server.process.id());
-    if let Err(error) = ptrace::attach(thread) {
+    if let Err(error) = stop_while_it_waits(thread, server.process.id()) {
         return skip("ptrace", &error);
     }
-    waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
     server.process.line_with(&["no reply", "default-0-origin"]);
     let hanging = "hanging: no reply from default-0-origin\n".to_owned();
     assert_eq!(readiness(admin), (503, hanging, 1.0));
     ptrace::detach(thread, None).unwrap();
     server.process.line_with(&["every thread replies again"]);
     assert_eq!(readiness(admin), (200, "ready\n".to_owned(), 0.0));
+}
+
+/// Stops a thread while it waits for events.
+///
+/// A thread stopped anywhere else may hold a lock, as of the allocator, that the threads need which shall go on.
+fn stop_while_it_waits(thread: Pid, process: u32) -> nix::Result<()> {
+    const TRIES: u32 = 1000;
+    let waits = [
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_io_uring_enter,
+    ];
+    let current = format!("/proc/{process}/task/{thread}/syscall");
+    for _ in 0..TRIES {
+        ptrace::attach(thread)?;
+        waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+        let current = std::fs::read_to_string(&current).unwrap();
+        let call = current.split(' ').next().unwrap().trim().parse();
+        if call.is_ok_and(|call| waits.contains(&call)) {
+            return Ok(());
+        }
+        ptrace::detach(thread, None)?;
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("the thread never waits for events");
 }
 
 pub(crate) fn thread_named(name: &str, process: u32) -> Pid {
