@@ -37,12 +37,12 @@ impl Generator {
             rest = after;
             counter += 1;
         }
-        let mut words = rest.chunks_exact_mut(WORD);
-        for chunk in &mut words {
-            chunk.copy_from_slice(&counter.to_le_bytes());
+        // As arrays: each copy into a slice would call memcpy.
+        let (words, last) = rest.as_chunks_mut::<WORD>();
+        for word in words {
+            *word = counter.to_le_bytes();
             counter += 1;
         }
-        let last = words.into_remainder();
         last.copy_from_slice(&counter.to_le_bytes()[..last.len()]);
         count
     }
