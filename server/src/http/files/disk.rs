@@ -164,8 +164,11 @@ impl FileServer {
             now: crate::clock::unix(),
         };
         // Most requests ask for files whose way and first bytes are in memory; a thread in between takes longer than the look.
-        if let Ok(located) = locate::locate(files, &query, Wait::Never) {
-            return Ok(located);
+        match locate::locate(files, &query, Wait::Never) {
+            Ok(located) => return Ok(located),
+            // The kernel remembers names that do not exist, too; what it has forgotten is another error.
+            Err(miss @ Miss::NotFound) => return Err(self.missed(files, head, &miss)),
+            Err(_) => {}
         }
         let turn = Arc::clone(&self.looking).acquire_owned().await;
         let below = Arc::clone(files);

@@ -89,8 +89,8 @@ fn is_exhaustion(errno: Errno) -> bool {
     )
 }
 
-/// Finds what the query asks for below `files.root`. With [`Wait::Never`] every error may mean that it takes another look, which
-/// may wait.
+/// Finds what the query asks for below `files.root`. With [`Wait::Never`] every error but [`Miss::NotFound`] may mean that it takes
+/// another look, which may wait.
 pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located, Miss> {
     let root = Root::open(&files.root, files.symlinks, wait).map_err(|errno| {
         if is_exhaustion(errno) {

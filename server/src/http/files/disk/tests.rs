@@ -1,5 +1,6 @@
 //! Requests files through an exchange.
 
+mod cached;
 mod candidates;
 mod compressed;
 mod responses;
@@ -13,9 +14,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustix::io::Errno;
 use sluicegate_config::{Compress, Files, Symlinks};
 use tempfile::TempDir;
 
+use super::open::Root;
 use super::stream::{FIRST, TURN};
 use super::*;
 use crate::http::exchange::handler::Incoming;
