@@ -117,15 +117,20 @@ impl Worker<'_> {
         let last = self.ends_at().map(|end| end - Duration::from_nanos(1));
         let behind = schedule.behind(last.map_or(now, |last| last.min(now)));
         let counts = |start: &Instant| self.cx.counts_request(*start);
-        let unsent = schedule.take(behind.min(self.left)).filter(counts);
-        let unsent: Vec<_> = unsent.collect();
         let again = self.again.iter().map(|request| request.start);
         let open = self.clients.iter().flatten().flat_map(Client::waiting);
         let open: Vec<_> = open.chain(again).filter(counts).collect();
-        self.cx.tally.backlog = unsent.len() as u64;
-        for start in unsent.into_iter().chain(open) {
+        for start in open {
             let waited = now.saturating_duration_since(start);
             self.cx.tally.request.add_time(waited);
+        }
+        // There may be many: a schedule goes on while a server stalls.
+        for start in schedule.take(behind.min(self.left)) {
+            if self.cx.counts_request(start) {
+                self.cx.tally.backlog += 1;
+                let waited = now.saturating_duration_since(start);
+                self.cx.tally.request.add_time(waited);
+            }
         }
     }
 }
