@@ -118,11 +118,14 @@ pub(super) async fn respond<B>(
     }
 }
 
-/// Returns the response to a second request, while the first one needs so much time yet.
+/// Returns the response to a second request, while the first one needs so much more time.
 fn busy(left: Duration) -> Page {
     let seconds = left.as_secs() + 1;
-    let reason =
-        format!("another profile is being recorded, for {seconds} s yet; there is one at a time\n");
+    let reason = if left.is_zero() {
+        "another profile is being drawn; there is one at a time\n".to_owned()
+    } else {
+        format!("another profile is being recorded, for {seconds} s more; there is one at a time\n")
+    };
     let mut page = page(StatusCode::TOO_MANY_REQUESTS, TEXT, reason.into());
     page.headers_mut().insert(RETRY_AFTER, seconds.into());
     page

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use findshlibs::{SharedLibrary as _, TargetSharedLibrary};
 use object::{Object as _, ObjectSymbol as _, ReadCache, SymbolKind};
 
+/// Link to the program's file (proc(5)), which holds when an upgrade has replaced or removed the file of that name.
+const PROGRAM: &str = "/proc/self/exe";
+
 /// A file with code, and where it is in memory.
 #[derive(Debug)]
 struct Module {
@@ -29,6 +32,7 @@ pub(super) fn names(addresses: &BTreeSet<usize>) -> BTreeMap<usize, String> {
             bias: library.virtual_memory_bias().0,
         });
     });
+    let program = std::env::current_exe().ok();
     let mut names = BTreeMap::new();
     for module in modules {
         let end = module.start.saturating_add(module.len);
@@ -38,7 +42,13 @@ pub(super) fn names(addresses: &BTreeSet<usize>) -> BTreeMap<usize, String> {
         }
         let file = module.path.file_name().unwrap_or_default();
         let file = format!("[{}]", file.to_string_lossy());
-        let mut known = symbols(&module.path, module.bias, &inside).unwrap_or_default();
+        let is_program = program.as_ref() == Some(&module.path);
+        let path = if is_program {
+            PROGRAM.as_ref()
+        } else {
+            &*module.path
+        };
+        let mut known = symbols(path, module.bias, &inside).unwrap_or_default();
         names.extend(inside.into_iter().map(|address| {
             let name = known.remove(&address);
             (address, name.unwrap_or_else(|| file.clone()))
