@@ -148,9 +148,9 @@ impl Client {
         let Some(h3) = self.h3.as_mut() else {
             return false;
         };
-        let head = &cx.plan.heads[request.head];
+        let head = &cx.requests[request.head];
         let ends = cx.plan.body.is_none();
-        let Ok(stream) = h3.send_request(&mut self.quic, head, ends) else {
+        let Ok(stream) = h3.send_encoded_request(&mut self.quic, head, ends) else {
             // No room, or the connection is closing, which service notices.
             self.stuck = true;
             return false;
@@ -201,7 +201,7 @@ impl Client {
         self.ping_after = transport::ping_after(&self.quic);
         self.ping_at = Some(cx.now + self.ping_after);
         match h3::Connection::with_transport(&mut self.quic, &cx.h3) {
-            Ok(h3) => self.h3 = Some(h3),
+            Ok(h3) => self.h3.insert(h3).keep_sections(),
             // It has closed the connection; if not, nothing else would.
             Err(_) => drop(self.quic.close(true, INTERNAL_ERROR, b"")),
         }

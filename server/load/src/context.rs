@@ -3,8 +3,10 @@
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use quiche::h3::{EncodedHeaders, Header, NameValue as _};
+use anyhow::Context as _;
+use quiche::h3::EncodedHeaders;
 
+use crate::heads::{Head, Heads};
 use crate::log::RequestLog;
 use crate::plan::Plan;
 use crate::socket::Buffers;
@@ -23,6 +25,10 @@ pub(crate) enum Line {
 pub(crate) struct Context<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) h3: quiche::h3::Config,
+    /// The heads of the plan's requests, each encoded once.
+    pub(crate) requests: Vec<EncodedHeaders>,
+    /// Heads of the last responses.
+    pub(crate) heads: Heads,
     pub(crate) tally: Tally,
     pub(crate) buffers: Buffers,
     pub(crate) log: Option<RequestLog<'a>>,
@@ -40,15 +46,6 @@ pub(crate) struct Context<'a> {
     /// Time, read before each connection's turn.
     pub(crate) now: Instant,
     clock: fn() -> Instant,
-    head_size: HeadSize,
-}
-
-/// Sizes of the last response's head; most responses have the same one.
-#[derive(Default)]
-struct HeadSize {
-    fields: Vec<Header>,
-    encoded: u64,
-    plain: u64,
 }
 
 impl<'a> Context<'a> {
@@ -58,9 +55,14 @@ impl<'a> Context<'a> {
         lines: Sender<Line>,
         clock: fn() -> Instant,
     ) -> anyhow::Result<Self> {
+        let requests = plan.heads.iter().map(|head| EncodedHeaders::new(head));
         let mut context = Context {
             plan,
             h3: quiche::h3::Config::new()?,
+            requests: requests
+                .collect::<Result<_, _>>()
+                .context("cannot encode a request")?,
+            heads: Heads::default(),
             tally: Tally::default(),
             buffers: Buffers::new(),
             log,
@@ -72,7 +74,6 @@ impl<'a> Context<'a> {
             progress_step: None,
             now: clock(),
             clock,
-            head_size: HeadSize::default(),
         };
         context.tick();
         Ok(context)
@@ -134,20 +135,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Counts the bytes of a response's head. quiche does not tell how long it was, so it is encoded again. Encoders differ little
-    /// without a dynamic table, which is not offered.
-    pub(crate) fn count_head(&mut self, fields: &[Header]) {
-        if self.head_size.fields != fields {
-            let plain = fields.iter().map(|f| f.name().len() + f.value().len());
-            let encoded = EncodedHeaders::new(fields).map_or(0, |head| head.section_len());
-            self.head_size = HeadSize {
-                plain: plain.sum::<usize>() as u64,
-                encoded: encoded as u64,
-                fields: fields.to_vec(),
-            };
-        }
-        self.tally.bytes_head += self.head_size.encoded;
-        self.tally.bytes_head_plain += self.head_size.plain;
+    /// Counts the bytes of a response's head.
+    pub(crate) fn count_head(&mut self, head: &Head) {
+        self.tally.bytes_head += head.encoded;
+        self.tally.bytes_head_plain += head.plain;
     }
 
     /// Counts a request that has ended, and reports progress.

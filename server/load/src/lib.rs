@@ -8,6 +8,7 @@ mod busy;
 mod client;
 mod context;
 mod end;
+mod heads;
 mod log;
 mod options;
 mod outputs;

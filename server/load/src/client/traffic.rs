@@ -6,6 +6,7 @@ use quiche::{Shutdown, h3};
 
 use super::{CANCELLED, Client, INTERNAL_ERROR, REJECTED, SEND_AGAIN};
 use crate::context::Context;
+use crate::heads::{Head, Heads};
 use crate::request::Request;
 use crate::socket::{BATCH, Sent};
 
@@ -23,7 +24,7 @@ impl Client {
                 }
             };
             match event {
-                h3::Event::Headers { list, .. } => self.on_head(stream, &list, cx),
+                h3::Event::Headers { .. } => self.on_head(stream, cx),
                 h3::Event::Data => self.on_body(stream, cx),
                 h3::Event::Finished => {
                     let whole = !h3.finished_within_frame();
@@ -37,23 +38,39 @@ impl Client {
         }
     }
 
-    fn on_head(&mut self, stream: u64, fields: &[h3::Header], cx: &mut Context<'_>) {
+    fn on_head(&mut self, stream: u64, cx: &mut Context<'_>) {
+        // The connection is closed if the head cannot be decoded.
+        let Some(head) = self.head(&mut cx.heads) else {
+            return;
+        };
         if !std::mem::replace(&mut self.first_byte, true) {
             cx.tally.first_byte.add_time(cx.now - self.begin);
         }
         let Some(request) = self.open.get_mut(&stream) else {
             return;
         };
-        let status = request.on_head(fields);
+        let status = request.on_head(&head);
         if !cx.counts_request(request.start) {
             return;
         }
-        cx.count_head(fields);
+        cx.count_head(&head);
         if let Some(status) = status
             && let Some(count) = cx.tally.status.get_mut(usize::from(status / 100))
         {
             *count += 1;
         }
+    }
+
+    /// Returns what the head says that has just arrived.
+    fn head(&mut self, heads: &mut Heads) -> Option<Head> {
+        let h3 = self.h3.as_mut()?;
+        let known = heads.find(h3.section());
+        known.or_else(|| {
+            let fields = h3.decode_section(&mut self.quic).ok()?;
+            let head = Head::new(&fields, h3.section().len());
+            heads.remember(h3.section(), head);
+            Some(head)
+        })
     }
 
     fn on_body(&mut self, stream: u64, cx: &mut Context<'_>) {
