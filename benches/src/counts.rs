@@ -17,5 +17,5 @@ mod workload;
 pub use baseline::{Baseline, BaselineError};
 pub use callgrind::{Callgrind, CountError};
 pub use made_by::made_by;
-pub use report::{ALLOWED, Report};
+pub use report::{ALLOWED, Figure, Report};
 pub use workload::{Workload, all};

@@ -7,7 +7,7 @@ use std::{env, fs, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use sluicegate_benches::counts::{Baseline, Callgrind, Report, all, made_by};
+use sluicegate_benches::counts::{Baseline, Callgrind, Figure, Report, all, made_by};
 use sluicegate_benches::jobs;
 
 /// Counts the instructions of common work by callgrind, and compares them with benches/instructions.toml
@@ -51,7 +51,7 @@ fn main() -> Result<ExitCode> {
     let made_by = made_by(&callgrind.program, &callgrind.valgrind);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.toml");
     if arguments.accept {
-        let instructions = figures.into_iter().map(|(name, _, now)| (name, now));
+        let instructions = figures.into_iter().map(|now| (now.name, now.instructions));
         let baseline = Baseline {
             made_by,
             instructions: instructions.collect(),
@@ -62,7 +62,7 @@ fn main() -> Result<ExitCode> {
     }
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let baseline = Baseline::parse(&text).with_context(|| file.display().to_string())?;
-    let report = Report::new(&baseline, &made_by, &figures);
+    let report = Report::new(&baseline, &made_by, figures);
     print!("{report}");
     Ok(if report.is_refused() {
         ExitCode::FAILURE
@@ -71,11 +71,8 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// Returns name, unit and instructions for each unit of the workloads that are asked for.
-fn figures(
-    callgrind: &Callgrind,
-    arguments: &Arguments,
-) -> Result<Vec<(String, &'static str, f64)>> {
+/// Returns the figures of the workloads that are asked for.
+fn figures(callgrind: &Callgrind, arguments: &Arguments) -> Result<Vec<Figure>> {
     let only = arguments.only.as_deref().unwrap_or_default();
     let workloads: Vec<_> = { all().into_iter() }
         .filter(|workload| workload.name.contains(only))
@@ -87,8 +84,12 @@ fn figures(
         arguments.jobs.unwrap_or(cores),
         |number, _| {
             let workload = &workloads[number];
-            let instructions = callgrind.count(&workload.name)?;
-            Ok((workload.name.clone(), workload.unit, instructions))
+            Ok(Figure {
+                name: workload.name.clone(),
+                unit: workload.unit,
+                allowed: workload.allowed,
+                instructions: callgrind.count(&workload.name)?,
+            })
         },
     )
 }
