@@ -152,6 +152,7 @@ impl Comparison {
                     up,
                     limit: LIMIT,
                     seed,
+                    turn_interval: Duration::ZERO,
                 })?;
                 Ok(outcomes.first().and_then(|outcome| outcome.completed))
             }

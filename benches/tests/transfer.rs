@@ -21,18 +21,23 @@ fn endless(algorithm: &'static str) -> Download {
     Download::new(algorithm, Source::Endless)
 }
 
-/// Downloads for ten seconds over 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product.
-fn run(downloads: Vec<Download>, change: impl FnOnce(&mut Bottleneck)) -> Vec<Outcome> {
-    let mut down = Bottleneck::new(20 * MBIT, 2 * DELAY, 1.0);
-    change(&mut down);
-    let outcomes = transfer(&Transfer {
+/// Returns downloads for ten seconds over 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product.
+fn setup(downloads: Vec<Download>) -> Transfer {
+    Transfer {
         downloads,
-        down,
+        down: Bottleneck::new(20 * MBIT, 2 * DELAY, 1.0),
         up: Bottleneck::unlimited(DELAY),
         limit: secs(10),
         seed: 3,
-    });
-    outcomes.expect("all ends can be set up")
+        turn_interval: Duration::ZERO,
+    }
+}
+
+/// Runs such downloads after a change to the path towards the clients.
+fn run(downloads: Vec<Download>, change: impl FnOnce(&mut Bottleneck)) -> Vec<Outcome> {
+    let mut setup = setup(downloads);
+    change(&mut setup.down);
+    transfer(&setup).expect("all ends can be set up")
 }
 
 /// Returns the megabits per second of the body.

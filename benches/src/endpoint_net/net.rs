@@ -27,6 +27,8 @@ pub(super) struct Setup {
     pub(super) limit: Duration,
     /// Drives the losses in both directions.
     pub(super) seed: u64,
+    /// Least time between two turns of the worker, as on a host whose timers are late.
+    pub(super) turn_interval: Duration,
 }
 
 /// The worker, its clients and the paths between them.
@@ -39,6 +41,9 @@ pub(super) struct Net {
     /// Largest datagram that passes, bytes.
     max_datagram: usize,
     limit: Duration,
+    turn_interval: Duration,
+    /// Time before which the worker makes no turn and receives nothing.
+    next_turn: Duration,
     /// Size of each datagram that left the server once a handshake was done.
     datagrams: Vec<usize>,
     /// Datagrams that reached the server.
@@ -65,6 +70,8 @@ impl Net {
             down: Wire::new(&setup.down, setup.seed),
             max_datagram: setup.max_datagram,
             limit: setup.limit,
+            turn_interval: setup.turn_interval,
+            next_turn: Duration::ZERO,
             datagrams: Vec::new(),
             received: 0,
             scratch: vec![0; 64 * 1024],
@@ -124,11 +131,19 @@ impl Net {
         Err(EndpointError::Turns(MAX_TURNS))
     }
 
-    /// Lets all ends work and send.
+    /// Lets the clients work and send, and the worker if it is its turn.
     fn turn(&mut self) -> Result<(), EndpointError> {
         for (host, up) in &mut self.hosts {
             host.turn(&self.clock, up, &mut self.scratch)?;
         }
+        if self.is_workers_turn() {
+            self.worker_turn();
+        }
+        Ok(())
+    }
+
+    /// Lets the worker work and send.
+    fn worker_turn(&mut self) {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         let counts = self.worker.has_established();
         let Self {
@@ -157,7 +172,13 @@ impl Net {
                 down.depart_of(elapsed, datagram, flow, link_ecn(meta.ecn));
             }
         });
-        Ok(())
+        if !self.worker.has_more() {
+            self.next_turn = elapsed + self.turn_interval;
+        }
+    }
+
+    fn is_workers_turn(&self) -> bool {
+        self.next_turn <= self.clock.elapsed()
     }
 
     fn sample(&mut self) {
@@ -187,19 +208,18 @@ impl Net {
 
     /// Returns when something happens next, since the start.
     fn next_event(&self) -> Option<Duration> {
-        let worker = self.worker.next_turn(self.clock.now());
-        let hosts = self
-            .hosts
-            .iter()
-            .filter_map(|(host, up)| earliest([host.next_event(&self.clock), up.next_arrival()]));
+        let timer = self.worker.next_turn(self.clock.now());
+        let arrivals = self.hosts.iter().filter_map(|(_, up)| up.next_arrival());
+        let worker = earliest([timer.map(|at| self.clock.since_start(at)), arrivals.min()]);
+        let hosts = { self.hosts.iter() }.filter_map(|(host, _)| host.next_event(&self.clock));
         earliest([
-            worker.map(|at| self.clock.since_start(at)),
+            worker.map(|at| at.max(self.next_turn)),
             hosts.min(),
             self.down.next_arrival(),
         ])
     }
 
-    /// Hands over what arrived. An end may refuse a packet, which is then gone.
+    /// Hands over what arrived; the worker receives in its turns. An end may refuse a packet, which is then gone.
     fn deliver(&mut self) {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         let count = self.hosts.len();
@@ -212,6 +232,9 @@ impl Net {
                 &self.clock,
             );
             self.down.recycle(packet.bytes);
+        }
+        if !self.is_workers_turn() {
+            return;
         }
         for (host, up) in &mut self.hosts {
             while let Some(mut packet) = up.take_delivery(elapsed) {

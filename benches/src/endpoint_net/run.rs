@@ -32,6 +32,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, EndpointError> {
         max_datagram: path.max_datagram,
         limit: scenario.limit,
         seed: scenario.seed,
+        turn_interval: Duration::ZERO,
     };
     let mut net = Net::new(&setup, (clock, worker), vec![ClientHost::new(plan)]);
     net.run()?;

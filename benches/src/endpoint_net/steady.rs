@@ -99,6 +99,7 @@ impl Run {
             max_datagram: usize::MAX,
             limit: LIMIT,
             seed: SEED,
+            turn_interval: Duration::ZERO,
         };
         let hosts = (0..clients).map(|_| ClientHost::new(plan.clone()));
         let net = Net::new(&setup, (clock, worker), hosts.collect());

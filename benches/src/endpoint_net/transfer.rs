@@ -33,6 +33,8 @@ pub struct Transfer {
     pub limit: Duration,
     /// Drives the random numbers of the link and of both ends.
     pub seed: u64,
+    /// Least time between two turns of the worker, as on a host whose timers are late; zero where they are in time.
+    pub turn_interval: Duration,
 }
 
 /// One client with a connection of its own.
@@ -110,6 +112,7 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         max_datagram: usize::MAX,
         limit: transfer.limit,
         seed: transfer.seed,
+        turn_interval: transfer.turn_interval,
     };
     let mut net = Net::new(&setup, (clock, worker), hosts.collect());
     net.run()?;

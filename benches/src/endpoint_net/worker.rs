@@ -149,6 +149,11 @@ impl Worker {
         }
     }
 
+    /// Returns whether the last turn left work for the next.
+    pub(super) const fn has_more(&self) -> bool {
+        self.more
+    }
+
     /// Has the instructions of all that follows counted.
     pub(super) fn count(&mut self) {
         self.is_counted = true;

@@ -259,6 +259,7 @@ fn connect(
         up,
         limit,
         seed,
+        turn_interval: Duration::ZERO,
     })?;
     Ok(outcomes.into_iter().map(Record::from).collect())
 }
