@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate_benches::endpoint_net::{Download, Transfer, transfer};
 use sluicegate_benches::virtual_net::{Outcome, Sample};
 use sluicegate_cc::{PathChange, Registry};
-use sluicegate_sim::{Aqm, Bottleneck, Source};
+use sluicegate_sim::{Aqm, Bottleneck, LossWindow, Source};
 
 const MBIT: u64 = 1_000_000;
 const DELAY: Duration = Duration::from_millis(20);
@@ -124,6 +124,27 @@ fn marks_of_the_queue_reach_the_algorithm() {
         let most = windows(outcome, secs(5), secs(10)).max().expect("samples");
         assert!((1..200_000).contains(&most), "{most}");
         assert!(rate(outcome) > 16.0, "{} Mbit/s", rate(outcome));
+    }
+}
+
+#[test]
+fn late_turns_cost_no_more_rate_than_longer_round_trips() {
+    let late = Duration::from_millis(5);
+    let received = |algorithm, up_delay, turn_interval| -> u64 {
+        let rounds = (1..=3).map(|seed| {
+            let mut setup = setup(vec![endless(algorithm)]);
+            setup.down.loss = vec![LossWindow::always(0.01)];
+            setup.up.delay = up_delay;
+            (setup.seed, setup.turn_interval) = (seed, turn_interval);
+            transfer(&setup).expect("all ends can be set up")[0].received
+        });
+        rounds.sum()
+    };
+    for algorithm in Registry::builtin().names() {
+        let late_turns = received(algorithm, DELAY, late);
+        let longer = received(algorithm, DELAY + late, Duration::ZERO);
+        let share = late_turns as f64 / longer as f64;
+        assert!(share >= 0.8, "{algorithm}: {share:.2} of the rate");
     }
 }
 

@@ -30,6 +30,15 @@ pub enum Sender {
     External(External),
 }
 
+/// Time for which a late timer is made up for.
+const CATCH_UP_TIME: Duration = Duration::from_millis(10);
+
+/// Fewest packets of a catch-up burst, at rates that send less in that time.
+const MIN_CATCH_UP_PACKETS: usize = 10;
+
+/// Most packets of a catch-up burst.
+const MAX_CATCH_UP_PACKETS: usize = 256;
+
 /// Returns a rate in quiche's type; `None` and rates beyond its range are unpaced.
 fn bandwidth(rate: Option<u64>) -> Bandwidth {
     match rate {
@@ -127,6 +136,30 @@ impl Sender {
             Sender::External(external) if external.is_scalable || !external.controller.state().is_starting() =>
                 (external.send_quantum() / external.mss).max(2) - 1,
             _ => initial,
+        }
+    }
+
+    /// Returns how many bytes may leave at once to make up for a late timer: what the pacing `rate` sends in 10 ms, at least 10
+    /// packets and at most 256, and at most a quarter of the window. Without them, a controller that trusts samples of the delivery
+    /// rate would take what late timers let through for all that the path carries. quiche's own gets none, as upstream.
+    pub(in crate::recovery::gcongestion) fn catch_up_burst(&self, rate: Bandwidth) -> u64 {
+        match self {
+            Sender::Bbr2(_) => 0,
+            Sender::External(external) => {
+                let packets = |count: usize| (count * external.mss) as u64;
+                rate.to_bytes_per_period(CATCH_UP_TIME)
+                    .clamp(packets(MIN_CATCH_UP_PACKETS), packets(MAX_CATCH_UP_PACKETS))
+                    .min(external.window as u64 / 4)
+            },
+        }
+    }
+
+    /// Returns whether the window has room for another packet. With a controller from outside it waits for room for a whole
+    /// datagram.
+    pub(in crate::recovery::gcongestion) fn has_room(&self, in_flight: usize) -> bool {
+        match self {
+            Sender::Bbr2(b) => b.can_send(in_flight),
+            Sender::External(external) => in_flight + external.mss <= external.window,
         }
     }
 
