@@ -11,8 +11,8 @@ use super::Connection;
 /// send quantum is a millisecond's worth of their rate, too, or less where round trips are short.
 pub const PACING_SLACK: Duration = Duration::from_millis(1);
 
-/// Multiple of the worker's delay by which a packet may leave ahead of its release time. The pacer makes up for a delay, but in a
-/// burst: where timers are late by up to 125 µs, at most a ninth of the packets leave late.
+/// Multiple of the worker's delay by which a packet may leave ahead of its release time, so that timers late by up to 125 µs delay at
+/// most a ninth of the packets. The pacer makes up for longer delays by bursts.
 const LATE: u32 = 8;
 
 /// Bytes that a connection may write before it is another's turn.
