@@ -160,6 +160,8 @@ pub struct External {
     mss: usize,
     /// Controller's window after its latest report, bytes. Each packet asks for it several times.
     window: usize,
+    /// A timer was late, and what it should have sent has not left yet.
+    pub(super) catches_up: bool,
     /// State of the packet sent last.
     latest: PacketState,
     /// Packets acknowledged late since the event before. It holds no memory while it is empty, as they are rare.
@@ -184,6 +186,7 @@ impl External {
             persistent: PersistentCongestion::new(),
             origin: crate::clock::now(),
             mss,
+            catches_up: false,
             latest: PacketState::default(),
             late: Vec::new(),
             ecn: EcnCounts::NONE,

@@ -30,6 +30,10 @@ pub enum Sender {
     External(External),
 }
 
+/// Delay of a timer from which on it is made up for. Shorter ones are usual: so long is a turn of the server. To make up for
+/// them would keep the exact rate of a controller whose rate is too high, and its queue.
+const LATE: Duration = Duration::from_millis(1);
+
 /// Time for which a late timer is made up for.
 const CATCH_UP_TIME: Duration = Duration::from_millis(10);
 
@@ -139,13 +143,20 @@ impl Sender {
         }
     }
 
-    /// Returns how many bytes may leave at once to make up for a late timer: what the pacing `rate` sends in 10 ms, at least 10
-    /// packets and at most 256, and at most a quarter of the window. Without them, a controller that trusts samples of the delivery
-    /// rate would take what late timers let through for all that the path carries. quiche's own gets none, as upstream.
-    pub(in crate::recovery::gcongestion) fn catch_up_burst(&self, rate: Bandwidth) -> u64 {
+    /// Returns how many bytes may leave at once to make up for a timer that was late by `late`: once that was a millisecond, and
+    /// until the sender is on schedule again, what the pacing `rate` sends in 10 ms, at least 10 packets and at most 256, and at most
+    /// a quarter of the window. Without them, a controller that trusts samples of the delivery rate would take what late timers let
+    /// through for all that the path carries. quiche's own gets none, as upstream.
+    pub(in crate::recovery::gcongestion) fn catch_up_burst(&mut self, rate: Bandwidth, late: Duration) -> u64 {
         match self {
             Sender::Bbr2(_) => 0,
             Sender::External(external) => {
+                let catches_up = late >= LATE || external.catches_up && !late.is_zero();
+                // The packet after this one leaves at its time if no more than this one is overdue.
+                external.catches_up = catches_up && late >= rate.transfer_time(external.mss as u64);
+                if !catches_up {
+                    return 0;
+                }
                 let packets = |count: usize| (count * external.mss) as u64;
                 rate.to_bytes_per_period(CATCH_UP_TIME)
                     .clamp(packets(MIN_CATCH_UP_PACKETS), packets(MAX_CATCH_UP_PACKETS))

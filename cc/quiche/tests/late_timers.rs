@@ -146,6 +146,23 @@ fn late_turns_keep_the_pacing_rate() {
 }
 
 #[test]
+fn delays_below_a_millisecond_are_not_made_up() {
+    const INTERVAL: Duration = Duration::from_micros(1200);
+    let mut download = Download::new(constant::<1_000_000, 1_000_000>);
+    for packet in 0..10 {
+        let now = quiche::clock::now();
+        let release = download.pair.server.get_next_release_time();
+        let release = release.and_then(|at| at.time(now)).expect("paced");
+        let wait = release - now;
+        // The first one is paced by the turns before.
+        assert!(packet == 0 || wait >= INTERVAL * 9 / 10, "{wait:?}");
+        download.pair.pass(wait + Duration::from_micros(900));
+        let sent = download.send(usize::MAX);
+        assert!((1..=DATAGRAM).contains(&sent), "{sent} bytes");
+    }
+}
+
+#[test]
 fn burst_after_a_late_timer_is_bounded() {
     // While the timer is late, the rate would send more than each bound.
     let cases: [(&str, Build, usize); 4] = [
