@@ -7,6 +7,7 @@ mod traffic;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,6 +43,17 @@ pub(crate) enum Pace {
     Scheduled(Schedule),
     /// Requests that the thread submits, by a schedule of all connections.
     Shared,
+}
+
+/// Ends of a connection to open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way<'a> {
+    /// Index of the server's address in the plan.
+    pub(crate) address: usize,
+    /// Own address; the system chooses it if there is none.
+    pub(crate) local: Option<IpAddr>,
+    /// File of the trace.
+    pub(crate) trace: Option<&'a Path>,
 }
 
 /// A connection with a socket of its own.
@@ -84,17 +96,21 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Opens a socket to the plan's address number `address` and starts a handshake.
+    /// Opens a socket to the server and starts a handshake.
     ///
     /// # Errors
     /// There is no route, no descriptor left, or no way to write the trace.
     pub(crate) fn open(
         config: &mut quiche::Config,
-        (address, trace): (usize, Option<&Path>),
+        Way {
+            address,
+            local,
+            trace,
+        }: Way<'_>,
         (work, pace): (&Work, Pace),
         cx: &mut Context<'_>,
     ) -> anyhow::Result<Client> {
-        let socket = Socket::connect(cx.plan.addresses[address])?;
+        let socket = Socket::connect(cx.plan.addresses[address], local)?;
         let path = (socket.local, socket.peer);
         let quic = transport::connect(config, cx.plan, path, trace)?;
         cx.handshaking += 1;

@@ -9,6 +9,7 @@ mod client;
 mod context;
 mod end;
 mod heads;
+mod local_ips;
 mod log;
 mod options;
 mod outputs;

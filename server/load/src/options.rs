@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
 
+use crate::local_ips::LocalIps;
 use crate::values::{duration, field, host_and_port, payload_size, period, rate, rate_or_none};
 
 /// Form of the report.
@@ -96,6 +97,10 @@ pub struct LoadArgs {
     /// Connect to this host instead of the URL's.
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host_and_port)]
     pub(crate) connect_to: Option<(String, Option<u16>)>,
+    /// Own addresses, from which connections come in turn: single ones, ranges and networks, such as
+    /// 192.0.2.1,192.0.2.10-192.0.2.20,198.51.100.0/24. Each allows about 28,000 connections, as many as Linux has ports for it.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) local_ips: Option<LocalIps>,
     /// Send this server name (SNI) instead of the URL's host.
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
@@ -316,6 +321,7 @@ mod tests {
             "load -H nothing a",
             "load --rps 1 --arrival-rate 1 a",
             "load --max-udp-payload-size 100 a",
+            "load --local-ips 10.0.0.2-10.0.0.1 a",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -42,6 +42,7 @@ impl Plan {
         let addresses = addresses.with_context(|| format!("cannot resolve {host}"))?;
         let addresses: Vec<_> = addresses.collect();
         ensure!(!addresses.is_empty(), "{host} has no address");
+        let addresses = reachable(addresses, options)?;
         let own_name = origin.ip().is_none().then(|| origin.host.clone());
         let shared = shared_fields(options, &origin, body.as_deref())?;
         let heads = paths.iter().map(|path| head(&shared, path));
@@ -81,7 +82,23 @@ impl Plan {
     }
 }
 
-/// Refuses options that h2load refuses together.
+/// Returns the addresses that the own addresses of the options can reach, if these are limited.
+fn reachable(addresses: Vec<SocketAddr>, options: &LoadArgs) -> anyhow::Result<Vec<SocketAddr>> {
+    let Some(local) = &options.local_ips else {
+        return Ok(addresses);
+    };
+    let first = addresses.first().copied();
+    let (reachable, _): (Vec<_>, Vec<_>) = addresses
+        .into_iter()
+        .partition(|address| local.of(0, address.ip()).is_some());
+    if let (true, Some(first)) = (reachable.is_empty(), first) {
+        let version = if first.is_ipv4() { "IPv4" } else { "IPv6" };
+        bail!("--local-ips has no {version} address, and {first} needs one");
+    }
+    Ok(reachable)
+}
+
+/// Refuses options that contradict each other.
 fn check(options: &LoadArgs) -> anyhow::Result<()> {
     let (clients, threads) = (options.clients, options.threads);
     if options.duration.is_none() {
@@ -91,10 +108,6 @@ fn check(options: &LoadArgs) -> anyhow::Result<()> {
             "-n {requests} is less than -c {clients}: each connection needs a request"
         );
     }
-    ensure!(
-        options.duration.is_none() || options.rate.is_none(),
-        "-r and -D exclude each other"
-    );
     ensure!(
         clients >= threads,
         "-c {clients} is less than -t {threads}: each thread needs a connection"
@@ -301,7 +314,7 @@ mod tests {
             ("-c 2 https://127.0.0.1/", "-n 1 is less than -c 2"),
             ("-t 2 https://127.0.0.1/", "-c 1 is less than -t 2"),
             ("-r 2 https://127.0.0.1/", "at most -c 1"),
-            ("-r 1 -D 1 https://127.0.0.1/", "-r and -D"),
+            ("--local-ips ::1 https://127.0.0.1/", "no IPv4 address"),
             ("--alpn-list h2,http/1.1 https://127.0.0.1/", "add h3"),
             ("http://127.0.0.1/", "http://127.0.0.1/"),
             ("/a", "--base-uri"),

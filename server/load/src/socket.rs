@@ -1,7 +1,7 @@
 //! A connection's UDP socket, with GSO and GRO.
 
 use std::io::{self, ErrorKind, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
@@ -66,17 +66,17 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// Opens a socket to `peer`.
+    /// Opens a socket to `peer`, from the address `local` if there is one.
     ///
     /// # Errors
-    /// There is no route to it, or no descriptor left.
-    pub(crate) fn connect(peer: SocketAddr) -> io::Result<Socket> {
-        let any: SocketAddr = if peer.is_ipv4() {
-            ([0, 0, 0, 0], 0).into()
+    /// There is no route to it, no such address here, or no port or descriptor left.
+    pub(crate) fn connect(peer: SocketAddr, local: Option<IpAddr>) -> io::Result<Socket> {
+        let any: IpAddr = if peer.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
         } else {
-            ([0u16; 8], 0).into()
+            Ipv6Addr::UNSPECIFIED.into()
         };
-        let socket = UdpSocket::bind(any)?;
+        let socket = UdpSocket::bind((local.unwrap_or(any), 0))?;
         socket.connect(peer)?;
         let state = UdpSocketState::new((&socket).into())?;
         // What the kernel grants is enough to begin with.
@@ -203,7 +203,7 @@ mod tests {
 
     fn pair() -> (Socket, UdpSocket) {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let socket = Socket::connect(server.local_addr().unwrap()).unwrap();
+        let socket = Socket::connect(server.local_addr().unwrap(), None).unwrap();
         (socket, server)
     }
 

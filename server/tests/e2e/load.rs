@@ -3,7 +3,7 @@
 mod ends;
 mod open_loop;
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -103,6 +103,29 @@ fn every_request_is_made_and_counted() {
     assert!((served - 1000.0).abs() < 0.5, "{served}");
     let connections = admin::sum(&metrics, "sluicegate_connections_established_total");
     assert!((connections - 10.0).abs() < 0.5, "{connections}");
+}
+
+#[test]
+fn connections_come_from_the_given_addresses_in_turn() {
+    let folder = Folder::new();
+    let setup = Setup::new("mio").with("[access_log]\nfile = \"access.log\"");
+    let mut server = Server::start(&setup.listener("main", "127.0.0.1:0", "cubic"), &folder);
+    let words = ["-n6", "-c6", "-t2", "--local-ips", "127.0.0.7,127.1.0.0/30"];
+    let measured = measured(&words, &[url(&server, "/bytes/10")]);
+    assert_eq!(measured["requests"]["succeeded"], 6, "{measured}");
+    server.process.last_words();
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    let client = |line: &str| -> SocketAddr {
+        let record: Value = serde_json::from_str(line).unwrap();
+        record["client"].as_str().unwrap().parse().unwrap()
+    };
+    let mut clients: Vec<_> = log
+        .lines()
+        .map(|line| client(line).ip().to_string())
+        .collect();
+    clients.sort_unstable();
+    let each = ["127.0.0.7", "127.1.0.1", "127.1.0.2"];
+    assert_eq!(clients, each.map(|ip| [ip; 2]).concat());
 }
 
 #[test]

@@ -127,7 +127,12 @@ impl<'a> Pair<'a> {
             new: left,
             ..Work::default()
         };
-        let client = Client::open(&mut config, (0, None), (&work, pace), &mut cx).unwrap();
+        let way = Way {
+            address: 0,
+            local: None,
+            trace: None,
+        };
+        let client = Client::open(&mut config, way, (&work, pace), &mut cx).unwrap();
         let mut pair = Pair {
             server,
             client,

@@ -1,9 +1,11 @@
 //! Opens the connections of a thread, and replaces those that end early.
 
+use std::net::IpAddr;
+
 use anyhow::{Context as _, anyhow};
 
 use super::Worker;
-use crate::client::{Client, Pace};
+use crate::client::{Client, Pace, Way};
 use crate::context::Line;
 use crate::end::End;
 use crate::outputs;
@@ -71,7 +73,11 @@ impl Worker<'_> {
         // There may be no route to the first address of a name, as to an IPv6 address from a host that has IPv4 alone.
         let mut opened = Err(anyhow!("no address is left"));
         for address in self.address..self.cx.plan.addresses.len() {
-            let way = (address, trace.as_deref());
+            let way = Way {
+                address,
+                local: self.local_ip(slot, address),
+                trace: trace.as_deref(),
+            };
             opened = Client::open(&mut self.config, way, (work, pace), &mut self.cx);
             if opened.is_ok() {
                 self.address = address;
@@ -94,6 +100,14 @@ impl Worker<'_> {
                 self.end(slot, End::Failed(format!("cannot connect: {error:#}")));
             }
         }
+    }
+
+    /// Returns the own address of connection number `slot`, if addresses were given.
+    fn local_ip(&self, slot: usize, address: usize) -> Option<IpAddr> {
+        let plan = self.cx.plan;
+        let ips = plan.options.local_ips.as_ref()?;
+        let index = slot as u64 * plan.options.threads + self.share.thread;
+        ips.of(index, plan.addresses[address].ip())
     }
 
     /// Ends a connection, and opens another one in its place where that helps.
