@@ -7,18 +7,21 @@ use anyhow::Context as _;
 use quiche::h3::EncodedHeaders;
 
 use crate::heads::{Head, Heads};
+use crate::interval::{Account, Part};
 use crate::log::RequestLog;
 use crate::plan::Plan;
 use crate::socket::Buffers;
 use crate::tally::Tally;
 
 /// A line of text for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Line {
     /// A line of the report.
     Report(String),
     /// A note beside the report.
     Note(String),
+    /// What a thread did in an interval.
+    Part(Box<Part>),
 }
 
 /// State that a thread lends to its connections.
@@ -33,6 +36,8 @@ pub(crate) struct Context<'a> {
     pub(crate) buffers: Buffers,
     pub(crate) log: Option<RequestLog<'a>>,
     pub(crate) lines: Sender<Line>,
+    /// Account of the interval that goes on, if there are intervals.
+    pub(crate) interval: Option<Account>,
     /// Start of what counts: until then the run warms up.
     pub(crate) counted_from: Option<Instant>,
     /// Requests that have no response yet.
@@ -67,6 +72,7 @@ impl<'a> Context<'a> {
             buffers: Buffers::new(),
             log,
             lines,
+            interval: plan.options.intervals().map(Account::new),
             counted_from: None,
             open_requests: 0,
             handshaking: 0,
@@ -99,6 +105,40 @@ impl<'a> Context<'a> {
             self.now
         };
         self.counted_from.is_some_and(|from| at >= from)
+    }
+
+    /// Begins what counts.
+    pub(crate) fn count_from(&mut self, start: Instant) {
+        self.counted_from = Some(start);
+        if let Some(interval) = &mut self.interval {
+            interval.begin(start);
+        }
+    }
+
+    /// Reports the intervals that have ended, with the number of open connections.
+    pub(crate) fn end_intervals(&mut self, connections: u64) {
+        while let Some(interval) = &mut self.interval
+            && let Some(part) = interval.ended(self.now, &self.tally, connections)
+        {
+            self.say(Line::Part(Box::new(part)));
+        }
+    }
+
+    /// Reports what is left of the last interval.
+    pub(crate) fn end_last_interval(&mut self, connections: u64) {
+        if let Some(interval) = &mut self.interval {
+            let part = interval.last(self.now, &self.tally, connections);
+            self.say(Line::Part(Box::new(part)));
+        }
+    }
+
+    /// Counts the time of a request that has its response.
+    pub(crate) fn count_time(&mut self, start: Instant) {
+        let time = self.now.saturating_duration_since(start);
+        self.tally.request.add_time(time);
+        if let Some(interval) = &mut self.interval {
+            interval.add(time);
+        }
     }
 
     /// Counts a request that was sent.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{ArgAction, ValueEnum};
 
 use crate::local_ips::LocalIps;
-use crate::values::{duration, field, host_and_port, payload_size, period, rate, rate_or_none};
+use crate::values::{
+    duration, field, host_and_port, interval, latency, payload_size, period, rate, rate_or_none,
+};
 
 /// Form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,8 +35,8 @@ Examples:
   sluicegate load -D 30s --warm-up-time 5s -c 100 -t 4 https://localhost:4433/
   sluicegate load --arrival-rate 800 -D 30s -c 8 -m 100 https://localhost:4433/
 
-The exit code is 1 if there was no response at all, the report misses something, or the command line cannot be carried out, and 2
-if it is wrong.")]
+The exit code is 1 if there was no response at all, the report misses something, or the command line cannot be carried out, 2 if it
+is wrong, and 3 if --slo-p99 was not met.")]
 pub struct LoadArgs {
     /// URLs, requested in turn by each connection; scheme, host and port are those of the first.
     #[arg(value_name = "URL")]
@@ -137,6 +139,21 @@ pub struct LoadArgs {
     /// Write a qlog trace of each connection to BASE.THREAD.CONNECTION.sqlog.
     #[arg(long, value_name = "BASE")]
     pub(crate) qlog_file_base: Option<PathBuf>,
+    /// Print a line with the figures of each interval of this time: rates, latencies, failures, connections.
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    pub(crate) interval: Option<Duration>,
+    /// Write the figures of each interval to this file, a JSON object per line; of each second unless --interval is given.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) interval_file: Option<PathBuf>,
+    /// Write the distribution of request times to this file in the text form of HdrHistogram (.hgrm), in milliseconds.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr: Option<PathBuf>,
+    /// Write a report with charts to this file: one page of HTML without scripts.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Exit with 3 if the 99th percentile of request times is above this. Units are h, m, s, ms and us.
+    #[arg(long, value_name = "DURATION", value_parser = latency)]
+    pub(crate) slo_p99: Option<Duration>,
     /// Form of the report.
     #[arg(long, value_enum, default_value = "h2load")]
     pub(crate) format: Format,
@@ -150,7 +167,16 @@ pub struct LoadArgs {
     pub(crate) without_effect: WithoutEffect,
 }
 
+/// Interval of figures that only a file asks for.
+const INTERVAL: Duration = Duration::from_secs(1);
+
 impl LoadArgs {
+    /// Returns the length of the intervals whose figures are asked for.
+    pub(crate) fn intervals(&self) -> Option<Duration> {
+        let by_file = self.interval_file.is_some() || self.html.is_some();
+        self.interval.or(by_file.then_some(INTERVAL))
+    }
+
     /// Returns the options with none in place of zeros that mean none, as in h2load.
     pub(crate) fn without_zeros(&self) -> LoadArgs {
         let some = |time: Option<Duration>| time.filter(|time| !time.is_zero());
@@ -322,6 +348,8 @@ mod tests {
             "load --rps 1 --arrival-rate 1 a",
             "load --max-udp-payload-size 100 a",
             "load --local-ips 10.0.0.2-10.0.0.1 a",
+            "load --interval 99ms a",
+            "load --slo-p99 0us a",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -10,12 +10,39 @@ use anyhow::Context as _;
 use crate::log::LogFile;
 use crate::options::LoadArgs;
 
+/// A file that is written at the end of the run, or during it, and its path.
+pub(crate) struct Output(Option<(File, PathBuf)>);
+
+impl Output {
+    /// Opens a file, if it is asked for; what it had is gone.
+    fn create(path: Option<&Path>) -> anyhow::Result<Output> {
+        let open = |path: &Path| Ok((File::create(path)?, path.to_owned()));
+        let file = path.map(|path| writable(path, open)).transpose()?;
+        Ok(Output(file))
+    }
+
+    /// Writes a text to the file, if it is asked for; `text` makes it. Returns what went wrong, and writes nothing after that.
+    pub(crate) fn write(&mut self, text: impl FnOnce() -> String) -> Option<String> {
+        let (file, path) = self.0.as_mut()?;
+        let error = file.write_all(text().as_bytes()).err()?;
+        let wrong = format!("cannot write {}: {error}", path.display());
+        self.0 = None;
+        Some(wrong)
+    }
+}
+
 /// The files.
 pub(crate) struct Outputs {
     /// The request log.
     pub(crate) log: Option<LogFile>,
-    /// File of the report, and its path.
-    report: Option<(File, PathBuf)>,
+    /// The report as JSON.
+    pub(crate) report: Output,
+    /// The figures of the intervals.
+    pub(crate) intervals: Output,
+    /// The distribution of request times.
+    pub(crate) hdr: Output,
+    /// The report as HTML.
+    pub(crate) html: Output,
 }
 
 impl Outputs {
@@ -30,20 +57,13 @@ impl Outputs {
         }
         let log = args.log_file.as_deref();
         let log = log.map(|path| writable(path, |path| LogFile::open(path, start)));
-        let report = args.output_file.as_deref();
-        let report =
-            report.map(|path| writable(path, |path| Ok((File::create(path)?, path.to_owned()))));
         Ok(Outputs {
             log: log.transpose()?,
-            report: report.transpose()?,
+            report: Output::create(args.output_file.as_deref())?,
+            intervals: Output::create(args.interval_file.as_deref())?,
+            hdr: Output::create(args.hdr.as_deref())?,
+            html: Output::create(args.html.as_deref())?,
         })
-    }
-
-    /// Writes the report to its file, if it has one. Returns what went wrong.
-    pub(crate) fn write_report(&mut self, text: &str) -> Option<String> {
-        let (file, path) = self.report.as_mut()?;
-        let error = file.write_all(text.as_bytes()).err()?;
-        Some(format!("cannot write {}: {error}", path.display()))
     }
 }
 
@@ -66,7 +86,14 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "any time will do")]
     fn paths_that_cannot_be_written_are_named() {
-        for option in ["--log-file", "--output-file", "--qlog-file-base"] {
+        for option in [
+            "--log-file",
+            "--output-file",
+            "--qlog-file-base",
+            "--interval-file",
+            "--hdr",
+            "--html",
+        ] {
             let args = options::parse(&[option, "/nowhere/file", "a"]).unwrap();
             let opened = Outputs::open(&args, (Instant::now(), Duration::ZERO));
             let error = format!("{:#}", opened.map(drop).unwrap_err());

@@ -140,7 +140,7 @@ impl Report<'_> {
         clippy::cast_sign_loss,
         reason = "few digits are written"
     )]
-    fn rates(&self) -> (f64, u64) {
+    pub(crate) fn rates(&self) -> (f64, u64) {
         let seconds = self.counted.as_secs_f64();
         if seconds <= 0.0 {
             return (0.0, 0);
@@ -212,6 +212,13 @@ impl Report<'_> {
         })
     }
 
+    /// Returns the limit of the 99th percentile of request times and that percentile, seconds, if it is above.
+    pub(crate) fn missed_slo(&self, args: &LoadArgs) -> Option<(f64, f64)> {
+        let limit = args.slo_p99?.as_secs_f64();
+        let p99 = self.tally.request.statistics(NANOS).p99;
+        (p99 > limit).then_some((limit, p99))
+    }
+
     /// Returns what a user must know beside the figures, line by line.
     pub(crate) fn notes(&self, args: &LoadArgs) -> String {
         let mut text = String::new();
@@ -238,6 +245,13 @@ impl Report<'_> {
                 self.tally.backlog,
                 args.clients,
                 args.max_concurrent_streams,
+            );
+        }
+        if let Some((limit, p99)) = self.missed_slo(args) {
+            let (limit, p99) = (duration(limit), duration(p99));
+            let _ = writeln!(
+                text,
+                "--slo-p99 was not met: the 99th percentile of request times is {p99}, above {limit}"
             );
         }
         if let Some(verdict) = &self.verdict {

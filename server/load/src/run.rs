@@ -12,17 +12,20 @@ use sluicegate_cc::Registry;
 use crate::barrier::StartBarrier;
 use crate::busy::Busy;
 use crate::context::{Context, Line};
+use crate::interval::Intervals;
 use crate::log::{LogFile, RequestLog};
 use crate::options::{Format, LoadArgs};
 use crate::outputs::Outputs;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::transport;
 use crate::worker::{Share, Worker};
+use crate::{hgrm, html, transport};
 
 /// Exit code of a run without any response, or with an incomplete report.
 const EXIT_FAILED: u8 = 1;
+/// Exit code of a run whose request times are above what --slo-p99 allows.
+const EXIT_TOO_SLOW: u8 = 3;
 /// Descriptors that the process needs beside one for each connection, another for its trace, and three for each thread.
 const OTHER_DESCRIPTORS: u64 = 32;
 
@@ -36,7 +39,7 @@ pub struct Clock {
 }
 
 /// Loads a server as `args` say, writes progress and the report to `out` and everything else to `err`, and returns the exit code: 1
-/// if there was no response at all, or the report misses something. Blocks until the run is over, or for a moment once `stop` is
+/// if there was no response at all, or the report misses something, and 3 if request times are above what the options allow. Blocks until the run is over, or for a moment once `stop` is
 /// true: then the report has what was done so far.
 ///
 /// # Errors
@@ -59,16 +62,49 @@ pub fn run(
     for warning in plan.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
+    let mut intervals = Vec::new();
+    let mut sums = args
+        .intervals()
+        .map(|every| Intervals::new(every, args.threads));
+    let mut unwritten = Vec::new();
+    let mut print_text = |line: &str, is_note: bool| {
+        if is_note || args.format == Format::Json {
+            writeln!(err, "{line}")
+        } else {
+            writeln!(out, "{line}")
+        }
+    };
+    let Outputs {
+        log,
+        intervals: interval_file,
+        ..
+    } = &mut outputs;
     let mut print = |line: Line| match line {
-        Line::Report(line) if args.format != Format::Json => writeln!(out, "{line}"),
-        Line::Report(line) | Line::Note(line) => writeln!(err, "{line}"),
+        Line::Report(line) => print_text(&line, false),
+        Line::Note(line) => print_text(&line, true),
+        Line::Part(part) => {
+            for interval in sums
+                .as_mut()
+                .map(|sums| sums.take(*part))
+                .unwrap_or_default()
+            {
+                unwritten.extend(interval_file.write(|| interval.json().to_string() + "\n"));
+                if args.html.is_some() {
+                    intervals.push(interval);
+                }
+                if args.interval.is_some() {
+                    print_text(&interval.line(), false)?;
+                }
+            }
+            Ok(())
+        }
     };
     print(Line::Report("starting benchmark...".into()))?;
     for share in shares(args) {
         print(Line::Report(share.announcement(args)))?;
     }
-    let log = outputs.log.as_ref();
-    let (mut tally, printed) = run_threads(&plan, registry, clock, (stop, log), &mut print);
+    let (mut tally, printed) =
+        run_threads(&plan, registry, clock, (stop, log.as_ref()), &mut print);
     let stopped = stop.load(Ordering::Relaxed);
     tally.close(plan.total().filter(|_| !stopped));
     let wall = (clock.now)().saturating_duration_since(begin);
@@ -80,7 +116,18 @@ pub fn run(
         counted: args.duration.map_or(counted, |time| time.min(counted)),
         verdict: Busy::verdict(&tally.busy),
     };
-    let unwritten = outputs.write_report(&(report.json().to_string() + "\n"));
+    unwritten.extend(outputs.report.write(|| report.json().to_string() + "\n"));
+    unwritten.extend(
+        outputs
+            .hdr
+            .write(|| hgrm::percentiles(tally.request.histogram())),
+    );
+    if args.html.is_some() {
+        match html::page(args, &report, &intervals) {
+            Ok(page) => unwritten.extend(outputs.html.write(|| page)),
+            Err(error) => unwritten.push(format!("--html: {error}")),
+        }
+    }
     printed?;
     match args.format {
         Format::H2load => out.write_all(report.h2load().as_bytes())?,
@@ -91,11 +138,15 @@ pub fn run(
         writeln!(err, "interrupted: the report has what was done so far")?;
     }
     err.write_all(report.notes(args).as_bytes())?;
-    if let Some(error) = &unwritten {
+    for error in &unwritten {
         writeln!(err, "error: {error}")?;
     }
-    let failed = tally.completed == 0 || !tally.errors.is_empty() || unwritten.is_some();
-    Ok(if failed { EXIT_FAILED } else { 0 })
+    let failed = tally.completed == 0 || !tally.errors.is_empty() || !unwritten.is_empty();
+    Ok(match (failed, report.missed_slo(args)) {
+        (true, _) => EXIT_FAILED,
+        (false, Some(_)) => EXIT_TOO_SLOW,
+        (false, None) => 0,
+    })
 }
 
 /// Runs the threads, prints what they say meanwhile, and returns the sum of their figures and the result of printing. A thread that

@@ -11,7 +11,7 @@ use crate::busy::Busy;
 const MAX_CAUSES: usize = 16;
 
 /// Values of one kind, however many there are: percentiles come from a histogram with three significant digits, all else is exact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Samples {
     histogram: Histogram<u64>,
     min: u64,
@@ -70,7 +70,8 @@ impl Samples {
         self.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    fn merge(&mut self, other: &Samples) {
+    /// Adds the values of another thread.
+    pub(crate) fn merge(&mut self, other: &Samples) {
         let (own, others) = (self.len() as f64, other.len() as f64);
         if other.len() == 0 {
             return;
@@ -80,6 +81,11 @@ impl Samples {
         self.squares += other.squares + distance * distance * own * others / (own + others);
         (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
         let _ = self.histogram.add(&other.histogram);
+    }
+
+    /// Returns how many samples have which value.
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
     }
 
     /// Returns the number of samples.

@@ -30,6 +30,26 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+/// Parses the length of an interval: at least 100 ms, so that figures cost little.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    let time = duration(text)?;
+    if time < SHORTEST {
+        return Err("expected at least 100ms".into());
+    }
+    Ok(time)
+}
+
+/// Parses a latency that is not zero: a duration, with `us` as one more unit.
+pub(crate) fn latency(text: &str) -> Result<Duration, String> {
+    let micros = text.strip_suffix("us").and_then(|count| count.parse().ok());
+    match micros {
+        Some(0) => Err("expected more than 0".into()),
+        Some(micros) => Ok(Duration::from_micros(micros)),
+        None => period(text),
+    }
+}
+
 /// Parses a duration that is not zero.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
@@ -133,6 +153,11 @@ mod tests {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert!(period("0").is_err() && period("1").is_ok());
+        assert_eq!(latency("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(latency("5ms"), Ok(Duration::from_millis(5)));
+        assert!(latency("0").is_err() && latency("us").is_err());
+        assert_eq!(interval("100ms"), Ok(Duration::from_millis(100)));
+        assert!(interval("99ms").is_err());
         for text in ["", "s", "1.5s", "-1", "1d", "99999999999999999999h", "169h"] {
             assert!(duration(text).is_err(), "{text}");
         }

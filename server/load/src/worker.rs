@@ -16,6 +16,7 @@ use crate::barrier::{Arrival, StartBarrier};
 use crate::busy::{Busy, Meter};
 use crate::client::Client;
 use crate::context::Context;
+use crate::interval::Account;
 use crate::log::RequestLog;
 use crate::options::LoadArgs;
 use crate::poller::Poller;
@@ -157,6 +158,7 @@ impl<'a> Worker<'a> {
             self.open_due();
             self.begin_schedule();
             self.report_main();
+            self.cx.end_intervals(self.alive);
             self.run_timers();
             self.send_due();
             if self.is_over() {
@@ -189,7 +191,7 @@ impl<'a> Worker<'a> {
     fn start_counting(&mut self, start: Instant) {
         let options = &self.cx.plan.options;
         let warm_up = options.duration.and(options.warm_up_time);
-        self.cx.counted_from = Some(start + warm_up.unwrap_or_default());
+        self.cx.count_from(start + warm_up.unwrap_or_default());
         self.report_warm_up();
     }
 
@@ -289,7 +291,15 @@ impl<'a> Worker<'a> {
         });
         let timer = self.timers.first().map(|(at, _)| *at);
         let starts = self.look_again_at();
-        let times = [timer, next_period, starts, self.sends_at(), self.ends_at()];
+        let interval = self.cx.interval.as_ref().and_then(Account::ends_at);
+        let times = [
+            timer,
+            next_period,
+            starts,
+            interval,
+            self.sends_at(),
+            self.ends_at(),
+        ];
         let next = times.into_iter().flatten().min();
         let sleep = next.map_or(LONGEST_SLEEP, |next| next.saturating_duration_since(now));
         sleep.min(LONGEST_SLEEP)
@@ -299,6 +309,8 @@ impl<'a> Worker<'a> {
     fn finish(&mut self) {
         self.cx.tick();
         self.cx.tally.unfinished = self.cx.open_requests;
+        self.cx.end_intervals(self.alive);
+        self.cx.end_last_interval(self.alive);
         self.count_waiting();
         self.report_over();
         if self.alive == 0 {

@@ -129,6 +129,50 @@ fn connections_come_from_the_given_addresses_in_turn() {
 }
 
 #[test]
+fn intervals_distribution_and_page_are_written() {
+    let folder = Folder::new();
+    let server = server(&folder);
+    let paths = ["intervals", "times.hgrm", "page.html"].map(|name| folder.path(name));
+    let [intervals, hdr, page] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let files = ["--interval-file", intervals, "--hdr", hdr, "--html", page];
+    let words = [&["-D2", "-c4", "-t2", "--interval", "500ms"][..], &files].concat();
+    let output = load(&words, &[url(&server, "/bytes/100")]);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let lines = report.lines().filter(|line| line.contains(" connections"));
+    assert!(lines.count() >= 4, "{report}");
+    let [intervals, hdr, page] = paths.map(|path| std::fs::read_to_string(path).unwrap());
+    let intervals: Vec<Value> = intervals
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(intervals.len() >= 4, "{intervals:?}");
+    assert!(
+        intervals
+            .iter()
+            .all(|at| at["failed"] == 0 && at["p99"].is_f64())
+    );
+    assert!(
+        hdr.contains("1.000000000000") && hdr.contains("#[Max"),
+        "{hdr}"
+    );
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(page.contains("/bytes/100"));
+}
+
+#[test]
+fn times_above_the_objective_have_an_exit_code() {
+    let folder = Folder::new();
+    let server = server(&folder);
+    for (limit, code) in [("1us", 3), ("1h", 0)] {
+        let output = load(&["-n10", "--slo-p99", limit], &[url(&server, "/bytes/100")]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(said.contains("--slo-p99 was not met"), code != 0, "{said}");
+    }
+}
+
+#[test]
 fn urls_take_turns_and_statuses_are_told_apart() {
     let folder = Folder::new();
     let server = server(&folder);

@@ -144,8 +144,7 @@ impl Client {
                 let good = status < 400;
                 cx.tally.succeeded += u64::from(good);
                 cx.tally.failed += u64::from(!good);
-                let time = cx.now.saturating_duration_since(request.start);
-                cx.tally.request.add_time(time);
+                cx.count_time(request.start);
             }
             None => cx.tally.abandon(1),
         }
