@@ -201,6 +201,7 @@ impl Chart<'_> {
         let (right, top) = (end(|point| point.0), end(|point| point.1) * ROOM);
         let mut chart = ChartBuilder::on(area)
             .margin(12)
+            .margin_right(48)
             .x_label_area_size(42)
             .y_label_area_size(72)
             .build_cartesian_2d(0.0..right, 0.0..top)
@@ -211,6 +212,14 @@ impl Chart<'_> {
             .x_desc(self.x)
             .y_desc(self.y)
             .x_label_formatter(&self.x_label)
+            .y_label_formatter(&|value| {
+                if top < 20.0 {
+                    decimal(*value)
+                } else {
+                    format!("{value:.0}")
+                }
+            })
+            .label_style(("sans-serif", 13))
             .draw()
             .map_err(told)?;
         for line in &self.lines {

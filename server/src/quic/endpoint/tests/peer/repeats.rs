@@ -5,6 +5,8 @@ use super::*;
 /// Frames about the connection as a whole that a packet may contain, and that one of the handshake may contain.
 const MOST: usize = 32;
 const MOST_OF_HANDSHAKE: usize = 64;
+/// The same for MAX_STREAMS frames, of which an honest client may send one for each stream that has ended.
+const MOST_OF_MAX_STREAMS: usize = 128;
 const PROTOCOL_VIOLATION: u64 = 0xa;
 
 /// A frame of each kind that is counted.
@@ -71,12 +73,16 @@ fn packet_that_repeats_a_frame_too_often_closes_its_connection() {
     let mut attack = Attack::new(|_| {});
     let mut wrong = Vec::new();
     for (number, (what, frame)) in (1000..).step_by(2).zip(counted()) {
-        let most = vec![frame.clone(); MOST];
-        let closed = outcome(&mut attack, number, &most);
+        let most = match frame {
+            Frame::MaxStreams { .. } => MOST_OF_MAX_STREAMS,
+            _ => MOST,
+        };
+        let allowed = vec![frame.clone(); most];
+        let closed = outcome(&mut attack, number, &allowed);
         if closed.is_some() {
             wrong.push(format!("{what}: {closed:x?} for as many as are allowed"));
         }
-        let more = vec![frame; MOST + 1];
+        let more = vec![frame; most + 1];
         let closed = outcome(&mut attack, number + 1, &more);
         if closed != Some((false, PROTOCOL_VIOLATION)) {
             wrong.push(format!("{what}: {closed:x?} for one more"));
