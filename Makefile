@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build flamegraph bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example counts test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build flamegraph bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -36,7 +36,7 @@ DPDK ?= auto
 DESTDIR ?=
 
 # Packages that are no members of the workspace.
-OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
+OUTSIDE := benches/compare/peers cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 # Clients and tools that only tests run.
 clients: PACKAGES := chromium curl nghttp2-client nginx valgrind
@@ -178,9 +178,9 @@ bench-backends: setup $(BORINGSSL) ## Compares the backends over a veth pair, in
 	"$(TARGET)/release/backends" --folder "$(TARGET)/backends" $(ARGS)
 
 # As root: it makes a network namespace. Both cores must be free of other work.
-compare: setup $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="nginx=FILE --generator FILE" names them and h2load
+compare: setup $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="quinn caddy" builds some of them, ARGS="nginx=FILE" names one
 	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
-	"$(TARGET)/release/compare" "sluicegate=$(TARGET)/release/sluicegate" $(ARGS)
+	"$(TARGET)/release/compare" sluicegate $(ARGS)
 
 fmt: setup ## Formats the code
 	@$(CARGO) fmt --all
@@ -193,6 +193,10 @@ fmt-check: setup
 	echo "== format"
 	$(CARGO) fmt --all --check
 	for folder in $(OUTSIDE); do $(CARGO) fmt --manifest-path $$folder/Cargo.toml --check; done
+	if command -v gofmt >/dev/null; then
+	    unformatted=$$(gofmt -l benches/compare/peers)
+	    [ -z "$$unformatted" ] || { echo "gofmt -w formats $$unformatted" >&2; exit 1; }
+	fi
 
 clippy: setup $(BORINGSSL) ## Lints everything; warnings are errors
 	@echo "== clippy"
@@ -206,6 +210,7 @@ deny: setup ## Checks licences, sources and banned crates, where cargo-deny is i
 	@echo "== dependencies"
 	if $(CARGO) deny --version >/dev/null 2>&1; then
 	    $(CARGO) deny --locked check bans licenses sources
+	    $(CARGO) deny --locked --all-features --manifest-path benches/compare/peers/Cargo.toml check --config "$(CURDIR)/deny.toml" licenses sources
 	else
 	    echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"
 	fi
@@ -274,6 +279,11 @@ $(TARGET)/quic-go/$(QUIC_GO)-both:
 	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example@$(QUIC_GO)
 	touch "$@"
 
+# What the servers share needs no QUIC; `make compare` builds the servers themselves.
+peers: setup
+	@echo "== servers to compare with"
+	$(CARGO) test --quiet --locked --manifest-path benches/compare/peers/Cargo.toml --target-dir "$(TARGET)/peers/cargo" --lib
+
 # With the workspace's versions and profile, so that what is built already is not built again.
 example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
 	@echo "== example"
@@ -294,7 +304,7 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup clients fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers example fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"

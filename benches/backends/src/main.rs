@@ -195,7 +195,8 @@ fn compare(run: RunArguments) -> Result<()> {
 
 /// Returns the load generator; without one, says why.
 fn load(h2load: &str, core: usize, folder: &Path) -> Option<Generator> {
-    match Generator::new(h2load, core, folder.join("requests.log")) {
+    let command: Vec<&str> = h2load.split_whitespace().collect();
+    match Generator::new(&command, core, folder.join("requests.log")) {
         Ok(generator) => Some(generator),
         Err(cause) => {
             eprintln!("without load: {cause}");

@@ -117,10 +117,12 @@ impl Generator {
     /// # Errors
     ///
     /// It does not run, or has no HTTP/3.
-    pub fn new(command: &str, core: usize, log: PathBuf) -> Result<Self> {
-        let mut words = command.split_whitespace().map(str::to_owned);
-        let program = PathBuf::from(words.next().context("no load generator is named")?);
-        let words: Vec<_> = words.collect();
+    pub fn new(command: &[&str], core: usize, log: PathBuf) -> Result<Self> {
+        let (program, words) = command
+            .split_first()
+            .context("no load generator is named")?;
+        let program = PathBuf::from(program);
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let output = Command::new(&program).args(&words).arg("--help").output();
         let has = |output: Output| {
             let help = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -128,7 +130,9 @@ impl Generator {
         };
         ensure!(
             output.is_ok_and(has),
-            "{command} is no h2load with HTTP/3: build nghttp2 with --enable-http3, and name its h2load"
+            "`{}` is no load generator for HTTP/3: name `PROGRAM load` with the program of Sluicegate, or h2load of nghttp2 built \
+             with --enable-http3",
+            command.join(" ")
         );
         Ok(Self {
             program,
@@ -136,6 +140,16 @@ impl Generator {
             core,
             log,
         })
+    }
+
+    /// Returns its name and version.
+    #[must_use]
+    pub fn version(&self) -> String {
+        let output = Command::new(&self.program).arg("--version").output();
+        let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let said = said.unwrap_or_default();
+        let first = said.lines().next().unwrap_or("unknown");
+        [&[first.to_owned()], &self.words[..]].concat().join(" ")
     }
 
     /// Runs a load to its end.

@@ -2,11 +2,15 @@
 //!
 //! `benches/README.md` says how to run it and how to read the report.
 
+mod building;
+mod configuration;
+mod kind;
 mod measure;
 mod peer;
 mod report;
 mod running;
 mod site;
+mod upstream;
 mod workload;
 
 use std::fs;
@@ -18,10 +22,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use sluicegate_compare::generator::Generator;
 
+use crate::building::Builds;
+use crate::kind::Kind;
 use crate::measure::{Bench, Contestant};
-use crate::peer::{Peer, UPSTREAM, UPSTREAM_NAME};
+use crate::peer::Peer;
 use crate::report::Samples;
-use crate::running::{Port, Server};
 use crate::site::Site;
 use crate::workload::Workload;
 
@@ -29,8 +34,7 @@ use crate::workload::Workload;
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
 struct Arguments {
-    /// Servers, as KIND=PROGRAM or NAME:KIND=PROGRAM; kinds are sluicegate, nginx, caddy, h2o and haproxy. Ratios are to the first
-    #[arg(required = true)]
+    #[arg(required = true, help = servers_help())]
     servers: Vec<String>,
     /// Workloads [default: all]
     #[arg(long, value_delimiter = ',', value_parser = Workload::ALL.map(|workload| workload.name))]
@@ -41,12 +45,12 @@ struct Arguments {
     /// Length of each measurement
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Load generator: h2load with HTTP/3, or a program with its options and output
-    #[arg(long, default_value = "h2load")]
-    generator: String,
-    /// nginx, as the upstream
-    #[arg(long, default_value = "nginx")]
-    upstream: PathBuf,
+    /// Load generator: h2load with HTTP/3, or a program with its options and output [default: `sluicegate load`, built beside this program]
+    #[arg(long)]
+    generator: Option<String>,
+    /// nginx, as the upstream [default: the one in PATH; without it, proxied workloads are left out]
+    #[arg(long)]
+    upstream: Option<PathBuf>,
     /// Core of the servers
     #[arg(long, default_value_t = 0)]
     server_core: usize,
@@ -61,23 +65,56 @@ struct Arguments {
     within: bool,
 }
 
+fn servers_help() -> String {
+    let built = Kind::ALL.into_iter().filter(|kind| kind.recipe().is_some());
+    format!(
+        "Servers, as KIND=PROGRAM, or as KIND to build one of {}, or to take the sluicegate beside this program; NAME:KIND \
+         names it in tables. Kinds are {}. Ratios are to the first",
+        built.map(Kind::name).collect::<Vec<_>>().join(", "),
+        Kind::ALL.map(Kind::name).join(", ")
+    )
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    let program = std::env::current_exe()?;
+    let builds = Builds::new(program.parent().context("a folder")?.to_owned());
+    let peers = peers(&arguments, &builds)?;
     if arguments.within {
-        return compare(&arguments);
+        return compare(&arguments, peers, &builds);
+    }
+    // Registries cannot be reached from within.
+    for peer in peers.iter().filter(|peer| peer.is_built) {
+        builds.build(peer.kind)?;
     }
     // All ports are free there, its loopback can have the MTU of an Ethernet, and all processes end with it.
     let flags = "--net --pid --fork --mount-proc --kill-child".split(' ');
     let cause = Command::new("unshare")
         .args(flags)
-        .arg(std::env::current_exe()?)
+        .arg(program)
         .args(std::env::args_os().skip(1))
         .arg("--within")
         .exec();
     Err(cause).context("unshare, of util-linux, does not start")
 }
 
-fn compare(arguments: &Arguments) -> Result<()> {
+/// Returns the servers that are named.
+fn peers(arguments: &Arguments, builds: &Builds) -> Result<Vec<Peer>> {
+    let mut peers: Vec<Peer> = Vec::new();
+    for (number, text) in (0..).zip(&arguments.servers) {
+        let peer = Peer::parse(text, number, builds)?;
+        if peers.iter().any(|other| other.name == peer.name) {
+            bail!(
+                "two servers are named `{}`: name one of them by NAME:KIND=PROGRAM",
+                peer.name
+            );
+        }
+        peers.push(peer);
+    }
+    Ok(peers)
+}
+
+fn compare(arguments: &Arguments, peers: Vec<Peer>, builds: &Builds) -> Result<()> {
     ensure!(
         arguments.seconds > 0.0 && arguments.seconds <= 3600.0,
         "--seconds {} is out of its range, above 0 and up to 3600",
@@ -101,28 +138,34 @@ fn compare(arguments: &Arguments) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let site = Site::write(folder.path())?;
     let bench = Bench {
-        generator: Generator::new(
-            &arguments.generator,
-            arguments.client_core,
-            site.folder.join("requests.log"),
-        )?,
+        generator: generator(arguments, builds, &site)?,
         server_core: arguments.server_core,
         client_core: arguments.client_core,
         seconds: arguments.seconds,
         site,
     };
-    let _upstream = upstream(arguments, &bench.site)?;
-    let contestants = start(arguments, &bench)?;
-    let mut measured = Vec::new();
-    for workload in Workload::ALL {
-        if arguments.only.is_empty() || arguments.only.iter().any(|name| name == workload.name) {
-            measured.push((
-                workload,
-                rounds(arguments, &bench, &workload, &contestants)?,
-            ));
+    let mut workloads: Vec<Workload> = Workload::ALL.into();
+    workloads
+        .retain(|one| arguments.only.is_empty() || arguments.only.iter().any(|o| o == one.name));
+    let (mut upstream, mut note) = (None, None);
+    match upstream::find(arguments.upstream.as_deref())? {
+        Some(program) => {
+            let core = arguments.client_core;
+            upstream = upstream::start(program, core, &bench.site, &workloads)?;
         }
+        None if upstream::do_without(&mut workloads)? => note = Some(upstream::MISSING),
+        None => {}
     }
-    let report = report::text(&contestants, &measured, &bench.site, arguments.seconds)?;
+    let contestants: Result<Vec<Contestant>> =
+        peers.into_iter().map(|peer| bench.start(peer)).collect();
+    let contestants = contestants?;
+    let mut measured = Vec::new();
+    for workload in workloads {
+        let samples = rounds(arguments, &bench, &workload, &contestants)?;
+        measured.push((workload, samples));
+    }
+    drop(upstream);
+    let report = report::text(&contestants, &measured, &bench, note)?;
     match &arguments.report {
         Some(file) => fs::write(file, report).with_context(|| file.display().to_string())?,
         None => print!("{report}"),
@@ -130,37 +173,16 @@ fn compare(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn upstream(arguments: &Arguments, site: &Site) -> Result<Server> {
-    let text = peer::nginx(site, UPSTREAM_NAME, &peer::upstream(site));
-    let file = site.folder.join("upstream.conf").display().to_string();
-    let command = peer::Command {
-        program: arguments.upstream.clone(),
-        arguments: vec!["-c".to_owned(), file],
-        file: ("upstream.conf".to_owned(), text),
+/// Returns the load generator, by default the product's own.
+fn generator(arguments: &Arguments, builds: &Builds, site: &Site) -> Result<Generator> {
+    let own = builds.program(Kind::Sluicegate).unwrap_or_default();
+    let own = own.display().to_string();
+    let command: Vec<&str> = match &arguments.generator {
+        Some(command) => command.split_whitespace().collect(),
+        None => vec![&own, "load"],
     };
-    Server::start(
-        UPSTREAM_NAME,
-        &command,
-        &site.folder,
-        arguments.client_core,
-        Port::Tcp(UPSTREAM),
-    )
-}
-
-fn start(arguments: &Arguments, bench: &Bench) -> Result<Vec<Contestant>> {
-    let mut contestants: Vec<Contestant> = Vec::new();
-    for (number, text) in (0..).zip(&arguments.servers) {
-        let peer = Peer::parse(text, number)?;
-        let named = |contestant: &Contestant| contestant.peer.name == peer.name;
-        if contestants.iter().any(named) {
-            bail!(
-                "two servers are named `{}`: name one of them by NAME:KIND=PROGRAM",
-                peer.name
-            );
-        }
-        contestants.push(bench.start(peer)?);
-    }
-    Ok(contestants)
+    let log = site.folder.join("requests.log");
+    Generator::new(&command, arguments.client_core, log)
 }
 
 /// Measures a workload on each server that has it, round by round, after one request that does not count.
@@ -170,7 +192,7 @@ fn rounds(
     workload: &Workload,
     contestants: &[Contestant],
 ) -> Result<Samples> {
-    let serves = |contestant: &Contestant| contestant.peer.serves(workload.resource);
+    let serves = |contestant: &Contestant| contestant.peer.kind.serves(workload.resource);
     let mut samples: Samples = contestants
         .iter()
         .map(|one| serves(one).then(Vec::new))

@@ -7,8 +7,9 @@ use std::process::Command;
 use anyhow::Result;
 use sluicegate_compare::figures::{Table, median, ratio, short};
 
-use crate::measure::{Contestant, Sample};
-use crate::site::Site;
+use crate::kind::Recipe;
+use crate::measure::{Bench, Contestant, Sample};
+use crate::peer::Peer;
 use crate::workload::{Figure, Workload};
 
 /// Samples of a workload, by contestant and round; None for one that does not serve it.
@@ -18,9 +19,10 @@ pub(crate) type Samples = Vec<Option<Vec<Sample>>>;
 pub(crate) fn text(
     contestants: &[Contestant],
     measured: &[(Workload, Samples)],
-    site: &Site,
-    seconds: f64,
+    bench: &Bench,
+    note: Option<&str>,
 ) -> Result<String> {
+    let (site, seconds) = (&bench.site, bench.seconds);
     let mut text = String::from("# Comparison\n\n");
     writeln!(text, "{}\n", machine())?;
     let rounds = measured.iter().flat_map(|(_, samples)| samples);
@@ -45,18 +47,26 @@ pub(crate) fn text(
     }
     write!(text, "{table}")?;
     text.push_str(&remarks(contestants, measured));
+    if let Some(note) = note {
+        writeln!(text, "\n{note}")?;
+    }
     text.push_str("\n## Versions\n\n");
     for contestant in contestants {
-        let (program, arguments) = contestant.peer.version();
-        let said = Command::new(program).args(arguments).output();
-        let said = said.map(|output| [output.stdout, output.stderr].concat());
-        let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
-        let first = said.lines().next().unwrap_or("unknown");
-        writeln!(text, "- {}: {first}", contestant.peer.name)?;
+        let peer = &contestant.peer;
+        writeln!(text, "- {}: {}", peer.name, version(peer))?;
     }
+    writeln!(text, "- load generator: {}", bench.generator.version())?;
     text.push_str("\n## Configurations\n");
     for contestant in contestants {
-        let configuration = contestant.peer.command(site).file.1;
+        let command = contestant.peer.command(site);
+        let configuration = match command.file {
+            Some((_, text)) => text,
+            None => format!(
+                "{} {}\n",
+                contestant.peer.kind.name(),
+                command.arguments.join(" ")
+            ),
+        };
         // The folder differs from run to run.
         let configuration = configuration.replace(&site.folder.display().to_string(), "FOLDER");
         write!(
@@ -66,6 +76,21 @@ pub(crate) fn text(
         )?;
     }
     Ok(text)
+}
+
+fn version(peer: &Peer) -> String {
+    // Caddy does not know its version when Go installs it.
+    if let (true, Some(Recipe::GoInstall { package, version })) =
+        (peer.is_built, peer.kind.recipe())
+    {
+        return format!("{package}@{version}");
+    }
+    let said = Command::new(&peer.program)
+        .args(peer.kind.version())
+        .output();
+    let said = said.map(|output| [output.stdout, output.stderr].concat());
+    let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
+    said.lines().next().unwrap_or("unknown").to_owned()
 }
 
 fn cell(workload: &Workload, own: Option<&[Sample]>, first: Option<&[Sample]>) -> String {

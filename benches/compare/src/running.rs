@@ -42,8 +42,9 @@ impl Server {
         core: usize,
         port: Port,
     ) -> Result<Self> {
-        let (file, text) = &command.file;
-        fs::write(folder.join(file), text)?;
+        if let Some((file, text)) = &command.file {
+            fs::write(folder.join(file), text)?;
+        }
         let output = folder.join(format!("{name}.output"));
         let log = File::create(&output)?;
         let child = Command::new("taskset")

@@ -2,7 +2,7 @@
 
 use sluicegate_compare::generator::Load;
 
-use crate::peer::Resource;
+use crate::kind::Resource;
 
 /// A figure of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

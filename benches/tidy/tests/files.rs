@@ -89,3 +89,28 @@ fn no_file_names_a_path_of_somebodys_machine() {
     }
     none(&defects);
 }
+
+#[test]
+fn packages_outside_of_the_workspace_are_formatted_too() {
+    let manifest: toml::Table = read(Path::new("Cargo.toml")).parse().expect("TOML");
+    let excluded = manifest["workspace"]["exclude"].as_array();
+    let excluded: Vec<_> = excluded
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .collect();
+    let makefile = read(Path::new("Makefile"));
+    let line = makefile
+        .lines()
+        .find_map(|line| line.strip_prefix("OUTSIDE := "));
+    let formatted: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(formatted, excluded, "OUTSIDE in Makefile");
+    let found = files();
+    let manifests = found.iter().filter(|name| name.ends_with("Cargo.toml"));
+    let outside = manifests
+        .filter(|name| read(name).lines().any(|line| line == "[workspace]"))
+        .filter_map(|name| name.parent()?.to_str())
+        .filter(|folder| !folder.is_empty());
+    let folders: Vec<_> = outside.collect();
+    assert_eq!(folders, excluded, "packages outside of the workspace");
+}

@@ -1,0 +1,90 @@
+//! nginx, as the upstream of proxied workloads.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::configuration::{self, UPSTREAM};
+use crate::kind::Resource;
+use crate::peer::{self, UPSTREAM_NAME};
+use crate::running::{Port, Server};
+use crate::site::Site;
+use crate::workload::Workload;
+
+/// Remark of the report if there is no upstream.
+pub(crate) const MISSING: &str =
+    "Proxied workloads are left out: there is no nginx as the upstream.";
+
+/// Returns the program: the one that is named, or the one in PATH. None if there is neither.
+pub(crate) fn find(named: Option<&Path>) -> Result<Option<PathBuf>> {
+    if let Some(named) = named {
+        return Ok(Some(named.to_owned()));
+    }
+    match Command::new("nginx").arg("-v").output() {
+        Ok(_) => Ok(Some("nginx".into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).context("nginx"),
+    }
+}
+
+/// Removes the workloads that need an upstream. Returns whether there were any.
+///
+/// # Errors
+///
+/// None is left.
+pub(crate) fn do_without(workloads: &mut Vec<Workload>) -> Result<bool> {
+    let before = workloads.len();
+    workloads.retain(|workload| workload.resource != Resource::Proxied);
+    ensure!(
+        !workloads.is_empty(),
+        "proxied workloads need nginx as the upstream: install it, or name it by --upstream"
+    );
+    Ok(workloads.len() < before)
+}
+
+/// Starts it on a core, if one of the workloads needs it.
+pub(crate) fn start(
+    program: PathBuf,
+    core: usize,
+    site: &Site,
+    workloads: &[Workload],
+) -> Result<Option<Server>> {
+    let proxied = |workload: &Workload| workload.resource == Resource::Proxied;
+    if !workloads.iter().any(proxied) {
+        return Ok(None);
+    }
+    let text = configuration::nginx(site, UPSTREAM_NAME, &configuration::upstream(site));
+    let file = site.folder.join("upstream.conf").display().to_string();
+    let command = peer::Command {
+        program,
+        arguments: vec!["-c".to_owned(), file],
+        file: Some(("upstream.conf".to_owned(), text)),
+    };
+    let port = Port::Tcp(UPSTREAM);
+    Server::start(UPSTREAM_NAME, &command, &site.folder, core, port).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_upstream_files_are_left() {
+        let mut workloads = Workload::ALL.to_vec();
+        assert!(do_without(&mut workloads).unwrap());
+        assert_eq!(workloads.len(), 6);
+        assert!(!do_without(&mut workloads).unwrap());
+        let mut proxied = Workload::ALL.to_vec();
+        proxied.retain(|workload| workload.resource == Resource::Proxied);
+        let error = do_without(&mut proxied).unwrap_err();
+        assert!(error.to_string().contains("--upstream"));
+    }
+
+    #[test]
+    fn a_named_program_is_the_upstream() {
+        let named = Path::new("/opt/nginx");
+        assert_eq!(find(Some(named)).unwrap().as_deref(), Some(named));
+    }
+}
