@@ -4,13 +4,14 @@
 //! than the copy. Only what the disk has to bring is read on threads beside it.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
@@ -138,14 +139,15 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// The file system cannot tell what is in memory, or the disk fails.
-fn read_cached(file: &File, offset: u64, count: u64) -> Result<Option<Bytes>, Errno> {
-    let size = usize::try_from(count).map_err(|_| Errno::INVAL)?;
-    let mut block = vec![0; size];
-    let parts = &mut [IoSliceMut::new(&mut block)];
-    match rustix::io::preadv2(file, parts, offset, ReadWriteFlags::NOWAIT) {
+fn read_cached(file: &File, offset: u64, count: u64) -> io::Result<Option<Bytes>> {
+    let size = usize::try_from(count).map_err(io::Error::other)?;
+    let mut block = Vec::with_capacity(size);
+    match sluicegate_dataplane::read_cached(file.as_fd(), offset, size, &mut block) {
         Ok(got) => Ok((got == size).then(|| Bytes::from(block))),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-        Err(errno) => Err(errno),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
         if let Ok(found) = read_cached(&file, 2, 5) {
             assert!(found.is_none_or(|found| *found == *b"23456"));
             for beyond in [(6, 5), (10, 1), (20, 1)] {
-                assert_eq!(read_cached(&file, beyond.0, beyond.1), Ok(None));
+                assert_eq!(read_cached(&file, beyond.0, beyond.1).unwrap(), None);
             }
         }
         assert_eq!(*read(&file, 2, 5).unwrap(), *b"23456");
@@ -214,6 +216,7 @@ mod tests {
     fn what_cannot_be_read_at_once_is_an_error() {
         let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(socket));
-        assert_eq!(read_cached(&file, 0, 1), Err(Errno::SPIPE));
+        let error = read_cached(&file, 0, 1).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::SPIPE));
     }
 }
