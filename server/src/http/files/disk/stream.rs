@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
+use super::lend::{PART, lend};
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
 /// Bytes read at once.
@@ -46,13 +47,27 @@ pub(super) enum Broken {
     Disk(#[from] io::Error),
 }
 
-/// Sends a range of a file.
+/// Sends a range of a file, with which the response ends or not. The front reads what is in memory, if it can.
 pub(super) async fn send(
     held: &Arc<Held>,
     range: Range<u64>,
+    ends: bool,
     writer: &mut BodySender,
 ) -> Result<(), Broken> {
-    let mut reader = Reader::new(held, range);
+    let (slow_until, mut left) = (range.start.saturating_add(2 * FIRST), range);
+    while writer.may_lend() && !left.is_empty() {
+        let mut part = left.start..left.end.min(left.start.saturating_add(PART));
+        left.start = part.end;
+        if let Some(lent) = lend(held, part.clone(), ends && left.is_empty()) {
+            part.start += writer.lend(lent).await?;
+        }
+        stream(Reader::new(held, part, slow_until), writer).await?;
+    }
+    stream(Reader::new(held, left, slow_until), writer).await
+}
+
+/// Sends what the reader reads, a block at a time.
+async fn stream(mut reader: Reader<'_>, writer: &mut BodySender) -> Result<(), Broken> {
     let mut ahead = reader.begin();
     while let Some(block) = ahead {
         let block = match block {
@@ -82,7 +97,7 @@ struct Reader<'a> {
     held: &'a Arc<Held>,
     /// Range that is still to be read.
     left: Range<u64>,
-    /// Offset behind the first two blocks.
+    /// Offset behind the first two blocks of the response.
     slow_until: u64,
     /// Whether the file system can tell what the kernel has in its memory.
     tells: bool,
@@ -91,10 +106,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn new(held: &Arc<Held>, range: Range<u64>) -> Reader<'_> {
+    fn new(held: &Arc<Held>, range: Range<u64>, slow_until: u64) -> Reader<'_> {
         Reader {
             held,
-            slow_until: range.start.saturating_add(2 * FIRST),
+            slow_until,
             left: range,
             tells: true,
             turn: 0,
@@ -139,7 +154,7 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// The file system cannot tell what is in memory, or the disk fails.
-fn read_cached(file: &File, offset: u64, count: u64) -> io::Result<Option<Bytes>> {
+pub(super) fn read_cached(file: &File, offset: u64, count: u64) -> io::Result<Option<Bytes>> {
     let size = usize::try_from(count).map_err(io::Error::other)?;
     let mut block = Vec::with_capacity(size);
     match sluicegate_dataplane::read_cached(file.as_fd(), offset, size, &mut block) {
