@@ -234,7 +234,10 @@ impl Flow {
         credit: &mut u64,
         to: &mut Sink<'_>,
     ) -> Result<(usize, Progress), Error> {
-        if to.room > 0 {
+        if self.blocks.is_empty() && self.ranges.is_reading() {
+            if to.room == 0 {
+                return Ok((0, Progress::Blocked));
+            }
             self.read(sent);
         }
         let blocks = self.blocks.len();

@@ -85,6 +85,7 @@ fn ranges_follow_one_another_and_blocks() {
         bench.give(exchange, ToFront::Range(source.lend(range, false)));
     }
     bench.pair.settle();
+    assert!(matches!(next(&mut bench), Some(ToHandler::RangeRead(_))));
     let rest = Bytes::copy_from_slice(&counters(LENGTH)[250_000..]);
     bench.give(exchange, ToFront::Data(rest));
     bench.give(exchange, ToFront::End(None));
