@@ -1,5 +1,6 @@
 //! Writes a response to its stream: heads, then the body from where the stream stopped taking it, then trailers.
 
+mod lent;
 mod ranges;
 mod waiting;
 
@@ -63,7 +64,7 @@ struct Flow {
     blocks: VecDeque<Bytes>,
     /// Bytes that it has taken of the first one.
     taken: usize,
-    /// What follows the blocks until it is read.
+    /// Range that follows the blocks.
     ranges: Ranges,
     promised: Option<u64>,
     trailers: Option<Fields>,

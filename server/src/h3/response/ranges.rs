@@ -1,26 +1,23 @@
-//! Reads ranges that handlers lend, a block at a time as the stream takes them.
+//! Ranges that a handler lends for one response, one after the other.
 
-use super::{BLOCK, Content, Flow, Response};
+use bytes::Bytes;
+
 use crate::http::exchange::lent::LentRange;
 
-/// Bytes of each of the first two blocks, so that a client that takes nothing holds little memory.
-const FIRST: usize = 16 * 1024;
-
-/// State of the ranges that a handler has lent for one response.
+/// State of the ranges that a handler lends for one response.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// Range that is being read.
-    current: Option<LentRange>,
+    /// Range that is being read, or is over and not reported yet.
+    current: Option<Box<LentRange>>,
     /// The first block that waits for the stream comes from a range, so it has no credit to return.
-    pub(super) is_first_block: bool,
-    /// Bytes read of a range that is over, to report to its handler.
-    over: Option<u64>,
+    is_first_block: bool,
     /// The stream has taken a block of a range since the last look.
     moved: bool,
 }
 
 impl Ranges {
-    pub(super) fn take(&mut self, range: LentRange) {
+    /// Takes the range that follows.
+    pub(super) fn take(&mut self, range: Box<LentRange>) {
         debug_assert!(
             self.current.is_none(),
             "a handler lends one range at a time"
@@ -30,7 +27,16 @@ impl Ranges {
 
     /// Returns whether a range is being read.
     pub(super) fn is_reading(&self) -> bool {
-        self.current.is_some()
+        self.current.as_ref().is_some_and(|range| !range.is_over())
+    }
+
+    /// Reads the next block, of up to `most` bytes, for a stream for which no block waits. Returns it, if there is one in memory,
+    /// and whether the response ends with it.
+    pub(super) fn next_block(&mut self, most: usize) -> Option<(Bytes, bool)> {
+        let range = self.current.as_mut()?;
+        let block = range.next_block(most)?;
+        self.is_first_block = true;
+        Some((block, range.completes()))
     }
 
     /// Notes that the stream has taken the first block. Returns whether that came from a range.
@@ -39,58 +45,15 @@ impl Ranges {
         self.moved |= lent;
         lent
     }
-}
 
-impl Flow {
-    /// Reads a block of the range that is lent, if no other block waits. `sent` bytes of the body have left.
-    pub(super) fn read(&mut self, sent: u64) {
-        let Some(range) = self
-            .ranges
-            .current
-            .as_mut()
-            .filter(|_| self.blocks.is_empty())
-        else {
-            return;
-        };
-        let most = if sent < 2 * FIRST as u64 {
-            FIRST
-        } else {
-            BLOCK
-        };
-        if let Some(block) = range.next_block(most) {
-            self.ranges.is_first_block = true;
-            self.blocks.push_back(block);
-        }
-        if range.is_over() {
-            self.ended |= range.completes();
-            self.ranges.over = Some(range.read());
-            self.ranges.current = None;
-        }
-    }
-}
-
-impl Response {
-    /// Returns how many bytes were read of a range that is over now, once. Nothing holds its source here any more.
-    pub(in crate::h3) fn take_range_read(&mut self) -> Option<u64> {
-        match &mut self.content {
-            Content::Whole(_) => None,
-            Content::Flow(flow) => flow.ranges.over.take(),
-        }
+    /// Returns how many bytes were read of a range that is over now, once.
+    pub(super) fn take_over(&mut self) -> Option<u64> {
+        let range = self.current.take_if(|range| range.is_over())?;
+        Some(range.read())
     }
 
     /// Returns whether the stream has taken a block of a range since the last call.
-    pub(in crate::h3) fn take_range_moved(&mut self) -> bool {
-        match &mut self.content {
-            Content::Whole(_) => false,
-            Content::Flow(flow) => std::mem::take(&mut flow.ranges.moved),
-        }
-    }
-
-    /// Returns whether a range is being read; its handler needs no credit meanwhile.
-    pub(in crate::h3) fn is_reading_range(&self) -> bool {
-        match &self.content {
-            Content::Whole(_) => false,
-            Content::Flow(flow) => flow.ranges.is_reading(),
-        }
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
     }
 }

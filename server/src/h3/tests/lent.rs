@@ -25,7 +25,7 @@ fn begin(cached: u64, range: std::ops::Range<u64>, ends: bool) -> (Bench, (u64, 
     assert!(request.reads_ranges);
     let source = Source::new(&counters(LENGTH), cached);
     bench.head(exchange, Some(LENGTH), false);
-    bench.give(exchange, ToFront::Range(source.lend(range, ends)));
+    bench.give(exchange, ToFront::Range(Box::new(source.lend(range, ends))));
     (bench, (stream, exchange), source)
 }
 
@@ -82,7 +82,10 @@ fn ranges_follow_one_another_and_blocks() {
         bench.pair.settle();
         assert!(!bench.pair.streams[&stream].finished);
         assert!(matches!(next(&mut bench), Some(ToHandler::RangeRead(_))));
-        bench.give(exchange, ToFront::Range(source.lend(range, false)));
+        bench.give(
+            exchange,
+            ToFront::Range(Box::new(source.lend(range, false))),
+        );
     }
     bench.pair.settle();
     assert!(matches!(next(&mut bench), Some(ToHandler::RangeRead(_))));

@@ -15,48 +15,46 @@ pub trait CachedSource: Debug + Send + Sync {
 /// back: [`ToHandler::RangeRead`](super::message::ToHandler::RangeRead).
 #[derive(Debug)]
 pub struct LentRange {
-    source: Box<dyn CachedSource>,
+    /// Dropped as soon as there is nothing more to read.
+    source: Option<Box<dyn CachedSource>>,
     left: Range<u64>,
     read: u64,
     /// Whether the response ends with the last byte of the range.
     ends: bool,
-    /// A block was not in memory.
-    missed: bool,
 }
 
 impl LentRange {
     /// Lends a range of `source`; with `ends` the response ends with its last byte, and has no trailers.
     pub fn new(source: Box<dyn CachedSource>, range: Range<u64>, ends: bool) -> LentRange {
         LentRange {
-            source,
+            source: Some(source).filter(|_| !range.is_empty()),
             left: range,
             read: 0,
             ends,
-            missed: false,
         }
     }
 
     /// Reads the next block, of up to `most` bytes. Returns `None` at the end of the range, and for ever once a block was not in
     /// memory.
     pub fn next_block(&mut self, most: usize) -> Option<Bytes> {
-        if self.is_over() {
-            return None;
-        }
+        let source = self.source.as_ref()?;
         let left = self.left.end - self.left.start;
         let count = usize::try_from(left).map_or(most, |left| left.min(most));
-        let block = self.source.read_cached(self.left.start, count);
+        let block = source.read_cached(self.left.start, count);
         let block = block.filter(|block| block.len() == count);
         if block.is_some() {
             self.left.start += count as u64;
             self.read += count as u64;
         }
-        self.missed = block.is_none();
+        if block.is_none() || self.left.is_empty() {
+            self.source = None;
+        }
         block
     }
 
     /// Returns whether there is nothing more to read for the front: it has read the range, or a block was not in memory.
     pub fn is_over(&self) -> bool {
-        self.missed || self.left.is_empty()
+        self.source.is_none()
     }
 
     /// Returns the number of bytes read so far.
@@ -156,8 +154,6 @@ mod tests {
         assert_eq!(range.next_block(3), None);
         assert!(range.is_over() && !range.is_whole() && !range.completes());
         assert_eq!(range.read(), 3);
-        assert!(!source.is_returned());
-        drop(range);
         assert!(source.is_returned());
     }
 }

@@ -96,7 +96,7 @@ pub enum ToFront {
     Data(Bytes),
     /// Lends a part of the response's body for the front to read, which takes no credit. Nothing of the body follows until
     /// [`ToHandler::RangeRead`].
-    Range(LentRange),
+    Range(Box<LentRange>),
     /// Ends the response, perhaps with trailers.
     End(Option<Fields>),
     /// Reports that the handler failed: the client gets this status, or a reset if the response has begun.

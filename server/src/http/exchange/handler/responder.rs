@@ -133,7 +133,7 @@ impl BodySender {
     pub async fn lend(&mut self, range: LentRange) -> Result<u64, Cancelled> {
         let completing = range.completing();
         self.shared.range_read.set(None);
-        self.shared.send(ToFront::Range(range));
+        self.shared.send(ToFront::Range(Box::new(range)));
         let read = self.shared.range_read().await?;
         if completing == Some(read) {
             self.shared.ended.set(true);

@@ -28,7 +28,8 @@ struct LentFile {
 ///
 /// Runs in the runtime of the origin thread.
 pub(super) fn lend(held: &Arc<Held>, range: Range<u64>, ends: bool) -> Option<LentRange> {
-    let blocks = range.clone().step_by(BLOCK as usize);
+    let step = usize::try_from(BLOCK).unwrap_or(usize::MAX);
+    let blocks = range.clone().step_by(step);
     let looks = blocks.chain(range.end.checked_sub(1));
     if !looks
         .into_iter()

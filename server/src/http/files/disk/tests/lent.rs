@@ -22,7 +22,7 @@ async fn begin(
 /// Returns the range that is lent next. File systems that cannot tell what is in memory have nothing lent, and end the test.
 async fn lent(front: &Front) -> Option<LentRange> {
     match front.next().await {
-        ToFront::Range(range) => Some(range),
+        ToFront::Range(range) => Some(*range),
         ToFront::Data(_) => None,
         other => panic!("{other:?} instead of a range"),
     }
