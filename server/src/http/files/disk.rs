@@ -15,6 +15,7 @@ mod lend;
 mod locate;
 mod open;
 mod open_files;
+mod read;
 mod stream;
 mod walk;
 
@@ -34,7 +35,8 @@ use tokio::task::spawn_blocking;
 use self::locate::{Candidate, Located, Miss, Query};
 use self::open::Wait;
 use self::open_files::{OpenFiles, Place};
-use self::stream::{BLOCK, Broken, Held};
+use self::read::{BLOCK, Held};
+use self::stream::Broken;
 use crate::http::clients::ClientPrefix;
 use crate::http::exchange::compress::Compressors;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rustix::io::ReadWriteFlags;
 use tokio::runtime::Handle;
 
-use super::stream::{BLOCK, Held, read_cached};
+use super::read::{BLOCK, Held, read_cached};
 use crate::http::exchange::lent::{CachedSource, LentRange};
 
 /// Largest range that is lent at once, bytes. A look at it takes one short read for each block.

@@ -20,7 +20,8 @@ use sluicegate_config::{Compress, Files, Symlinks};
 use tempfile::TempDir;
 
 use super::open::Root;
-use super::stream::{FIRST, TURN};
+use super::read::TURN;
+use super::stream::FIRST;
 use super::*;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::message::Request;
