@@ -63,9 +63,9 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 # The rings between worker and origin thread, and the handler's side of an exchange.
 RING_TESTS := http::exchange::
 # The same under Miri: without the sums of accounts and the generator, which are safe code and run for long.
-MIRI_RINGS := http::exchange::ring:: http::exchange::handler:: http::exchange::opaque:: http::exchange::fields::
+MIRI_RINGS := http::exchange::lent:: http::exchange::ring:: http::exchange::handler:: http::exchange::opaque:: http::exchange::fields::
 MIRI_CONFIG := error:: units:: words::
-MIRI_DATAPLANE := addr:: batch:: control:: counters:: error:: event:: lanes:: meta:: requirements::
+MIRI_DATAPLANE := addr:: batch:: cached_read:: control:: counters:: error:: event:: lanes:: meta:: requirements::
 # Each module, its files below server/src, and the tests that must notice a change.
 define MUTANTS
 gate http/gate.rs http::gate h3::tests http::files properties::

@@ -11,6 +11,7 @@ mod backends;
 mod batch;
 mod binding;
 mod bpf;
+mod cached_read;
 mod contract;
 mod control;
 mod counters;
@@ -43,6 +44,7 @@ pub use acquire::Acquired;
 pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend};
 #[cfg(feature = "test-backends")]
 pub use backends::{memory, port};
+pub use cached_read::read_cached;
 pub use contract::Dataplane;
 pub use counters::{Counters, FrameCounters};
 pub use device_port::{

@@ -92,6 +92,7 @@ impl Hop {
             content_length: None,
             has_body: false,
             wants_report: false,
+            reads_ranges: false,
         };
         let mut response =
             format!("HTTP/1.1 200 OK\r\nserver: upstream\r\ncontent-type: text/plain\r\ncontent-length: {BODY}\r\n\r\n")

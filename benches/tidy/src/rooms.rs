@@ -140,7 +140,16 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("sluicegate_load", &["cli"]),
     (
         "sluicegate_dataplane",
-        &["cli", "boot", "admin", "worker", "quic", "tcp"],
+        // Files are read by its `read_cached`: unsafe code is there.
+        &[
+            "cli",
+            "boot",
+            "admin",
+            "worker",
+            "quic",
+            "tcp",
+            "http::files::disk",
+        ],
     ),
 ];
 

@@ -1,5 +1,7 @@
 //! Writes a response to its stream: heads, then the body from where the stream stopped taking it, then trailers.
 
+mod lent;
+mod ranges;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -7,6 +9,7 @@ use std::collections::VecDeque;
 use bytes::{Buf as _, Bytes};
 use quiche::h3::Error;
 
+use self::ranges::Ranges;
 use super::head::{self, Heads};
 use super::sink::Sink;
 use crate::http::exchange::message::{Head, ToFront, cost};
@@ -61,6 +64,8 @@ struct Flow {
     blocks: VecDeque<Bytes>,
     /// Bytes that it has taken of the first one.
     taken: usize,
+    /// Range that follows the blocks.
+    ranges: Ranges,
     promised: Option<u64>,
     trailers: Option<Fields>,
     ended: bool,
@@ -135,6 +140,7 @@ impl Response {
                     .set_last(status, head::Head::of(status, fields, length));
             }
             ToFront::Data(block) => flow.blocks.push_back(block),
+            ToFront::Range(range) => flow.ranges.take(range),
             ToFront::End(trailers) => {
                 flow.trailers = trailers.filter(|fields| !fields.is_empty());
                 flow.ended = true;
@@ -202,7 +208,7 @@ impl Response {
     pub(super) fn is_drained(&self) -> bool {
         match &self.content {
             Content::Whole(_) => false,
-            Content::Flow(flow) => flow.blocks.is_empty(),
+            Content::Flow(flow) => flow.blocks.is_empty() && !flow.ranges.is_reading(),
         }
     }
 
@@ -213,6 +219,7 @@ impl Response {
             Content::Flow(flow) => {
                 flow.ended
                     && flow.blocks.is_empty()
+                    && !flow.ranges.is_reading()
                     && flow.trailers.is_none()
                     && flow.promised.is_none_or(|length| length == 0)
             }
@@ -228,6 +235,12 @@ impl Flow {
         credit: &mut u64,
         to: &mut Sink<'_>,
     ) -> Result<(usize, Progress), Error> {
+        if self.blocks.is_empty() && self.ranges.is_reading() {
+            if to.room == 0 {
+                return Ok((0, Progress::Blocked));
+            }
+            self.read(sent);
+        }
         let blocks = self.blocks.len();
         let Some(rest) = self.blocks.front_mut() else {
             return Ok((0, self.finish(sent, to)?));
@@ -253,7 +266,10 @@ impl Flow {
         };
         self.taken += taken;
         if whole {
-            *credit += cost(std::mem::take(&mut self.taken));
+            let taken = std::mem::take(&mut self.taken);
+            if !self.ranges.on_block_taken() {
+                *credit += cost(taken);
+            }
             self.blocks.pop_front();
         }
         Ok((taken, progress))

@@ -4,6 +4,7 @@ mod cached;
 mod fixture;
 mod identified;
 mod kept;
+mod lent;
 mod policy;
 mod relay;
 mod sending;

@@ -12,6 +12,7 @@ mod fields;
 mod generate;
 pub mod handler;
 mod key;
+pub mod lent;
 pub mod local;
 pub mod message;
 mod opaque;

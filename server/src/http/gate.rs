@@ -359,6 +359,7 @@ impl Handling {
             content_length,
             has_body,
             wants_report: false,
+            reads_ranges: false,
         })
     }
 

@@ -13,7 +13,10 @@ impl Response {
         }
         let waits = match &self.content {
             Content::Whole(_) => true,
-            Content::Flow(flow) => self.headed && (flow.ended || !flow.blocks.is_empty()),
+            Content::Flow(flow) => {
+                let waits = flow.ended || !flow.blocks.is_empty() || flow.ranges.is_reading();
+                self.headed && waits
+            }
         };
         waits.then_some(FRAME)
     }

@@ -98,6 +98,7 @@ impl Session {
 
     /// Ends a response that its stream has taken as a whole.
     fn complete(&mut self, stream: u64, context: &mut SessionContext) {
+        self.return_credit(stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
@@ -121,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Returns credit to a handler: not for every block, but before it has to wait.
+    /// Returns to a handler the range that is read, and credit: not for every block, but before it has to wait.
     pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(Exchange {
             outbound: Outbound::Replying(response),
@@ -131,8 +132,17 @@ impl Session {
         else {
             return;
         };
-        if let Some(origin_ring) = context.origin_ring.as_mut()
-            && response.credit > 0
+        let Some(origin_ring) = context.origin_ring.as_mut() else {
+            return;
+        };
+        if response.take_range_moved() {
+            response.credit += origin_ring.on_range_moved(handler.exchange);
+        }
+        if let Some(count) = response.take_range_read() {
+            origin_ring.range_read(handler.exchange, count);
+        }
+        if response.credit > 0
+            && !response.is_reading_range()
             && (response.credit >= origin_ring.share() / 4 || response.is_drained())
         {
             origin_ring.credit(handler.exchange, std::mem::take(&mut response.credit));

@@ -147,6 +147,7 @@ impl Session {
         let content_length = request.content_length;
         let mut handed = handling.request(request.head, peer, content_length, more_frames);
         handed.wants_report = context.access.is_some();
+        handed.reads_ranges = true;
         let credit = { context.origin_ring.as_ref() }.map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
         let number = match context.counters.gate.open(origin_ring, key, handed) {

@@ -50,6 +50,12 @@ impl ExchangeHandle {
                     waker.wake();
                 }
             }
+            ToHandler::RangeRead(count) => {
+                shared.range_read.set(Some(count));
+                if let Some(waker) = shared.sender.take() {
+                    waker.wake();
+                }
+            }
             ToHandler::Cancel => shared.gone.set(true),
             ToHandler::Open { .. } => debug_assert!(false, "an exchange is opened once"),
         }
@@ -131,6 +137,8 @@ impl Incoming {
             front_queue,
             credit: Cell::new(i64::try_from(credit).unwrap_or(i64::MAX)),
             sender: RefCell::default(),
+            lends: request.reads_ranges,
+            range_read: Cell::new(None),
             body: RefCell::new(Upload {
                 ended: !request.has_body,
                 ..Upload::default()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::lent::LentRange;
 use super::{Fields, Opaque, RequestHead};
 use crate::http::peer::Peer;
 use crate::observe::access::UpstreamTimes;
@@ -36,6 +37,8 @@ pub struct Request {
     pub has_body: bool,
     /// Whether the front wants a [`HandlerReport`].
     pub wants_report: bool,
+    /// Whether the front reads ranges itself that the handler lends it.
+    pub reads_ranges: bool,
 }
 
 /// Facts of an exchange that only its handler knows, for the access log.
@@ -76,6 +79,8 @@ pub enum ToHandler {
     End(Option<Fields>),
     /// Returns credit for blocks of the response that have left the front.
     Credit(u64),
+    /// Returns a lent range, of which the front has read so many bytes; the handler sends the rest.
+    RangeRead(u64),
     /// Cancels the exchange for its client; the last message of an exchange.
     Cancel,
 }
@@ -89,6 +94,9 @@ pub enum ToFront {
     Head(Head),
     /// Carries the next block of the response's body.
     Data(Bytes),
+    /// Lends a part of the response's body for the front to read, which takes no credit. Nothing of the body follows until
+    /// [`ToHandler::RangeRead`].
+    Range(Box<LentRange>),
     /// Ends the response, perhaps with trailers.
     End(Option<Fields>),
     /// Reports that the handler failed: the client gets this status, or a reset if the response has begun.

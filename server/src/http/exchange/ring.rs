@@ -210,6 +210,16 @@ impl OriginRing {
         self.push(exchange, ToHandler::Credit(amount + more));
     }
 
+    /// Returns further credit for an exchange whose response moves though nothing of it takes credit.
+    pub fn on_range_moved(&mut self, exchange: u64) -> u64 {
+        self.grow(exchange, Direction::Response)
+    }
+
+    /// Returns a lent range, of which so many bytes were read.
+    pub fn range_read(&mut self, exchange: u64, count: u64) {
+        self.push(exchange, ToHandler::RangeRead(count));
+    }
+
     /// Raises the memory of a direction that moves. Returns the further credit, bytes.
     fn grow(&mut self, exchange: u64, direction: Direction) -> u64 {
         let Some(entry) = self.exchanges.get_mut(&exchange) else {

@@ -113,6 +113,7 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
         content_length,
         has_body,
         wants_report: true,
+        reads_ranges: false,
     }
 }
 
@@ -177,6 +178,11 @@ impl Front {
         self.handle.deliver(ToHandler::Credit(amount));
     }
 
+    /// Returns a lent range, of which so many bytes were read.
+    pub(crate) fn range_read(&self, count: u64) {
+        self.handle.deliver(ToHandler::RangeRead(count));
+    }
+
     /// Returns the next message, if there is one, but keeps reports.
     pub(crate) fn try_next(&self) -> Option<ToFront> {
         loop {
@@ -233,6 +239,7 @@ impl Front {
                     return received;
                 }
                 ToFront::Abort(_) => return received,
+                ToFront::Range(_) => self.handle.deliver(ToHandler::RangeRead(0)),
                 ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) | ToFront::Report(_) => {}
                 ToFront::Closed => return received,
             }

@@ -11,9 +11,11 @@
 //! [`FileServer::serve`] reads on the origin's thread what the kernel has in its memory, and waits for the disk on threads beside it.
 
 mod compressed;
+mod lend;
 mod locate;
 mod open;
 mod open_files;
+mod read;
 mod stream;
 mod walk;
 
@@ -33,7 +35,8 @@ use tokio::task::spawn_blocking;
 use self::locate::{Candidate, Located, Miss, Query};
 use self::open::Wait;
 use self::open_files::{OpenFiles, Place};
-use self::stream::{BLOCK, Broken, Held};
+use self::read::{BLOCK, Held};
+use self::stream::Broken;
 use crate::http::clients::ClientPrefix;
 use crate::http::exchange::compress::Compressors;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
@@ -310,7 +313,8 @@ async fn respond(
     if end {
         return Ok(());
     }
-    for piece in plan.pieces {
+    let last = plan.pieces.len().saturating_sub(1);
+    for (number, piece) in plan.pieces.into_iter().enumerate() {
         match (piece, &source) {
             (Piece::Text(text), _) => writer.data(text).await?,
             (Piece::File(range), Source::Memory(bytes)) => {
@@ -320,7 +324,7 @@ async fn respond(
                 tokio::select! {
                     biased;
                     () = place.revoked() => return Err(Broken::Revoked),
-                    sent = stream::send(held, range, &mut writer) => sent?,
+                    sent = stream::send(held, range, number == last, &mut writer) => sent?,
                 }
             }
         }

@@ -201,5 +201,6 @@ fn request(forwarded: &Forwarded) -> Request {
         content_length: forwarded.content_length,
         has_body: forwarded.body.is_some(),
         wants_report: false,
+        reads_ranges: false,
     }
 }

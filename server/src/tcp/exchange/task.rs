@@ -170,6 +170,8 @@ impl HandlerTask {
                 flow.broken |= flow.taken;
                 flow.blocks.push_back(block);
             }),
+            // This front asks for none.
+            ToFront::Range(_) => self.handle.deliver(ToHandler::RangeRead(0)),
             ToFront::End(trailers) => self.with_flow(|flow| {
                 flow.trailers = trailers;
                 flow.ended = true;

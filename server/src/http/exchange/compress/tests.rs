@@ -57,7 +57,9 @@ struct Exchange {
 
 impl Exchange {
     fn new(settings: Compress, method: &str, lines: &Lines, credit: u64) -> Exchange {
-        let (mut incoming, front) = pair(request(head(method, "/", lines), None, false), credit);
+        let mut request = request(head(method, "/", lines), None, false);
+        request.reads_ranges = true;
+        let (mut incoming, front) = pair(request, credit);
         let compressors = Rc::<Compressors>::default();
         let offer = Offer::new(&compressors, &Arc::new(settings), &incoming.request.head);
         incoming.reply.offer_compression(offer);
@@ -95,6 +97,17 @@ fn field<'a>(received: &'a Received, name: &str) -> Option<&'a str> {
     let value = values.next().map(|(_, value)| value.to_str().unwrap());
     assert!(values.next().is_none(), "{name} twice");
     value
+}
+
+#[test]
+fn what_is_compressed_is_not_lent() {
+    run(async {
+        for (accepted, lends) in [("gzip", false), ("identity", true)] {
+            let exchange = Exchange::get(accepted);
+            let writer = exchange.reply.head(html(&[])).await.unwrap();
+            assert_eq!(writer.may_lend(), lends, "{accepted}");
+        }
+    });
 }
 
 #[test]

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::shared::{Cancelled, Shared};
 use crate::http::exchange::Fields;
 use crate::http::exchange::compress::{BodyEncoder, Failed, Offer};
+use crate::http::exchange::lent::LentRange;
 use crate::http::exchange::message::{Head, ToFront, cost};
 
 /// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
@@ -117,6 +118,27 @@ impl BodySender {
                 self.send_all(blocks).await
             }
         }
+    }
+
+    /// Returns whether [`BodySender::lend`] is of use: the front reads ranges, and the body is sent as it is.
+    pub fn may_lend(&self) -> bool {
+        self.shared.lends && self.encoder.is_none()
+    }
+
+    /// Lends the front a range, the next part of the body, if [`BodySender::may_lend`]. Returns how many bytes of it the front has
+    /// read. If the range [completes](LentRange::completes) the response, nothing may follow.
+    ///
+    /// # Errors
+    /// The client has cancelled the request.
+    pub async fn lend(&mut self, range: LentRange) -> Result<u64, Cancelled> {
+        let completing = range.completing();
+        self.shared.range_read.set(None);
+        self.shared.send(ToFront::Range(Box::new(range)));
+        let read = self.shared.range_read().await?;
+        if completing == Some(read) {
+            self.shared.ended.set(true);
+        }
+        Ok(read)
     }
 
     /// Returns whether bytes of the blocks so far wait for more of them, which [`BodySender::flush`] ends.

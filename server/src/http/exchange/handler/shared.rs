@@ -57,6 +57,10 @@ pub(super) struct Shared {
     /// Credit left for the response; below zero if the last block cost more than there was.
     pub(super) credit: Cell<i64>,
     pub(super) sender: RefCell<Option<Waker>>,
+    /// The front reads ranges that are lent to it.
+    pub(super) lends: bool,
+    /// Bytes that it has read of the range lent last, once it has returned that.
+    pub(super) range_read: Cell<Option<u64>>,
     pub(super) body: RefCell<Upload>,
     pub(super) gone: Cell<bool>,
     /// The response has begun, so that a failure can only reset the stream.
@@ -97,6 +101,21 @@ impl Shared {
             self.credit
                 .set(self.credit.get().saturating_sub_unsigned(amount));
             Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    /// Waits until the front has returned a range, and returns how many bytes of it the front has read.
+    pub(super) async fn range_read(&self) -> Result<u64, Cancelled> {
+        std::future::poll_fn(|cx| {
+            if self.gone.get() {
+                return Poll::Ready(Err(Cancelled));
+            }
+            let Some(count) = self.range_read.take() else {
+                *self.sender.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            Poll::Ready(Ok(count))
         })
         .await
     }

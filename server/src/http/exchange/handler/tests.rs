@@ -3,6 +3,7 @@ use std::future::Future;
 use http_body_util::BodyExt as _;
 
 use super::*;
+use crate::http::exchange::lent::test_source::Source;
 use crate::http::exchange::message::Head;
 use crate::http::exchange::test_front::{Front, head, pair, request, tunnel};
 
@@ -52,6 +53,57 @@ fn a_body_goes_no_further_than_its_credit() {
         let response = front.response().await;
         assert_eq!((response.body.len(), response.complete), (30, true));
         sender.await.unwrap();
+    });
+}
+
+#[test]
+fn a_range_is_lent_until_it_comes_back_and_may_end_the_response() {
+    for (ends, read) in [(true, 7), (true, 6), (false, 7)] {
+        run(async {
+            let (incoming, front) = start(false, 1);
+            let source = Source::new(b"0123456", 7);
+            let range = source.lend(0..7, ends);
+            let sender = tokio::task::spawn_local(async move {
+                let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+                let read = writer.lend(range).await.unwrap();
+                if read < 7 {
+                    writer.data(Bytes::from_static(b"6")).await.unwrap();
+                }
+                writer.end(None).await.unwrap();
+                read
+            });
+            assert!(matches!(front.next().await, ToFront::Head(_)));
+            assert!(matches!(front.next().await, ToFront::Range(_)));
+            front.range_read(read);
+            assert_eq!(sender.await.unwrap(), read);
+            let rest = std::iter::from_fn(|| front.try_next());
+            let rest: Vec<_> = rest
+                .filter(|message| !matches!(message, ToFront::StopBody))
+                .collect();
+            match &rest[..] {
+                [] => assert!(ends && read == 7),
+                [ToFront::End(None)] => assert!(!ends && read == 7),
+                [ToFront::Data(_), ToFront::End(None)] => assert_eq!(read, 6),
+                other => panic!("{other:?}"),
+            }
+        });
+    }
+}
+
+#[test]
+fn a_handler_that_has_lent_a_range_learns_that_its_client_has_gone() {
+    run(async {
+        let (incoming, front) = start(false, 1);
+        let range = Source::new(b"0123456", 7).lend(0..7, true);
+        let sender = tokio::task::spawn_local(async move {
+            let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+            writer.lend(range).await
+        });
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        assert!(matches!(front.next().await, ToFront::Range(_)));
+        front.cancel();
+        drop(front);
+        assert_eq!(sender.await.unwrap(), Err(Cancelled));
     });
 }
 

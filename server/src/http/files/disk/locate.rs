@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use sluicegate_config::Files;
 
 use super::open::{Found, Root, Wait};
-use super::stream;
+use super::read;
 use crate::http::exchange::{Coding, Preference};
 use crate::http::files::{FileStat, Meta, Target};
 
@@ -201,8 +201,8 @@ fn encoded(
 /// Reads the whole file; returns `None` if it changed since `stat`.
 fn read_whole(file: &File, stat: &FileStat, wait: Wait) -> Result<Option<Bytes>, Miss> {
     let read = match wait {
-        Wait::Allowed => stream::read(file, 0, stat.size),
-        Wait::Never => stream::read_now(file, stat.size),
+        Wait::Allowed => read::read(file, 0, stat.size),
+        Wait::Never => read::read_now(file, stat.size),
     };
     let bytes = match read {
         Ok(bytes) => bytes,

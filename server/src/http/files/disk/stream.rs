@@ -3,34 +3,19 @@
 //! Blocks that the kernel has in its memory are read on the origin's thread: passing each to another thread and back costs more
 //! than the copy. Only what the disk has to bring is read on threads beside it.
 
-use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rustix::buffer::spare_capacity;
-use rustix::io::{Errno, ReadWriteFlags};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
+use super::lend::{PART, lend};
+use super::read::{BLOCK, Held, TURN, read, read_cached};
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
-/// Bytes read at once.
-pub(super) const BLOCK: u64 = 64 * 1024;
 /// Bytes of each of the first two blocks, which is all that a client gets that takes nothing.
 pub(super) const FIRST: u64 = 16 * 1024;
-/// Bytes that a response reads from the kernel's memory before other tasks of the thread run. It bounds their wait where
-/// `limits.stream_buffer` is large.
-pub(super) const TURN: u64 = 256 * 1024;
-
-/// A file that stays open while it is sent; a read that has begun outlives its client.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) file: File,
-    /// Place among the open files.
-    pub(super) _permit: OwnedSemaphorePermit,
-}
 
 /// Reason for which a body ends early.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +30,27 @@ pub(super) enum Broken {
     Disk(#[from] io::Error),
 }
 
-/// Sends a range of a file.
+/// Sends a range of a file, with which the response ends or not. The front reads what is in memory, if it can.
 pub(super) async fn send(
     held: &Arc<Held>,
     range: Range<u64>,
+    ends: bool,
     writer: &mut BodySender,
 ) -> Result<(), Broken> {
-    let mut reader = Reader::new(held, range);
+    let (slow_until, mut left) = (range.start.saturating_add(2 * FIRST), range);
+    while writer.may_lend() && !left.is_empty() {
+        let mut part = left.start..left.end.min(left.start.saturating_add(PART));
+        left.start = part.end;
+        if let Some(lent) = lend(held, part.clone(), ends && left.is_empty()) {
+            part.start += writer.lend(lent).await?;
+        }
+        stream(Reader::new(held, part, slow_until), writer).await?;
+    }
+    stream(Reader::new(held, left, slow_until), writer).await
+}
+
+/// Sends what the reader reads, a block at a time.
+async fn stream(mut reader: Reader<'_>, writer: &mut BodySender) -> Result<(), Broken> {
     let mut ahead = reader.begin();
     while let Some(block) = ahead {
         let block = match block {
@@ -81,7 +80,7 @@ struct Reader<'a> {
     held: &'a Arc<Held>,
     /// Range that is still to be read.
     left: Range<u64>,
-    /// Offset behind the first two blocks.
+    /// Offset behind the first two blocks of the response.
     slow_until: u64,
     /// Whether the file system can tell what the kernel has in its memory.
     tells: bool,
@@ -90,10 +89,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn new(held: &Arc<Held>, range: Range<u64>) -> Reader<'_> {
+    fn new(held: &Arc<Held>, range: Range<u64>, slow_until: u64) -> Reader<'_> {
         Reader {
             held,
-            slow_until: range.start.saturating_add(2 * FIRST),
+            slow_until,
             left: range,
             tells: true,
             turn: 0,
@@ -130,90 +129,5 @@ impl Reader<'_> {
         Some(Block::Reading(spawn_blocking(move || {
             read(&held.file, offset, count)
         })))
-    }
-}
-
-/// Reads exactly `count` bytes without waiting for a disk; returns `None` unless the kernel has all of them in its memory.
-/// [`read`] returns why, if the file ends before.
-///
-/// # Errors
-/// The file system cannot tell what is in memory, or the disk fails.
-fn read_cached(file: &File, offset: u64, count: u64) -> Result<Option<Bytes>, Errno> {
-    let size = usize::try_from(count).map_err(|_| Errno::INVAL)?;
-    let mut block = vec![0; size];
-    let parts = &mut [IoSliceMut::new(&mut block)];
-    match rustix::io::preadv2(file, parts, offset, ReadWriteFlags::NOWAIT) {
-        Ok(got) => Ok((got == size).then(|| Bytes::from(block))),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Reads the first `count` bytes without waiting for a disk.
-///
-/// # Errors
-/// `WouldBlock` if the kernel does not have all of them in its memory, or if they take more than a turn; or as [`read_cached`].
-pub(super) fn read_now(file: &File, count: u64) -> io::Result<Bytes> {
-    if count > TURN {
-        return Err(io::ErrorKind::WouldBlock.into());
-    }
-    read_cached(file, 0, count)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
-}
-
-/// Reads exactly `count` bytes.
-///
-/// # Errors
-/// `UnexpectedEof` if the file has fewer.
-pub(super) fn read(file: &File, offset: u64, count: u64) -> io::Result<Bytes> {
-    let size = usize::try_from(count).map_err(io::Error::other)?;
-    if size == 0 {
-        return Ok(Bytes::new());
-    }
-    let mut block = Vec::with_capacity(size);
-    while block.len() < size {
-        let place = offset + block.len() as u64;
-        match rustix::io::pread(file, spare_capacity(&mut block), place) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    // The vector may have more room than was asked for, and the file more bytes.
-    block.truncate(size);
-    Ok(Bytes::from(block))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write as _;
-
-    use super::*;
-
-    fn file(content: &[u8]) -> File {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(content).unwrap();
-        file
-    }
-
-    #[test]
-    fn what_is_in_memory_is_read_whole_or_not_at_all() {
-        let file = file(b"0123456789");
-        // Some file systems cannot tell.
-        if let Ok(found) = read_cached(&file, 2, 5) {
-            assert!(found.is_none_or(|found| *found == *b"23456"));
-            for beyond in [(6, 5), (10, 1), (20, 1)] {
-                assert_eq!(read_cached(&file, beyond.0, beyond.1), Ok(None));
-            }
-        }
-        assert_eq!(*read(&file, 2, 5).unwrap(), *b"23456");
-        let error = read(&file, 6, 5).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn what_cannot_be_read_at_once_is_an_error() {
-        let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
-        let file = File::from(std::os::fd::OwnedFd::from(socket));
-        assert_eq!(read_cached(&file, 0, 1), Err(Errno::SPIPE));
     }
 }

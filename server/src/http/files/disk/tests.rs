@@ -3,6 +3,7 @@
 mod cached;
 mod candidates;
 mod compressed;
+mod lent;
 mod responses;
 mod streams;
 
@@ -19,9 +20,11 @@ use sluicegate_config::{Compress, Files, Symlinks};
 use tempfile::TempDir;
 
 use super::open::Root;
-use super::stream::{FIRST, TURN};
+use super::read::TURN;
+use super::stream::FIRST;
 use super::*;
 use crate::http::exchange::handler::Incoming;
+use crate::http::exchange::message::Request;
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};
 
 /// Time of the last change of a test's files, unless the test sets another.
@@ -99,6 +102,11 @@ impl Folder {
     ) -> (Front, tokio::task::JoinHandle<()>) {
         let mut request = request(head, None, false);
         request.peer.address.set_ip([192, 0, 2, client].into());
+        self.begin_request(request, credit)
+    }
+
+    /// Serves a request on a task.
+    fn begin_request(&self, request: Request, credit: u64) -> (Front, tokio::task::JoinHandle<()>) {
         let (incoming, front) = pair(request, credit);
         let (server, learnt) = (Rc::clone(&self.server), Rc::clone(&self.learnt));
         let folder = self.served();

@@ -31,6 +31,7 @@ fn messages(origin_ring: &mut OriginRing) -> Vec<String> {
             match message {
                 ToFront::Head(head) => format!("head {}", head.status),
                 ToFront::Data(block) => format!("data {}", block.len()),
+                ToFront::Range(_) => "range".to_owned(),
                 ToFront::End(_) => "end".to_owned(),
                 ToFront::Abort(status) => format!("abort {status}"),
                 ToFront::Credit(amount) => format!("credit {amount}"),

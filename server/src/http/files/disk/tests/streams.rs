@@ -5,16 +5,16 @@ use std::os::unix::fs::FileExt as _;
 use super::*;
 use crate::http::exchange::message::{ToFront, cost};
 
-const BLOCKS: u32 = 5 * 64 * 1024 + 123;
+pub(super) const BLOCKS: u32 = 5 * 64 * 1024 + 123;
 
-fn with_large() -> Folder {
+pub(super) fn with_large() -> Folder {
     let folder = Folder::new();
     folder.write("large", bytes(BLOCKS));
     folder
 }
 
 /// Returns the number of descriptors of this process that are open on files of the folder.
-fn open_files(folder: &Folder) -> usize {
+pub(super) fn open_files(folder: &Folder) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     let root = fs::canonicalize(&folder.files.root).unwrap();
     links
@@ -37,7 +37,7 @@ fn open_large(folder: &Folder) -> fs::File {
 }
 
 /// Lets tasks and blocking reads go on until `done`; no test waits for a time that it asserts on.
-async fn until(done: impl Fn() -> bool) {
+pub(super) async fn until(done: impl Fn() -> bool) {
     for _ in 0..100_000 {
         if done() {
             return;
