@@ -1,4 +1,4 @@
-//! The page `/debug/flamegraph`: a profile of the server's CPU time.
+//! The pages `/debug/flamegraph` and `/debug/pprof/profile`: a profile of the server's CPU time.
 //!
 //! A thread of its own records it, with more niceness than others, and ends when the client has gone.
 
@@ -30,6 +30,11 @@ use crate::clock;
 /// Time for reading tables, naming functions and drawing before the connection is closed. It takes a third of a second of CPU time,
 /// and half a minute where seven threads for each core do not give way.
 const OVERHEAD: Duration = Duration::from_secs(120);
+
+/// Path of the page with flame graphs.
+pub(super) const FLAMEGRAPH: &str = "/debug/flamegraph";
+/// Path at which `go tool pprof` asks for a profile of CPU time.
+pub(super) const PPROF: &str = "/debug/pprof/profile";
 
 /// The recording of profiles: whether it is allowed, and whether there is one now.
 #[derive(Debug, Default)]
@@ -87,7 +92,12 @@ pub(super) async fn respond<B>(
                       admin address is a loopback address\n";
         return page(StatusCode::FORBIDDEN, TEXT, reason.into());
     }
-    let query = match Query::parse(request.uri().query().unwrap_or_default()) {
+    let defaults = if request.uri().path() == PPROF {
+        Query::PPROF
+    } else {
+        Query::FLAMEGRAPH
+    };
+    let query = match Query::parse(request.uri().query().unwrap_or_default(), defaults) {
         Ok(query) => query,
         Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
     };
@@ -107,7 +117,7 @@ pub(super) async fn respond<B>(
         Ok(Ok(content)) => {
             let mut page = page(StatusCode::OK, query.format.media_type(), content.into());
             if query.format == Format::Pprof {
-                let file = HeaderValue::from_static("attachment; filename=\"sluicegate.pb\"");
+                let file = HeaderValue::from_static("attachment; filename=\"sluicegate.pb.gz\"");
                 page.headers_mut().insert(CONTENT_DISPOSITION, file);
             }
             page

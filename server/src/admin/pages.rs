@@ -7,14 +7,11 @@ use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
 
 use super::deadline::ConnectionDeadline;
-use super::flamegraph::{self, Profiles};
+use super::flamegraph::{self, FLAMEGRAPH, PPROF, Profiles};
 use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
 use crate::observe::lifecycle::{Lifecycle, Phase};
 use crate::observe::metrics;
-
-/// Path of the page with profiles.
-const FLAMEGRAPH: &str = "/debug/flamegraph";
 
 /// The state that the pages show.
 #[derive(Debug)]
@@ -34,8 +31,9 @@ pub(super) async fn respond<B: Body>(
     deadline: &ConnectionDeadline,
 ) -> Result<Page, Infallible> {
     let path = request.uri().path();
-    if !matches!(path, "/healthz" | "/readyz" | "/metrics" | FLAMEGRAPH) {
-        let known = "not found; there are /healthz, /readyz, /metrics and /debug/flamegraph\n";
+    let is_profile = matches!(path, FLAMEGRAPH | PPROF);
+    if !is_profile && !matches!(path, "/healthz" | "/readyz" | "/metrics") {
+        let known = "not found; there are /healthz, /readyz, /metrics, /debug/flamegraph and /debug/pprof/profile\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -47,7 +45,7 @@ pub(super) async fn respond<B: Body>(
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" => ready(&admin_state.lifecycle),
-        FLAMEGRAPH => flamegraph::respond(request, &admin_state.profiles, deadline).await,
+        _ if is_profile => flamegraph::respond(request, &admin_state.profiles, deadline).await,
         _ => page(
             StatusCode::OK,
             metrics::CONTENT_TYPE,

@@ -1,8 +1,11 @@
 //! Profiles of the running server, from the admin address.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::thread;
+
+use sluicegate_dataplane::requirements::skip;
 
 use crate::admin::{ADMIN, address, get};
 use crate::browser::headless;
@@ -69,12 +72,30 @@ fn a_profile_shows_the_worker_and_no_request_fails_meanwhile(backend: &str) {
     let mut images = (0..TRIES).map(|_| profile("format=svg"));
     let image = images.find(|image| image.contains(WORKER)).unwrap();
     assert!(image.contains("<svg ") && image.trim_end().ends_with("</svg>"));
-    let mut stream = begin(admin, "/debug/flamegraph?seconds=1&format=pprof");
-    let mut pprof = Vec::new();
-    stream.read_to_end(&mut pprof).unwrap();
-    assert!(pprof.starts_with(b"HTTP/1.1 200 OK\r\n"));
-    let unit = b"nanoseconds";
-    assert!(pprof.windows(unit.len()).any(|part| part == unit));
+}
+
+#[test]
+fn go_reads_profiles_from_the_path_of_gos_servers() {
+    if let Err(error) = Command::new("go").arg("version").output() {
+        return skip("go", &error);
+    }
+    let folder = Folder::new();
+    let mut server = Server::start(&setup("mio"), &folder);
+    let admin = address(&mut server);
+    let top = || {
+        let url = format!("http://{admin}/debug/pprof/profile");
+        let mut go = Command::new("go");
+        let go = go.args(["tool", "pprof", "-top", "-nodecount=10000", "-seconds=1"]);
+        // It keeps each profile in a folder.
+        let go = go.env("PPROF_TMPDIR", folder.path("pprof")).arg(url);
+        let output = under_load(&server, &folder, || go.output().unwrap());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = (0..TRIES).map(|_| top()).find(|top| top.contains(WORKER));
+    let shown = shown.expect("a profile that shows the worker");
+    assert!(shown.contains("Type: cpu"), "{shown}");
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub(super) enum RecordError {
     /// The graph cannot be drawn.
     #[error("cannot draw the graph: {0}")]
     Drawing(io::Error),
+    /// The message for pprof cannot be compressed.
+    #[error("cannot compress the profile: {0}")]
+    Compression(io::Error),
     /// There is nothing to draw.
     #[error(
         "no samples, since the server used {:.2} s of CPU time; record under load, or for longer",

@@ -1,9 +1,12 @@
 //! A finished profile, and its formats.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::iter::once;
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use inferno::flamegraph;
 use pprof::protos::Message as _;
 use pprof::{Frames, Report, Symbol};
@@ -54,9 +57,14 @@ impl Profile {
         Ok(svg)
     }
 
-    /// Returns the samples as a message for pprof, the program.
+    /// Returns the samples as a message for pprof, the program, compressed by gzip as its format wants.
     pub(super) fn pprof(&self) -> Result<Vec<u8>, RecordError> {
-        Ok(self.report.pprof()?.encode_to_vec())
+        let message = self.report.pprof()?.encode_to_vec();
+        let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
+        let written = compressed.write_all(&message);
+        written
+            .and_then(|()| compressed.finish())
+            .map_err(RecordError::Compression)
     }
 }
 
@@ -69,7 +77,10 @@ fn stack(frames: &Frames) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::time::UNIX_EPOCH;
+
+    use flate2::read::GzDecoder;
 
     use super::*;
 
@@ -120,7 +131,11 @@ mod tests {
         let svg = String::from_utf8(profile.svg("<title>".into()).unwrap()).unwrap();
         assert!(svg.contains("turn (5 samples, 41.67%)"), "{svg}");
         assert!(svg.contains("&lt;title&gt;") && svg.contains("&lt;impl&gt;::f"));
-        let message = pprof::protos::Profile::decode(&*profile.pprof().unwrap()).unwrap();
+        let mut message = Vec::new();
+        let compressed = profile.pprof().unwrap();
+        let mut decoder = GzDecoder::new(&*compressed);
+        decoder.read_to_end(&mut message).unwrap();
+        let message = pprof::protos::Profile::decode(&*message).unwrap();
         assert_eq!(message.sample.len(), 4);
         let has = |name: &str| message.string_table.iter().any(|text| text == name);
         assert!(has("memcpy") && has("<impl>::f") && has("default-0"));

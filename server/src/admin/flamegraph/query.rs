@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// Length of a profile, in seconds. A longer one says little more, and its connection would be open for long.
 const SECONDS: RangeInclusive<u16> = 1..=60;
-const DEFAULT_SECONDS: u16 = 10;
 /// Samples for each second of CPU time. The kernel looks at a timer of CPU time when its own clock ticks, 250 times a second by
 /// default (CONFIG_HZ), and sends one signal however much time has passed.
 const FREQUENCY: RangeInclusive<u16> = 1..=250;
@@ -28,7 +27,7 @@ pub(super) enum Format {
     Svg,
     /// Line for each stack.
     Folded,
-    /// Message for pprof.
+    /// Message for pprof, compressed by gzip.
     Pprof,
 }
 
@@ -49,11 +48,24 @@ impl Format {
 }
 
 impl Query {
-    /// Reads the query of a request's target.
+    /// A request for `/debug/flamegraph` without parameters.
+    pub(super) const FLAMEGRAPH: Query = Query {
+        length: Duration::from_secs(10),
+        frequency: DEFAULT_FREQUENCY,
+        format: Format::Svg,
+    };
+    /// A request for `/debug/pprof/profile` without parameters, with the defaults of Go's servers.
+    pub(super) const PPROF: Query = Query {
+        length: Duration::from_secs(30),
+        frequency: DEFAULT_FREQUENCY,
+        format: Format::Pprof,
+    };
+
+    /// Reads the query of a request's target. What it leaves out is as in `defaults`.
     ///
     /// # Errors
     /// A parameter is unknown, comes twice or has a wrong value; the text names it and what is expected.
-    pub(super) fn parse(text: &str) -> Result<Query, String> {
+    pub(super) fn parse(text: &str, defaults: Query) -> Result<Query, String> {
         let (mut seconds, mut frequency, mut format) = (None, None, None);
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -72,9 +84,11 @@ impl Query {
             }
         }
         Ok(Query {
-            length: Duration::from_secs(seconds.unwrap_or(DEFAULT_SECONDS).into()),
-            frequency: frequency.unwrap_or(DEFAULT_FREQUENCY),
-            format: format.unwrap_or(Format::Svg),
+            length: seconds.map_or(defaults.length, |seconds| {
+                Duration::from_secs(seconds.into())
+            }),
+            frequency: frequency.unwrap_or(defaults.frequency),
+            format: format.unwrap_or(defaults.format),
         })
     }
 }
@@ -111,11 +125,15 @@ mod tests {
                 format,
             })
         };
-        assert_eq!(Query::parse(""), query(10, 99, Format::Svg));
+        let parse = |text| Query::parse(text, Query::FLAMEGRAPH);
+        assert_eq!(parse(""), query(10, 99, Format::Svg));
+        let pprof = |text| Query::parse(text, Query::PPROF);
+        assert_eq!(pprof(""), query(30, 99, Format::Pprof));
+        assert_eq!(pprof("seconds=5"), query(5, 99, Format::Pprof));
         let all = "format=pprof&seconds=60&frequency=250";
-        assert_eq!(Query::parse(all), query(60, 250, Format::Pprof));
+        assert_eq!(parse(all), query(60, 250, Format::Pprof));
         let least = "seconds=1&&frequency=1&format=folded";
-        assert_eq!(Query::parse(least), query(1, 1, Format::Folded));
+        assert_eq!(parse(least), query(1, 1, Format::Folded));
     }
 
     #[test]
@@ -131,7 +149,7 @@ mod tests {
             ("seconds=1&seconds=1", "`seconds`", "once"),
             ("kind=heap", "`kind`", "seconds, frequency and format"),
         ] {
-            let reason = Query::parse(text).unwrap_err();
+            let reason = Query::parse(text, Query::FLAMEGRAPH).unwrap_err();
             assert!(
                 reason.contains(name) && reason.contains(expected),
                 "{reason}"
