@@ -20,7 +20,7 @@ pub(crate) enum Line {
     Report(String),
     /// A note beside the report.
     Note(String),
-    /// What a thread did in an interval.
+    /// Figures of a thread in an interval.
     Part(Box<Part>),
 }
 

@@ -11,7 +11,7 @@ use crate::text::{bytes, decimal, duration};
 /// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
 
-/// What a thread did in an interval.
+/// Figures of a thread in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Part {
     /// Number of the interval, from 0 on.
