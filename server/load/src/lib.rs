@@ -18,6 +18,7 @@ mod options;
 mod outputs;
 mod plan;
 mod poller;
+mod printer;
 mod report;
 mod request;
 mod run;

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use crate::interval::Interval;
 use crate::log::LogFile;
 use crate::options::LoadArgs;
+use crate::report::Report;
+use crate::{hgrm, html};
 
 /// A file that is written at the end of the run, or during it, and its path.
 pub(crate) struct Output(Option<(File, PathBuf)>);
@@ -36,13 +39,13 @@ pub(crate) struct Outputs {
     /// The request log.
     pub(crate) log: Option<LogFile>,
     /// The report as JSON.
-    pub(crate) report: Output,
+    report: Output,
     /// The figures of the intervals.
     pub(crate) intervals: Output,
     /// The distribution of request times.
-    pub(crate) hdr: Output,
+    hdr: Output,
     /// The report as HTML.
-    pub(crate) html: Output,
+    html: Output,
 }
 
 impl Outputs {
@@ -64,6 +67,26 @@ impl Outputs {
             hdr: Output::create(args.hdr.as_deref())?,
             html: Output::create(args.html.as_deref())?,
         })
+    }
+
+    /// Writes what is known at the end of the run. Returns what went wrong.
+    pub(crate) fn write(
+        &mut self,
+        args: &LoadArgs,
+        report: &Report<'_>,
+        intervals: &[Interval],
+    ) -> Vec<String> {
+        let mut wrong = Vec::new();
+        wrong.extend(self.report.write(|| report.json().to_string() + "\n"));
+        let times = report.tally.request.histogram();
+        wrong.extend(self.hdr.write(|| hgrm::percentiles(times)));
+        if args.html.is_some() {
+            match html::page(args, report, intervals) {
+                Ok(page) => wrong.extend(self.html.write(|| page)),
+                Err(error) => wrong.push(format!("--html: {error}")),
+            }
+        }
+        wrong
     }
 }
 

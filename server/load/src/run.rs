@@ -12,15 +12,15 @@ use sluicegate_cc::Registry;
 use crate::barrier::StartBarrier;
 use crate::busy::Busy;
 use crate::context::{Context, Line};
-use crate::interval::Intervals;
 use crate::log::{LogFile, RequestLog};
 use crate::options::{Format, LoadArgs};
 use crate::outputs::Outputs;
 use crate::plan::Plan;
+use crate::printer::Printer;
 use crate::report::Report;
 use crate::tally::Tally;
+use crate::transport;
 use crate::worker::{Share, Worker};
-use crate::{hgrm, html, transport};
 
 /// Exit code of a run without any response, or with an incomplete report.
 const EXIT_FAILED: u8 = 1;
@@ -62,49 +62,15 @@ pub fn run(
     for warning in plan.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
-    let mut intervals = Vec::new();
-    let mut sums = args
-        .intervals()
-        .map(|every| Intervals::new(every, args.threads));
-    let mut unwritten = Vec::new();
-    let mut print_text = |line: &str, is_note: bool| {
-        if is_note || args.format == Format::Json {
-            writeln!(err, "{line}")
-        } else {
-            writeln!(out, "{line}")
-        }
-    };
-    let Outputs {
-        log,
-        intervals: interval_file,
-        ..
-    } = &mut outputs;
-    let mut print = |line: Line| match line {
-        Line::Report(line) => print_text(&line, false),
-        Line::Note(line) => print_text(&line, true),
-        Line::Part(part) => {
-            for interval in sums
-                .as_mut()
-                .map(|sums| sums.take(*part))
-                .unwrap_or_default()
-            {
-                unwritten.extend(interval_file.write(|| interval.json().to_string() + "\n"));
-                if args.html.is_some() {
-                    intervals.push(interval);
-                }
-                if args.interval.is_some() {
-                    print_text(&interval.line(), false)?;
-                }
-            }
-            Ok(())
-        }
-    };
-    print(Line::Report("starting benchmark...".into()))?;
+    let mut printer = Printer::new(args, (out, err), &mut outputs.intervals);
+    printer.report("starting benchmark...")?;
     for share in shares(args) {
-        print(Line::Report(share.announcement(args)))?;
+        printer.report(&share.announcement(args))?;
     }
+    let way = (stop, outputs.log.as_ref());
     let (mut tally, printed) =
-        run_threads(&plan, registry, clock, (stop, log.as_ref()), &mut print);
+        run_threads(&plan, registry, clock, way, &mut |line| printer.print(line));
+    let (intervals, mut unwritten) = (printer.intervals, printer.unwritten);
     let stopped = stop.load(Ordering::Relaxed);
     tally.close(plan.total().filter(|_| !stopped));
     let wall = (clock.now)().saturating_duration_since(begin);
@@ -116,18 +82,7 @@ pub fn run(
         counted: args.duration.map_or(counted, |time| time.min(counted)),
         verdict: Busy::verdict(&tally.busy),
     };
-    unwritten.extend(outputs.report.write(|| report.json().to_string() + "\n"));
-    unwritten.extend(
-        outputs
-            .hdr
-            .write(|| hgrm::percentiles(tally.request.histogram())),
-    );
-    if args.html.is_some() {
-        match html::page(args, &report, &intervals) {
-            Ok(page) => unwritten.extend(outputs.html.write(|| page)),
-            Err(error) => unwritten.push(format!("--html: {error}")),
-        }
-    }
+    unwritten.extend(outputs.write(args, &report, &intervals));
     printed?;
     match args.format {
         Format::H2load => out.write_all(report.h2load().as_bytes())?,
