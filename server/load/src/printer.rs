@@ -1,4 +1,4 @@
-//! What a run prints while it goes on.
+//! Prints lines and figures while a run goes on.
 
 use std::io::{self, Write};
 
