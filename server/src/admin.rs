@@ -8,6 +8,7 @@
 //! of a worker are fields of [`WorkerStats`](crate::worker::WorkerStats), all others of [`Sources`].
 
 mod allocator;
+mod cross_site;
 mod deadline;
 mod flamegraph;
 mod pages;

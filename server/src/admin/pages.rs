@@ -1,11 +1,13 @@
 //! The admin address's pages by path.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
 
+use super::cross_site;
 use super::deadline::ConnectionDeadline;
 use super::flamegraph::{self, FLAMEGRAPH, PPROF, Profiles};
 use super::response::{Page, TEXT, method_not_allowed, page, text};
@@ -24,11 +26,12 @@ pub struct AdminState {
     pub profiles: Profiles,
 }
 
-/// Returns the response to a request. It does not read the request's body.
+/// Returns the response to a request that reached a local address. It does not read the request's body.
 pub(super) async fn respond<B: Body>(
     request: &Request<B>,
     admin_state: &AdminState,
     deadline: &ConnectionDeadline,
+    local: IpAddr,
 ) -> Result<Page, Infallible> {
     let path = request.uri().path();
     let is_profile = matches!(path, FLAMEGRAPH | PPROF);
@@ -45,7 +48,10 @@ pub(super) async fn respond<B: Body>(
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" => ready(&admin_state.lifecycle),
-        _ if is_profile => flamegraph::respond(request, &admin_state.profiles, deadline).await,
+        _ if is_profile => match cross_site::refusal(request, local) {
+            Some(reason) => text(StatusCode::FORBIDDEN, reason),
+            None => flamegraph::respond(request, &admin_state.profiles, deadline).await,
+        },
         _ => page(
             StatusCode::OK,
             metrics::CONTENT_TYPE,

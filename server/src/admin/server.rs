@@ -164,9 +164,16 @@ async fn serve_connection(
     admin_state: Arc<AdminState>,
     deadline: ConnectionDeadline,
 ) {
+    let local = match stream.local_addr() {
+        Ok(local) => local.ip(),
+        Err(error) => {
+            tracing::debug!(%error, "a connection to the admin address has ended");
+            return;
+        }
+    };
     let service = service_fn(move |request| {
         let (admin_state, deadline) = (Arc::clone(&admin_state), deadline.clone());
-        async move { pages::respond(&request, &admin_state, &deadline).await }
+        async move { pages::respond(&request, &admin_state, &deadline, local).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -85,7 +85,9 @@ fn go_reads_profiles_from_the_path_of_gos_servers() {
     let top = || {
         let url = format!("http://{admin}/debug/pprof/profile");
         let mut go = Command::new("go");
-        let go = go.args(["tool", "pprof", "-top", "-nodecount=10000", "-seconds=1"]);
+        go.args(["tool", "pprof", "-top", "-nodecount=10000", "-seconds=1"]);
+        // It waits for half as long again as the recording takes, which is too short where other programs leave little time.
+        go.arg("-timeout=120");
         // It keeps each profile in a folder.
         let go = go.env("PPROF_TMPDIR", folder.path("pprof")).arg(url);
         let output = under_load(&server, &folder, || go.output().unwrap());

@@ -2,7 +2,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use super::*;
-use crate::admin::flamegraph::Profiles;
+use crate::admin::flamegraph::{FLAMEGRAPH, PPROF, Profiles};
 use crate::admin::scrape::{Scraper, Sources};
 use crate::observe::lifecycle::{Lifecycle, Phase};
 
@@ -33,7 +33,10 @@ fn send(address: SocketAddr, request: &str) -> String {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    send(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
+    send(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+    )
 }
 
 fn status(response: &str) -> &str {
@@ -79,7 +82,14 @@ fn everything_else_is_refused() {
         ("GET / HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /metrics/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /debug/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
-        ("HEAD /debug/flamegraph HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
+        (
+            "HEAD /debug/flamegraph HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            "405",
+        ),
+        (
+            "HEAD /debug/pprof/profile HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            "405",
+        ),
         ("DELETE /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
         (
             "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
@@ -150,4 +160,37 @@ fn profiles_are_refused_until_they_are_allowed() {
     assert!(wrong.contains("`seconds`"), "{wrong}");
     admin_state.profiles.allow(false);
     assert_eq!(status(&get(address, "/debug/flamegraph")), "403");
+}
+
+#[test]
+fn no_page_of_another_site_records_a_profile() {
+    let (address, (admin_state, _server)) = served();
+    admin_state.profiles.allow(true);
+    for path in [FLAMEGRAPH, PPROF] {
+        for (lines, word) in [
+            (
+                "host: localhost\r\nsec-fetch-site: cross-site",
+                "another site",
+            ),
+            (
+                "host: localhost\r\norigin: http://site.example",
+                "another site",
+            ),
+            ("host: site.example", "use localhost"),
+        ] {
+            // It would be recorded for a minute.
+            let request = format!("GET {path}?seconds=60 HTTP/1.1\r\n{lines}\r\n\r\n");
+            let refused = send(address, &request);
+            assert_eq!(status(&refused), "403", "{lines}");
+            assert!(refused.contains(word), "{refused}");
+        }
+        // What a browser sends when its user opens the address.
+        let opened = format!(
+            "GET {path}?seconds=0 HTTP/1.1\r\nhost: {address}\r\nsec-fetch-site: none\r\n\r\n"
+        );
+        assert_eq!(status(&send(address, &opened)), "400");
+    }
+    // Scrapers use any name.
+    let scraped = "GET /metrics HTTP/1.1\r\nhost: edge1.example\r\n\r\n";
+    assert_eq!(status(&send(address, scraped)), "200");
 }
