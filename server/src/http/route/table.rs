@@ -92,8 +92,9 @@ impl Table {
 
     /// Finds the route that a request would have with this path.
     pub(super) fn find_by_path(&self, head: &RequestHead, path: &str) -> Found<'_> {
-        let lower = lower_case(host(&head.authority));
-        let host = lower.as_deref().unwrap_or(host(&head.authority));
+        let host = host(&head.authority);
+        let lower = lower_case(host);
+        let host = lower.as_deref().unwrap_or(host);
         let mut others: Vec<&str> = Vec::new();
         for route in self.hosts(host).flat_map(|routes| routes.matching(path)) {
             let conditions = &route.conditions;
