@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -22,6 +22,7 @@ const NAMES: [&str; 13] = [
     "h2spec",
     "quic-go",
     "nginx",
+    "go",
 ];
 
 /// Reports that a test cannot run on this host, for want of `missing`.
