@@ -14,6 +14,8 @@ pub(super) struct AcmeError {
     pub(super) failure: AcmeFailure,
     /// The authority no longer has the account, or has deactivated it.
     pub(super) account_is_gone: bool,
+    /// The authority refused several nonces in a row, which says nothing about the order.
+    pub(super) is_about_nonces: bool,
     cause: String,
     remedy: &'static str,
 }
@@ -24,6 +26,7 @@ impl AcmeError {
         AcmeError {
             failure,
             account_is_gone: false,
+            is_about_nonces: false,
             cause: cause.to_string(),
             remedy: remedy(failure),
         }
@@ -51,12 +54,19 @@ impl From<instant_acme::Error> for AcmeError {
     fn from(error: instant_acme::Error) -> AcmeError {
         let kind = kind_of(&error);
         let account_is_gone = kind == Some("accountDoesNotExist");
+        let is_about_nonces = is_about_nonces(&error);
         let failure = kind.map_or(AcmeFailure::Directory, of_problem);
         AcmeError {
             account_is_gone,
+            is_about_nonces,
             ..AcmeError::new(failure, error)
         }
     }
+}
+
+/// Returns whether the authority refused the nonces of a request and of its repetitions (RFC 8555 §6.5).
+pub(super) fn is_about_nonces(error: &instant_acme::Error) -> bool {
+    kind_of(error) == Some("badNonce")
 }
 
 /// Returns the last word of the type of a problem that the authority reports; `None` for another error.
@@ -130,6 +140,14 @@ mod tests {
             assert_eq!(found, of_order, "{kind}");
             let found = AcmeError::from(problem(&kind)).account_is_gone;
             assert_eq!(found, later, "{kind}");
+        }
+    }
+
+    #[test]
+    fn refused_nonces_are_told_from_refused_orders() {
+        for (kind, is) in [("badNonce", true), ("rejectedIdentifier", false)] {
+            let error = problem(&format!("urn:ietf:params:acme:error:{kind}"));
+            assert_eq!(AcmeError::from(error).is_about_nonces, is, "{kind}");
         }
     }
 

@@ -8,7 +8,7 @@ use instant_acme::{
 };
 use sluicegate_config::AcmeChallenge;
 
-use super::error::AcmeError;
+use super::error::{AcmeError, is_about_nonces};
 use super::issued::Issued;
 use super::store::{Lock, Published, Store};
 use crate::observe::acme::AcmeFailure;
@@ -41,6 +41,7 @@ pub(super) async fn obtain(
     match ready {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
         Ok(status) => return Err(refusal(&mut order, format!("the order is {status:?}")).await),
+        Err(error) if is_about_nonces(&error) => return Err(error.into()),
         Err(instant_acme::Error::Api(problem)) => {
             return Err(refusal(&mut order, problem.to_string()).await);
         }
@@ -111,6 +112,14 @@ async fn prove(
     Ok(published)
 }
 
+/// Returns the challenges with another one first after each failure.
+pub(super) fn turned(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
+    let mut turned = challenges.to_vec();
+    let by = usize::try_from(failures).unwrap_or(0) % turned.len().max(1);
+    turned.rotate_left(by);
+    turned
+}
+
 fn kind_of(challenge: AcmeChallenge) -> ChallengeType {
     match challenge {
         AcmeChallenge::Http01 => ChallengeType::Http01,
@@ -135,4 +144,18 @@ async fn refusal(order: &mut Order, about_order: String) -> AcmeError {
         return AcmeError::new(AcmeFailure::Refused, about_order);
     }
     AcmeError::new(AcmeFailure::Challenge, causes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_has_another_challenge_tried_first() {
+        let both = [AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01];
+        assert_eq!(turned(&both, 0), both);
+        assert_eq!(turned(&both, 1), [both[1], both[0]]);
+        assert_eq!(turned(&both, 2), both);
+        assert_eq!(turned(&both[..1], 3), both[..1]);
+    }
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use boring::rand::rand_bytes;
-use sluicegate_config::AcmeChallenge;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::authority::Authority;
 use super::error::AcmeError;
 use super::issued::Issued;
-use super::order::{Wanted, obtain};
+use super::order::{Wanted, obtain, turned};
 use super::schedule::retry_after;
 use super::settings::AcmeSettings;
 use super::store::{Lock, Stamp};
@@ -24,6 +23,10 @@ use crate::observe::acme::AcmeStatus;
 const PAUSE: Duration = Duration::from_secs(5);
 /// Bounds of the time until the authority is asked again when to renew, seconds.
 const ASKING: (i64, i64) = (3600, 86_400);
+
+/// Attempts in a row while the authority refuses nonces, each with an order of its own. Every request of an attempt is repeated before
+/// it fails for its nonce (RFC 8555 §6.5).
+const ATTEMPTS: u32 = 3;
 
 /// Called on the thread of renewals when certificates have been written, by this instance or another one.
 type OnChange = Box<dyn Fn() + Send>;
@@ -227,7 +230,13 @@ impl Renewer {
         if self.settings.store.stamp(names) != stamp && self.look() {
             return (self.on_change)();
         }
-        let obtained = self.obtain(names, &lock).await;
+        let mut obtained = self.obtain(names, &lock).await;
+        for _ in 1..ATTEMPTS {
+            if !matches!(&obtained, Err(error) if error.is_about_nonces) {
+                break;
+            }
+            obtained = self.obtain(names, &lock).await;
+        }
         drop(lock);
         match obtained {
             Ok(()) => {
@@ -304,14 +313,6 @@ impl Renewer {
     }
 }
 
-/// Returns the challenges with another one first after each failure.
-fn turned(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
-    let mut turned = challenges.to_vec();
-    let by = usize::try_from(failures).unwrap_or(0) % turned.len().max(1);
-    turned.rotate_left(by);
-    turned
-}
-
 fn now() -> i64 {
     i64::try_from(clock::unix().as_secs()).unwrap_or(i64::MAX)
 }
@@ -378,14 +379,5 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), pem);
         assert!(renewer.certificate(&names).found.is_some());
         assert!(renewer.unwritten.is_empty());
-    }
-
-    #[test]
-    fn each_failure_has_another_challenge_tried_first() {
-        let both = [AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01];
-        assert_eq!(turned(&both, 0), both);
-        assert_eq!(turned(&both, 1), [both[1], both[0]]);
-        assert_eq!(turned(&both, 2), both);
-        assert_eq!(turned(&both[..1], 3), both[..1]);
     }
 }
