@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 /// Longest wait for anything that a process should do.
 const WAIT_LIMIT: Duration = Duration::from_secs(90);
+/// Lines of a process that a failed test shows: the cause, which is printed before them, must stay in sight.
+const LAST_LINES: usize = 40;
 /// Body of the response for `/`.
 pub(crate) const PAGE: &str = "It is served.\n";
 
@@ -241,7 +243,8 @@ impl Drop for Process {
         let _ = self.child.wait();
         if std::thread::panicking() {
             self.said.extend(self.lines.try_iter());
-            println!("the process said: {:#?}", self.said);
+            let from = self.said.len().saturating_sub(LAST_LINES);
+            println!("the process said last: {:#?}", &self.said[from..]);
         }
     }
 }

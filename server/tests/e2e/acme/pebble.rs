@@ -1,14 +1,19 @@
 //! Pebble, an ACME server for tests, and its DNS server, by which every name is 127.0.0.1.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::park_timeout;
+use std::time::Duration;
 
 use sluicegate_dataplane::requirements::skip;
 
 use crate::installed::installed;
 use crate::ports::free;
 use crate::server::{Folder, Process};
+
+/// Time between two attempts to reach a program that starts.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running authority.
 pub(super) struct Pebble {
@@ -23,6 +28,8 @@ pub(super) struct Ports {
     directory: u16,
     management: u16,
     dns: u16,
+    /// Port at which the DNS server takes orders, which nobody gives: without one it would listen at port 80 of all addresses.
+    dns_management: u16,
     /// Port at which it validates HTTP-01.
     pub(super) http: u16,
     /// Port at which it validates TLS-ALPN-01.
@@ -31,12 +38,13 @@ pub(super) struct Ports {
 
 impl Ports {
     pub(super) fn free() -> Ports {
-        let [directory, management, dns, http, tls] =
-            [(); 5].map(|()| free().local_addr().unwrap().port());
+        let [directory, management, dns, dns_management, http, tls] =
+            [(); 6].map(|()| free().local_addr().unwrap().port());
         Ports {
             directory,
             management,
             dns,
+            dns_management,
             http,
             tls,
         }
@@ -69,6 +77,7 @@ impl Pebble {
             directory,
             management,
             dns,
+            dns_management,
             http,
             tls,
         } = ports;
@@ -83,7 +92,7 @@ impl Pebble {
         );
         let file = folder.path("pebble.json");
         std::fs::write(&file, config).unwrap();
-        let dns = format!("127.0.0.1:{dns}");
+        let [dns, dns_management] = [dns, dns_management].map(|port| format!("127.0.0.1:{port}"));
         let start = |program: &str, arguments: &[&str]| {
             let mut command = Command::new(programs.join(program));
             // It would wait between validations.
@@ -111,7 +120,7 @@ impl Pebble {
                 "-doh",
                 "",
                 "-management",
-                "",
+                &dns_management,
             ],
         );
         let arguments = ["-config", file.to_str().unwrap(), "-dnsserver", &dns];
@@ -121,9 +130,10 @@ impl Pebble {
             _dns: names,
             management: (Ipv4Addr::LOCALHOST, management).into(),
         };
-        for port in [ports.directory, ports.management, ports.dns] {
+        for port in [ports.directory, ports.management] {
             wait_for((Ipv4Addr::LOCALHOST, port).into());
         }
+        wait_for_dns((Ipv4Addr::LOCALHOST, ports.dns).into());
         Some(pebble)
     }
 
@@ -140,14 +150,34 @@ impl Pebble {
     }
 }
 
+/// Waits for who listens at an address of TCP.
 fn wait_for(address: SocketAddr) {
+    wait_until(address, || TcpStream::connect(address).is_ok());
+}
+
+/// Waits for a DNS server to answer over UDP, by which the authority asks it. It may answer over TCP earlier.
+fn wait_for_dns(address: SocketAddr) {
+    // The IPv4 addresses of "a." (RFC 1035 §4.1).
+    let query = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(address).unwrap();
+    socket.set_read_timeout(Some(PAUSE)).unwrap();
+    wait_until(address, || {
+        socket
+            .send(query)
+            .and_then(|_| socket.recv(&mut [0; 512]))
+            .is_ok()
+    });
+}
+
+fn wait_until(address: SocketAddr, mut is_there: impl FnMut() -> bool) {
     for _ in 0..500 {
-        if TcpStream::connect(address).is_ok() {
+        if is_there() {
             return;
         }
-        std::thread::park_timeout(std::time::Duration::from_millis(20));
+        park_timeout(PAUSE);
     }
-    panic!("nobody listens at {address}");
+    panic!("nobody is at {address}");
 }
 
 /// Returns the folder in which `make` has installed the programs.
