@@ -235,6 +235,7 @@ impl Renewer {
             if !matches!(&obtained, Err(error) if error.is_about_nonces) {
                 break;
             }
+            tracing::info!(?names, "the authority refused nonces; ordering again");
             obtained = self.obtain(names, &lock).await;
         }
         drop(lock);
