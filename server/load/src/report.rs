@@ -1,13 +1,12 @@
 //! The report, in h2load's forms and as JSON.
 
+mod json;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use crate::busy::Busy;
 use crate::options::LoadArgs;
-use crate::tally::{Samples, Statistics, Tally};
+use crate::tally::{Samples, Tally};
 use crate::text::{bytes, decimal, duration};
 
 /// Nanoseconds of a second.
@@ -158,60 +157,6 @@ impl Report<'_> {
         }
     }
 
-    /// Returns the report as JSON: the object that h2load writes to its `--output-file`, without the single samples, and what h2load
-    /// does not know. Times are in seconds.
-    pub(crate) fn json(&self) -> Value {
-        let tally = self.tally;
-        let [_, _, s2, s3, s4, s5] = tally.status;
-        let (rate, byte_rate) = self.rates();
-        json!({
-            "version": "v1",
-            "metadata": {
-                "generator": concat!("sluicegate ", env!("CARGO_PKG_VERSION")),
-                "busy": tally.busy.iter().map(Busy::share).collect::<Vec<_>>(),
-                "bottleneck": self.verdict.is_some(),
-                "errors": tally.errors,
-            },
-            "measurements": {
-                "duration": self.wall.as_secs_f64(),
-                "request_per_second": rate,
-                "bytes_per_second": byte_rate,
-                "requests": {
-                    "total": tally.total,
-                    "started": tally.started,
-                    "done": tally.done,
-                    "succeeded": tally.succeeded,
-                    "failed": tally.failed,
-                    "errored": tally.errored,
-                    "timeout": tally.timed_out,
-                    "backlog": tally.backlog,
-                },
-                "status_codes": { "2xx": s2, "3xx": s3, "4xx": s4, "5xx": s5 },
-                "traffic": {
-                    "total": tally.bytes_total,
-                    "headers": tally.bytes_head,
-                    "headers_decompressed": tally.bytes_head_plain,
-                    "data": tally.bytes_body,
-                },
-                "udp_datagram": { "sent": tally.datagrams_sent, "recv": tally.datagrams_received },
-                "connections": { "established": tally.connections, "failed": tally.failures },
-                "performance": {
-                    "request": object(&tally.request, NANOS),
-                    "send_lag": object(&tally.send_lag, NANOS),
-                    "connect": object(&tally.connect, NANOS),
-                    "ttfb": object(&tally.first_byte, NANOS),
-                    "request_per_second": object(&tally.rate, THOUSANDTHS),
-                    "min_rtt": object(&tally.min_rtt, NANOS),
-                    "smoothed_rtt": object(&tally.smoothed_rtt, NANOS),
-                    "packets_sent": object(&tally.packets_sent, 1.0),
-                    "packets_recv": object(&tally.packets_received, 1.0),
-                    "packets_lost": object(&tally.packets_lost, 1.0),
-                    "gro_packets": object(&tally.gro, 1.0),
-                },
-            },
-        })
-    }
-
     /// Returns the limit of the 99th percentile of request times and that percentile, seconds, if it is above.
     pub(crate) fn missed_slo(&self, args: &LoadArgs) -> Option<(f64, f64)> {
         let limit = args.slo_p99?.as_secs_f64();
@@ -259,24 +204,6 @@ impl Report<'_> {
         }
         text
     }
-}
-
-fn object(samples: &Samples, unit: f64) -> Value {
-    let Statistics {
-        min,
-        max,
-        median,
-        p95,
-        p99,
-        p999,
-        mean,
-        sd,
-        within_sd,
-    } = samples.statistics(unit);
-    json!({
-        "min": min, "max": max, "median": median, "p95": p95, "p99": p99, "p999": p999,
-        "mean": mean, "sd": sd, "within_sd": within_sd, "count": samples.len(),
-    })
 }
 
 #[cfg(test)]
