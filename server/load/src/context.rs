@@ -6,11 +6,11 @@ use std::time::Instant;
 use anyhow::Context as _;
 use quiche::h3::EncodedHeaders;
 
+use crate::client::quic::socket::Buffers;
 use crate::heads::{Head, Heads};
 use crate::interval::{Account, Part};
 use crate::log::RequestLog;
 use crate::plan::Plan;
-use crate::socket::Buffers;
 use crate::tally::Tally;
 
 /// A line of text for the user.

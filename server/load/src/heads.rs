@@ -1,5 +1,6 @@
 //! Heads of responses: what they say, and those of the last ones, which most others repeat byte by byte.
 
+use http::HeaderMap;
 use quiche::h3::{Header, NameValue as _};
 
 /// Number of heads that a thread remembers. A server that counts its responses in their heads repeats none, and each costs a
@@ -32,6 +33,24 @@ impl Head {
             plain: plain.sum::<usize>() as u64,
             encoded: encoded as u64,
         }
+    }
+
+    /// Returns what a head without compression says; trailers have no status.
+    pub(crate) fn of_fields(status: Option<u16>, fields: &HeaderMap) -> Head {
+        let announced = fields.get("content-length");
+        let lengths = fields.iter().map(|(n, v)| n.as_str().len() + v.len());
+        let plain = lengths.sum::<usize>() as u64;
+        Head {
+            status,
+            announced: announced.and_then(|value| number(value.as_bytes())),
+            plain,
+            encoded: plain,
+        }
+    }
+
+    /// Returns the length of the pseudo-header fields of a response, bytes.
+    pub(crate) fn pseudo(&self) -> u64 {
+        self.status.map_or(0, |_| ":status200".len() as u64)
     }
 }
 

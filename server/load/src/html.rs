@@ -274,6 +274,7 @@ mod tests {
     fn report(tally: &Tally) -> Report<'_> {
         Report {
             tally,
+            is_quic: true,
             wall: Duration::from_secs(3),
             counted: Duration::from_secs(3),
             verdict: Some("the <generator> was slow".into()),

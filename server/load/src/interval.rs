@@ -18,7 +18,7 @@ pub(crate) struct Part {
     pub(crate) number: u64,
     completed: u64,
     failed: u64,
-    /// Bytes of UDP payload that were received.
+    /// Bytes of UDP payload, or of TCP without TLS, that were received.
     bytes: u64,
     /// Connections that were open at its end.
     connections: u64,
@@ -113,7 +113,7 @@ pub(crate) struct Interval {
     pub(crate) end: f64,
     /// Complete responses per second.
     pub(crate) rate: f64,
-    /// Bytes of UDP payload per second that were received.
+    /// Bytes per second, of UDP payload or of TCP without TLS, that were received.
     pub(crate) byte_rate: f64,
     /// Times of requests, seconds.
     pub(crate) p50: f64,

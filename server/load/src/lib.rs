@@ -1,4 +1,4 @@
-//! Load generator for HTTP/3 with the options and the output of h2load.
+//! Load generator for HTTP/3, HTTP/2 and HTTP/1.1 with the options and the output of h2load.
 //!
 //! [`run`] is the subcommand `sluicegate load`. Each of its threads (`worker`) has a share of the connections and of the requests, a
 //! loop of its own and its own figures (`tally`), which are added up at the end (`report`).
@@ -19,15 +19,14 @@ mod outputs;
 mod plan;
 mod poller;
 mod printer;
+mod protocol;
 mod report;
 mod request;
 mod run;
 mod schedule;
-mod socket;
 mod tally;
 mod text;
 mod tls;
-mod transport;
 mod url;
 mod values;
 mod worker;

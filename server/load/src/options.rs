@@ -10,6 +10,9 @@ use crate::values::{
     duration, field, host_and_port, interval, latency, payload_size, period, rate, rate_or_none,
 };
 
+/// Congestion control unless another is given.
+const CC: &str = "cubic";
+
 /// Form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -21,7 +24,7 @@ pub enum Format {
     Json,
 }
 
-/// Load a server with requests over HTTP/3, and report rates and latencies. Options and output are those of h2load.
+/// Load a server with requests over HTTP/3, HTTP/2 or HTTP/1.1, and report rates and latencies. Options and output are those of h2load.
 ///
 /// Each connection keeps as many requests open as -m allows and sends the next one when a response is complete. With
 /// --arrival-rate requests leave on a schedule instead, and latencies count from the scheduled time, so that a server that stalls
@@ -93,7 +96,7 @@ pub struct LoadArgs {
     /// Receive window of a stream: 2^N - 1 bytes, at most 2^26 - 1.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=30))]
     pub(crate) window_bits: u32,
-    /// Receive window of a connection: 2^N - 1 bytes.
+    /// Receive window of a connection: 2^N - 1 bytes; over HTTP/2 at least 65535.
     #[arg(short = 'W', long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=30))]
     pub(crate) connection_window_bits: u32,
     /// Connect to this host instead of the URL's.
@@ -109,7 +112,8 @@ pub struct LoadArgs {
     /// Check certificates, and trust the issuers in this PEM file.
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
-    /// Protocols to offer; h3 has to be one of them, and is used.
+    /// Protocols to offer, of h3, h2 and http/1.1. The first one decides: h3 is HTTP/3 over QUIC, and else the list is offered
+    /// over TCP. For http:// it is the protocol itself: h2c, or http/1.1, the default there.
     #[arg(
         long,
         value_name = "LIST",
@@ -117,11 +121,17 @@ pub struct LoadArgs {
         value_delimiter = ','
     )]
     pub(crate) alpn_list: Vec<String>,
-    /// Short for --alpn-list=h3, which is the default.
+    /// Short for --alpn-list=h3, which is the default for https://.
     #[arg(long)]
     pub(crate) h3: bool,
-    /// Congestion control of what this program sends; `sluicegate cc` lists the algorithms.
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    /// Short for --alpn-list=http/1.1 --no-tls-proto=http/1.1.
+    #[arg(long, conflicts_with = "h3")]
+    pub(crate) h1: bool,
+    /// Protocol for http://: h2c, or http/1.1, the default.
+    #[arg(short = 'p', long, value_name = "PROTOCOL")]
+    pub(crate) no_tls_proto: Option<String>,
+    /// Congestion control of what this program sends over QUIC; `sluicegate cc` lists the algorithms.
+    #[arg(long, value_name = "NAME", default_value = CC)]
     pub(crate) cc: String,
     /// Largest UDP payload to send, bytes, with K for KiB; 0 for the default.
     #[arg(long, value_name = "SIZE", value_parser = payload_size, default_value = "0", hide_default_value = true)]
@@ -136,7 +146,7 @@ pub struct LoadArgs {
     /// microseconds.
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
-    /// Write a qlog trace of each connection to BASE.THREAD.CONNECTION.sqlog.
+    /// Write a qlog trace of each connection of QUIC to BASE.THREAD.CONNECTION.sqlog.
     #[arg(long, value_name = "BASE")]
     pub(crate) qlog_file_base: Option<PathBuf>,
     /// Print a line with the figures of each interval of this time: rates, latencies, failures, connections.
@@ -177,6 +187,17 @@ impl LoadArgs {
         self.interval.or(by_file.then_some(INTERVAL))
     }
 
+    /// Returns a warning for each option that was given and concerns QUIC alone.
+    pub(crate) fn warnings_over_tcp(&self) -> impl Iterator<Item = String> {
+        let given = [
+            ("--cc", self.cc != CC),
+            ("--qlog-file-base", self.qlog_file_base.is_some()),
+            ("--no-udp-gso", self.no_udp_gso),
+        ];
+        let given = given.into_iter().filter(|(_, given)| *given);
+        given.map(|(name, _)| format!("{name} has no effect over TCP"))
+    }
+
     /// Returns the options with none in place of zeros that mean none, as in h2load.
     pub(crate) fn without_zeros(&self) -> LoadArgs {
         let some = |time: Option<Duration>| time.filter(|time| !time.is_zero());
@@ -200,8 +221,6 @@ pub(crate) struct WithoutEffect {
     ciphers: Option<String>,
     #[arg(long, value_name = "SUITE", hide = true)]
     tls13_ciphers: Option<String>,
-    #[arg(short = 'p', long, value_name = "PROTOID", hide = true)]
-    no_tls_proto: Option<String>,
     #[arg(long, value_name = "SIZE", hide = true)]
     header_table_size: Option<String>,
     #[arg(long, value_name = "SIZE", hide = true)]
@@ -217,38 +236,31 @@ pub(crate) struct WithoutEffect {
 impl WithoutEffect {
     /// Returns a warning for each option that was given.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        const HTTP2: &str = "it concerns HTTP/2";
-        const OLD_TLS: &str = "QUIC has TLS 1.3";
         const NOT_BUILT: &str = "it is not available";
         let given = [
-            ("--max-frame-size", self.max_frame_size.is_some(), HTTP2),
-            ("--ciphers", self.ciphers.is_some(), OLD_TLS),
+            ("--max-frame-size", self.max_frame_size.is_some(), NOT_BUILT),
+            ("--ciphers", self.ciphers.is_some(), NOT_BUILT),
             (
                 "--tls13-ciphers",
                 self.tls13_ciphers.is_some(),
                 "BoringSSL's cipher suites of TLS 1.3 are fixed",
             ),
             (
-                "--no-tls-proto",
-                self.no_tls_proto.is_some(),
-                "QUIC has always TLS",
-            ),
-            (
                 "--header-table-size",
                 self.header_table_size.is_some(),
-                "the table of QPACK has no entries",
+                NOT_BUILT,
             ),
             (
                 "--encoder-header-table-size",
                 self.encoder_header_table_size.is_some(),
-                "the table of QPACK has no entries",
+                NOT_BUILT,
             ),
             (
                 "--tls-session-file",
                 self.tls_session_file.is_some(),
                 NOT_BUILT,
             ),
-            ("--ktls", self.ktls, "it concerns TCP"),
+            ("--ktls", self.ktls, NOT_BUILT),
             ("--histogram", self.histogram, NOT_BUILT),
         ];
         let given = given.into_iter().filter(|(_, given, _)| *given);
@@ -323,11 +335,11 @@ mod tests {
 
     #[test]
     fn options_without_meaning_are_accepted_with_a_warning() {
-        let all = "load -f 16K --ciphers x --tls13-ciphers x -p h2c --header-table-size 4K --encoder-header-table-size 4K \
+        let all = "load -f 16K --ciphers x --tls13-ciphers x --header-table-size 4K --encoder-header-table-size 4K \
                    --tls-session-file f --ktls --histogram a";
         let args = parse(all).unwrap();
         let warnings: Vec<_> = args.without_effect.warnings().collect();
-        assert_eq!(warnings.len(), 9, "{warnings:#?}");
+        assert_eq!(warnings.len(), 8, "{warnings:#?}");
         assert!(warnings.iter().all(|line| line.starts_with("--")));
     }
 
@@ -335,7 +347,7 @@ mod tests {
     fn mistakes_are_refused() {
         for line in [
             "load --no-such-option a",
-            "load --h1 a",
+            "load --h1 --h3 a",
             "load --timing-script-file f a",
             "load -D ten a",
             "load --rate-period 0 a",

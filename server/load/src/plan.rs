@@ -4,15 +4,19 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use http::Method;
 use quiche::h3;
 
 use crate::options::LoadArgs;
+use crate::protocol::Protocol;
 use crate::url::{Url, as_https};
 
 /// A run.
 pub(crate) struct Plan {
     /// Options of the command line.
     pub(crate) options: LoadArgs,
+    pub(crate) protocol: Protocol,
     /// Addresses of the server, in the order of the resolver.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Name of the server for TLS; none if it is an address.
@@ -20,9 +24,11 @@ pub(crate) struct Plan {
     /// Field sections of the requests, which each connection sends in turn.
     pub(crate) heads: Vec<Vec<h3::Header>>,
     /// Body of each request.
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body: Option<Bytes>,
     /// Responses have no body, whatever their heads announce (HEAD).
     pub(crate) without_bodies: bool,
+    /// A request may be repeated without harm (RFC 9110 §9.2.2).
+    pub(crate) is_idempotent: bool,
 }
 
 impl Plan {
@@ -33,7 +39,13 @@ impl Plan {
     pub(crate) fn new(options: &LoadArgs) -> anyhow::Result<Plan> {
         check(options)?;
         let (origin, paths) = targets(options)?;
-        let body = options.data.as_deref().map(read).transpose()?;
+        let protocol = Protocol::choose(options, origin.is_secure)?;
+        let body = options
+            .data
+            .as_deref()
+            .map(read)
+            .transpose()?
+            .map(Bytes::from);
         let (host, port) = match &options.connect_to {
             Some((host, port)) => (host.as_str(), port.unwrap_or(origin.port)),
             None => (origin.host.as_str(), origin.port),
@@ -47,9 +59,11 @@ impl Plan {
         let shared = shared_fields(options, &origin, body.as_deref())?;
         let heads = paths.iter().map(|path| head(&shared, path));
         Ok(Plan {
+            protocol,
             addresses,
             server_name: options.sni.clone().or(own_name),
             heads: heads.collect(),
+            is_idempotent: has_idempotent_method(&shared),
             without_bodies: shared.iter().any(|(n, v)| n == ":method" && v == "HEAD"),
             body,
             options: options.clone(),
@@ -71,6 +85,15 @@ impl Plan {
         }
         if options.warm_up_time.is_some() && options.duration.is_none() {
             warnings.push("--warm-up-time has no effect without -D".into());
+        }
+        if self.protocol.is_http1_alone() && options.max_concurrent_streams > 1 {
+            let most = options.max_concurrent_streams;
+            warnings.push(format!(
+                "-m {most}: a connection of HTTP/1.1 has one request open at a time"
+            ));
+        }
+        if !self.protocol.is_quic() {
+            warnings.extend(options.warnings_over_tcp());
         }
         warnings
     }
@@ -118,12 +141,6 @@ fn check(options: &LoadArgs) -> anyhow::Result<()> {
             "-r {rate} has to be at least -t {threads} and at most -c {clients}"
         );
     }
-    let protocols = &options.alpn_list;
-    ensure!(
-        protocols.is_empty() || protocols.iter().any(|protocol| protocol == "h3"),
-        "--alpn-list {}: only HTTP/3 is spoken here; add h3, or use h2load",
-        protocols.join(",")
-    );
     Ok(())
 }
 
@@ -143,7 +160,7 @@ fn targets(options: &LoadArgs) -> anyhow::Result<(Url, Vec<String>)> {
         !texts.is_empty(),
         "no URL; name one, or a file of them by -i"
     );
-    let parse = |text: &str| Url::parse(text).with_context(|| format!("cannot request {text}"));
+    let parse = |text: &str| Url::parse_any(text).with_context(|| format!("cannot request {text}"));
     let mut origin = options.base_uri.as_deref().map(parse).transpose()?;
     let mut paths = Vec::with_capacity(texts.len());
     for text in &texts {
@@ -178,10 +195,11 @@ fn shared_fields(
     body: Option<&[u8]>,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let method = if body.is_some() { "POST" } else { "GET" };
+    let scheme = if origin.is_secure { "https" } else { "http" };
     let agent = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
     let fields = [
         (":method", method),
-        (":scheme", "https"),
+        (":scheme", scheme),
         (":authority", &origin.authority()),
         ("user-agent", agent),
     ];
@@ -205,6 +223,13 @@ fn shared_fields(
         fields.push(("content-length".into(), body.len().to_string()));
     }
     Ok(fields)
+}
+
+fn has_idempotent_method(fields: &[(String, String)]) -> bool {
+    let method = fields.iter().find(|(name, _)| name == ":method");
+    method.is_some_and(|(_, method)| {
+        Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_idempotent())
+    })
 }
 
 /// Returns a request's field section: the pseudo-header fields come first (RFC 9114 §4.3).
@@ -315,8 +340,9 @@ mod tests {
             ("-t 2 https://127.0.0.1/", "-c 1 is less than -t 2"),
             ("-r 2 https://127.0.0.1/", "at most -c 1"),
             ("--local-ips ::1 https://127.0.0.1/", "no IPv4 address"),
-            ("--alpn-list h2,http/1.1 https://127.0.0.1/", "add h3"),
-            ("http://127.0.0.1/", "http://127.0.0.1/"),
+            ("--alpn-list spdy/3 https://127.0.0.1/", "known are"),
+            ("ftp://127.0.0.1/", "ftp://127.0.0.1/"),
+            ("--h3 http://127.0.0.1/", "use https://"),
             ("/a", "--base-uri"),
             ("-i /nowhere/urls", "cannot read /nowhere/urls"),
             (

@@ -10,6 +10,25 @@ use rustix::io::{Errno, Result};
 /// Events taken at a time.
 const EVENTS: usize = 256;
 
+/// Events to watch for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// There is something to receive.
+    Input,
+    /// Something has arrived, or there is room to send again: each time once.
+    Changes,
+}
+
+impl Watch {
+    fn flags(self) -> epoll::EventFlags {
+        use epoll::EventFlags;
+        match self {
+            Watch::Input => EventFlags::IN,
+            Watch::Changes => EventFlags::IN | EventFlags::OUT | EventFlags::ET,
+        }
+    }
+}
+
 /// Sockets that are watched, and the events of the last wait.
 pub(crate) struct Poller {
     epoll: OwnedFd,
@@ -24,13 +43,13 @@ impl Poller {
         })
     }
 
-    /// Reports from now on when `socket` has something to receive, by its number. Closing it ends that.
-    pub(crate) fn add(&self, socket: impl AsFd, number: usize) -> Result<()> {
+    /// Reports from now on events of `socket`, by its number. Closing it ends that.
+    pub(crate) fn add(&self, socket: impl AsFd, number: usize, watch: Watch) -> Result<()> {
         let data = epoll::EventData::new_u64(number as u64);
-        epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN)
+        epoll::add(&self.epoll, socket, data, watch.flags())
     }
 
-    /// Sleeps until a socket has something to receive, at most for `limit`; a signal ends it sooner.
+    /// Sleeps until a socket has an event, at most for `limit`; a signal ends it sooner.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<()> {
         self.take()?;
         if self.events.is_empty() && !limit.is_zero() {
@@ -57,7 +76,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Returns the number of the `index`-th socket of the last wait that has something to receive.
+    /// Returns the number of the `index`-th socket of the last wait that has one.
     pub(crate) fn ready(&self, index: usize) -> Option<usize> {
         let data = self.events.get(index)?.data;
         usize::try_from(data.u64()).ok()

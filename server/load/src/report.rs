@@ -17,6 +17,8 @@ const THOUSANDTHS: f64 = 1e3;
 /// Figures of a run and their context, in forms to print.
 pub(crate) struct Report<'a> {
     pub(crate) tally: &'a Tally,
+    /// Packets of QUIC carried it, and have figures.
+    pub(crate) is_quic: bool,
     /// Time of the whole run.
     pub(crate) wall: Duration,
     /// Time of what counts.
@@ -56,18 +58,15 @@ impl Report<'_> {
         row("connect", &tally.connect, NANOS, duration, duration);
         row("TTFB", &tally.first_byte, NANOS, duration, duration);
         row("req/s", &tally.rate, THOUSANDTHS, decimal, decimal);
-        row("min RTT", &tally.min_rtt, NANOS, duration, duration);
-        row(
-            "smoothed RTT",
-            &tally.smoothed_rtt,
-            NANOS,
-            duration,
-            duration,
-        );
-        row("packets sent", &tally.packets_sent, 1.0, whole, decimal);
-        row("packets recv", &tally.packets_received, 1.0, whole, decimal);
-        row("packets lost", &tally.packets_lost, 1.0, whole, decimal);
-        row("GRO packets", &tally.gro, 1.0, whole, decimal);
+        if self.is_quic {
+            let (smoothed, received) = (&tally.smoothed_rtt, &tally.packets_received);
+            row("min RTT", &tally.min_rtt, NANOS, duration, duration);
+            row("smoothed RTT", smoothed, NANOS, duration, duration);
+            row("packets sent", &tally.packets_sent, 1.0, whole, decimal);
+            row("packets recv", received, 1.0, whole, decimal);
+            row("packets lost", &tally.packets_lost, 1.0, whole, decimal);
+            row("GRO packets", &tally.gro, 1.0, whole, decimal);
+        }
         if tally.send_lag.len() > 0 {
             row("send lag", &tally.send_lag, NANOS, duration, duration);
         }
@@ -107,12 +106,11 @@ impl Report<'_> {
         let (rate, byte_rate) = self.rates();
         let total = tally.bytes_total;
         let (head, body) = (tally.bytes_head, tally.bytes_body);
-        format!(
+        let mut text = format!(
             "\nfinished in {}, {} req/s, {}B/s\n\
              requests: {} total, {} started, {} done, {} succeeded, {} failed, {} errored, {} timeout\n\
              status codes: {s2} 2xx, {s3} 3xx, {s4} 4xx, {s5} 5xx\n\
-             traffic: {}B ({total}) total, {}B ({head}) headers (space savings {}%), {}B ({body}) data\n\
-             UDP datagram: {} sent, {} received\n",
+             traffic: {}B ({total}) total, {}B ({head}) headers (space savings {}%), {}B ({body}) data\n",
             duration(self.wall.as_secs_f64()),
             decimal(rate),
             bytes(byte_rate),
@@ -127,9 +125,12 @@ impl Report<'_> {
             bytes(head),
             decimal(self.savings() * 100.0),
             bytes(body),
-            tally.datagrams_sent,
-            tally.datagrams_received,
-        )
+        );
+        if self.is_quic {
+            let (sent, received) = (tally.datagrams_sent, tally.datagrams_received);
+            let _ = writeln!(text, "UDP datagram: {sent} sent, {received} received");
+        }
+        text
     }
 
     /// Returns responses and bytes per second.
@@ -253,6 +254,7 @@ mod tests {
     fn report(tally: &Tally) -> Report<'_> {
         Report {
             tally,
+            is_quic: true,
             wall: Duration::from_secs(1),
             counted: Duration::from_secs(1),
             verdict: None,
@@ -293,6 +295,22 @@ req/s           :    1000.00     1000.00     1000.00        0.00   100.00%
 ";
         let text = report(&tally()).legacy();
         assert!(text.ends_with(&expected[1..]), "{text}");
+    }
+
+    #[test]
+    fn figures_of_quic_are_left_out_over_tcp() {
+        let tally = tally();
+        let report = Report {
+            is_quic: false,
+            ..report(&tally)
+        };
+        let text = report.h2load();
+        for part in ["UDP", "RTT", "packets"] {
+            assert!(!text.contains(part), "{text}");
+        }
+        assert!(text.contains("req/s       :    1000.00"), "{text}");
+        let json = report.json().to_string();
+        assert!(!json.contains("udp") && !json.contains("rtt"), "{json}");
     }
 
     #[test]

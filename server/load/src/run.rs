@@ -11,6 +11,7 @@ use sluicegate_cc::Registry;
 
 use crate::barrier::StartBarrier;
 use crate::busy::Busy;
+use crate::client::connector::Connector;
 use crate::context::{Context, Line};
 use crate::log::{LogFile, RequestLog};
 use crate::options::{Format, LoadArgs};
@@ -19,7 +20,6 @@ use crate::plan::Plan;
 use crate::printer::Printer;
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::transport;
 use crate::worker::{Share, Worker};
 
 /// Exit code of a run without any response, or with an incomplete report.
@@ -56,7 +56,7 @@ pub fn run(
     let plan = Plan::new(args)?;
     allow_descriptors(args)?;
     // Mistakes are found before anything starts.
-    drop(transport::config(args, registry)?);
+    drop(Connector::new(&plan, registry)?);
     let begin = (clock.now)();
     let mut outputs = Outputs::open(args, (begin, (clock.unix)()))?;
     for warning in plan.warnings() {
@@ -78,6 +78,7 @@ pub fn run(
     let counted = wall.saturating_sub(warm_up);
     let report = Report {
         tally: &tally,
+        is_quic: plan.protocol.is_quic(),
         wall,
         counted: args.duration.map_or(counted, |time| time.min(counted)),
         verdict: Busy::verdict(&tally.busy),
@@ -124,8 +125,8 @@ fn run_threads(
             let arrival = barrier.arrival();
             let work = move || -> anyhow::Result<Tally> {
                 let cx = Context::new(plan, log, lines, clock.now)?;
-                let config = transport::config(&plan.options, registry)?;
-                Ok(Worker::new(cx, config, share, (stop, arrival))?.run())
+                let connector = Connector::new(plan, registry)?;
+                Ok(Worker::new(cx, connector, share, (stop, arrival))?.run())
             };
             let name = format!("load {}", share.thread);
             let thread = std::thread::Builder::new().name(name.clone());

@@ -70,6 +70,19 @@ fn count(count: u64) -> f64 {
     count as f64
 }
 
+/// Rule by which a connection sends requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// A request as soon as a response is complete.
+    Closed,
+    /// Requests per second, from the end of its handshake on.
+    Rate(f64),
+    /// Requests at the times of a schedule of its own.
+    Scheduled(Schedule),
+    /// Requests that the thread submits, by a schedule of all connections.
+    Shared,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -148,7 +148,7 @@ pub(crate) struct Tally {
     pub(crate) timed_out: u64,
     /// Responses by the first digit of their status.
     pub(crate) status: [u64; 6],
-    /// Bytes of UDP payload that were received.
+    /// Bytes of UDP payload, or of TCP without TLS, that were received.
     pub(crate) bytes_total: u64,
     /// Bytes of field sections as they were sent.
     pub(crate) bytes_head: u64,

@@ -1,8 +1,30 @@
-//! Lines about the handshake, as h2load writes them when it is built with BoringSSL.
+//! TLS of a client, and lines about the handshake as h2load writes them when it is built with BoringSSL.
 
+use anyhow::Context as _;
 use boring::nid::Nid;
 use boring::pkey::Id;
-use boring::ssl::SslRef;
+use boring::ssl::{SslContextBuilder, SslMethod, SslRef, SslVerifyMode};
+
+use crate::options::LoadArgs;
+
+/// Returns a context with the options' issuers and groups.
+///
+/// # Errors
+/// There is no such group, or the file of issuers cannot be used.
+pub(crate) fn context(options: &LoadArgs) -> anyhow::Result<SslContextBuilder> {
+    let mut tls = SslContextBuilder::new(SslMethod::tls())?;
+    tls.set_verify(SslVerifyMode::NONE);
+    if let Some(file) = options.cacert.as_deref() {
+        tls.set_verify(SslVerifyMode::PEER);
+        tls.set_ca_file(file)
+            .with_context(|| format!("cannot use the issuers in {}", file.display()))?;
+    }
+    if let Some(groups) = &options.groups {
+        tls.set_curves_list(groups)
+            .with_context(|| format!("--groups {groups}: unknown to BoringSSL"))?;
+    }
+    Ok(tls)
+}
 
 /// Returns the lines about a connection whose handshake is complete.
 pub(crate) fn lines(ssl: &SslRef) -> Vec<String> {

@@ -6,12 +6,14 @@ use anyhow::{Context as _, bail, ensure};
 use http::Uri;
 use http::uri::Authority;
 
-/// A checked `https` URL.
+/// A checked URL of `https` or `http`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// Its scheme is `https`.
+    pub is_secure: bool,
     /// Host: a name, or an address without brackets.
     pub host: String,
-    /// Port; 443 where the URL has none.
+    /// Port; where the URL has none, 443 of `https`, 80 of `http`.
     pub port: u16,
     /// Path and query, never empty.
     pub path: String,
@@ -23,10 +25,21 @@ impl Url {
     /// # Errors
     /// Another scheme, user information, no host, an invalid port, or a character that has to be encoded.
     pub fn parse(text: &str) -> anyhow::Result<Url> {
-        let rest = match split_scheme(text) {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
-            Some((scheme, _)) => bail!("`{scheme}://` is not served over HTTP/3; use https://"),
-            None => text,
+        let url = Url::parse_any(text)?;
+        ensure!(
+            url.is_secure,
+            "`http://` is not served over HTTP/3; use https://"
+        );
+        Ok(url)
+    }
+
+    /// Parses a URL of `https`, as [`Url::parse`] does, or of `http`.
+    pub(crate) fn parse_any(text: &str) -> anyhow::Result<Url> {
+        let (is_secure, rest) = match split_scheme(text) {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, _)) => bail!("`{scheme}://` is not HTTP; use https:// or http://"),
+            None => (true, text),
         };
         if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic()) {
             bail!("{wrong:?} in a URL has to be percent-encoded (a host name: punycode)");
@@ -49,7 +62,7 @@ impl Url {
         }
         let host = uri.host().unwrap_or_default();
         let port = match &authority[host.len()..] {
-            "" | ":" => 443,
+            "" | ":" => default_port(is_secure),
             behind => {
                 let digits = behind.strip_prefix(':');
                 let digits = digits.context("after `]` comes `:port`")?;
@@ -68,6 +81,7 @@ impl Url {
             None => host,
         };
         Ok(Url {
+            is_secure,
             host: host.to_owned(),
             port,
             path: uri
@@ -88,10 +102,14 @@ impl Url {
             _ => self.host.clone(),
         };
         match self.port {
-            443 => host,
+            port if port == default_port(self.is_secure) => host,
             port => format!("{host}:{port}"),
         }
     }
+}
+
+fn default_port(is_secure: bool) -> u16 {
+    if is_secure { 443 } else { 80 }
 }
 
 /// Returns the scheme and what comes after `://`, if the text has a scheme (RFC 3986 §3.1).
@@ -137,6 +155,19 @@ mod tests {
             let expected = (host.into(), port, path.into(), authority.into());
             assert_eq!(parts(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_scheme_has_a_port() {
+        for (text, port, authority) in [
+            ("http://a/", 80, "a"),
+            ("HTTP://a:443/", 443, "a:443"),
+            ("https://a:80/", 80, "a:80"),
+        ] {
+            let url = Url::parse_any(text).unwrap();
+            assert_eq!((url.port, &*url.authority()), (port, authority), "{text}");
+        }
+        assert!(Url::parse_any("ftp://a/").is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rustix::thread::set_current_timer_slack;
 use crate::barrier::{Arrival, StartBarrier};
 use crate::busy::{Busy, Meter};
 use crate::client::Client;
+use crate::client::connector::Connector;
 use crate::context::Context;
 use crate::interval::Account;
 use crate::log::RequestLog;
@@ -72,7 +73,7 @@ impl Share {
 pub(crate) struct Worker<'a> {
     cx: Context<'a>,
     share: Share,
-    config: quiche::Config,
+    connector: Connector,
     stop: &'a AtomicBool,
     poller: Poller,
     /// Connections, by their numbers.
@@ -109,7 +110,7 @@ impl<'a> Worker<'a> {
     /// The system has no selector left.
     pub(crate) fn new(
         cx: Context<'a>,
-        config: quiche::Config,
+        connector: Connector,
         share: Share,
         (stop, arrival): (&'a AtomicBool, Arrival<'a>),
     ) -> anyhow::Result<Self> {
@@ -118,7 +119,7 @@ impl<'a> Worker<'a> {
             cx,
             left: share.requests.unwrap_or(u64::MAX),
             share,
-            config,
+            connector,
             stop,
             poller: Poller::new().context("cannot make a selector")?,
             clients: Vec::new(),
@@ -249,7 +250,7 @@ impl<'a> Worker<'a> {
         };
         let end = client.service(&mut self.cx);
         if self.cx.plan.is_open_loop() {
-            self.again.append(&mut client.work.again);
+            self.again.append(&mut client.work().again);
         }
         if let Some(end) = end {
             self.end(slot, end);

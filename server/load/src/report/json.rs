@@ -13,7 +13,7 @@ impl Report<'_> {
         let tally = self.tally;
         let [_, _, s2, s3, s4, s5] = tally.status;
         let (rate, byte_rate) = self.rates();
-        json!({
+        let mut report = json!({
             "version": "v1",
             "metadata": {
                 "generator": concat!("sluicegate ", env!("CARGO_PKG_VERSION")),
@@ -42,7 +42,6 @@ impl Report<'_> {
                     "headers_decompressed": tally.bytes_head_plain,
                     "data": tally.bytes_body,
                 },
-                "udp_datagram": { "sent": tally.datagrams_sent, "recv": tally.datagrams_received },
                 "connections": { "established": tally.connections, "failed": tally.failures },
                 "performance": {
                     "request": object(&tally.request, NANOS),
@@ -50,15 +49,31 @@ impl Report<'_> {
                     "connect": object(&tally.connect, NANOS),
                     "ttfb": object(&tally.first_byte, NANOS),
                     "request_per_second": object(&tally.rate, THOUSANDTHS),
-                    "min_rtt": object(&tally.min_rtt, NANOS),
-                    "smoothed_rtt": object(&tally.smoothed_rtt, NANOS),
-                    "packets_sent": object(&tally.packets_sent, 1.0),
-                    "packets_recv": object(&tally.packets_received, 1.0),
-                    "packets_lost": object(&tally.packets_lost, 1.0),
-                    "gro_packets": object(&tally.gro, 1.0),
                 },
             },
-        })
+        });
+        if self.is_quic {
+            self.add_quic(&mut report["measurements"]);
+        }
+        report
+    }
+
+    /// Adds the figures that there are over QUIC alone.
+    fn add_quic(&self, measurements: &mut Value) {
+        let tally = self.tally;
+        let (sent, received) = (tally.datagrams_sent, tally.datagrams_received);
+        measurements["udp_datagram"] = json!({ "sent": sent, "recv": received });
+        let performance = &mut measurements["performance"];
+        for (key, samples, unit) in [
+            ("min_rtt", &tally.min_rtt, NANOS),
+            ("smoothed_rtt", &tally.smoothed_rtt, NANOS),
+            ("packets_sent", &tally.packets_sent, 1.0),
+            ("packets_recv", &tally.packets_received, 1.0),
+            ("packets_lost", &tally.packets_lost, 1.0),
+            ("gro_packets", &tally.gro, 1.0),
+        ] {
+            performance[key] = object(samples, unit);
+        }
     }
 }
 

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use anyhow::{Context as _, anyhow};
 
 use super::Worker;
-use crate::client::{Client, Pace, Way};
+use crate::client::transport::Way;
 use crate::context::Line;
 use crate::end::End;
 use crate::outputs;
 use crate::request::Work;
+use crate::schedule::Pace;
 
 /// Connections opened before the sockets have their turn again.
 const OPEN_PER_TURN: u64 = 16;
@@ -78,7 +79,7 @@ impl Worker<'_> {
                 local: self.local_ip(slot, address),
                 trace: trace.as_deref(),
             };
-            opened = Client::open(&mut self.config, way, (work, pace), &mut self.cx);
+            opened = self.connector.open(way, (work, pace), &mut self.cx);
             if opened.is_ok() {
                 self.address = address;
                 break;
@@ -86,7 +87,7 @@ impl Worker<'_> {
         }
         let watched = opened.and_then(|client| {
             self.alive += 1;
-            let watched = self.poller.add(&client, slot);
+            let watched = self.poller.add(&client, slot, client.watch());
             self.clients[slot] = Some(client);
             watched.context("cannot watch a socket")
         });
@@ -119,10 +120,10 @@ impl Worker<'_> {
             self.alive -= 1;
             let next_address = client.address + 1;
             match end {
-                End::GoneAway => again = Some(std::mem::take(&mut client.work)),
+                End::GoneAway => again = Some(std::mem::take(client.work())),
                 End::Unreachable(_) if next_address < self.cx.plan.addresses.len() => {
                     self.address = self.address.max(next_address);
-                    again = Some(std::mem::take(&mut client.work));
+                    again = Some(std::mem::take(client.work()));
                     failed = false;
                 }
                 _ => {}
@@ -158,10 +159,11 @@ mod tests {
 
     use super::*;
     use crate::barrier::StartBarrier;
+    use crate::client::connector::Connector;
     use crate::context::Context;
+    use crate::options;
     use crate::plan::Plan;
     use crate::worker::Share;
-    use crate::{options, transport};
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "any time will do")]
@@ -174,7 +176,7 @@ mod tests {
         plan.addresses.insert(0, broadcast);
         let (lines, _received) = channel();
         let cx = Context::new(&plan, None, lines, Instant::now).unwrap();
-        let config = transport::config(&plan.options, &Registry::builtin()).unwrap();
+        let connector = Connector::new(&plan, &Registry::builtin()).unwrap();
         let barrier = StartBarrier::new(1, Instant::now);
         let stop = AtomicBool::new(false);
         let share = Share {
@@ -184,7 +186,7 @@ mod tests {
             rate: None,
         };
         let run = (&stop, barrier.arrival());
-        let mut worker = Worker::new(cx, config, share, run).unwrap();
+        let mut worker = Worker::new(cx, connector, share, run).unwrap();
         worker.open_due();
         assert_eq!((worker.alive, worker.address), (1, 1));
         assert!(worker.cx.tally.failures.is_empty());

@@ -8,8 +8,13 @@ use sluicegate_cc::Registry;
 use sluicegate_test_support::config;
 
 use super::*;
+use crate::client::Client;
+use crate::client::connector::Connector;
+use crate::context::Line;
 use crate::options;
 use crate::plan::Plan;
+use crate::request::Work;
+use crate::schedule::Pace;
 
 /// Time between two turns.
 const STEP: Duration = Duration::from_micros(100);
@@ -121,7 +126,7 @@ impl<'a> Pair<'a> {
         let (lines, received) = channel();
         let mut cx = Context::new(plan, None, lines, Instant::now).unwrap();
         cx.counted_from = Some(cx.now);
-        let mut config = transport::config(&plan.options, &Registry::builtin()).unwrap();
+        let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
         let pace = plan.options.rps.map_or(Pace::Closed, Pace::Rate);
         let work = Work {
             new: left,
@@ -132,7 +137,7 @@ impl<'a> Pair<'a> {
             local: None,
             trace: None,
         };
-        let client = Client::open(&mut config, way, (&work, pace), &mut cx).unwrap();
+        let client = connector.open(way, (&work, pace), &mut cx).unwrap();
         let mut pair = Pair {
             server,
             client,
@@ -141,7 +146,7 @@ impl<'a> Pair<'a> {
             end: None,
         };
         pair.turn();
-        pair.until(|pair| pair.client.established && pair.server.h3.is_some());
+        pair.until(|pair| pair.client.exchanges.established && pair.server.h3.is_some());
         pair
     }
 
@@ -243,14 +248,14 @@ fn requests_beyond_the_id_of_goaway_are_left_to_another_connection() {
     let mut pair = with_requests(server, &plan);
     let starts: Vec<_> = pair.client.waiting().collect();
     pair.server.goaway(8);
-    pair.until(|pair| pair.client.going_away);
-    assert!(pair.client.open.keys().eq(&[0, 4]));
+    pair.until(|pair| pair.client.exchanges.going_away);
+    assert!(pair.client.exchanges.open.keys().eq(&[0, 4]));
     pair.server.respond(0);
     pair.server.respond(4);
     pair.until(|pair| pair.end.is_some());
     assert_eq!(pair.end, Some(End::GoneAway));
     assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (2, 0));
-    assert_eq!(pair.client.work.new, 4);
+    assert_eq!(pair.client.exchanges.work.new, 4);
     // Their latencies go on.
     assert_eq!(pair.client.waiting().collect::<Vec<_>>(), starts[2..]);
     assert_eq!((pair.cx.tally.started, pair.cx.open_requests), (4, 2));
@@ -262,14 +267,14 @@ fn rejected_requests_are_left_to_another_connection() {
     let plan = server.plan("-n8 -m4");
     let mut pair = with_requests(server, &plan);
     pair.server.reject(4);
-    pair.until(|pair| pair.client.going_away);
+    pair.until(|pair| pair.client.exchanges.going_away);
     for stream in [0, 8, 12] {
         pair.server.respond(stream);
     }
     pair.until(|pair| pair.end.is_some());
     assert_eq!(pair.end, Some(End::GoneAway));
     assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (3, 0));
-    let work = &pair.client.work;
+    let work = &pair.client.exchanges.work;
     assert_eq!((work.new, work.again.len()), (4, 1));
 }
 

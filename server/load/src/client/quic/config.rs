@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
 use sluicegate_cc::Registry;
 
 use crate::options::LoadArgs;
 use crate::plan::Plan;
+use crate::tls;
 
 /// Silence that ends a connection, milliseconds. As in h2load, and so is the number of streams below.
-pub(crate) const IDLE_MS: u64 = 30_000;
+const IDLE_MS: u64 = 30_000;
 /// Unidirectional streams that a server may open.
 const UNI_STREAMS: u64 = 100;
 /// Largest window of a stream that h2load offers over QUIC, bytes.
@@ -23,17 +23,7 @@ const MAX_STREAM_WINDOW: u64 = (1 << 26) - 1;
 /// # Errors
 /// There is no such congestion control or group, or the file of issuers cannot be used.
 pub(crate) fn config(options: &LoadArgs, registry: &Registry) -> anyhow::Result<quiche::Config> {
-    let mut tls = SslContextBuilder::new(SslMethod::tls())?;
-    tls.set_verify(SslVerifyMode::NONE);
-    if let Some(file) = options.cacert.as_deref() {
-        tls.set_verify(SslVerifyMode::PEER);
-        tls.set_ca_file(file)
-            .with_context(|| format!("cannot use the issuers in {}", file.display()))?;
-    }
-    if let Some(groups) = &options.groups {
-        tls.set_curves_list(groups)
-            .with_context(|| format!("--groups {groups}: unknown to BoringSSL"))?;
-    }
+    let tls = tls::context(options)?;
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
     let window = (1 << options.window_bits) - 1;
     let window = MAX_STREAM_WINDOW.min(window);
@@ -63,7 +53,7 @@ pub(crate) fn config(options: &LoadArgs, registry: &Registry) -> anyhow::Result<
 ///
 /// # Errors
 /// The name is none that TLS can send, or the file of a trace cannot be made.
-pub(crate) fn connect(
+pub(super) fn connect(
     config: &mut quiche::Config,
     plan: &Plan,
     (local, peer): (SocketAddr, SocketAddr),
@@ -93,7 +83,7 @@ pub(crate) fn connect(
 
 /// Returns the silence after which an established connection needs a PING to stay open: half of the shorter idle timeout, so that
 /// there is time to repeat it (RFC 9000 §10.1.2).
-pub(crate) fn ping_after(connection: &quiche::Connection) -> Duration {
+pub(super) fn ping_after(connection: &quiche::Connection) -> Duration {
     let params = connection.peer_transport_params();
     // 0 is none.
     let of_peer = params.map_or(0, |params| params.max_idle_timeout);

@@ -4,15 +4,15 @@ use std::io;
 
 use quiche::{Shutdown, h3};
 
-use super::{CANCELLED, Client, INTERNAL_ERROR, REJECTED, SEND_AGAIN};
+use super::socket::{BATCH, Sent};
+use super::{CANCELLED, INTERNAL_ERROR, Quic, REJECTED, SEND_AGAIN};
+use crate::client::exchanges::Exchanges;
 use crate::context::Context;
 use crate::heads::{Head, Heads};
-use crate::request::Request;
-use crate::socket::{BATCH, Sent};
 
-impl Client {
+impl Quic {
     /// Processes what HTTP/3 reports.
-    pub(super) fn take_events(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn take_events(&mut self, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
         while let Some(h3) = self.h3.as_mut() {
             let (stream, event) = match h3.poll(&mut self.quic) {
                 Ok(found) => found,
@@ -24,40 +24,30 @@ impl Client {
                 }
             };
             match event {
-                h3::Event::Headers { .. } => self.on_head(stream, cx),
-                h3::Event::Data => self.on_body(stream, cx),
+                h3::Event::Headers { .. } => {
+                    // The connection is closed if the head cannot be decoded.
+                    if let Some(head) = self.head(&mut cx.heads) {
+                        exchanges.on_head(stream, &head, cx);
+                    }
+                }
+                h3::Event::Data => self.on_body(stream, exchanges, cx),
                 h3::Event::Finished => {
                     let whole = !h3.finished_within_frame();
-                    self.on_end(stream, whole, cx);
+                    self.on_end(stream, whole, exchanges, cx);
                 }
-                h3::Event::Reset(REJECTED) if self.has_no_head(stream) => self.on_rejected(stream),
-                h3::Event::Reset(_) => self.on_end(stream, false, cx),
-                h3::Event::GoAway => self.on_goaway(stream),
+                h3::Event::Reset(REJECTED) if exchanges.has_no_head(stream) => {
+                    exchanges.on_rejected(stream);
+                    self.cancel_upload(stream);
+                }
+                h3::Event::Reset(_) => self.on_end(stream, false, exchanges, cx),
+                h3::Event::GoAway => {
+                    let unprocessed = exchanges.on_goaway(stream);
+                    unprocessed
+                        .into_iter()
+                        .for_each(|stream| self.cancel_upload(stream));
+                }
                 h3::Event::PriorityUpdate => {}
             }
-        }
-    }
-
-    fn on_head(&mut self, stream: u64, cx: &mut Context<'_>) {
-        // The connection is closed if the head cannot be decoded.
-        let Some(head) = self.head(&mut cx.heads) else {
-            return;
-        };
-        if !std::mem::replace(&mut self.first_byte, true) {
-            cx.tally.first_byte.add_time(cx.now - self.begin);
-        }
-        let Some(request) = self.open.get_mut(&stream) else {
-            return;
-        };
-        let status = request.on_head(&head);
-        if !cx.counts_request(request.start) {
-            return;
-        }
-        cx.count_head(&head);
-        if let Some(status) = status
-            && let Some(count) = cx.tally.status.get_mut(usize::from(status / 100))
-        {
-            *count += 1;
         }
     }
 
@@ -73,45 +63,26 @@ impl Client {
         })
     }
 
-    fn on_body(&mut self, stream: u64, cx: &mut Context<'_>) {
-        let (Some(h3), Some(request)) = (self.h3.as_mut(), self.open.get_mut(&stream)) else {
+    fn on_body(&mut self, stream: u64, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
+        let Some(h3) = self.h3.as_mut() else {
             return;
         };
-        let counts = cx.counts_request(request.start);
         // An error ends the stream or the connection, and is reported there.
         while let Ok(bytes) = h3.recv_body(&mut self.quic, stream, &mut cx.buffers.body) {
-            request.on_body(bytes);
-            if counts {
-                cx.tally.bytes_body += bytes as u64;
-            }
+            exchanges.on_body(stream, bytes, cx);
         }
     }
 
-    fn has_no_head(&self, stream: u64) -> bool {
-        let request = self.open.get(&stream);
-        request.is_some_and(|request| request.status.is_none())
-    }
-
-    /// Takes GOAWAY: the server processes no request on `first` or a later stream (RFC 9114 §5.2).
-    fn on_goaway(&mut self, first: u64) {
-        self.going_away = true;
-        for (stream, request) in self.open.split_off(&first) {
-            self.take_back(stream, &request);
-        }
-    }
-
-    /// Takes the rejection of a request, which the server did not process (RFC 9114 §4.1.1). Another connection sends it, since this
-    /// one may reject it again.
-    fn on_rejected(&mut self, stream: u64) {
-        self.going_away = true;
-        if let Some(request) = self.open.remove(&stream) {
-            self.take_back(stream, &request);
-        }
-    }
-
-    fn take_back(&mut self, stream: u64, request: &Request) {
+    fn on_end(
+        &mut self,
+        stream: u64,
+        whole: bool,
+        exchanges: &mut Exchanges,
+        cx: &mut Context<'_>,
+    ) {
+        // A server that has responded to half a request reads no more of it.
         self.cancel_upload(stream);
-        self.work.again.push_back(request.unsent());
+        exchanges.on_end(stream, whole, cx);
     }
 
     /// Sends no more of a request's body.
@@ -125,41 +96,12 @@ impl Client {
         }
     }
 
-    /// Ends a request; `whole` if its stream ended where a message may end.
-    fn on_end(&mut self, stream: u64, whole: bool, cx: &mut Context<'_>) {
-        let Some(request) = self.open.remove(&stream) else {
-            return;
-        };
-        cx.open_requests -= 1;
-        // A server that has responded to half a request reads no more of it.
-        self.cancel_upload(stream);
-        let status = request.complete(cx.plan.without_bodies).filter(|_| whole);
-        if !cx.counts_request(request.start) {
-            return;
-        }
-        match status {
-            Some(status) => {
-                self.completed += 1;
-                cx.tally.completed += 1;
-                let good = status < 400;
-                cx.tally.succeeded += u64::from(good);
-                cx.tally.failed += u64::from(!good);
-                cx.count_time(request.start);
-            }
-            None => cx.tally.abandon(1),
-        }
-        if let Some(log) = &mut cx.log {
-            log.write(request.start, status, cx.now);
-        }
-        cx.count_done();
-    }
-
     /// Sends bodies of requests, as far as the server's windows allow.
-    pub(super) fn upload(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn upload(&mut self, exchanges: &mut Exchanges, cx: &Context<'_>) {
         let (Some(h3), Some(body)) = (self.h3.as_mut(), cx.plan.body.as_deref()) else {
             return;
         };
-        let (quic, open) = (&mut self.quic, &mut self.open);
+        let (quic, open) = (&mut self.quic, &mut exchanges.open);
         self.uploads.retain(|stream| {
             let Some(request) = open.get_mut(stream) else {
                 return false;
@@ -180,7 +122,7 @@ impl Client {
     ///
     /// # Errors
     /// The server's port is closed or out of reach.
-    pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    pub(super) fn send_packets(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.release = None;
         if self.blocked {
             let sent = self.socket.send_again()?;
