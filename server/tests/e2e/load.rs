@@ -2,6 +2,7 @@
 
 mod ends;
 mod open_loop;
+mod tcp;
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Output, Stdio};

@@ -6,7 +6,7 @@ mod endless;
 mod floods;
 pub(crate) mod frames;
 mod gone;
-mod plain;
+pub(crate) mod plain;
 pub(crate) mod raw;
 mod refused;
 mod removed;

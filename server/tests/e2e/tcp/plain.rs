@@ -9,7 +9,7 @@ use crate::admin::{ADMIN, address, metrics};
 use crate::server::{Folder, PAGE, Server, Setup, field};
 
 /// Returns the setup of a listener with a free port for connections without TLS.
-pub(super) fn setup(keys: &str) -> Setup {
+pub(crate) fn setup(keys: &str) -> Setup {
     let keys = format!("http_address = \"127.0.0.1:0\"\n{keys}\n[listener.tls]");
     Setup::new("mio")
         .listener("main", "127.0.0.1:0", "cubic")
@@ -17,7 +17,7 @@ pub(super) fn setup(keys: &str) -> Setup {
 }
 
 /// Returns the address without TLS that a server announces.
-pub(super) fn plain_address(server: &mut Server) -> SocketAddr {
+pub(crate) fn plain_address(server: &mut Server) -> SocketAddr {
     let line = server
         .process
         .line_with(&["listening over TCP", "tls=false"]);
