@@ -11,10 +11,14 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// slab of 8 KiB, the size of a read from an upstream, holds a single block by default, and goes through the tree of free pages
 /// each time; one of 16 pages holds eight. Slabs for 4 to 14 KiB, the sizes of tasks and buffers, have as many pages. A cache is
 /// collected after each MiB of blocks instead of each 64 KiB.
+///
+/// The profiler is there from the start, which is the only time to have it, but takes no samples until a profile is asked for. It
+/// counts all that was allocated meanwhile, also what is free again.
 #[expect(unsafe_code, reason = "jemalloc finds its options by this name")]
 // SAFETY: jemalloc declares the symbol as a weak pointer to a string that ends with a zero byte, and only reads it.
 #[unsafe(export_name = "malloc_conf")]
-static ALLOCATOR_OPTIONS: &[u8; 54] = b"tcache_gc_incr_bytes:1048576,slab_sizes:4096-14336:16\0";
+static ALLOCATOR_OPTIONS: &[u8; 116] = b"tcache_gc_incr_bytes:1048576,slab_sizes:4096-14336:16,\
+    prof:true,prof_active:false,prof_accum:true,lg_prof_sample:19\0";
 
 fn main() -> ExitCode {
     sluicegate::cli::main(&sluicegate_cc::Registry::builtin())
@@ -35,6 +39,9 @@ mod tests {
     #[test]
     fn jemalloc_takes_the_options() {
         assert_eq!(read::<usize>("opt.tcache_gc_incr_bytes"), 1 << 20);
+        assert!(read::<bool>("opt.prof") && !read::<bool>("prof.active"));
+        assert!(read::<bool>("opt.prof_accum"));
+        assert_eq!(read::<usize>("prof.lg_sample"), 19);
         let bins = 0..read::<u32>("arenas.nbins");
         let slab = bins
             .filter(|bin| read::<usize>(&format!("arenas.bin.{bin}.size")) == 8_192)

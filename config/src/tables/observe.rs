@@ -152,10 +152,11 @@ table! {
         },
         /// Whether /debug/flamegraph records profiles: the functions in which the server spends CPU time, as a flame graph
         /// (SVG). Parameters: seconds, 1 to 60, 10 by default; frequency, samples for each second of CPU time of all threads
-        /// together, 1 to 250, 99 by default; format, svg, folded (a line for each stack) or pprof. /debug/pprof/profile is
-        /// the same for go tool pprof: its defaults are 30 seconds and pprof. There is one recording at a time. It takes
-        /// about a hundredth of the CPU time that it looks at, and nothing otherwise; memory for it stays allocated from
-        /// the first one on. Samples need a temporary file, in /tmp or where TMPDIR says.
+        /// together, 1 to 250, 99 by default; format, svg, folded (a line for each stack) or pprof; profile, cpu, allocs (bytes
+        /// that functions allocate meanwhile) or heap (those of them that are in use at the end). /debug/pprof/profile,
+        /// /debug/pprof/allocs and /debug/pprof/heap are the same for go tool pprof: their defaults are 30 seconds and
+        /// pprof. There is one recording at a time. One of CPU time takes about a hundredth of the CPU time that it looks
+        /// at, and nothing otherwise; memory for it stays allocated from the first one on. Samples need a temporary file, in /tmp or where TMPDIR says.
         profiles: Option<bool> {
             kind: Kind::Switch,
             unset: "on if `address` is a loopback address, which only users of this host reach",

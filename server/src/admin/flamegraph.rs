@@ -1,12 +1,15 @@
-//! The pages `/debug/flamegraph` and `/debug/pprof/profile`: a profile of the server's CPU time.
+//! The pages `/debug/flamegraph` and `/debug/pprof/…`: profiles of the server's CPU time and of its allocations.
 //!
 //! A thread of its own records it, with more niceness than others, and ends when the client has gone.
 
 mod error;
+mod graph;
+mod heap;
 mod profile;
 mod query;
 mod recording;
 mod symbols;
+mod wait;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +22,7 @@ use hyper::{Method, Request, StatusCode};
 use tokio::sync::oneshot;
 
 use self::error::RecordError;
-use self::profile::Profile;
-use self::query::{Format, Query};
-use self::recording::record;
+use self::query::{Format, Kind, Query};
 use super::deadline::ConnectionDeadline;
 use super::response::{Page, TEXT, method_not_allowed, page};
 use crate::affinity;
@@ -35,6 +36,10 @@ const OVERHEAD: Duration = Duration::from_secs(120);
 pub(super) const FLAMEGRAPH: &str = "/debug/flamegraph";
 /// Path at which `go tool pprof` asks for a profile of CPU time.
 pub(super) const PPROF: &str = "/debug/pprof/profile";
+/// Path at which it asks for a profile of allocations.
+const PPROF_ALLOCS: &str = "/debug/pprof/allocs";
+/// Path at which it asks for a profile of memory in use.
+const PPROF_HEAP: &str = "/debug/pprof/heap";
 
 /// The recording of profiles: whether it is allowed, and whether there is one now.
 #[derive(Debug, Default)]
@@ -78,6 +83,22 @@ impl Drop for Permit {
     }
 }
 
+/// Returns what a request for this path gets where it leaves parameters out; `None` if the path is no profile's.
+fn defaults(path: &str) -> Option<Query> {
+    Some(match path {
+        FLAMEGRAPH => Query::FLAMEGRAPH,
+        PPROF => Query::PPROF,
+        PPROF_ALLOCS => Query::PPROF_ALLOCS,
+        PPROF_HEAP => Query::PPROF_HEAP,
+        _ => return None,
+    })
+}
+
+/// Returns whether a path is that of a profile.
+pub(super) fn has(path: &str) -> bool {
+    defaults(path).is_some()
+}
+
 /// Records a profile and returns it. If the returned future is dropped, the recording ends.
 pub(super) async fn respond<B>(
     request: &Request<B>,
@@ -92,11 +113,7 @@ pub(super) async fn respond<B>(
                       admin address is a loopback address\n";
         return page(StatusCode::FORBIDDEN, TEXT, reason.into());
     }
-    let defaults = if request.uri().path() == PPROF {
-        Query::PPROF
-    } else {
-        Query::FLAMEGRAPH
-    };
+    let defaults = defaults(request.uri().path()).unwrap_or(Query::FLAMEGRAPH);
     let query = match Query::parse(request.uri().query().unwrap_or_default(), defaults) {
         Ok(query) => query,
         Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
@@ -151,15 +168,18 @@ fn failed(reason: &str) -> Page {
 fn run(query: Query, permit: Permit, sender: oneshot::Sender<Result<Vec<u8>, RecordError>>) {
     // Without it the thread is a neighbour like others, no more.
     let _: io::Result<()> = affinity::give_way();
-    let Query {
-        length, frequency, ..
-    } = query;
-    tracing::info!(seconds = length.as_secs(), frequency, "recording a profile");
-    let recorded = record(frequency, length, || sender.is_closed())
-        .and_then(|profile| profile.map(|profile| content(query, &profile)).transpose());
+    tracing::info!(
+        profile = query.kind.name(),
+        seconds = query.length.as_secs(),
+        "recording a profile"
+    );
+    let content = match query.kind {
+        Kind::Cpu => cpu(query, || sender.is_closed()),
+        Kind::Allocs | Kind::Heap => allocations(query, || sender.is_closed()),
+    };
     // The next recording waits for the drawing, too, which takes CPU time.
     drop(permit);
-    let Some(content) = recorded.transpose() else {
+    let Some(content) = content.transpose() else {
         tracing::info!("the client of a profile has gone");
         return;
     };
@@ -167,19 +187,39 @@ fn run(query: Query, permit: Permit, sender: oneshot::Sender<Result<Vec<u8>, Rec
     let _ = sender.send(content);
 }
 
-fn content(query: Query, profile: &Profile) -> Result<Vec<u8>, RecordError> {
+/// Records CPU time; `None` if that is cancelled.
+fn cpu(query: Query, is_cancelled: impl Fn() -> bool) -> Result<Option<Vec<u8>>, RecordError> {
+    let Some(profile) = recording::record(query.frequency, query.length, is_cancelled)? else {
+        return Ok(None);
+    };
     let (samples, cpu_time) = (profile.samples(), profile.cpu_time.as_secs_f64());
     tracing::info!(samples, cpu_time, "recorded a profile");
-    match query.format {
+    Ok(Some(match query.format {
         Format::Svg => profile.svg(format!(
             "sluicegate {}: {cpu_time:.2} s of CPU time in {} s, {samples} samples at {} Hz",
             env!("CARGO_PKG_VERSION"),
             query.length.as_secs(),
             query.frequency,
-        )),
-        Format::Folded => Ok(profile.folded().into()),
-        Format::Pprof => profile.pprof(),
-    }
+        ))?,
+        Format::Folded => profile.folded().into(),
+        Format::Pprof => profile.pprof()?,
+    }))
+}
+
+/// Records allocations; `None` if that is cancelled.
+fn allocations(
+    query: Query,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<Option<Vec<u8>>, RecordError> {
+    let Some(profile) = heap::record(query.length, is_cancelled)? else {
+        return Ok(None);
+    };
+    tracing::info!(bytes = profile.bytes(query.kind), "recorded a profile");
+    Ok(Some(match query.format {
+        Format::Svg => profile.svg(query.kind)?,
+        Format::Folded => profile.folded(query.kind).into(),
+        Format::Pprof => profile.pprof(query.kind)?,
+    }))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use hyper::{Method, Request, StatusCode};
 
 use super::cross_site;
 use super::deadline::ConnectionDeadline;
-use super::flamegraph::{self, FLAMEGRAPH, PPROF, Profiles};
+use super::flamegraph::{self, Profiles};
 use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
 use crate::observe::lifecycle::{Lifecycle, Phase};
@@ -34,9 +34,9 @@ pub(super) async fn respond<B: Body>(
     local: IpAddr,
 ) -> Result<Page, Infallible> {
     let path = request.uri().path();
-    let is_profile = matches!(path, FLAMEGRAPH | PPROF);
+    let is_profile = flamegraph::has(path);
     if !is_profile && !matches!(path, "/healthz" | "/readyz" | "/metrics") {
-        let known = "not found; there are /healthz, /readyz, /metrics, /debug/flamegraph and /debug/pprof/profile\n";
+        let known = "not found; there are /healthz, /readyz, /metrics, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {

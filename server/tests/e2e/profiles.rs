@@ -16,6 +16,7 @@ use crate::tcp::program;
 
 on_every_backend!(
     a_profile_shows_the_worker_and_no_request_fails_meanwhile,
+    a_profile_shows_what_the_server_allocates,
     one_profile_at_a_time_is_recorded_as_long_as_its_client_waits,
 );
 
@@ -74,6 +75,36 @@ fn a_profile_shows_the_worker_and_no_request_fails_meanwhile(backend: &str) {
     assert!(image.contains("<svg ") && image.trim_end().ends_with("</svg>"));
 }
 
+fn a_profile_shows_what_the_server_allocates(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(backend), &folder);
+    let admin = address(&mut server);
+    let profile = |path: &str| {
+        let (status, content) = under_load(&server, &folder, || get(admin, path));
+        assert!(
+            status == 200 || content.contains("no allocation"),
+            "{status}: {content}"
+        );
+        content
+    };
+    let shows = |content: &String| content.contains("sluicegate::");
+    let folded = "/debug/flamegraph?profile=allocs&seconds=1&format=folded";
+    let mut profiles = (0..TRIES).map(|_| profile(folded));
+    let folded = profiles.find(shows).unwrap();
+    // All of a block is counted, not the sample alone.
+    let bytes = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
+    let counted: u64 = folded.lines().map(|line| bytes(line).unwrap()).sum();
+    assert!(
+        counted > 0 && !folded.contains("prof_backtrace"),
+        "{folded}"
+    );
+    let mut images = (0..TRIES).map(|_| profile("/debug/flamegraph?profile=allocs&seconds=1"));
+    let image = images.find(shows).unwrap();
+    assert!(image.contains("bytes allocated in 1 s"), "{image}");
+    // Nobody allocates for it any more.
+    assert_eq!(get(admin, "/readyz").0, 200);
+}
+
 #[test]
 fn go_reads_profiles_from_the_path_of_gos_servers() {
     if let Err(error) = Command::new("go").arg("version").output() {
@@ -82,10 +113,17 @@ fn go_reads_profiles_from_the_path_of_gos_servers() {
     let folder = Folder::new();
     let mut server = Server::start(&setup("mio"), &folder);
     let admin = address(&mut server);
-    let top = || {
-        let url = format!("http://{admin}/debug/pprof/profile");
+    let top = |profile: &str| {
+        let url = format!("http://{admin}/debug/pprof/{profile}");
         let mut go = Command::new("go");
-        go.args(["tool", "pprof", "-top", "-nodecount=10000", "-seconds=1"]);
+        go.args([
+            "tool",
+            "pprof",
+            "-top",
+            "-nodecount=10000",
+            "-nodefraction=0",
+            "-seconds=1",
+        ]);
         // It waits for half as long again as the recording takes, which is too short where other programs leave little time.
         go.arg("-timeout=120");
         // It keeps each profile in a folder.
@@ -95,9 +133,12 @@ fn go_reads_profiles_from_the_path_of_gos_servers() {
         assert!(output.status.success(), "{errors}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let shown = (0..TRIES).map(|_| top()).find(|top| top.contains(WORKER));
-    let shown = shown.expect("a profile that shows the worker");
-    assert!(shown.contains("Type: cpu"), "{shown}");
+    for (profile, kind) in [("profile", "cpu"), ("allocs", "alloc_space")] {
+        let shown = (0..TRIES).map(|_| top(profile));
+        let shown = shown.into_iter().find(|top| top.contains(WORKER));
+        let shown = shown.expect("a profile that shows the worker");
+        assert!(shown.contains(&format!("Type: {kind}")), "{shown}");
+    }
 }
 
 #[test]

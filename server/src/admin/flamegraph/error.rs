@@ -22,6 +22,18 @@ pub(super) enum RecordError {
     /// The graph cannot be drawn.
     #[error("cannot draw the graph: {0}")]
     Drawing(io::Error),
+    /// jemalloc refused an operation.
+    #[error("jemalloc: {0}")]
+    Jemalloc(#[from] tikv_jemalloc_ctl::Error),
+    /// jemalloc's profiler was not enabled when the process started.
+    #[error("jemalloc's profiler is off; start the server without `prof:false` in MALLOC_CONF")]
+    NoHeapProfiler,
+    /// The file with jemalloc's samples cannot be read.
+    #[error("cannot read the samples of jemalloc: {0}")]
+    HeapDump(io::Error),
+    /// The file with jemalloc's samples has another form than expected.
+    #[error("the samples of jemalloc have an unknown form")]
+    UnknownHeapDump,
     /// The message for pprof cannot be compressed.
     #[error("cannot compress the profile: {0}")]
     Compression(io::Error),
@@ -31,4 +43,7 @@ pub(super) enum RecordError {
         .0.as_secs_f64()
     )]
     NoSamples(Duration),
+    /// There is nothing to draw of allocations.
+    #[error("no allocation was sampled, one for each 512 KiB; record under load, or for longer")]
+    NoAllocations,
 }

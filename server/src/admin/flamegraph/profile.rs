@@ -1,17 +1,14 @@
 //! A finished profile, and its formats.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::iter::once;
 use std::time::Duration;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use inferno::flamegraph;
 use pprof::protos::Message as _;
 use pprof::{Frames, Report, Symbol};
 
 use super::error::RecordError;
+use super::graph::{compress, draw, folded_name};
 
 /// Samples of the CPU time of this process.
 pub(super) struct Profile {
@@ -45,34 +42,20 @@ impl Profile {
         if self.samples() == 0 {
             return Err(RecordError::NoSamples(self.cpu_time));
         }
-        let mut options = flamegraph::Options::default();
-        options.title = title;
-        // A function has the same color in each graph.
-        options.deterministic = true;
-        // The lines are sorted by whole names.
-        options.no_sort = true;
-        let mut svg = Vec::new();
-        flamegraph::from_lines(&mut options, self.folded().lines(), &mut svg)
-            .map_err(RecordError::Drawing)?;
-        Ok(svg)
+        draw(title, "samples", &self.folded())
     }
 
-    /// Returns the samples as a message for pprof, the program, compressed by gzip as its format wants.
+    /// Returns the samples as a message for pprof, the program.
     pub(super) fn pprof(&self) -> Result<Vec<u8>, RecordError> {
-        let message = self.report.pprof()?.encode_to_vec();
-        let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
-        let written = compressed.write_all(&message);
-        written
-            .and_then(|()| compressed.finish())
-            .map_err(RecordError::Compression)
+        compress(&self.report.pprof()?.encode_to_vec())
     }
 }
 
-/// Returns the names of the thread and of the functions, outermost first. A semicolon ends a name in a folded line.
+/// Returns the names of the thread and of the functions, outermost first.
 fn stack(frames: &Frames) -> Vec<String> {
     let functions = frames.frames.iter().rev().flatten().map(Symbol::name);
     let names = once(frames.thread_name_or_id()).chain(functions);
-    names.map(|name| name.replace(';', ":")).collect()
+    names.map(|name| folded_name(&name)).collect()
 }
 
 #[cfg(test)]

@@ -14,10 +14,36 @@ const DEFAULT_FREQUENCY: u16 = 99;
 /// Parameters of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Query {
+    pub(super) kind: Kind,
     pub(super) length: Duration,
     /// Samples for each second of CPU time of the process.
     pub(super) frequency: u16,
     pub(super) format: Format,
+}
+
+/// What a profile shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// CPU time.
+    Cpu,
+    /// Memory that was allocated while it was recorded.
+    Allocs,
+    /// Part of it that was not free again at the end.
+    Heap,
+}
+
+impl Kind {
+    /// Named as by Go's servers.
+    const ALL: [(&'static str, Kind); 3] = [
+        ("cpu", Kind::Cpu),
+        ("allocs", Kind::Allocs),
+        ("heap", Kind::Heap),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        let known = Kind::ALL.iter().find(|(_, kind)| *kind == self);
+        known.map_or("", |(name, _)| name)
+    }
 }
 
 /// Form of a profile.
@@ -50,15 +76,28 @@ impl Format {
 impl Query {
     /// A request for `/debug/flamegraph` without parameters.
     pub(super) const FLAMEGRAPH: Query = Query {
+        kind: Kind::Cpu,
         length: Duration::from_secs(10),
         frequency: DEFAULT_FREQUENCY,
         format: Format::Svg,
     };
     /// A request for `/debug/pprof/profile` without parameters, with the defaults of Go's servers.
     pub(super) const PPROF: Query = Query {
+        kind: Kind::Cpu,
         length: Duration::from_secs(30),
         frequency: DEFAULT_FREQUENCY,
         format: Format::Pprof,
+    };
+
+    /// A request for `/debug/pprof/allocs` without parameters.
+    pub(super) const PPROF_ALLOCS: Query = Query {
+        kind: Kind::Allocs,
+        ..Query::PPROF
+    };
+    /// A request for `/debug/pprof/heap` without parameters.
+    pub(super) const PPROF_HEAP: Query = Query {
+        kind: Kind::Heap,
+        ..Query::PPROF
     };
 
     /// Reads the query of a request's target. What it leaves out is as in `defaults`.
@@ -66,16 +105,17 @@ impl Query {
     /// # Errors
     /// A parameter is unknown, comes twice or has a wrong value; the text names it and what is expected.
     pub(super) fn parse(text: &str, defaults: Query) -> Result<Query, String> {
-        let (mut seconds, mut frequency, mut format) = (None, None, None);
+        let (mut kind, mut seconds, mut frequency, mut format) = (None, None, None, None);
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let is_second = match name {
                 "seconds" => seconds.replace(number(name, value, SECONDS)?).is_some(),
                 "frequency" => frequency.replace(number(name, value, FREQUENCY)?).is_some(),
-                "format" => format.replace(form(value)?).is_some(),
+                "format" => format.replace(word(name, value, &Format::ALL)?).is_some(),
+                "profile" => kind.replace(word(name, value, &Kind::ALL)?).is_some(),
                 _ => {
                     return Err(format!(
-                        "unknown parameter `{name}`; there are seconds, frequency and format\n"
+                        "unknown parameter `{name}`; there are profile, seconds, frequency and format\n"
                     ));
                 }
             };
@@ -83,7 +123,12 @@ impl Query {
                 return Err(format!("`{name}` comes twice; give it once\n"));
             }
         }
+        let kind = kind.unwrap_or(defaults.kind);
+        if kind != Kind::Cpu && frequency.is_some() {
+            return Err("`frequency` is for CPU time; leave it out\n".into());
+        }
         Ok(Query {
+            kind,
             length: seconds.map_or(defaults.length, |seconds| {
                 Duration::from_secs(seconds.into())
             }),
@@ -103,11 +148,12 @@ fn number(name: &str, value: &str, among: RangeInclusive<u16>) -> Result<u16, St
         })
 }
 
-fn form(value: &str) -> Result<Format, String> {
-    let found = Format::ALL.iter().find(|(word, _)| *word == value);
-    found.map(|(_, format)| *format).ok_or_else(|| {
-        let words = Format::ALL.map(|(word, _)| word).join(", ");
-        format!("`format` is `{value}`; expected one of: {words}\n")
+fn word<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|(word, _)| *word == value);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
+        let words = words.join(", ");
+        format!("`{name}` is `{value}`; expected one of: {words}\n")
     })
 }
 
@@ -120,6 +166,7 @@ mod tests {
         let query = |seconds, frequency, format| {
             let length = Duration::from_secs(seconds);
             Ok(Query {
+                kind: Kind::Cpu,
                 length,
                 frequency,
                 format,
@@ -134,6 +181,11 @@ mod tests {
         assert_eq!(parse(all), query(60, 250, Format::Pprof));
         let least = "seconds=1&&frequency=1&format=folded";
         assert_eq!(parse(least), query(1, 1, Format::Folded));
+        let kind = |text| parse(text).unwrap().kind;
+        assert_eq!(kind("profile=allocs"), Kind::Allocs);
+        assert_eq!(kind("profile=heap&seconds=1"), Kind::Heap);
+        let heap = Query::parse("seconds=2", Query::PPROF_HEAP).unwrap();
+        assert_eq!((heap.kind, heap.format), (Kind::Heap, Format::Pprof));
     }
 
     #[test]
@@ -148,6 +200,8 @@ mod tests {
             ("format=png", "`format` is `png`", "svg, folded, pprof"),
             ("seconds=1&seconds=1", "`seconds`", "once"),
             ("kind=heap", "`kind`", "seconds, frequency and format"),
+            ("profile=stack", "`profile`", "cpu, allocs, heap"),
+            ("profile=heap&frequency=9", "`frequency`", "leave it out"),
         ] {
             let reason = Query::parse(text, Query::FLAMEGRAPH).unwrap_err();
             assert!(

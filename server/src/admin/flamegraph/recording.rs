@@ -1,8 +1,7 @@
-//! Takes samples of this process by pprof.
+//! Takes samples of the CPU time of this process by pprof.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use pprof::{Frames, ProfilerGuardBuilder, Report, Symbol};
@@ -12,11 +11,10 @@ use tempfile::NamedTempFile;
 
 use super::error::RecordError;
 use super::profile::Profile;
-use super::symbols::names;
+use super::symbols::{names, symbol};
+use super::wait::wait;
 use crate::clock;
 
-/// Time between two looks at whether the recording is cancelled.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Frequency for which pprof sets no timer: the interval is less than a microsecond, and zero stops a timer (setitimer(2)).
 const NO_TIMER: i32 = 2_000_000;
 
@@ -37,16 +35,8 @@ pub(super) fn record(
     // pprof takes a backtrace of its own first, with debugging information that stays in memory.
     backtrace::clear_symbol_cache();
     let cpu_time_before = clock::cpu_time();
-    let end = clock::now() + length;
-    loop {
-        let left = end.saturating_duration_since(clock::now());
-        if left.is_zero() {
-            break;
-        }
-        if is_cancelled() {
-            return Ok(None);
-        }
-        thread::park_timeout(left.min(CHECK_INTERVAL));
+    if !wait(length, is_cancelled) {
+        return Ok(None);
     }
     let unnamed = sampling.report().build_unresolved()?;
     let cpu_time = clock::cpu_time().saturating_sub(cpu_time_before);
@@ -59,7 +49,7 @@ pub(super) fn record(
     let names = names(&addresses.collect());
     let samples = unnamed.data.into_iter().map(|(stack, count)| {
         let frames = stack.frames.iter().enumerate();
-        let frames = frames.map(|(index, frame)| vec![symbol(&names, address(index, frame.ip))]);
+        let frames = frames.map(|(index, frame)| vec![function(&names, address(index, frame.ip))]);
         let thread = &stack.thread_name[..stack.thread_name_length];
         let frames = Frames {
             frames: frames.collect(),
@@ -84,14 +74,8 @@ fn address(index: usize, ip: usize) -> usize {
 
 /// Returns the function at an address, by the symbol tables. pprof would read the debugging information, which holds names
 /// without their modules and types, and keep it in memory.
-fn symbol(names: &BTreeMap<usize, String>, address: usize) -> Symbol {
-    let name = names.get(&address).map_or("[unknown]", String::as_str);
-    Symbol {
-        name: Some(name.into()),
-        addr: None,
-        lineno: None,
-        filename: None,
-    }
+fn function(names: &BTreeMap<usize, String>, address: usize) -> Symbol {
+    symbol(names.get(&address).map_or("[unknown]", String::as_str))
 }
 
 /// Has pprof read the unwind tables of the program, once.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use findshlibs::{SharedLibrary as _, TargetSharedLibrary};
 use object::{Object as _, ObjectSymbol as _, ReadCache, SymbolKind};
+use pprof::Symbol;
 
 /// Link to the program's file (proc(5)), which holds when an upgrade has replaced or removed the file of that name.
 const PROGRAM: &str = "/proc/self/exe";
@@ -55,6 +56,21 @@ pub(super) fn names(addresses: &BTreeSet<usize>) -> BTreeMap<usize, String> {
         }));
     }
     names
+}
+
+/// Returns a function's name in the form of its language.
+pub(super) fn demangled(name: &str) -> String {
+    symbol(name).name()
+}
+
+/// Returns a function that is known by its name alone.
+pub(super) fn symbol(name: &str) -> Symbol {
+    Symbol {
+        name: Some(name.into()),
+        addr: None,
+        lineno: None,
+        filename: None,
+    }
 }
 
 /// Returns the symbols at these addresses in memory; `None` if the file cannot be read.

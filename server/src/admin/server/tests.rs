@@ -90,6 +90,10 @@ fn everything_else_is_refused() {
             "HEAD /debug/pprof/profile HTTP/1.1\r\nhost: localhost\r\n\r\n",
             "405",
         ),
+        (
+            "HEAD /debug/pprof/heap HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            "405",
+        ),
         ("DELETE /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
         (
             "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",

@@ -1,0 +1,37 @@
+//! What all profiles have in common: drawing and compressing.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use inferno::flamegraph;
+
+use super::error::RecordError;
+
+/// Returns a function's name as it stands in a folded line, where a semicolon ends a name.
+pub(super) fn folded_name(name: &str) -> String {
+    name.replace(';', ":")
+}
+
+/// Draws folded lines, sorted by whole names, as a flame graph, an SVG image. `unit` is what the numbers at their ends count.
+pub(super) fn draw(title: String, unit: &str, folded: &str) -> Result<Vec<u8>, RecordError> {
+    let mut options = flamegraph::Options::default();
+    options.title = title;
+    options.count_name = unit.into();
+    // A function has the same color in each graph.
+    options.deterministic = true;
+    // They are sorted.
+    options.no_sort = true;
+    let mut svg = Vec::new();
+    flamegraph::from_lines(&mut options, folded.lines(), &mut svg).map_err(RecordError::Drawing)?;
+    Ok(svg)
+}
+
+/// Compresses a message for pprof, the program, by gzip as its format wants.
+pub(super) fn compress(message: &[u8]) -> Result<Vec<u8>, RecordError> {
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = compressed.write_all(message);
+    written
+        .and_then(|()| compressed.finish())
+        .map_err(RecordError::Compression)
+}

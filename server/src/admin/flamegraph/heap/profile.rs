@@ -1,0 +1,324 @@
+//! A finished profile of allocations, and its formats.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pprof::protos::{self, Message as _};
+
+use super::dump::{Counts, Dump};
+use crate::admin::flamegraph::error::RecordError;
+use crate::admin::flamegraph::graph::{compress, draw, folded_name};
+use crate::admin::flamegraph::query::Kind;
+use crate::admin::flamegraph::symbols::{demangled, names};
+
+/// Columns of the message for pprof, named and ordered as by Go's servers, with their units.
+const COLUMNS: [(&str, &str); 4] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+];
+
+/// What the process allocated within a time, by stacks of functions.
+#[derive(Debug)]
+pub(in crate::admin::flamegraph) struct HeapProfile {
+    /// Names of functions, innermost first.
+    stacks: BTreeMap<Vec<String>, Counts>,
+    length: Duration,
+    /// The samples are not those of `length`, but all since the process started.
+    since_start: bool,
+}
+
+impl HeapProfile {
+    pub(super) fn new(dump: &Dump, length: Duration, since_start: bool) -> Self {
+        // The address to return to is after the call, and may be after the function.
+        let calls = |stack: &[usize]| -> Vec<_> {
+            stack
+                .iter()
+                .map(|address| address.saturating_sub(1))
+                .collect()
+        };
+        let all: BTreeSet<_> = dump
+            .stacks
+            .iter()
+            .flat_map(|(stack, _)| calls(stack))
+            .collect();
+        let names = names(&all);
+        let name = |address: usize| {
+            let name = names.get(&address).map_or("[unknown]", String::as_str);
+            demangled(name)
+        };
+        let mut stacks: BTreeMap<_, Counts> = BTreeMap::new();
+        for (stack, counts) in &dump.stacks {
+            let mut functions: Vec<_> = calls(stack).into_iter().map(name).collect();
+            functions.drain(..profiler_frames(&functions));
+            *stacks.entry(functions).or_default() += *counts;
+        }
+        HeapProfile {
+            stacks,
+            length,
+            since_start,
+        }
+    }
+
+    /// Returns the bytes of all stacks.
+    pub(in crate::admin::flamegraph) fn bytes(&self, kind: Kind) -> u64 {
+        self.stacks.values().map(|counts| bytes(counts, kind)).sum()
+    }
+
+    /// Returns lines of `outermost function;…;innermost function bytes`.
+    pub(in crate::admin::flamegraph) fn folded(&self, kind: Kind) -> String {
+        let mut lines: Vec<_> = self
+            .stacks
+            .iter()
+            .map(|(stack, counts)| (stack, bytes(counts, kind)))
+            .filter(|(_, bytes)| *bytes > 0)
+            .map(|(stack, bytes)| {
+                let stack: Vec<_> = stack.iter().rev().map(|name| folded_name(name)).collect();
+                format!("{} {bytes}\n", stack.join(";"))
+            })
+            .collect();
+        lines.sort();
+        lines.concat()
+    }
+
+    /// Draws a flame graph, an SVG image, whose widths are bytes.
+    pub(in crate::admin::flamegraph) fn svg(&self, kind: Kind) -> Result<Vec<u8>, RecordError> {
+        let bytes = self.bytes(kind);
+        if bytes == 0 {
+            return Err(RecordError::NoAllocations);
+        }
+        let when = if self.since_start {
+            "since the process started".to_owned()
+        } else {
+            format!("in {} s", self.length.as_secs())
+        };
+        let what = match kind {
+            Kind::Heap => "allocated and not freed",
+            Kind::Allocs | Kind::Cpu => "allocated",
+        };
+        let title = format!(
+            "sluicegate {}: {bytes} bytes {what} {when}, estimated",
+            env!("CARGO_PKG_VERSION")
+        );
+        draw(title, "bytes", &self.folded(kind))
+    }
+
+    /// Returns the message for pprof, the program, with both kinds in it.
+    pub(in crate::admin::flamegraph) fn pprof(&self, kind: Kind) -> Result<Vec<u8>, RecordError> {
+        let mut texts = Texts::default();
+        let sample_type = COLUMNS.map(|(ty, unit)| protos::ValueType {
+            ty: texts.index(ty),
+            unit: texts.index(unit),
+        });
+        let shown = match kind {
+            Kind::Heap => "inuse_space",
+            Kind::Allocs | Kind::Cpu => "alloc_space",
+        };
+        let default_sample_type = texts.index(shown);
+        let (mut functions, mut locations) = (Vec::new(), Vec::new());
+        let mut known = BTreeMap::new();
+        let mut sample = Vec::new();
+        for (stack, counts) in &self.stacks {
+            let location_id = stack.iter().map(|name| {
+                *known.entry(name).or_insert_with(|| {
+                    let id = functions.len() as u64 + 1;
+                    let name = texts.index(name);
+                    functions.push(protos::Function {
+                        id,
+                        name,
+                        system_name: name,
+                        ..Default::default()
+                    });
+                    let line = vec![protos::Line {
+                        function_id: id,
+                        line: 0,
+                    }];
+                    locations.push(protos::Location {
+                        id,
+                        line,
+                        ..Default::default()
+                    });
+                    id
+                })
+            });
+            let Counts { allocated, in_use } = counts;
+            let columns = [
+                allocated.objects,
+                allocated.bytes,
+                in_use.objects,
+                in_use.bytes,
+            ];
+            sample.push(protos::Sample {
+                location_id: location_id.collect(),
+                value: columns
+                    .map(|value| i64::try_from(value).unwrap_or(i64::MAX))
+                    .into(),
+                ..Default::default()
+            });
+        }
+        let message = protos::Profile {
+            sample_type: sample_type.into(),
+            sample,
+            function: functions,
+            location: locations,
+            duration_nanos: i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX),
+            default_sample_type,
+            string_table: texts.table,
+            ..Default::default()
+        };
+        compress(&message.encode_to_vec())
+    }
+}
+
+fn bytes(counts: &Counts, kind: Kind) -> u64 {
+    match kind {
+        Kind::Heap => counts.in_use.bytes,
+        Kind::Allocs | Kind::Cpu => counts.allocated.bytes,
+    }
+}
+
+/// Returns the number of innermost frames that belong to jemalloc's profiler itself.
+fn profiler_frames(functions: &[String]) -> usize {
+    let of_profiler = |name: &String| name.contains("prof_") && !name.contains("::");
+    functions
+        .iter()
+        .rposition(of_profiler)
+        .map_or(0, |last| last + 1)
+}
+
+/// The message's texts, each once. The first one is empty.
+struct Texts {
+    table: Vec<String>,
+    indices: BTreeMap<String, i64>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Texts {
+            table: vec![String::new()],
+            indices: BTreeMap::new(),
+        }
+    }
+}
+
+impl Texts {
+    fn index(&mut self, text: &str) -> i64 {
+        if let Some(index) = self.indices.get(text) {
+            return *index;
+        }
+        let index = i64::try_from(self.table.len()).unwrap_or(i64::MAX);
+        self.table.push(text.to_owned());
+        self.indices.insert(text.to_owned(), index);
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::super::dump::Amount;
+    use super::*;
+
+    fn profile(stacks: &[(&[&str], u64, u64)]) -> HeapProfile {
+        let stacks = stacks.iter().map(|(stack, allocated, in_use)| {
+            let amount = |bytes| Amount {
+                objects: bytes / 8,
+                bytes,
+            };
+            let counts = Counts {
+                allocated: amount(*allocated),
+                in_use: amount(*in_use),
+            };
+            (
+                stack.iter().map(|name| (*name).to_owned()).collect(),
+                counts,
+            )
+        });
+        HeapProfile {
+            stacks: stacks.collect(),
+            length: Duration::from_secs(3),
+            since_start: false,
+        }
+    }
+
+    #[test]
+    fn both_kinds_are_drawn_in_bytes() {
+        let profile = profile(&[
+            (&["malloc", "turn", "main"], 64, 0),
+            (&["malloc", "main"], 32, 16),
+        ]);
+        assert_eq!(
+            profile.folded(Kind::Allocs),
+            "main;malloc 32\nmain;turn;malloc 64\n"
+        );
+        assert_eq!(profile.folded(Kind::Heap), "main;malloc 16\n");
+        let svg = String::from_utf8(profile.svg(Kind::Allocs).unwrap()).unwrap();
+        assert!(svg.contains("turn (64 bytes, 66.67%)"), "{svg}");
+        assert!(svg.contains("96 bytes allocated in 3 s"), "{svg}");
+        let svg = String::from_utf8(profile.svg(Kind::Heap).unwrap()).unwrap();
+        assert!(
+            svg.contains("16 bytes allocated and not freed in 3 s"),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn pprof_has_the_columns_of_go() {
+        let profile = profile(&[(&["malloc", "turn"], 64, 0), (&["malloc", "main"], 32, 16)]);
+        let mut message = Vec::new();
+        let compressed = profile.pprof(Kind::Heap).unwrap();
+        GzDecoder::new(&*compressed)
+            .read_to_end(&mut message)
+            .unwrap();
+        let message = protos::Profile::decode(&*message).unwrap();
+        let text = |index: i64| message.string_table[usize::try_from(index).unwrap()].as_str();
+        assert_eq!(text(message.default_sample_type), "inuse_space");
+        let columns = message.sample_type.iter().map(|column| text(column.ty));
+        assert!(columns.eq(COLUMNS.map(|(name, _)| name)));
+        assert_eq!(text(0), "");
+        let values: Vec<_> = message
+            .sample
+            .iter()
+            .map(|sample| &sample.value[..])
+            .collect();
+        assert_eq!(values, [[4, 32, 2, 16], [8, 64, 0, 0]]);
+        let function = |id: u64| text(message.function[usize::try_from(id - 1).unwrap()].name);
+        let stack: Vec<_> = message.sample[1]
+            .location_id
+            .iter()
+            .map(|id| function(*id))
+            .collect();
+        assert_eq!(stack, ["malloc", "turn"]);
+    }
+
+    #[test]
+    fn nothing_allocated_is_no_graph() {
+        let profile = profile(&[(&["main"], 8, 0)]);
+        assert!(profile.svg(Kind::Allocs).is_ok());
+        let refusal = profile.svg(Kind::Heap).unwrap_err().to_string();
+        assert!(refusal.contains("no allocation"), "{refusal}");
+    }
+
+    #[test]
+    fn frames_of_the_profiler_are_left_out() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let stack = names(&[
+            "prof_backtrace_impl",
+            "_rjem_je_prof_tctx_create",
+            "malloc",
+            "a::prof_b",
+            "main",
+        ]);
+        assert_eq!(profiler_frames(&stack), 2);
+        assert_eq!(profiler_frames(&names(&["malloc", "main"])), 0);
+    }
+}
