@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build flamegraph bench-backends compare fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -34,6 +34,10 @@ PREFIX ?= /usr/local
 # `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
 DPDK ?= auto
 DESTDIR ?=
+# `make build CPU=x86-64-v3`, or `make pgo`, is for processors with these instructions alone.
+ifdef CPU
+export RUSTFLAGS += -Ctarget-cpu=$(CPU)
+endif
 
 # Packages that are no members of the workspace.
 OUTSIDE := benches/compare/peers cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
@@ -152,6 +156,28 @@ run: setup $(BORINGSSL) ## Builds with full optimisation and runs the server; AR
 
 build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate
 	@$(CARGO) build --locked --release -p sluicegate $(FEATURES)
+
+# As root: `compare` makes a network namespace. Its workloads are the training. The flags are for the host alone, not for build
+# scripts, hence --target.
+pgo: export CARGO_TARGET_DIR = $(TARGET)/pgo
+pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; 20 minutes
+	@tools=$$(rustc --print target-libdir)/../bin
+	[ -x "$$tools/llvm-profdata" ] || rustup component add llvm-tools
+	folder="$(TARGET)/pgo"
+	binary="$$folder/$(HOST)/release/sluicegate"
+	flags="$${RUSTFLAGS:-}"
+	build="$(CARGO) build --locked --release -p sluicegate $(FEATURES) --target $(HOST)"
+	CARGO_TARGET_DIR="$(TARGET)" RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare
+	rm -rf "$$folder/raw"
+	echo "== a build that counts"
+	RUSTFLAGS="$$flags -Cprofile-generate=$$folder/raw" $$build
+	echo "== training"
+	"$(TARGET)/release/compare" trained:sluicegate="$$binary" --rounds 1 --seconds 3 --report "$$folder/training.md"
+	"$$tools/llvm-profdata" merge -o "$$folder/profile" "$$folder/raw"
+	echo "== a build that uses the counts"
+	RUSTFLAGS="$$flags -Cprofile-use=$$folder/profile" $$build
+	cp "$$binary" "$$folder/sluicegate"
+	echo "Built $$folder/sluicegate"
 
 flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE", LOAD_URL and ADMIN for a configuration of your own
 	@server="$(TARGET)/release/sluicegate"
