@@ -9,7 +9,7 @@ use http::uri::Authority;
 /// A checked URL of `https` or `http`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Its scheme is `https`.
+    /// The scheme is `https`, not `http`.
     pub is_secure: bool,
     /// Host: a name, or an address without brackets.
     pub host: String,

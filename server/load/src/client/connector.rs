@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::request::Work;
 use crate::schedule::Pace;
 
-/// What the connections of a thread have in common.
+/// Settings that the connections of a thread share.
 pub(crate) enum Connector {
     Quic(Box<quiche::Config>),
     Tcp(TcpConnector),

@@ -1,4 +1,4 @@
-//! What carries the requests of a connection.
+//! The interface of a connection's protocol.
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;

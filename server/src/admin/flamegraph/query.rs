@@ -21,7 +21,7 @@ pub(super) struct Query {
     pub(super) format: Format,
 }
 
-/// What a profile shows.
+/// Subject of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// CPU time.

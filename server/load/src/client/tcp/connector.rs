@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::protocol::Protocol;
 use crate::tls;
 
-/// What the connections of a thread have in common.
+/// Settings that the TCP connections of a thread share.
 pub(crate) struct TcpConnector {
     /// TLS, unless the server is one of `http`.
     tls: Option<SslContext>,

@@ -21,7 +21,7 @@ use crate::tls;
 /// Result of TLS so far.
 type Attempt = Result<SslStream<Socket>, HandshakeError<Socket>>;
 
-/// Where a connection stands.
+/// Step of the way from a socket to HTTP.
 enum Phase {
     /// The kernel connects. TLS comes next, if there is some.
     Connecting(Socket, Option<Ssl>),
@@ -36,7 +36,7 @@ pub(super) struct Handshake {
     stream: StreamParts,
 }
 
-/// What the stream to be has beside its way to the socket.
+/// Parts of the future stream, beside its socket.
 struct StreamParts {
     account: Rc<Account>,
     buffer: Rc<RefCell<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! What jemalloc writes about its samples.
+//! Reads the file in which jemalloc writes its samples.
 
 use std::ops::AddAssign;
 

@@ -19,7 +19,7 @@ const COLUMNS: [(&str, &str); 4] = [
     ("inuse_space", "bytes"),
 ];
 
-/// What the process allocated within a time, by stacks of functions.
+/// Allocations of the process within a time, by stacks of functions.
 #[derive(Debug)]
 pub(in crate::admin::flamegraph) struct HeapProfile {
     /// Names of functions, innermost first.
