@@ -159,7 +159,6 @@ build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluic
 
 # As root: `compare` makes a network namespace. Its workloads are the training. The flags are for the host alone, not for build
 # scripts, hence --target.
-pgo: export CARGO_TARGET_DIR = $(TARGET)/pgo
 pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; 20 minutes
 	@tools=$$(rustc --print target-libdir)/../bin
 	[ -x "$$tools/llvm-profdata" ] || rustup component add llvm-tools
@@ -167,7 +166,8 @@ pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-g
 	binary="$$folder/$(HOST)/release/sluicegate"
 	flags="$${RUSTFLAGS:-}"
 	build="$(CARGO) build --locked --release -p sluicegate $(FEATURES) --target $(HOST)"
-	CARGO_TARGET_DIR="$(TARGET)" RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare
+	RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare
+	export CARGO_TARGET_DIR="$$folder"
 	rm -rf "$$folder/raw"
 	echo "== a build that counts"
 	RUSTFLAGS="$$flags -Cprofile-generate=$$folder/raw" $$build
