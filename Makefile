@@ -34,8 +34,8 @@ PREFIX ?= /usr/local
 # `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
 DPDK ?= auto
 DESTDIR ?=
-# `make build CPU=x86-64-v3`, or `make pgo`, is for processors with these instructions alone.
-ifdef CPU
+# With CPU=x86-64-v3, `make build` and `make pgo` build for processors with these instructions alone.
+ifeq ($(origin CPU),command line)
 export RUSTFLAGS += -Ctarget-cpu=$(CPU)
 endif
 
@@ -159,14 +159,16 @@ build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluic
 
 # As root: `compare` makes a network namespace. Its workloads are the training. The flags are for the host alone, not for build
 # scripts, hence --target.
-pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; 20 minutes
-	@tools=$$(rustc --print target-libdir)/../bin
+pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; half an hour
+	@[ "$$(id -u)" = 0 ] || { echo "make pgo needs root, for a network namespace" >&2; exit 1; }
+	command -v nginx >/dev/null || { echo "make pgo needs nginx, the upstream of its proxied workloads: make clients" >&2; exit 1; }
+	tools=$$(rustc --print target-libdir)/../bin
 	[ -x "$$tools/llvm-profdata" ] || rustup component add llvm-tools
 	folder="$(TARGET)/pgo"
 	binary="$$folder/$(HOST)/release/sluicegate"
 	flags="$${RUSTFLAGS:-}"
 	build="$(CARGO) build --locked --release -p sluicegate $(FEATURES) --target $(HOST)"
-	RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare
+	RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
 	export CARGO_TARGET_DIR="$$folder"
 	rm -rf "$$folder/raw"
 	echo "== a build that counts"

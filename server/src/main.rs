@@ -12,8 +12,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// each time; one of 16 pages holds eight. Slabs for 4 to 14 KiB, the sizes of tasks and buffers, have as many pages. A cache is
 /// collected after each MiB of blocks instead of each 64 KiB.
 ///
-/// The profiler is there from the start, which is the only time to have it, but takes no samples until a profile is asked for. It
-/// counts all that was allocated meanwhile, also what is free again.
+/// Its profiler can be enabled at the start alone, and takes no samples until a recording activates it. It also counts blocks that
+/// are free again.
 #[expect(unsafe_code, reason = "jemalloc finds its options by this name")]
 // SAFETY: jemalloc declares the symbol as a weak pointer to a string that ends with a zero byte, and only reads it.
 #[unsafe(export_name = "malloc_conf")]

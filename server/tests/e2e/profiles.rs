@@ -91,7 +91,6 @@ fn a_profile_shows_what_the_server_allocates(backend: &str) {
     let folded = "/debug/flamegraph?profile=allocs&seconds=1&format=folded";
     let mut profiles = (0..TRIES).map(|_| profile(folded));
     let folded = profiles.find(shows).unwrap();
-    // All of a block is counted, not the sample alone.
     let bytes = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
     let counted: u64 = folded.lines().map(|line| bytes(line).unwrap()).sum();
     assert!(
@@ -101,8 +100,6 @@ fn a_profile_shows_what_the_server_allocates(backend: &str) {
     let mut images = (0..TRIES).map(|_| profile("/debug/flamegraph?profile=allocs&seconds=1"));
     let image = images.find(shows).unwrap();
     assert!(image.contains("bytes allocated in 1 s"), "{image}");
-    // Nobody allocates for it any more.
-    assert_eq!(get(admin, "/readyz").0, 200);
 }
 
 #[test]

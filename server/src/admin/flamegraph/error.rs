@@ -44,6 +44,9 @@ pub(super) enum RecordError {
     )]
     NoSamples(Duration),
     /// There is nothing to draw of allocations.
-    #[error("no allocation was sampled, one for each 512 KiB; record under load, or for longer")]
+    #[error("no allocation was sampled; record under load, or for longer")]
     NoAllocations,
+    /// There is nothing to draw of memory in use.
+    #[error("nothing that was sampled is in use at the end; record for longer")]
+    NothingInUse,
 }

@@ -21,45 +21,31 @@ use super::wait::wait;
 
 /// jemalloc's switch for samples. Those that were taken stay.
 const ACTIVE: &[u8] = b"prof.active\0";
-/// Drops all samples, and takes the logarithm of the interval of the next ones.
-const RESET: &[u8] = b"prof.reset\0";
 /// Writes the samples to the file of a path.
 const DUMP: &[u8] = b"prof.dump\0";
 
-/// The profiler while it is active because of this recording. Afterwards it is off, and its samples are dropped.
-struct Sampling {
-    /// Logarithm of the mean interval between samples, in bytes.
-    interval: usize,
-}
+/// The profiler while it is active because of this recording, and off afterwards.
+struct Sampling;
 
 impl Sampling {
     fn start() -> Result<Self, RecordError> {
-        let interval = profiling::lg_prof_sample::read()?;
-        let sampling = Sampling { interval };
-        sampling.reset()?;
         set_active(true)?;
-        Ok(sampling)
-    }
-
-    #[expect(unsafe_code, reason = "jemalloc's options have no types")]
-    fn reset(&self) -> Result<(), RecordError> {
-        // SAFETY: jemalloc takes a size_t here, and checks the size of what it gets.
-        Ok(unsafe { raw::write(RESET, self.interval) }?)
+        Ok(Sampling)
     }
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
-        // Both worked before.
+        // It could be activated.
         let _ = set_active(false);
-        let _ = self.reset();
     }
 }
 
 /// Records what the process allocates within a time. Returns `None` if that is cancelled.
 ///
-/// Where the profiler is active already, since `MALLOC_CONF` said so when the process started, its samples from then on are taken,
-/// and it stays active. There may be one recording at a time.
+/// It is the difference of two dumps: jemalloc keeps an account for each thread and stack for as long as it counts freed blocks, too,
+/// and a reset would leave the old accounts beside new ones. Where the profiler is active already, since `MALLOC_CONF` said so when
+/// the process started, the result is everything from then on, and it stays active. There may be one recording at a time.
 pub(super) fn record(
     length: Duration,
     is_cancelled: impl Fn() -> bool,
@@ -67,20 +53,25 @@ pub(super) fn record(
     if !profiling::prof::read().unwrap_or(false) {
         return Err(RecordError::NoHeapProfiler);
     }
-    let file = NamedTempFile::new().map_err(RecordError::TemporaryFile)?;
     let since_start = is_active()?;
+    let before = (!since_start).then(dump).transpose()?.unwrap_or_default();
     let sampling = (!since_start).then(Sampling::start).transpose()?;
     if !wait(length, is_cancelled) {
         return Ok(None);
     }
-    if sampling.is_some() {
-        set_active(false)?;
-    }
-    write_dump(file.path())?;
     drop(sampling);
-    let text = fs::read_to_string(file.path()).map_err(RecordError::HeapDump)?;
-    let dump = Dump::parse(&text).ok_or(RecordError::UnknownHeapDump)?;
-    Ok(Some(HeapProfile::new(&dump, length, since_start)))
+    let recorded = dump()?.since(&before);
+    let length = (!since_start).then_some(length);
+    Ok(Some(HeapProfile::new(&recorded, length)))
+}
+
+/// Returns the samples so far.
+fn dump() -> Result<Dump, RecordError> {
+    let file = NamedTempFile::new().map_err(RecordError::TemporaryFile)?;
+    write_dump(file.path())?;
+    let bytes = fs::read(file.path()).map_err(RecordError::HeapDump)?;
+    // Paths of libraries, at its end, may be anything.
+    Dump::parse(&String::from_utf8_lossy(&bytes)).ok_or(RecordError::UnknownHeapDump)
 }
 
 #[expect(unsafe_code, reason = "jemalloc's options have no types")]
@@ -101,4 +92,19 @@ fn write_dump(path: &Path) -> Result<(), RecordError> {
         .map_err(|error| RecordError::HeapDump(error.into()))?;
     // SAFETY: jemalloc takes a pointer to a string that ends with a zero byte, and reads it before it returns.
     Ok(unsafe { raw::write::<*const c_char>(DUMP, path.as_ptr()) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_is_cancelled_leaves_the_profiler_as_it_was() {
+        // The library's tests have jemalloc without the options of the program.
+        let recorded = record(Duration::from_secs(60), || true);
+        match recorded {
+            Ok(profile) => assert!(profile.is_none() && !is_active().unwrap()),
+            Err(error) => assert!(error.to_string().contains("MALLOC_CONF"), "{error}"),
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! Reads the file in which jemalloc writes its samples.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 /// Samples of a process: `heap_v2/INTERVAL`, then for each stack a line `@ ADDRESS…`, innermost first, and one with its counts.
 /// Then the files in memory, which do not matter here.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Dump {
     /// Addresses to return to, innermost first, and what was allocated there.
-    pub(super) stacks: Vec<(Vec<usize>, Counts)>,
+    pub(super) stacks: BTreeMap<Vec<usize>, Counts>,
 }
 
 /// Estimates of what a stack allocated.
@@ -31,18 +32,39 @@ impl AddAssign for Counts {
             (&mut self.allocated, other.allocated),
             (&mut self.in_use, other.in_use),
         ] {
-            sum.objects += part.objects;
-            sum.bytes += part.bytes;
+            sum.objects = sum.objects.saturating_add(part.objects);
+            sum.bytes = sum.bytes.saturating_add(part.bytes);
+        }
+    }
+}
+
+impl Amount {
+    fn since(self, earlier: Amount) -> Amount {
+        Amount {
+            objects: self.objects.saturating_sub(earlier.objects),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
         }
     }
 }
 
 impl Dump {
+    /// Returns what was allocated after an earlier dump. In use is by how much that has grown, which blocks that are older and were
+    /// freed meanwhile reduce.
+    pub(super) fn since(mut self, earlier: &Dump) -> Dump {
+        for (stack, counts) in &mut self.stacks {
+            if let Some(before) = earlier.stacks.get(stack) {
+                counts.allocated = counts.allocated.since(before.allocated);
+                counts.in_use = counts.in_use.since(before.in_use);
+            }
+        }
+        self
+    }
+
     /// Reads a file; `None` if it has another form.
     pub(super) fn parse(text: &str) -> Option<Dump> {
         let mut lines = text.lines();
         let interval = lines.next()?.strip_prefix("heap_v2/")?.parse().ok()?;
-        let mut stacks = Vec::new();
+        let mut stacks: BTreeMap<_, Counts> = BTreeMap::new();
         let mut stack = None;
         for line in lines.take_while(|line| !line.starts_with("MAPPED_LIBRARIES")) {
             if let Some(addresses) = line.strip_prefix('@') {
@@ -52,7 +74,7 @@ impl Dump {
             } else if let Some(counts) = line.trim_start().strip_prefix("t*:") {
                 // The first one, before all stacks, has the sum. Lines of single threads follow each.
                 if let Some(stack) = stack.take() {
-                    stacks.push((stack, counted(counts, interval)?));
+                    *stacks.entry(stack).or_default() += counted(counts, interval)?;
                 }
             }
         }
@@ -114,14 +136,33 @@ mod tests {
                     @ 0x20\n  t*: 2: 104857600 [2: 104857600]\n  t1: 2: 104857600 [2: 104857600]\n\n\
                     MAPPED_LIBRARIES:\n@ 0x1\n";
         let dump = Dump::parse(text).unwrap();
-        let [(first, small), (second, large)] = &dump.stacks[..] else {
-            panic!("{dump:?}");
-        };
-        assert_eq!((&first[..], &second[..]), (&[16, 47, 3][..], &[32][..]));
+        assert_eq!(dump.stacks.len(), 2);
+        let (small, large) = (&dump.stacks[&vec![16, 47, 3]], &dump.stacks[&vec![32]]);
         // Of blocks of 8 KiB, one in 64.5 is sampled; of those of 50 MiB each one.
         assert_eq!(small.in_use, amount(65, 528_395));
         assert_eq!(small.allocated, amount(129, 1_056_789));
         assert_eq!(large.in_use, amount(2, 104_857_600));
+    }
+
+    #[test]
+    fn the_difference_of_two_dumps_is_what_came_between() {
+        let dump = |in_use: u64, allocated: u64| {
+            let text = format!(
+                "heap_v2/1\n@ 0x1\n t*: {in_use}: {} [{allocated}: {}]\n",
+                in_use * 4096,
+                allocated * 4096
+            );
+            Dump::parse(&text).unwrap()
+        };
+        let between = |first, second: Dump| second.since(&first).stacks[&vec![1]];
+        let grown = between(dump(2, 5), dump(3, 9));
+        assert_eq!(grown.in_use, amount(1, 4_096));
+        assert_eq!(grown.allocated, amount(4, 4 * 4_096));
+        assert_eq!(between(dump(2, 5), dump(1, 5)).in_use, amount(0, 0));
+        assert_eq!(
+            between(Dump::default(), dump(1, 1)).in_use,
+            amount(1, 4_096)
+        );
     }
 
     #[test]

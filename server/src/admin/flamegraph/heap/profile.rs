@@ -24,13 +24,12 @@ const COLUMNS: [(&str, &str); 4] = [
 pub(in crate::admin::flamegraph) struct HeapProfile {
     /// Names of functions, innermost first.
     stacks: BTreeMap<Vec<String>, Counts>,
-    length: Duration,
-    /// The samples are not those of `length`, but all since the process started.
-    since_start: bool,
+    /// Length of the recording; `None` if it has everything since the process started.
+    length: Option<Duration>,
 }
 
 impl HeapProfile {
-    pub(super) fn new(dump: &Dump, length: Duration, since_start: bool) -> Self {
+    pub(super) fn new(dump: &Dump, length: Option<Duration>) -> Self {
         // The address to return to is after the call, and may be after the function.
         let calls = |stack: &[usize]| -> Vec<_> {
             stack
@@ -38,11 +37,7 @@ impl HeapProfile {
                 .map(|address| address.saturating_sub(1))
                 .collect()
         };
-        let all: BTreeSet<_> = dump
-            .stacks
-            .iter()
-            .flat_map(|(stack, _)| calls(stack))
-            .collect();
+        let all: BTreeSet<_> = dump.stacks.keys().flat_map(|stack| calls(stack)).collect();
         let names = names(&all);
         let name = |address: usize| {
             let name = names.get(&address).map_or("[unknown]", String::as_str);
@@ -54,16 +49,13 @@ impl HeapProfile {
             functions.drain(..profiler_frames(&functions));
             *stacks.entry(functions).or_default() += *counts;
         }
-        HeapProfile {
-            stacks,
-            length,
-            since_start,
-        }
+        HeapProfile { stacks, length }
     }
 
     /// Returns the bytes of all stacks.
     pub(in crate::admin::flamegraph) fn bytes(&self, kind: Kind) -> u64 {
-        self.stacks.values().map(|counts| bytes(counts, kind)).sum()
+        let all = self.stacks.values().map(|counts| bytes(counts, kind));
+        all.fold(0, u64::saturating_add)
     }
 
     /// Returns lines of `outermost function;…;innermost function bytes`.
@@ -86,12 +78,14 @@ impl HeapProfile {
     pub(in crate::admin::flamegraph) fn svg(&self, kind: Kind) -> Result<Vec<u8>, RecordError> {
         let bytes = self.bytes(kind);
         if bytes == 0 {
-            return Err(RecordError::NoAllocations);
+            return Err(match kind {
+                Kind::Heap => RecordError::NothingInUse,
+                Kind::Allocs | Kind::Cpu => RecordError::NoAllocations,
+            });
         }
-        let when = if self.since_start {
-            "since the process started".to_owned()
-        } else {
-            format!("in {} s", self.length.as_secs())
+        let when = match self.length {
+            None => "since the process started".to_owned(),
+            Some(length) => format!("in {} s", length.as_secs()),
         };
         let what = match kind {
             Kind::Heap => "allocated and not freed",
@@ -162,7 +156,8 @@ impl HeapProfile {
             sample,
             function: functions,
             location: locations,
-            duration_nanos: i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX),
+            duration_nanos: i64::try_from(self.length.unwrap_or_default().as_nanos())
+                .unwrap_or(i64::MAX),
             default_sample_type,
             string_table: texts.table,
             ..Default::default()
@@ -178,10 +173,14 @@ fn bytes(counts: &Counts, kind: Kind) -> u64 {
     }
 }
 
+/// Largest number of innermost frames that may be those of jemalloc's profiler.
+const PROFILER_DEPTH: usize = 8;
+
 /// Returns the number of innermost frames that belong to jemalloc's profiler itself.
 fn profiler_frames(functions: &[String]) -> usize {
     let of_profiler = |name: &String| name.contains("prof_") && !name.contains("::");
-    functions
+    let innermost = &functions[..functions.len().min(PROFILER_DEPTH)];
+    innermost
         .iter()
         .rposition(of_profiler)
         .map_or(0, |last| last + 1)
@@ -240,8 +239,7 @@ mod tests {
         });
         HeapProfile {
             stacks: stacks.collect(),
-            length: Duration::from_secs(3),
-            since_start: false,
+            length: Some(Duration::from_secs(3)),
         }
     }
 
@@ -296,11 +294,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_allocated_is_no_graph() {
+    fn nothing_in_use_is_no_graph() {
         let profile = profile(&[(&["main"], 8, 0)]);
         assert!(profile.svg(Kind::Allocs).is_ok());
         let refusal = profile.svg(Kind::Heap).unwrap_err().to_string();
-        assert!(refusal.contains("no allocation"), "{refusal}");
+        assert!(refusal.contains("in use at the end"), "{refusal}");
     }
 
     #[test]
