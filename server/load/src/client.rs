@@ -3,6 +3,8 @@
 pub(crate) mod connector;
 mod ending;
 mod exchanges;
+#[cfg(test)]
+mod pair;
 pub(crate) mod quic;
 mod tcp;
 pub(crate) mod transport;
@@ -160,9 +162,7 @@ impl Client {
         self.exchanges.stuck = false;
         self.transport.receive(&mut self.exchanges, cx)
     }
-}
 
-impl Client {
     /// Returns the events of its socket to watch for.
     pub(crate) fn watch(&self) -> Watch {
         self.transport.watch()

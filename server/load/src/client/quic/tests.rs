@@ -1,25 +1,16 @@
 //! A client against a server in the same thread: over UDP of this host, in a time that the test moves.
 
-use std::net::UdpSocket;
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{SocketAddr, UdpSocket};
 
 use quiche::RecvInfo;
-use sluicegate_cc::Registry;
 use sluicegate_test_support::config;
 
 use super::*;
-use crate::client::Client;
-use crate::client::connector::Connector;
-use crate::context::Line;
-use crate::options;
+use crate::client::pair::{Pair, Peer};
 use crate::plan::Plan;
-use crate::request::Work;
-use crate::schedule::Pace;
 
 /// Time between two turns.
 const STEP: Duration = Duration::from_micros(100);
-/// Turns in which everything that a test waits for comes about, if it ever does.
-const MAX_TURNS: usize = 1_000_000;
 
 /// A server of one connection.
 struct Server {
@@ -50,10 +41,34 @@ impl Server {
         }
     }
 
-    fn plan(&self, words: &str) -> Plan {
-        let url = format!("https://{}/", self.socket.local_addr().unwrap());
-        let words: Vec<_> = words.split_whitespace().chain([&*url]).collect();
-        Plan::new(&options::parse(&words).unwrap()).unwrap()
+    fn respond(&mut self, stream: u64) {
+        let (h3, quic) = (self.h3.as_mut().unwrap(), self.quic.as_mut().unwrap());
+        let head = [h3::Header::new(b":status", b"204")];
+        h3.send_response(quic, stream, &head, true).unwrap();
+    }
+
+    fn reject(&mut self, stream: u64) {
+        let quic = self.quic.as_mut().unwrap();
+        let write = quiche::Shutdown::Write;
+        quic.stream_shutdown(stream, write, REJECTED).unwrap();
+    }
+
+    fn goaway(&mut self, first: u64) {
+        let (h3, quic) = (self.h3.as_mut().unwrap(), self.quic.as_mut().unwrap());
+        h3.send_goaway(quic, first).unwrap();
+    }
+}
+
+impl Peer for Server {
+    const SCHEME: &str = "https";
+
+    fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
+    }
+
+    fn advance(cx: &mut Context<'_>) {
+        cx.now += STEP;
+        quiche::clock::set(Some(cx.now));
     }
 
     /// Receives what has arrived, reads requests, and sends what may leave.
@@ -90,89 +105,23 @@ impl Server {
             self.socket.send_to(&datagram[..len], info.to).unwrap();
         }
     }
+}
 
-    fn respond(&mut self, stream: u64) {
-        let (h3, quic) = (self.h3.as_mut().unwrap(), self.quic.as_mut().unwrap());
-        let head = [h3::Header::new(b":status", b"204")];
-        h3.send_response(quic, stream, &head, true).unwrap();
-    }
-
-    fn reject(&mut self, stream: u64) {
-        let quic = self.quic.as_mut().unwrap();
-        let write = quiche::Shutdown::Write;
-        quic.stream_shutdown(stream, write, REJECTED).unwrap();
-    }
-
-    fn goaway(&mut self, first: u64) {
-        let (h3, quic) = (self.h3.as_mut().unwrap(), self.quic.as_mut().unwrap());
-        h3.send_goaway(quic, first).unwrap();
+impl Drop for Server {
+    fn drop(&mut self) {
+        quiche::clock::set(None);
     }
 }
 
-/// The two sides and their time.
-struct Pair<'a> {
-    server: Server,
-    client: Client,
-    cx: Context<'a>,
-    _lines: Receiver<Line>,
-    /// End of the client.
-    end: Option<End>,
+/// Returns the two sides after the handshake. The client has `left` requests to send.
+fn connect(server: Server, plan: &Plan, left: u64) -> Pair<'_, Server> {
+    let mut pair = Pair::open(server, plan, left);
+    pair.turn();
+    pair.until(|pair| pair.client.exchanges.established && pair.server.h3.is_some());
+    pair
 }
 
-impl<'a> Pair<'a> {
-    /// Returns the two sides after the handshake. The client has `left` requests to send.
-    #[expect(clippy::disallowed_methods, reason = "any time will do")]
-    fn connect(server: Server, plan: &'a Plan, left: u64) -> Pair<'a> {
-        let (lines, received) = channel();
-        let mut cx = Context::new(plan, None, lines, Instant::now).unwrap();
-        cx.counted_from = Some(cx.now);
-        let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
-        let pace = plan.options.rps.map_or(Pace::Closed, Pace::Rate);
-        let work = Work {
-            new: left,
-            ..Work::default()
-        };
-        let way = Way {
-            address: 0,
-            local: None,
-            trace: None,
-        };
-        let client = connector.open(way, (&work, pace), &mut cx).unwrap();
-        let mut pair = Pair {
-            server,
-            client,
-            cx,
-            _lines: received,
-            end: None,
-        };
-        pair.turn();
-        pair.until(|pair| pair.client.exchanges.established && pair.server.h3.is_some());
-        pair
-    }
-
-    /// Lets some time pass and each side do what it can.
-    fn turn(&mut self) {
-        self.cx.now += STEP;
-        quiche::clock::set(Some(self.cx.now));
-        self.server.turn(self.cx.now);
-        let cx = &mut self.cx;
-        let due = self.client.deadline(cx).is_some_and(|at| at <= cx.now);
-        let mut end = due.then(|| self.client.on_timer(cx)).flatten();
-        end = end.or_else(|| self.client.receive(cx).err());
-        end = end.or_else(|| self.client.service(cx));
-        self.end = self.end.take().or(end);
-    }
-
-    fn until(&mut self, reached: impl Fn(&Pair<'_>) -> bool) {
-        for _ in 0..MAX_TURNS {
-            if reached(self) {
-                return;
-            }
-            self.turn();
-        }
-        panic!("it never comes about; the client ended: {:?}", self.end);
-    }
-
+impl Pair<'_, Server> {
     /// Lets time pass, from one timer of the two sides to the next.
     fn pass(&mut self, time: Duration) {
         let end = self.cx.now + time;
@@ -187,12 +136,6 @@ impl<'a> Pair<'a> {
     }
 }
 
-impl Drop for Pair<'_> {
-    fn drop(&mut self) {
-        quiche::clock::set(None);
-    }
-}
-
 const SERVER_IDLE: Duration = Duration::from_secs(10);
 
 #[test]
@@ -200,7 +143,7 @@ fn pings_keep_a_silent_connection_from_both_idle_timeouts() {
     let server = Server::new(SERVER_IDLE);
     // The second request leaves 100 s after the first, which has no response.
     let plan = server.plan("-n2 -m2 --rps 0.01");
-    let mut pair = Pair::connect(server, &plan, 2);
+    let mut pair = connect(server, &plan, 2);
     pair.pass(Duration::from_secs(95));
     assert_eq!(pair.end, None);
     assert_eq!(pair.server.requests, [0]);
@@ -213,7 +156,7 @@ fn pings_keep_a_silent_connection_from_both_idle_timeouts() {
 fn a_server_that_has_vanished_is_noticed_in_spite_of_pings() {
     let server = Server::new(SERVER_IDLE);
     let plan = server.plan("-n1");
-    let mut pair = Pair::connect(server, &plan, 1);
+    let mut pair = connect(server, &plan, 1);
     pair.server.vanished = true;
     pair.pass(Duration::from_secs(95));
     let Some(End::Failed(cause)) = &pair.end else {
@@ -226,7 +169,7 @@ fn a_server_that_has_vanished_is_noticed_in_spite_of_pings() {
 fn responses_to_pings_are_no_activity() {
     let server = Server::new(SERVER_IDLE);
     let plan = server.plan("-n1 -N 20s");
-    let mut pair = Pair::connect(server, &plan, 1);
+    let mut pair = connect(server, &plan, 1);
     let begin = pair.cx.now;
     pair.pass(Duration::from_secs(95));
     assert_eq!(pair.end, Some(End::TimedOut));
@@ -235,8 +178,8 @@ fn responses_to_pings_are_no_activity() {
 }
 
 /// Returns a client with four open requests, of eight.
-fn with_requests<'a>(server: Server, plan: &'a Plan) -> Pair<'a> {
-    let mut pair = Pair::connect(server, plan, 8);
+fn with_requests(server: Server, plan: &Plan) -> Pair<'_, Server> {
+    let mut pair = connect(server, plan, 8);
     pair.until(|pair| pair.server.requests == [0, 4, 8, 12]);
     pair
 }
@@ -252,8 +195,7 @@ fn requests_beyond_the_id_of_goaway_are_left_to_another_connection() {
     assert!(pair.client.exchanges.open.keys().eq(&[0, 4]));
     pair.server.respond(0);
     pair.server.respond(4);
-    pair.until(|pair| pair.end.is_some());
-    assert_eq!(pair.end, Some(End::GoneAway));
+    assert_eq!(pair.until_end(), End::GoneAway);
     assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (2, 0));
     assert_eq!(pair.client.exchanges.work.new, 4);
     // Their latencies go on.
@@ -271,8 +213,7 @@ fn rejected_requests_are_left_to_another_connection() {
     for stream in [0, 8, 12] {
         pair.server.respond(stream);
     }
-    pair.until(|pair| pair.end.is_some());
-    assert_eq!(pair.end, Some(End::GoneAway));
+    assert_eq!(pair.until_end(), End::GoneAway);
     assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (3, 0));
     let work = &pair.client.exchanges.work;
     assert_eq!((work.new, work.again.len()), (4, 1));
@@ -286,11 +227,7 @@ fn a_server_that_rejects_everything_has_failed() {
     for stream in [0, 4, 8, 12] {
         pair.server.reject(stream);
     }
-    pair.until(|pair| pair.end.is_some());
-    let Some(End::Failed(cause)) = &pair.end else {
-        panic!("{:?}", pair.end);
-    };
-    assert!(cause.contains("takes no requests"), "{cause}");
+    pair.failed_with("takes no requests");
     let Pair { client, cx, .. } = &mut pair;
     assert_eq!(client.waiting().count(), 4);
     let starts: Vec<_> = client.waiting().collect();

@@ -1,23 +1,14 @@
 //! A client against a server in the same thread, which sends the bytes that a test gives it: over TCP of this host, without TLS.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Instant;
 
-use sluicegate_cc::Registry;
-
-use crate::client::Client;
-use crate::client::connector::Connector;
-use crate::client::transport::Way;
+use crate::client::pair::{Pair, Peer};
 use crate::context::{Context, Line};
 use crate::end::End;
-use crate::options;
 use crate::plan::Plan;
-use crate::request::Work;
-use crate::schedule::Pace;
 
-/// Turns in which everything that a test waits for comes about, if it ever does.
-const MAX_TURNS: usize = 1_000_000;
 /// Beginning of a connection of HTTP/2 by a client (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Types of frames.
@@ -46,27 +37,6 @@ impl Server {
             listener,
             stream: None,
             received: Vec::new(),
-        }
-    }
-
-    fn plan(&self, words: &str) -> Plan {
-        let url = format!("http://{}/", self.listener.local_addr().unwrap());
-        let words: Vec<_> = words.split_whitespace().chain([&*url]).collect();
-        Plan::new(&options::parse(&words).unwrap()).unwrap()
-    }
-
-    fn turn(&mut self) {
-        if self.stream.is_none()
-            && let Ok((stream, _)) = self.listener.accept()
-        {
-            stream.set_nonblocking(true).unwrap();
-            self.stream = Some(stream);
-        }
-        if let Some(stream) = &mut self.stream {
-            match stream.read_to_end(&mut self.received) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                result => drop(result),
-            }
         }
     }
 
@@ -101,82 +71,43 @@ impl Server {
     }
 }
 
-/// The two sides.
-struct Pair<'a> {
-    server: Server,
-    client: Client,
-    cx: Context<'a>,
-    lines: Receiver<Line>,
-    /// End of the client.
-    end: Option<End>,
+impl Peer for Server {
+    const SCHEME: &str = "http";
+
+    fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    fn advance(cx: &mut Context<'_>) {
+        cx.tick();
+    }
+
+    fn turn(&mut self, _: Instant) {
+        if self.stream.is_none()
+            && let Ok((stream, _)) = self.listener.accept()
+        {
+            stream.set_nonblocking(true).unwrap();
+            self.stream = Some(stream);
+        }
+        if let Some(stream) = &mut self.stream {
+            match stream.read_to_end(&mut self.received) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => drop(result),
+            }
+        }
+    }
 }
 
-impl<'a> Pair<'a> {
-    /// Returns the two sides when the server has a connection. The client has `left` requests to send.
-    #[expect(clippy::disallowed_methods, reason = "any time will do")]
-    fn connect(server: Server, plan: &'a Plan, left: u64) -> Pair<'a> {
-        let (lines, received) = channel();
-        let mut cx = Context::new(plan, None, lines, std::time::Instant::now).unwrap();
-        cx.counted_from = Some(cx.now);
-        cx.reports = true;
-        let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
-        let work = Work {
-            new: left,
-            ..Work::default()
-        };
-        let way = Way {
-            address: 0,
-            local: None,
-            trace: None,
-        };
-        let client = { connector.open(way, (&work, Pace::Closed), &mut cx) }.unwrap();
-        let mut pair = Pair {
-            server,
-            client,
-            cx,
-            lines: received,
-            end: None,
-        };
-        pair.until(|pair| pair.server.stream.is_some());
-        pair
-    }
-
-    fn turn(&mut self) {
-        self.server.turn();
-        let cx = &mut self.cx;
-        cx.tick();
-        let mut end = self.client.receive(cx).err();
-        end = end.or_else(|| self.client.service(cx));
-        self.end = self.end.take().or(end);
-    }
-
-    fn until(&mut self, reached: impl Fn(&Pair<'_>) -> bool) {
-        for _ in 0..MAX_TURNS {
-            if reached(self) {
-                return;
-            }
-            self.turn();
-        }
-        panic!("it never comes about; the client ended: {:?}", self.end);
-    }
-
-    fn until_end(&mut self) -> End {
-        self.until(|pair| pair.end.is_some());
-        self.end.clone().unwrap()
-    }
-
-    fn failed_with(&mut self, part: &str) {
-        let end = self.until_end();
-        let End::Failed(cause) = &end else {
-            panic!("{end:?}");
-        };
-        assert!(cause.contains(part), "{cause}");
-    }
+/// Returns the two sides when the server has a connection. The client has `left` requests to send.
+fn connect(server: Server, plan: &Plan, left: u64) -> Pair<'_, Server> {
+    let mut pair = Pair::open(server, plan, left);
+    pair.until(|pair| pair.server.stream.is_some());
+    pair
 }
 
 /// Returns a client of HTTP/2 with four open requests, of eight.
-fn with_streams<'a>(server: Server, plan: &'a Plan) -> Pair<'a> {
-    let mut pair = Pair::connect(server, plan, 8);
+fn with_streams(server: Server, plan: &Plan) -> Pair<'_, Server> {
+    let mut pair = connect(server, plan, 8);
     pair.server.frame(SETTINGS, 0, 0, b"");
     pair.until(|pair| pair.server.streams() == [1, 3, 5, 7]);
     pair
@@ -186,7 +117,7 @@ fn with_streams<'a>(server: Server, plan: &'a Plan) -> Pair<'a> {
 fn responses_of_http1_are_counted_and_the_next_request_follows() {
     let server = Server::new();
     let plan = server.plan("-n2 -m8");
-    let mut pair = Pair::connect(server, &plan, 2);
+    let mut pair = connect(server, &plan, 2);
     pair.until(|pair| pair.server.requests() == 1);
     let response = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     pair.server.send(response);
@@ -208,7 +139,7 @@ fn responses_of_http1_are_counted_and_the_next_request_follows() {
 fn a_request_on_a_connection_that_closes_is_left_to_another_one() {
     let server = Server::new();
     let plan = server.plan("-n3");
-    let mut pair = Pair::connect(server, &plan, 3);
+    let mut pair = connect(server, &plan, 3);
     pair.until(|pair| pair.server.requests() == 1);
     pair.server.send(b"HTTP/1.1 204 No Content\r\n\r\n");
     pair.until(|pair| pair.server.requests() == 2);
@@ -227,7 +158,7 @@ fn what_a_server_may_have_processed_is_sent_once() {
     for (words, begun) in [("-d /dev/null", ""), ("", "HTTP/1.1 200 OK\r\n")] {
         let server = Server::new();
         let plan = server.plan(&format!("-n3 {words}"));
-        let mut pair = Pair::connect(server, &plan, 3);
+        let mut pair = connect(server, &plan, 3);
         pair.until(|pair| pair.server.requests() == 1);
         pair.server.send(b"HTTP/1.1 204 No Content\r\n\r\n");
         pair.until(|pair| pair.server.requests() == 2);
@@ -243,7 +174,7 @@ fn what_a_server_may_have_processed_is_sent_once() {
 fn a_connection_that_the_server_ends_after_a_response_is_replaced() {
     let server = Server::new();
     let plan = server.plan("-n3");
-    let mut pair = Pair::connect(server, &plan, 3);
+    let mut pair = connect(server, &plan, 3);
     pair.until(|pair| pair.server.requests() == 1);
     let response = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhello";
     pair.server.send(response);
@@ -259,7 +190,7 @@ fn a_server_without_a_response_has_failed() {
     for words in ["", "-p h2c"] {
         let server = Server::new();
         let plan = server.plan(words);
-        let mut pair = Pair::connect(server, &plan, 1);
+        let mut pair = connect(server, &plan, 1);
         pair.until(|pair| !pair.server.received.is_empty());
         pair.server.stream = None;
         pair.failed_with("closed the connection before a response was complete");
@@ -272,7 +203,7 @@ fn what_is_no_http_breaks_the_protocol() {
     for words in ["", "-p h2c"] {
         let server = Server::new();
         let plan = server.plan(words);
-        let mut pair = Pair::connect(server, &plan, 1);
+        let mut pair = connect(server, &plan, 1);
         pair.until(|pair| !pair.server.received.is_empty());
         pair.server.send(b"220 mail.example ESMTP\r\n");
         pair.failed_with("broke the protocol");
@@ -303,7 +234,7 @@ fn responses_of_http2_are_counted_as_they_were_received() {
 fn a_server_limits_the_open_streams() {
     let server = Server::new();
     let plan = server.plan("-n12 -m4 -p h2c");
-    let mut pair = Pair::connect(server, &plan, 12);
+    let mut pair = connect(server, &plan, 12);
     pair.until(|pair| pair.server.streams() == [1, 3, 5, 7]);
     // SETTINGS_MAX_CONCURRENT_STREAMS.
     pair.server.frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 2]);

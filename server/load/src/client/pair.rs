@@ -1,0 +1,118 @@
+//! A client and a server of a test in the same thread.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use sluicegate_cc::Registry;
+
+use super::Client;
+use super::connector::Connector;
+use super::transport::Way;
+use crate::context::{Context, Line};
+use crate::end::End;
+use crate::options;
+use crate::plan::Plan;
+use crate::request::Work;
+use crate::schedule::Pace;
+
+/// Turns in which everything that a test waits for comes about, if it ever does.
+const MAX_TURNS: usize = 1_000_000;
+
+/// A server of one connection.
+pub(super) trait Peer {
+    /// Scheme of its URL.
+    const SCHEME: &str;
+
+    fn address(&self) -> SocketAddr;
+
+    /// Lets some time of both sides pass.
+    fn advance(cx: &mut Context<'_>);
+
+    /// Does what it can.
+    fn turn(&mut self, now: Instant);
+
+    /// Returns the plan of a client with these options.
+    fn plan(&self, words: &str) -> Plan {
+        let url = format!("{}://{}/", Self::SCHEME, self.address());
+        let words: Vec<_> = words.split_whitespace().chain([&*url]).collect();
+        Plan::new(&options::parse(&words).unwrap()).unwrap()
+    }
+}
+
+/// The two sides.
+pub(super) struct Pair<'a, P> {
+    pub(super) server: P,
+    pub(super) client: Client,
+    pub(super) cx: Context<'a>,
+    /// Lines for the user.
+    pub(super) lines: Receiver<Line>,
+    /// End of the client.
+    pub(super) end: Option<End>,
+}
+
+impl<'a, P: Peer> Pair<'a, P> {
+    /// Returns the two sides before their first turn. The client has `left` requests to send.
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    pub(super) fn open(server: P, plan: &'a Plan, left: u64) -> Self {
+        let (sender, lines) = channel();
+        let mut cx = Context::new(plan, None, sender, Instant::now).unwrap();
+        cx.counted_from = Some(cx.now);
+        cx.reports = true;
+        let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
+        let pace = plan.options.rps.map_or(Pace::Closed, Pace::Rate);
+        let work = Work {
+            new: left,
+            ..Work::default()
+        };
+        let way = Way {
+            address: 0,
+            local: None,
+            trace: None,
+        };
+        let client = connector.open(way, (&work, pace), &mut cx).unwrap();
+        Pair {
+            server,
+            client,
+            cx,
+            lines,
+            end: None,
+        }
+    }
+
+    /// Lets some time pass and each side do what it can.
+    pub(super) fn turn(&mut self) {
+        let cx = &mut self.cx;
+        P::advance(cx);
+        self.server.turn(cx.now);
+        let due = self.client.deadline(cx).is_some_and(|at| at <= cx.now);
+        let mut end = due.then(|| self.client.on_timer(cx)).flatten();
+        end = end.or_else(|| self.client.receive(cx).err());
+        end = end.or_else(|| self.client.service(cx));
+        self.end = self.end.take().or(end);
+    }
+
+    pub(super) fn until(&mut self, reached: impl Fn(&Self) -> bool) {
+        for _ in 0..MAX_TURNS {
+            if reached(self) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("it never comes about; the client ended: {:?}", self.end);
+    }
+
+    pub(super) fn until_end(&mut self) -> End {
+        self.until(|pair| pair.end.is_some());
+        self.end.clone().unwrap()
+    }
+
+    /// Lets the client end, and checks that it names a cause with this part.
+    pub(super) fn failed_with(&mut self, part: &str) {
+        let end = self.until_end();
+        let End::Failed(cause) = &end else {
+            panic!("{end:?}");
+        };
+        assert!(cause.contains(part), "{cause}");
+    }
+}
