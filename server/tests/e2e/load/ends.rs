@@ -1,24 +1,32 @@
 //! Ends of connections and of runs of `sluicegate load`.
 
-use std::net::UdpSocket;
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-use super::{load, load_log, measured, measured_until, server, silent_server, text, url};
+use super::{
+    PROTOCOLS, load, load_log, measured, measured_until, server, silent_server, text, url,
+};
 use crate::server::{Folder, Process, Server, Setup};
 
 #[test]
 fn a_closed_port_ends_the_run_with_the_cause() {
     // Nothing listens on a port that was just given back.
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let output = load(&["-n8", "-c4", "-t2"], &[format!("https://{port}/")]);
-    let (report, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{report}{said}");
-    let line = "requests: 8 total, 0 started, 0 done, 0 succeeded, 8 failed, 8 errored, 0 timeout";
-    assert!(report.contains(line), "{report}");
-    let cause = format!("4 connections failed: connection refused by {port}: nothing listens");
-    assert!(said.contains(&cause), "{said}");
+    let udp = || UdpSocket::bind("127.0.0.1:0")?.local_addr();
+    let tcp = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+    let free: [(_, &dyn Fn() -> io::Result<SocketAddr>); 2] =
+        [("--h3", &udp), ("--alpn-list=h2", &tcp)];
+    for (protocol, port) in free {
+        let port = port().unwrap();
+        let words = ["-n8", "-c4", "-t2", protocol];
+        let output = load(&words, &[format!("https://{port}/")]);
+        let (report, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{report}{said}");
+        let line =
+            "requests: 8 total, 0 started, 0 done, 0 succeeded, 8 failed, 8 errored, 0 timeout";
+        assert!(report.contains(line), "{report}");
+        let cause = format!("4 connections failed: connection refused by {port}: nothing listens");
+        assert!(said.contains(&cause), "{said}");
+    }
 }
 
 #[test]
@@ -66,7 +74,7 @@ fn files_that_cannot_be_written_leave_the_report() {
     }
 }
 
-/// Each connection gets GOAWAY after twenty requests.
+/// Each connection ends after twenty requests: by GOAWAY, or by `connection: close`.
 #[test]
 fn no_request_fails_when_the_server_sends_connections_away() {
     let folder = Folder::new();
@@ -77,16 +85,18 @@ fn no_request_fails_when_the_server_sends_connections_away() {
     let closed = ["-n400", "-c4", "-m8", "-t2"];
     let open = ["-n400", "-c4", "-m50", "--arrival-rate=1000"];
     for words in [closed, open] {
-        let measured = measured(&words, &[url(&server, "/")]);
-        let requests = &measured["requests"];
-        assert_eq!(requests["succeeded"], 400, "{measured}");
-        assert_eq!(requests["started"], 400, "{measured}");
-        let connections = &measured["connections"];
-        assert!(connections["established"].as_u64() > Some(4), "{measured}");
-        assert!(
-            connections["failed"].as_object().unwrap().is_empty(),
-            "{measured}"
-        );
+        for protocol in PROTOCOLS {
+            let words = [&words[..], &[protocol]].concat();
+            let measured = measured(&words, &[url(&server, "/")]);
+            let requests = &measured["requests"];
+            assert_eq!(requests["succeeded"], 400, "{words:?}: {measured}");
+            assert_eq!(requests["started"], 400, "{words:?}: {measured}");
+            let connections = &measured["connections"];
+            let established = connections["established"].as_u64();
+            assert!(established > Some(4), "{words:?}: {measured}");
+            let failed = connections["failed"].as_object().unwrap();
+            assert!(failed.is_empty(), "{words:?}: {measured}");
+        }
     }
 }
 
@@ -95,14 +105,17 @@ fn timeouts_of_options_close_connections_without_a_response() {
     let folder = Folder::new();
     let (server, _upstream) = silent_server(&folder);
     for timeout in ["-T300ms", "-N300ms"] {
-        let words = ["-n4", "-c2", "-m2", timeout];
-        let measured = measured_until(1, &words, &[url(&server, "/silent")]);
-        let requests = &measured["requests"];
-        for key in ["started", "failed", "errored", "timeout"] {
-            assert_eq!(requests[key], 4, "{timeout} {key}: {measured}");
+        // A connection of HTTP/1.1 has one request at a time.
+        for protocol in ["--h3", "--alpn-list=h2"] {
+            let words = ["-n4", "-c2", "-m2", protocol, timeout];
+            let measured = measured_until(1, &words, &[url(&server, "/silent")]);
+            let requests = &measured["requests"];
+            for key in ["started", "failed", "errored", "timeout"] {
+                assert_eq!(requests[key], 4, "{words:?} {key}: {measured}");
+            }
+            let causes = &measured["connections"]["failed"];
+            assert_eq!(causes["closed by -T or -N"], 2, "{words:?}: {measured}");
         }
-        let causes = &measured["connections"]["failed"];
-        assert_eq!(causes["closed by -T or -N"], 2, "{timeout}: {measured}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{load_log, measured, measured_until, server, silent_server, url};
+use super::{PROTOCOLS, load_log, measured, measured_until, server, silent_server, url};
 use crate::server::{Folder, Server, Setup};
 use crate::upstream;
 
@@ -10,15 +10,18 @@ use crate::upstream;
 fn an_open_loop_makes_the_requests_that_are_due() {
     let folder = Folder::new();
     let server = server(&folder);
-    let words = ["--arrival-rate", "100", "-D2s", "-c4", "-m100", "-t2"];
-    let measured = measured(&words, &[url(&server, "/")]);
-    let count = |key: &str| measured["requests"][key].as_u64().unwrap();
-    // However slow the host, each request that was due was sent or is missing a stream.
-    assert_eq!(count("started") + count("backlog"), 200, "{measured}");
-    let lag = &measured["performance"]["send_lag"];
-    assert_eq!(lag["count"], measured["requests"]["started"], "{measured}");
-    assert!(count("done") <= count("started"));
-    assert_eq!(count("failed"), 0, "{measured}");
+    for protocol in PROTOCOLS {
+        let words = ["--arrival-rate", "100", "-D2s", "-c4", "-m100", "-t2"];
+        let words = [&words[..], &[protocol]].concat();
+        let measured = measured(&words, &[url(&server, "/")]);
+        let count = |key: &str| measured["requests"][key].as_u64().unwrap();
+        // However slow the host, each request that was due was sent or is missing a stream.
+        assert_eq!(count("started") + count("backlog"), 200, "{measured}");
+        let lag = &measured["performance"]["send_lag"];
+        assert_eq!(lag["count"], measured["requests"]["started"], "{measured}");
+        assert!(count("done") <= count("started"));
+        assert_eq!(count("failed"), 0, "{measured}");
+    }
 }
 
 #[test]
@@ -49,17 +52,18 @@ fn an_open_loop_with_a_number_of_requests_ends_with_their_responses() {
 fn an_open_loop_counts_the_times_of_requests_without_a_response() {
     let folder = Folder::new();
     let (server, _upstream) = silent_server(&folder);
-    let words = ["--arrival-rate", "50", "-D1s", "-c2", "-m4"];
-    // Nothing succeeds.
-    let measured = measured_until(1, &words, &[url(&server, "/silent")]);
-    let requests = &measured["requests"];
-    assert_eq!(requests["done"], 0, "{measured}");
-    let due = requests["started"].as_u64().unwrap() + requests["backlog"].as_u64().unwrap();
-    assert_eq!(due, 50, "{measured}");
-    assert_eq!(
-        measured["performance"]["request"]["count"], 50,
-        "{measured}"
-    );
+    // The streams of two connections: four of each, or one of HTTP/1.1.
+    for (protocol, streams) in PROTOCOLS.into_iter().zip([8, 8, 2]) {
+        let words = ["--arrival-rate", "50", "-D1s", "-c2", "-m4", protocol];
+        // Nothing succeeds.
+        let measured = measured_until(1, &words, &[url(&server, "/silent")]);
+        let requests = &measured["requests"];
+        assert_eq!(requests["done"], 0, "{protocol}: {measured}");
+        assert_eq!(requests["started"], streams, "{protocol}: {measured}");
+        assert_eq!(requests["backlog"], 50 - streams, "{protocol}: {measured}");
+        let times = &measured["performance"]["request"];
+        assert_eq!(times["count"], 50, "{protocol}: {measured}");
+    }
 }
 
 /// All streams are taken in the warm-up, so that what is due in it waits beyond its end.

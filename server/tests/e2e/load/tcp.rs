@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use boring::ssl::{AlpnError, SslAcceptor, SslFiletype, SslMethod};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{load, measured, measured_until, server, silent_server, text, url};
+use super::{load, measured, server, text, url};
 use crate::server::{Folder, Server, Setup};
 use crate::{admin, nginx, tcp, upstream};
 
@@ -203,100 +203,6 @@ fn bodies_arrive_as_they_are_and_the_log_has_a_line_for_each() {
         assert_eq!(good.count(), 40, "{lines}");
         std::fs::remove_file(&log).unwrap();
     }
-}
-
-/// Each connection ends after twenty requests: by GOAWAY, or by `connection: close`.
-#[test]
-fn no_request_fails_when_the_server_sends_connections_away() {
-    let folder = Folder::new();
-    let limits = "[limits]\nrequests_per_connection = 20";
-    let setup = Setup::new("mio").with(limits);
-    let setup = setup.listener("main", "127.0.0.1:0", "cubic");
-    let server = Server::start(&setup, &folder);
-    let closed = ["-n400", "-c4", "-m8", "-t2"];
-    let open = ["-n400", "-c4", "-m50", "--arrival-rate=1000"];
-    for words in [closed, open] {
-        for (option, _) in PROTOCOLS {
-            let words = [&words[..], &[option]].concat();
-            let measured = measured(&words, &[url(&server, "/")]);
-            let requests = &measured["requests"];
-            assert_eq!(requests["succeeded"], 400, "{words:?}: {measured}");
-            assert_eq!(requests["started"], 400, "{words:?}: {measured}");
-            let connections = &measured["connections"];
-            assert!(
-                connections["established"].as_u64() > Some(4),
-                "{words:?}: {measured}"
-            );
-            let failed = connections["failed"].as_object().unwrap();
-            assert!(failed.is_empty(), "{words:?}: {measured}");
-        }
-    }
-}
-
-#[test]
-fn an_open_loop_makes_the_requests_that_are_due() {
-    let folder = Folder::new();
-    let server = server(&folder);
-    for (option, _) in PROTOCOLS {
-        let words = ["--arrival-rate", "100", "-D2s", "-c4", "-m100", "-t2"];
-        let words = [&words[..], &[option]].concat();
-        let measured = measured(&words, &[url(&server, "/")]);
-        let count = |key: &str| measured["requests"][key].as_u64().unwrap();
-        // However slow the host, each request that was due was sent or is missing a stream.
-        assert_eq!(count("started") + count("backlog"), 200, "{measured}");
-        let lag = &measured["performance"]["send_lag"];
-        assert_eq!(lag["count"], measured["requests"]["started"], "{measured}");
-        assert_eq!(count("failed"), 0, "{measured}");
-    }
-}
-
-#[test]
-fn an_open_loop_counts_the_times_of_requests_without_a_response() {
-    let folder = Folder::new();
-    let (server, _upstream) = silent_server(&folder);
-    for (option, started) in [("--alpn-list=h2", 8), ("--h1", 2)] {
-        let words = ["--arrival-rate", "50", "-D1s", "-c2", "-m4", option];
-        // Nothing succeeds.
-        let measured = measured_until(1, &words, &[url(&server, "/silent")]);
-        let requests = &measured["requests"];
-        assert_eq!(requests["started"], started, "{option}: {measured}");
-        assert_eq!(requests["backlog"], 50 - started, "{option}: {measured}");
-        let times = &measured["performance"]["request"];
-        assert_eq!(times["count"], 50, "{option}: {measured}");
-    }
-}
-
-#[test]
-fn timeouts_of_options_close_connections_without_a_response() {
-    let folder = Folder::new();
-    let (server, _upstream) = silent_server(&folder);
-    for timeout in ["-T300ms", "-N300ms"] {
-        let words = ["-n4", "-c2", "-m2", "--alpn-list=h2", timeout];
-        let measured = measured_until(1, &words, &[url(&server, "/silent")]);
-        let requests = &measured["requests"];
-        for key in ["started", "failed", "errored", "timeout"] {
-            assert_eq!(requests[key], 4, "{timeout} {key}: {measured}");
-        }
-        let causes = &measured["connections"]["failed"];
-        assert_eq!(causes["closed by -T or -N"], 2, "{timeout}: {measured}");
-    }
-}
-
-#[test]
-fn a_closed_port_ends_the_run_with_the_cause() {
-    // Nothing listens on a port that was just given back.
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let words = ["-n8", "-c4", "-t2", "--alpn-list=h2"];
-    let output = load(&words, &[format!("https://{port}/")]);
-    let (report, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{report}{said}");
-    let line = "requests: 8 total, 0 started, 0 done, 0 succeeded, 8 failed, 8 errored, 0 timeout";
-    assert!(report.contains(line), "{report}");
-    let cause = format!("4 connections failed: connection refused by {port}: nothing listens");
-    assert!(said.contains(&cause), "{said}");
 }
 
 #[test]
