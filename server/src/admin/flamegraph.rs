@@ -2,12 +2,11 @@
 //!
 //! A thread of its own records it, with more niceness than others, and ends when the client has gone.
 
+mod cpu;
 mod error;
 mod graph;
 mod heap;
-mod profile;
 mod query;
-mod recording;
 mod symbols;
 mod wait;
 
@@ -22,6 +21,7 @@ use hyper::{Method, Request, StatusCode};
 use tokio::sync::oneshot;
 
 use self::error::RecordError;
+use self::graph::Profile;
 use self::query::{Format, Kind, Query};
 use super::deadline::ConnectionDeadline;
 use super::response::{Page, TEXT, method_not_allowed, page};
@@ -173,10 +173,11 @@ fn run(query: Query, permit: Permit, sender: oneshot::Sender<Result<Vec<u8>, Rec
         seconds = query.length.as_secs(),
         "recording a profile"
     );
-    let content = match query.kind {
-        Kind::Cpu => cpu(query, || sender.is_closed()),
-        Kind::Allocs | Kind::Heap => allocations(query, || sender.is_closed()),
-    };
+    let content = record(query, &|| sender.is_closed()).and_then(|profile| {
+        profile
+            .map(|profile| content(query.format, &*profile))
+            .transpose()
+    });
     // The next recording waits for the drawing, too, which takes CPU time.
     drop(permit);
     let Some(content) = content.transpose() else {
@@ -187,39 +188,23 @@ fn run(query: Query, permit: Permit, sender: oneshot::Sender<Result<Vec<u8>, Rec
     let _ = sender.send(content);
 }
 
-/// Records CPU time; `None` if that is cancelled.
-fn cpu(query: Query, is_cancelled: impl Fn() -> bool) -> Result<Option<Vec<u8>>, RecordError> {
-    let Some(profile) = recording::record(query.frequency, query.length, is_cancelled)? else {
-        return Ok(None);
-    };
-    let (samples, cpu_time) = (profile.samples(), profile.cpu_time.as_secs_f64());
-    tracing::info!(samples, cpu_time, "recorded a profile");
-    Ok(Some(match query.format {
-        Format::Svg => profile.svg(format!(
-            "sluicegate {}: {cpu_time:.2} s of CPU time in {} s, {samples} samples at {} Hz",
-            env!("CARGO_PKG_VERSION"),
-            query.length.as_secs(),
-            query.frequency,
-        ))?,
-        Format::Folded => profile.folded().into(),
-        Format::Pprof => profile.pprof()?,
-    }))
+/// Records a profile; `None` if that is cancelled.
+fn record(
+    query: Query,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Box<dyn Profile>>, RecordError> {
+    match query.kind {
+        Kind::Cpu => cpu::record(query.frequency, query.length, is_cancelled),
+        Kind::Memory(memory) => heap::record(memory, query.length, is_cancelled),
+    }
 }
 
-/// Records allocations; `None` if that is cancelled.
-fn allocations(
-    query: Query,
-    is_cancelled: impl Fn() -> bool,
-) -> Result<Option<Vec<u8>>, RecordError> {
-    let Some(profile) = heap::record(query.length, is_cancelled)? else {
-        return Ok(None);
-    };
-    tracing::info!(bytes = profile.bytes(query.kind), "recorded a profile");
-    Ok(Some(match query.format {
-        Format::Svg => profile.svg(query.kind)?,
-        Format::Folded => profile.folded(query.kind).into(),
-        Format::Pprof => profile.pprof(query.kind)?,
-    }))
+fn content(format: Format, profile: &dyn Profile) -> Result<Vec<u8>, RecordError> {
+    match format {
+        Format::Svg => profile.svg(),
+        Format::Folded => Ok(profile.folded().into()),
+        Format::Pprof => profile.pprof(),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What all profiles have in common: drawing and compressing.
+//! Formats of profiles.
 
 use std::io::Write as _;
 
@@ -7,6 +7,24 @@ use flate2::write::GzEncoder;
 use inferno::flamegraph;
 
 use super::error::RecordError;
+
+/// A finished profile.
+pub(super) trait Profile {
+    /// Draws a flame graph, an SVG image.
+    ///
+    /// # Errors
+    /// There is nothing to draw.
+    fn svg(&self) -> Result<Vec<u8>, RecordError>;
+
+    /// Returns lines of `outermost function;…;innermost function number`, which most tools for flame graphs read.
+    fn folded(&self) -> String;
+
+    /// Returns the message for pprof, the program.
+    ///
+    /// # Errors
+    /// It cannot be compressed.
+    fn pprof(&self) -> Result<Vec<u8>, RecordError>;
+}
 
 /// Returns a function's name as it stands in a folded line, where a semicolon ends a name.
 pub(super) fn folded_name(name: &str) -> String {

@@ -15,8 +15,10 @@ use tempfile::NamedTempFile;
 use tikv_jemalloc_ctl::{profiling, raw};
 
 use self::dump::Dump;
-pub(super) use self::profile::HeapProfile;
+use self::profile::HeapProfile;
 use super::error::RecordError;
+use super::graph::Profile;
+use super::query::Memory;
 use super::wait::wait;
 
 /// jemalloc's switch for samples. Those that were taken stay.
@@ -47,9 +49,10 @@ impl Drop for Sampling {
 /// and a reset would leave the old accounts beside new ones. Where the profiler is active already, since `MALLOC_CONF` said so when
 /// the process started, the result is everything from then on, and it stays active. There may be one recording at a time.
 pub(super) fn record(
+    memory: Memory,
     length: Duration,
-    is_cancelled: impl Fn() -> bool,
-) -> Result<Option<HeapProfile>, RecordError> {
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Box<dyn Profile>>, RecordError> {
     if !profiling::prof::read().unwrap_or(false) {
         return Err(RecordError::NoHeapProfiler);
     }
@@ -62,7 +65,9 @@ pub(super) fn record(
     drop(sampling);
     let recorded = dump()?.since(&before);
     let length = (!since_start).then_some(length);
-    Ok(Some(HeapProfile::new(&recorded, length)))
+    let profile = HeapProfile::new(&recorded, memory, length);
+    tracing::info!(bytes = profile.bytes(), "recorded a profile");
+    Ok(Some(Box::new(profile)))
 }
 
 /// Returns the samples so far.
@@ -101,7 +106,7 @@ mod tests {
     #[test]
     fn a_recording_that_is_cancelled_leaves_the_profiler_as_it_was() {
         // The library's tests have jemalloc without the options of the program.
-        let recorded = record(Duration::from_secs(60), || true);
+        let recorded = record(Memory::Allocated, Duration::from_secs(60), &|| true);
         match recorded {
             Ok(profile) => assert!(profile.is_none() && !is_active().unwrap()),
             Err(error) => assert!(error.to_string().contains("MALLOC_CONF"), "{error}"),

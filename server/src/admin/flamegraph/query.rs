@@ -26,18 +26,25 @@ pub(super) struct Query {
 pub(super) enum Kind {
     /// CPU time.
     Cpu,
-    /// Memory that was allocated while it was recorded.
-    Allocs,
-    /// Part of it that was not free again at the end.
-    Heap,
+    /// Memory.
+    Memory(Memory),
+}
+
+/// Memory that a profile shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// All that was allocated while it was recorded.
+    Allocated,
+    /// By how much that in use has grown meanwhile.
+    InUse,
 }
 
 impl Kind {
     /// Named as by Go's servers.
     const ALL: [(&'static str, Kind); 3] = [
         ("cpu", Kind::Cpu),
-        ("allocs", Kind::Allocs),
-        ("heap", Kind::Heap),
+        ("allocs", Kind::Memory(Memory::Allocated)),
+        ("heap", Kind::Memory(Memory::InUse)),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -91,12 +98,12 @@ impl Query {
 
     /// A request for `/debug/pprof/allocs` without parameters.
     pub(super) const PPROF_ALLOCS: Query = Query {
-        kind: Kind::Allocs,
+        kind: Kind::Memory(Memory::Allocated),
         ..Query::PPROF
     };
     /// A request for `/debug/pprof/heap` without parameters.
     pub(super) const PPROF_HEAP: Query = Query {
-        kind: Kind::Heap,
+        kind: Kind::Memory(Memory::InUse),
         ..Query::PPROF
     };
 
@@ -182,10 +189,13 @@ mod tests {
         let least = "seconds=1&&frequency=1&format=folded";
         assert_eq!(parse(least), query(1, 1, Format::Folded));
         let kind = |text| parse(text).unwrap().kind;
-        assert_eq!(kind("profile=allocs"), Kind::Allocs);
-        assert_eq!(kind("profile=heap&seconds=1"), Kind::Heap);
+        assert_eq!(kind("profile=allocs"), Kind::Memory(Memory::Allocated));
+        assert_eq!(kind("profile=heap&seconds=1"), Kind::Memory(Memory::InUse));
         let heap = Query::parse("seconds=2", Query::PPROF_HEAP).unwrap();
-        assert_eq!((heap.kind, heap.format), (Kind::Heap, Format::Pprof));
+        assert_eq!(
+            (heap.kind, heap.format),
+            (Kind::Memory(Memory::InUse), Format::Pprof)
+        );
     }
 
     #[test]

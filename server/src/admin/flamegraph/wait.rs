@@ -9,7 +9,7 @@ use crate::clock;
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits for as long as a recording lasts. Returns false if it is cancelled.
-pub(super) fn wait(length: Duration, is_cancelled: impl Fn() -> bool) -> bool {
+pub(super) fn wait(length: Duration, is_cancelled: &dyn Fn() -> bool) -> bool {
     let end = clock::now() + length;
     loop {
         let left = end.saturating_duration_since(clock::now());

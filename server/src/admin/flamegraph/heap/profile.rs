@@ -7,8 +7,8 @@ use pprof::protos::{self, Message as _};
 
 use super::dump::{Counts, Dump};
 use crate::admin::flamegraph::error::RecordError;
-use crate::admin::flamegraph::graph::{compress, draw, folded_name};
-use crate::admin::flamegraph::query::Kind;
+use crate::admin::flamegraph::graph::{Profile, compress, draw, folded_name};
+use crate::admin::flamegraph::query::Memory;
 use crate::admin::flamegraph::symbols::{demangled, names};
 
 /// Columns of the message for pprof, named and ordered as by Go's servers, with their units.
@@ -21,15 +21,17 @@ const COLUMNS: [(&str, &str); 4] = [
 
 /// Allocations of the process within a time, by stacks of functions.
 #[derive(Debug)]
-pub(in crate::admin::flamegraph) struct HeapProfile {
+pub(super) struct HeapProfile {
     /// Names of functions, innermost first.
     stacks: BTreeMap<Vec<String>, Counts>,
     /// Length of the recording; `None` if it has everything since the process started.
     length: Option<Duration>,
+    /// What is shown.
+    memory: Memory,
 }
 
 impl HeapProfile {
-    pub(super) fn new(dump: &Dump, length: Option<Duration>) -> Self {
+    pub(super) fn new(dump: &Dump, memory: Memory, length: Option<Duration>) -> Self {
         // The address to return to is after the call, and may be after the function.
         let calls = |stack: &[usize]| -> Vec<_> {
             stack
@@ -49,21 +51,55 @@ impl HeapProfile {
             functions.drain(..profiler_frames(&functions));
             *stacks.entry(functions).or_default() += *counts;
         }
-        HeapProfile { stacks, length }
+        HeapProfile {
+            stacks,
+            length,
+            memory,
+        }
     }
 
     /// Returns the bytes of all stacks.
-    pub(in crate::admin::flamegraph) fn bytes(&self, kind: Kind) -> u64 {
-        let all = self.stacks.values().map(|counts| bytes(counts, kind));
+    pub(super) fn bytes(&self) -> u64 {
+        let all = self.stacks.values().map(|counts| self.of(counts));
         all.fold(0, u64::saturating_add)
     }
 
-    /// Returns lines of `outermost function;…;innermost function bytes`.
-    pub(in crate::admin::flamegraph) fn folded(&self, kind: Kind) -> String {
+    /// Returns the bytes of a stack.
+    fn of(&self, counts: &Counts) -> u64 {
+        match self.memory {
+            Memory::Allocated => counts.allocated.bytes,
+            Memory::InUse => counts.in_use.bytes,
+        }
+    }
+}
+
+impl Profile for HeapProfile {
+    fn svg(&self) -> Result<Vec<u8>, RecordError> {
+        let (what, nothing) = match self.memory {
+            Memory::Allocated => ("allocated", RecordError::NoAllocations),
+            Memory::InUse => ("allocated and not freed", RecordError::NothingInUse),
+        };
+        let bytes = self.bytes();
+        if bytes == 0 {
+            return Err(nothing);
+        }
+        let when = match self.length {
+            None => "since the process started".to_owned(),
+            Some(length) => format!("in {} s", length.as_secs()),
+        };
+        let title = format!(
+            "sluicegate {}: {bytes} bytes {what} {when}, estimated",
+            env!("CARGO_PKG_VERSION")
+        );
+        draw(title, "bytes", &self.folded())
+    }
+
+    /// Its numbers are bytes.
+    fn folded(&self) -> String {
         let mut lines: Vec<_> = self
             .stacks
             .iter()
-            .map(|(stack, counts)| (stack, bytes(counts, kind)))
+            .map(|(stack, counts)| (stack, self.of(counts)))
             .filter(|(_, bytes)| *bytes > 0)
             .map(|(stack, bytes)| {
                 let stack: Vec<_> = stack.iter().rev().map(|name| folded_name(name)).collect();
@@ -74,40 +110,16 @@ impl HeapProfile {
         lines.concat()
     }
 
-    /// Draws a flame graph, an SVG image, whose widths are bytes.
-    pub(in crate::admin::flamegraph) fn svg(&self, kind: Kind) -> Result<Vec<u8>, RecordError> {
-        let bytes = self.bytes(kind);
-        if bytes == 0 {
-            return Err(match kind {
-                Kind::Heap => RecordError::NothingInUse,
-                Kind::Allocs | Kind::Cpu => RecordError::NoAllocations,
-            });
-        }
-        let when = match self.length {
-            None => "since the process started".to_owned(),
-            Some(length) => format!("in {} s", length.as_secs()),
-        };
-        let what = match kind {
-            Kind::Heap => "allocated and not freed",
-            Kind::Allocs | Kind::Cpu => "allocated",
-        };
-        let title = format!(
-            "sluicegate {}: {bytes} bytes {what} {when}, estimated",
-            env!("CARGO_PKG_VERSION")
-        );
-        draw(title, "bytes", &self.folded(kind))
-    }
-
-    /// Returns the message for pprof, the program, with both kinds in it.
-    pub(in crate::admin::flamegraph) fn pprof(&self, kind: Kind) -> Result<Vec<u8>, RecordError> {
+    /// The message has both kinds of memory, and says which one to show.
+    fn pprof(&self) -> Result<Vec<u8>, RecordError> {
         let mut texts = Texts::default();
         let sample_type = COLUMNS.map(|(ty, unit)| protos::ValueType {
             ty: texts.index(ty),
             unit: texts.index(unit),
         });
-        let shown = match kind {
-            Kind::Heap => "inuse_space",
-            Kind::Allocs | Kind::Cpu => "alloc_space",
+        let shown = match self.memory {
+            Memory::Allocated => "alloc_space",
+            Memory::InUse => "inuse_space",
         };
         let default_sample_type = texts.index(shown);
         let (mut functions, mut locations) = (Vec::new(), Vec::new());
@@ -166,13 +178,6 @@ impl HeapProfile {
     }
 }
 
-fn bytes(counts: &Counts, kind: Kind) -> u64 {
-    match kind {
-        Kind::Heap => counts.in_use.bytes,
-        Kind::Allocs | Kind::Cpu => counts.allocated.bytes,
-    }
-}
-
 /// Largest number of innermost frames that may be those of jemalloc's profiler.
 const PROFILER_DEPTH: usize = 8;
 
@@ -222,7 +227,7 @@ mod tests {
     use super::super::dump::Amount;
     use super::*;
 
-    fn profile(stacks: &[(&[&str], u64, u64)]) -> HeapProfile {
+    fn profile(memory: Memory, stacks: &[(&[&str], u64, u64)]) -> HeapProfile {
         let stacks = stacks.iter().map(|(stack, allocated, in_use)| {
             let amount = |bytes| Amount {
                 objects: bytes / 8,
@@ -240,35 +245,37 @@ mod tests {
         HeapProfile {
             stacks: stacks.collect(),
             length: Some(Duration::from_secs(3)),
+            memory,
         }
     }
 
     #[test]
     fn both_kinds_are_drawn_in_bytes() {
-        let profile = profile(&[
+        let stacks: [(&[&str], _, _); 2] = [
             (&["malloc", "turn", "main"], 64, 0),
             (&["malloc", "main"], 32, 16),
-        ]);
-        assert_eq!(
-            profile.folded(Kind::Allocs),
-            "main;malloc 32\nmain;turn;malloc 64\n"
-        );
-        assert_eq!(profile.folded(Kind::Heap), "main;malloc 16\n");
-        let svg = String::from_utf8(profile.svg(Kind::Allocs).unwrap()).unwrap();
+        ];
+        let [allocated, in_use] =
+            [Memory::Allocated, Memory::InUse].map(|memory| profile(memory, &stacks));
+        let folded = "main;malloc 32\nmain;turn;malloc 64\n";
+        assert_eq!(allocated.folded(), folded);
+        assert_eq!(in_use.folded(), "main;malloc 16\n");
+        let svg = String::from_utf8(allocated.svg().unwrap()).unwrap();
         assert!(svg.contains("turn (64 bytes, 66.67%)"), "{svg}");
         assert!(svg.contains("96 bytes allocated in 3 s"), "{svg}");
-        let svg = String::from_utf8(profile.svg(Kind::Heap).unwrap()).unwrap();
-        assert!(
-            svg.contains("16 bytes allocated and not freed in 3 s"),
-            "{svg}"
-        );
+        let svg = String::from_utf8(in_use.svg().unwrap()).unwrap();
+        let title = "16 bytes allocated and not freed in 3 s";
+        assert!(svg.contains(title), "{svg}");
     }
 
     #[test]
     fn pprof_has_the_columns_of_go() {
-        let profile = profile(&[(&["malloc", "turn"], 64, 0), (&["malloc", "main"], 32, 16)]);
+        let profile = profile(
+            Memory::InUse,
+            &[(&["malloc", "turn"], 64, 0), (&["malloc", "main"], 32, 16)],
+        );
         let mut message = Vec::new();
-        let compressed = profile.pprof(Kind::Heap).unwrap();
+        let compressed = profile.pprof().unwrap();
         GzDecoder::new(&*compressed)
             .read_to_end(&mut message)
             .unwrap();
@@ -295,9 +302,9 @@ mod tests {
 
     #[test]
     fn nothing_in_use_is_no_graph() {
-        let profile = profile(&[(&["main"], 8, 0)]);
-        assert!(profile.svg(Kind::Allocs).is_ok());
-        let refusal = profile.svg(Kind::Heap).unwrap_err().to_string();
+        let profile = |memory| profile(memory, &[(&["main"], 8, 0)]);
+        assert!(profile(Memory::Allocated).svg().is_ok());
+        let refusal = profile(Memory::InUse).svg().unwrap_err().to_string();
         assert!(refusal.contains("in use at the end"), "{refusal}");
     }
 

@@ -7,26 +7,46 @@ use std::time::Duration;
 use pprof::protos::Message as _;
 use pprof::{Frames, Report, Symbol};
 
-use super::error::RecordError;
-use super::graph::{compress, draw, folded_name};
+use crate::admin::flamegraph::error::RecordError;
+use crate::admin::flamegraph::graph::{Profile, compress, draw, folded_name};
 
 /// Samples of the CPU time of this process.
-pub(super) struct Profile {
+pub(super) struct CpuProfile {
     pub(super) report: Report,
     /// CPU time that all threads used while it was recorded.
     pub(super) cpu_time: Duration,
+    /// Length of the recording.
+    pub(super) length: Duration,
+    /// Samples for each second of CPU time.
+    pub(super) frequency: u16,
 }
 
-impl Profile {
+impl CpuProfile {
     /// Returns the number of samples.
     pub(super) fn samples(&self) -> usize {
         let counts = self.report.data.values();
         counts.map(|count| count.unsigned_abs()).sum()
     }
+}
 
-    /// Returns the samples as lines of `thread;outermost function;…;innermost function number`, which most tools for flame graphs
-    /// read.
-    pub(super) fn folded(&self) -> String {
+impl Profile for CpuProfile {
+    fn svg(&self) -> Result<Vec<u8>, RecordError> {
+        let samples = self.samples();
+        if samples == 0 {
+            return Err(RecordError::NoSamples(self.cpu_time));
+        }
+        let title = format!(
+            "sluicegate {}: {:.2} s of CPU time in {} s, {samples} samples at {} Hz",
+            env!("CARGO_PKG_VERSION"),
+            self.cpu_time.as_secs_f64(),
+            self.length.as_secs(),
+            self.frequency,
+        );
+        draw(title, "samples", &self.folded())
+    }
+
+    /// Its numbers are samples, and a thread is outermost.
+    fn folded(&self) -> String {
         let mut stacks: BTreeMap<Vec<String>, usize> = BTreeMap::new();
         self.report.data.iter().for_each(|(frames, count)| {
             *stacks.entry(stack(frames)).or_default() += count.unsigned_abs();
@@ -37,16 +57,7 @@ impl Profile {
             .collect()
     }
 
-    /// Draws the samples as a flame graph, an SVG image.
-    pub(super) fn svg(&self, title: String) -> Result<Vec<u8>, RecordError> {
-        if self.samples() == 0 {
-            return Err(RecordError::NoSamples(self.cpu_time));
-        }
-        draw(title, "samples", &self.folded())
-    }
-
-    /// Returns the samples as a message for pprof, the program.
-    pub(super) fn pprof(&self) -> Result<Vec<u8>, RecordError> {
+    fn pprof(&self) -> Result<Vec<u8>, RecordError> {
         compress(&self.report.pprof()?.encode_to_vec())
     }
 }
@@ -84,14 +95,16 @@ mod tests {
         }
     }
 
-    fn profile(samples: impl IntoIterator<Item = (Frames, isize)>) -> Profile {
+    fn profile(samples: impl IntoIterator<Item = (Frames, isize)>) -> CpuProfile {
         let report = Report {
             data: samples.into_iter().collect(),
             timing: Default::default(),
         };
-        Profile {
+        CpuProfile {
             report,
             cpu_time: Duration::from_millis(1500),
+            length: Duration::from_secs(2),
+            frequency: 99,
         }
     }
 
@@ -111,9 +124,10 @@ mod tests {
             "default-0;main;<impl>::f 3\ndefault-0;main;[u8: 2]::f 4\ndefault-0;main;turn;memcpy 5\n"
         );
         assert_eq!(profile.samples(), 12);
-        let svg = String::from_utf8(profile.svg("<title>".into()).unwrap()).unwrap();
+        let svg = String::from_utf8(profile.svg().unwrap()).unwrap();
         assert!(svg.contains("turn (5 samples, 41.67%)"), "{svg}");
-        assert!(svg.contains("&lt;title&gt;") && svg.contains("&lt;impl&gt;::f"));
+        assert!(svg.contains("1.50 s of CPU time in 2 s, 12 samples at 99 Hz"));
+        assert!(svg.contains("&lt;impl&gt;::f"));
         let mut message = Vec::new();
         let compressed = profile.pprof().unwrap();
         let mut decoder = GzDecoder::new(&*compressed);
@@ -127,7 +141,7 @@ mod tests {
     #[test]
     fn a_graph_without_samples_is_refused_with_the_cpu_time() {
         let profile = profile([]);
-        let refusal = profile.svg("nothing".into()).unwrap_err().to_string();
+        let refusal = profile.svg().unwrap_err().to_string();
         assert!(refusal.contains("1.50 s of CPU time"), "{refusal}");
         assert_eq!(profile.folded(), "");
         assert!(profile.pprof().is_ok());

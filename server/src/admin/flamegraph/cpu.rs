@@ -1,5 +1,7 @@
 //! Takes samples of the CPU time of this process by pprof.
 
+mod profile;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,8 +11,9 @@ use signal_hook::consts::SIGPROF;
 use signal_hook::low_level::raise;
 use tempfile::NamedTempFile;
 
+use self::profile::CpuProfile;
 use super::error::RecordError;
-use super::profile::Profile;
+use super::graph::Profile;
 use super::symbols::{names, symbol};
 use super::wait::wait;
 use crate::clock;
@@ -24,8 +27,8 @@ const NO_TIMER: i32 = 2_000_000;
 pub(super) fn record(
     frequency: u16,
     length: Duration,
-    is_cancelled: impl Fn() -> bool,
-) -> Result<Option<Profile>, RecordError> {
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Box<dyn Profile>>, RecordError> {
     // pprof would keep this error until the process ends.
     NamedTempFile::new().map_err(RecordError::TemporaryFile)?;
     prepare()?;
@@ -63,7 +66,18 @@ pub(super) fn record(
         data: samples.collect(),
         timing: unnamed.timing,
     };
-    Ok(Some(Profile { report, cpu_time }))
+    let profile = CpuProfile {
+        report,
+        cpu_time,
+        length,
+        frequency,
+    };
+    tracing::info!(
+        samples = profile.samples(),
+        cpu_time = cpu_time.as_secs_f64(),
+        "recorded a profile"
+    );
+    Ok(Some(Box::new(profile)))
 }
 
 /// Returns an address in the instruction that a frame is at. All but the innermost one have the address to return to, which is
