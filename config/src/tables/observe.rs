@@ -150,13 +150,14 @@ table! {
             examples: ["\"127.0.0.1:9180\""],
             reload: Live
         },
-        /// Whether /debug/flamegraph records profiles: the functions in which the server spends CPU time, as a flame graph
-        /// (SVG). Parameters: seconds, 1 to 60, 10 by default; frequency, samples for each second of CPU time of all threads
-        /// together, 1 to 250, 99 by default; format, svg, folded (a line for each stack) or pprof; profile, cpu, allocs (bytes
-        /// that functions allocate meanwhile) or heap (those of them that are in use at the end). /debug/pprof/profile,
-        /// /debug/pprof/allocs and /debug/pprof/heap are the same for go tool pprof: their defaults are 30 seconds and
-        /// pprof. There is one recording at a time. One of CPU time takes about a hundredth of the CPU time that it looks
-        /// at, and nothing otherwise; memory for it stays allocated from the first one on. Samples need a temporary file, in /tmp or where TMPDIR says.
+        /// Whether /debug/flamegraph records profiles: which functions use CPU time, or memory, as a flame graph (SVG).
+        /// Parameters: profile, cpu (the default), allocs (bytes that functions allocate during the recording) or heap (by
+        /// how much the bytes in use grow); seconds, 1 to 60, 10 by default; frequency, samples for each second of CPU time
+        /// of all threads together, 1 to 250, 99 by default; format, svg, folded (a line for each stack) or pprof.
+        /// /debug/pprof/profile, /debug/pprof/allocs and /debug/pprof/heap are the same for go tool pprof: their defaults
+        /// are 30 seconds and pprof. There is one recording at a time. A recording of CPU time costs about 1 % of it, and
+        /// its memory stays allocated; without a recording there is no cost. Samples need a temporary file, in /tmp or
+        /// where TMPDIR says.
         profiles: Option<bool> {
             kind: Kind::Switch,
             unset: "on if `address` is a loopback address, which only users of this host reach",

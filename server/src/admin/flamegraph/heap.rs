@@ -1,6 +1,6 @@
 //! Takes samples of what the process allocates, by jemalloc's profiler.
 //!
-//! The profiler is enabled when the process starts (`server/src/main.rs`), which costs next to nothing until it is active.
+//! The profiler is enabled when the process starts (`server/src/main.rs`), at a cost that is lost in the noise until it is active.
 
 mod dump;
 mod profile;
