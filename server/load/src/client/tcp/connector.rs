@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use boring::ssl::{Ssl, SslContext};
+use boring::ssl::{Ssl, SslContext, SslMode};
 use rustix::io::Errno;
 use socket2::{Domain, Type};
 
@@ -39,6 +39,8 @@ impl TcpConnector {
                     let length = u8::try_from(name.len()).unwrap_or_default();
                     std::iter::once(length).chain(name.bytes())
                 });
+                // hyper may repeat a write that had to wait from another place, with more bytes behind it.
+                tls.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
                 tls.set_alpn_protos(&list.collect::<Vec<_>>())?;
                 Some(tls.build())
             }
