@@ -34,6 +34,8 @@ PREFIX ?= /usr/local
 # `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
 DPDK ?= auto
 DESTDIR ?=
+# What `make install` installs, in place of what it builds.
+BINARY ?=
 # With CPU=x86-64-v3, `make build` and `make pgo` build for processors with these instructions alone.
 ifeq ($(origin CPU),command line)
 export RUSTFLAGS += -Ctarget-cpu=$(CPU)
@@ -196,8 +198,8 @@ flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE
 	curl -fsS -o "$(TARGET)/flamegraph.svg" "http://$(ADMIN)/debug/flamegraph?seconds=$(FLAMEGRAPH_SECONDS)"
 	echo "Open $(TARGET)/flamegraph.svg in a browser; a click on a frame enlarges it"
 
-install: build ## Installs the binary below PREFIX (/usr/local) and the systemd unit
-	@install -D -m 755 "$(TARGET)/release/sluicegate" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
+install: $(if $(BINARY),,build) ## Installs the binary below PREFIX (/usr/local) and the systemd unit; BINARY=target/pgo/sluicegate installs that of `make pgo`
+	@install -D -m 755 "$(or $(BINARY),$(TARGET)/release/sluicegate)" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
 	install -D -m 644 deploy/sluicegate.service "$(DESTDIR)/etc/systemd/system/sluicegate.service"
 
 # As root: it makes network namespaces. The server's and the clients' core must be free of other work.

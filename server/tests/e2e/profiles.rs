@@ -17,6 +17,7 @@ use crate::tcp::program;
 on_every_backend!(
     a_profile_shows_the_worker_and_no_request_fails_meanwhile,
     a_profile_shows_what_the_server_allocates,
+    a_profile_shows_what_open_connections_hold,
     one_profile_at_a_time_is_recorded_as_long_as_its_client_waits,
 );
 
@@ -100,6 +101,31 @@ fn a_profile_shows_what_the_server_allocates(backend: &str) {
     let mut images = (0..TRIES).map(|_| profile("/debug/flamegraph?profile=allocs&seconds=1"));
     let image = images.find(shows).unwrap();
     assert!(image.contains("bytes allocated in 1 s"), "{image}");
+}
+
+fn a_profile_shows_what_open_connections_hold(backend: &str) {
+    /// Connections opened during a recording. Of their memory jemalloc samples a block in every 512 KiB.
+    const CONNECTIONS: usize = 64;
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(backend), &folder);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        let mut sessions = Vec::new();
+        for _ in 0..TRIES {
+            let path = "/debug/flamegraph?profile=heap&seconds=1&format=folded";
+            let recorder = thread::spawn(move || get(admin, path));
+            server.process.line_with(&["recording a profile"]);
+            for _ in 0..CONNECTIONS {
+                sessions.push(client.connect(server.address()).await);
+            }
+            let (_, folded) = recorder.join().unwrap();
+            if folded.contains("::quic::endpoint::") {
+                return;
+            }
+        }
+        panic!("no profile shows the connections");
+    });
 }
 
 #[test]
