@@ -12,12 +12,14 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// each time; one of 16 pages holds eight. Slabs for 4 to 14 KiB, the sizes of tasks and buffers, have as many pages. A cache is
 /// collected after each MiB of blocks instead of each 64 KiB.
 ///
+/// Freed pages go back to the system after a second, not ten: a burst of handshakes leaves as many as its connections keep.
+///
 /// Its profiler can be enabled at the start alone, and takes no samples until a recording activates it. It also counts blocks that
 /// are free again.
 #[expect(unsafe_code, reason = "jemalloc finds its options by this name")]
 // SAFETY: jemalloc declares the symbol as a weak pointer to a string that ends with a zero byte, and only reads it.
 #[unsafe(export_name = "malloc_conf")]
-static ALLOCATOR_OPTIONS: &[u8; 116] = b"tcache_gc_incr_bytes:1048576,slab_sizes:4096-14336:16,\
+static ALLOCATOR_OPTIONS: &[u8; 136] = b"tcache_gc_incr_bytes:1048576,slab_sizes:4096-14336:16,dirty_decay_ms:1000,\
     prof:true,prof_active:false,prof_accum:true,lg_prof_sample:19\0";
 
 fn main() -> ExitCode {

@@ -22,10 +22,9 @@ use crate::recovery::RecoveryStats;
 
 /// The congestion control of one path: quiche's own BBRv2, or a controller from outside.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)]
 pub enum Sender {
-    /// quiche's own BBRv2.
-    Bbr2(BBRv2),
+    /// quiche's own BBRv2, which is several times as large as a controller from outside.
+    Bbr2(Box<BBRv2>),
     /// A controller from outside of quiche.
     External(External),
 }
@@ -61,13 +60,13 @@ impl Sender {
         initial_window_packets: usize, max_window_packets: usize, mss: usize,
         initial_rtt: Duration, params: Option<&BbrParams>,
     ) -> Self {
-        Sender::Bbr2(BBRv2::new(
+        Sender::Bbr2(Box::new(BBRv2::new(
             initial_window_packets,
             max_window_packets,
             mss,
             initial_rtt,
             params,
-        ))
+        )))
     }
 
     pub(in crate::recovery::gcongestion) fn external(config: &RecoveryConfig) -> Self {

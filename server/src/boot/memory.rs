@@ -61,7 +61,7 @@ fn judged(budget: &MemoryBudget, pause: &mut u32) -> Option<u64> {
     held()
 }
 
-/// Returns pages that hold nothing to the system at once, not after the allocator's usual time of ten seconds.
+/// Returns pages that hold nothing to the system at once, not after the allocator's usual time.
 fn return_free_pages() {
     let count = arenas::narenas::read().unwrap_or(0);
     for arena in 0..count {
