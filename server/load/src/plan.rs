@@ -1,5 +1,7 @@
 //! What a run does: the options, checked, with everything that they name.
 
+mod warnings;
+
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
@@ -73,29 +75,6 @@ impl Plan {
     /// Returns whether requests leave on a schedule of all connections.
     pub(crate) fn is_open_loop(&self) -> bool {
         self.options.arrival_rate.is_some()
-    }
-
-    /// Returns warnings about the options.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let options = &self.options;
-        let mut warnings: Vec<_> = options.without_effect.warnings().collect();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        if options.threads > cores {
-            warnings.push(format!("-t {}: there are {cores} cores", options.threads));
-        }
-        if options.warm_up_time.is_some() && options.duration.is_none() {
-            warnings.push("--warm-up-time has no effect without -D".into());
-        }
-        if self.protocol.is_http1_alone() && options.max_concurrent_streams > 1 {
-            let most = options.max_concurrent_streams;
-            warnings.push(format!(
-                "-m {most}: a connection of HTTP/1.1 has one request open at a time"
-            ));
-        }
-        if !self.protocol.is_quic() {
-            warnings.extend(options.warnings_over_tcp());
-        }
-        warnings
     }
 
     /// Returns the number of requests, if the run has one.
