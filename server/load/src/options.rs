@@ -164,6 +164,9 @@ pub struct LoadArgs {
     /// Exit with 3 if the 99th percentile of request times is above this. Units are h, m, s, ms and us.
     #[arg(long, value_name = "DURATION", value_parser = latency)]
     pub(crate) slo_p99: Option<Duration>,
+    /// Draw a histogram under each row of the table.
+    #[arg(long)]
+    pub(crate) histogram: bool,
     /// Form of the report.
     #[arg(long, value_enum, default_value = "h2load")]
     pub(crate) format: Format,
@@ -229,8 +232,6 @@ pub(crate) struct WithoutEffect {
     tls_session_file: Option<PathBuf>,
     #[arg(long, hide = true, action = ArgAction::SetTrue)]
     ktls: bool,
-    #[arg(long, hide = true, action = ArgAction::SetTrue)]
-    histogram: bool,
 }
 
 impl WithoutEffect {
@@ -261,7 +262,6 @@ impl WithoutEffect {
                 NOT_BUILT,
             ),
             ("--ktls", self.ktls, NOT_BUILT),
-            ("--histogram", self.histogram, NOT_BUILT),
         ];
         let given = given.into_iter().filter(|(_, given, _)| *given);
         given.map(|(name, _, why)| format!("{name} has no effect: {why}"))
@@ -309,12 +309,12 @@ mod tests {
         );
         assert!(args.h3 && args.verbose);
         let rest = "load -i urls -B https://b:1 -H accept:*/* -Hx:y -d body --rps=12.5 --connect-to=10.0.0.1:443 --sni c \
-                    --log-file l --qlog-file-base q --max-udp-payload-size 1452 --no-udp-gso --groups X25519 --output-file o";
+                    --log-file l --qlog-file-base q --max-udp-payload-size 1452 --no-udp-gso --groups X25519 --output-file o --histogram";
         let args = parse(rest).unwrap();
         assert_eq!(args.header.len(), 2);
         assert_eq!(args.rps, Some(12.5));
         assert_eq!(args.connect_to, Some(("10.0.0.1".into(), Some(443))));
-        assert!(args.no_udp_gso && args.max_udp_payload_size == 1452);
+        assert!(args.no_udp_gso && args.histogram && args.max_udp_payload_size == 1452);
         assert_eq!(args.without_effect.warnings().count(), 0);
     }
 
@@ -336,10 +336,10 @@ mod tests {
     #[test]
     fn options_without_meaning_are_accepted_with_a_warning() {
         let all = "load -f 16K --ciphers x --tls13-ciphers x --header-table-size 4K --encoder-header-table-size 4K \
-                   --tls-session-file f --ktls --histogram a";
+                   --tls-session-file f --ktls a";
         let args = parse(all).unwrap();
         let warnings: Vec<_> = args.without_effect.warnings().collect();
-        assert_eq!(warnings.len(), 8, "{warnings:#?}");
+        assert_eq!(warnings.len(), 7, "{warnings:#?}");
         assert!(warnings.iter().all(|line| line.starts_with("--")));
     }
 

@@ -1,5 +1,6 @@
 //! The report, in h2load's forms and as JSON.
 
+mod histogram;
 mod json;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ type Form = fn(f64) -> String;
 
 impl Report<'_> {
     /// Returns the report of h2load since 1.69.
-    pub(crate) fn h2load(&self) -> String {
+    pub(crate) fn h2load(&self, args: &LoadArgs) -> String {
         let mut text = self.head();
         text.push_str(
             "                 min         max         median      p95         p99         mean        sd         +/- sd\n",
@@ -55,6 +56,9 @@ impl Report<'_> {
                 other(all.sd),
                 decimal(all.within_sd),
             );
+            if args.histogram {
+                text.push_str(&histogram::lines(samples, unit, other));
+            }
         };
         row("request", &tally.request, NANOS, duration, duration);
         row("connect", &tally.connect, NANOS, duration, duration);

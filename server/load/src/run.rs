@@ -86,7 +86,7 @@ pub fn run(
     unwritten.extend(outputs.write(args, &report, &intervals));
     printed?;
     match args.format {
-        Format::H2load => out.write_all(report.h2load().as_bytes())?,
+        Format::H2load => out.write_all(report.h2load(args).as_bytes())?,
         Format::H2loadLegacy => out.write_all(report.legacy().as_bytes())?,
         Format::Json => writeln!(out, "{}", report.json())?,
     }

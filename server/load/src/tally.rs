@@ -88,6 +88,11 @@ impl Samples {
         &self.histogram
     }
 
+    /// Returns the smallest and the largest sample, if there are any.
+    pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
+        (self.min <= self.max).then_some((self.min, self.max))
+    }
+
     /// Returns the number of samples.
     pub(crate) fn len(&self) -> u64 {
         self.histogram.len()

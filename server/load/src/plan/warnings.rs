@@ -1,6 +1,7 @@
 //! Warnings about options that are taken, and do less than one may expect.
 
 use super::Plan;
+use crate::options::Format;
 
 impl Plan {
     /// Returns warnings about the options.
@@ -19,6 +20,9 @@ impl Plan {
             warnings.push(format!(
                 "-m {most}: a connection of HTTP/1.1 has one request open at a time"
             ));
+        }
+        if options.histogram && options.format != Format::H2load {
+            warnings.push("--histogram has no effect without --format h2load".into());
         }
         if !self.protocol.is_quic() {
             warnings.extend(options.warnings_over_tcp());

@@ -1,6 +1,7 @@
 //! Reports of the same figures in all forms.
 
 use super::*;
+use crate::options;
 
 /// Figures of two connections that made 2,000 requests in a second.
 fn tally() -> Tally {
@@ -52,6 +53,11 @@ fn report(tally: &Tally) -> Report<'_> {
     }
 }
 
+fn args(line: &str) -> LoadArgs {
+    let words: Vec<_> = line.split_whitespace().chain(["a"]).collect();
+    options::parse(&words).unwrap()
+}
+
 #[test]
 fn text_is_that_of_h2load() {
     let expected = "
@@ -72,7 +78,17 @@ packets recv:       1250        1250        1250        1250        1250     125
 packets lost:          0           0           0           0           0        0.00        0.00   100.00%
 GRO packets :          1           3           1           3           3        2.00        1.00   100.00%
 ";
-    assert_eq!(report(&tally()).h2load(), expected);
+    assert_eq!(report(&tally()).h2load(&args("")), expected);
+}
+
+#[test]
+fn each_row_that_varies_has_a_histogram_if_asked_for() {
+    let text = report(&tally()).h2load(&args("--histogram"));
+    // request, connect, TTFB and GRO packets.
+    let bars = text.lines().filter(|line| line.contains(" ["));
+    assert_eq!(bars.count(), 40, "{text}");
+    let first = "     500us-     650us [////////////////////////////////////////]( 50.00/ 50.00%)";
+    assert_eq!(text.lines().nth(8), Some(first), "{text}");
 }
 
 #[test]
@@ -95,7 +111,7 @@ fn figures_of_quic_are_left_out_over_tcp() {
         is_quic: false,
         ..report(&tally)
     };
-    let text = report.h2load();
+    let text = report.h2load(&args(""));
     for part in ["UDP", "RTT", "packets"] {
         assert!(!text.contains(part), "{text}");
     }
@@ -106,7 +122,7 @@ fn figures_of_quic_are_left_out_over_tcp() {
 
 #[test]
 fn a_run_without_responses_has_a_report() {
-    let text = report(&Tally::default()).h2load();
+    let text = report(&Tally::default()).h2load(&args(""));
     assert!(text.contains("0 total, 0 started"), "{text}");
     assert!(
         text.contains("request     :        0us         0us"),
