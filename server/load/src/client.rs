@@ -6,6 +6,7 @@ mod exchanges;
 #[cfg(test)]
 mod pair;
 pub(crate) mod quic;
+mod sessions;
 mod tcp;
 pub(crate) mod transport;
 
@@ -76,6 +77,11 @@ impl Client {
     /// Returns the requests that are to be sent by another connection, or by this one later.
     pub(crate) fn work(&mut self) -> &mut Work {
         &mut self.exchanges.work
+    }
+
+    /// Takes back the requests of a connection that has come to no handshake.
+    pub(crate) fn take_back(&mut self) {
+        self.exchanges.take_back();
     }
 
     /// Returns the times from which the latencies of its open requests count, and of those that it has to send again.

@@ -24,6 +24,7 @@ mod report;
 mod request;
 mod run;
 mod schedule;
+mod session;
 mod tally;
 mod text;
 mod tls;

@@ -142,6 +142,15 @@ pub struct LoadArgs {
     /// Groups of the key exchange, such as X25519:P-256.
     #[arg(long, value_name = "GROUPS")]
     pub(crate) groups: Option<String>,
+    /// Resume the TLS session in this file (PEM) on all connections, and store the first new one there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_session_file: Option<PathBuf>,
+    /// Resume the newest TLS session that an earlier connection of the same thread has received.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Send requests before the handshake is complete (0-RTT) on connections of QUIC that resume a session, if the server allows it.
+    #[arg(long)]
+    pub(crate) early_data: bool,
     /// Add a line for each request to this file: start in microseconds since 1970, status (-1 if it failed), duration in
     /// microseconds.
     #[arg(long, value_name = "FILE")]
@@ -196,6 +205,7 @@ impl LoadArgs {
             ("--cc", self.cc != CC),
             ("--qlog-file-base", self.qlog_file_base.is_some()),
             ("--no-udp-gso", self.no_udp_gso),
+            ("--early-data", self.early_data),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);
         given.map(|(name, _)| format!("{name} has no effect over TCP"))
@@ -228,8 +238,6 @@ pub(crate) struct WithoutEffect {
     header_table_size: Option<String>,
     #[arg(long, value_name = "SIZE", hide = true)]
     encoder_header_table_size: Option<String>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    tls_session_file: Option<PathBuf>,
     #[arg(long, hide = true, action = ArgAction::SetTrue)]
     ktls: bool,
 }
@@ -254,11 +262,6 @@ impl WithoutEffect {
             (
                 "--encoder-header-table-size",
                 self.encoder_header_table_size.is_some(),
-                NOT_BUILT,
-            ),
-            (
-                "--tls-session-file",
-                self.tls_session_file.is_some(),
                 NOT_BUILT,
             ),
             ("--ktls", self.ktls, NOT_BUILT),
@@ -309,12 +312,14 @@ mod tests {
         );
         assert!(args.h3 && args.verbose);
         let rest = "load -i urls -B https://b:1 -H accept:*/* -Hx:y -d body --rps=12.5 --connect-to=10.0.0.1:443 --sni c \
-                    --log-file l --qlog-file-base q --max-udp-payload-size 1452 --no-udp-gso --groups X25519 --output-file o --histogram";
+                    --log-file l --qlog-file-base q --max-udp-payload-size 1452 --no-udp-gso --groups X25519 --output-file o \
+                    --tls-session-file s --histogram";
         let args = parse(rest).unwrap();
         assert_eq!(args.header.len(), 2);
         assert_eq!(args.rps, Some(12.5));
         assert_eq!(args.connect_to, Some(("10.0.0.1".into(), Some(443))));
-        assert!(args.no_udp_gso && args.histogram && args.max_udp_payload_size == 1452);
+        assert!(args.no_udp_gso && args.max_udp_payload_size == 1452);
+        assert!(args.histogram && args.tls_session_file.is_some());
         assert_eq!(args.without_effect.warnings().count(), 0);
     }
 
@@ -336,10 +341,10 @@ mod tests {
     #[test]
     fn options_without_meaning_are_accepted_with_a_warning() {
         let all = "load -f 16K --ciphers x --tls13-ciphers x --header-table-size 4K --encoder-header-table-size 4K \
-                   --tls-session-file f --ktls a";
+                   --ktls a";
         let args = parse(all).unwrap();
         let warnings: Vec<_> = args.without_effect.warnings().collect();
-        assert_eq!(warnings.len(), 7, "{warnings:#?}");
+        assert_eq!(warnings.len(), 6, "{warnings:#?}");
         assert!(warnings.iter().all(|line| line.starts_with("--")));
     }
 

@@ -12,6 +12,7 @@ use quiche::h3;
 
 use crate::options::LoadArgs;
 use crate::protocol::Protocol;
+use crate::session::file::SessionFile;
 use crate::url::{Url, as_https};
 
 /// A run.
@@ -31,6 +32,10 @@ pub(crate) struct Plan {
     pub(crate) without_bodies: bool,
     /// A request may be repeated without harm (RFC 9110 §9.2.2).
     pub(crate) is_idempotent: bool,
+    /// A request may be sent in early data (RFC 8470 §4, RFC 9110 §9.2.1).
+    pub(crate) is_safe: bool,
+    /// File of a session, if there is TLS.
+    pub(crate) session_file: Option<SessionFile>,
 }
 
 impl Plan {
@@ -59,13 +64,17 @@ impl Plan {
         let addresses = reachable(addresses, options)?;
         let own_name = origin.ip().is_none().then(|| origin.host.clone());
         let shared = shared_fields(options, &origin, body.as_deref())?;
+        let file = options.tls_session_file.as_deref();
+        let file = file.filter(|_| protocol.has_tls()).map(SessionFile::open);
         let heads = paths.iter().map(|path| head(&shared, path));
         Ok(Plan {
             protocol,
             addresses,
             server_name: options.sni.clone().or(own_name),
             heads: heads.collect(),
-            is_idempotent: has_idempotent_method(&shared),
+            is_idempotent: method(&shared).is_some_and(|method| method.is_idempotent()),
+            is_safe: method(&shared).is_some_and(|method| method.is_safe()),
+            session_file: file.transpose()?,
             without_bodies: shared.iter().any(|(n, v)| n == ":method" && v == "HEAD"),
             body,
             options: options.clone(),
@@ -75,6 +84,11 @@ impl Plan {
     /// Returns whether requests leave on a schedule of all connections.
     pub(crate) fn is_open_loop(&self) -> bool {
         self.options.arrival_rate.is_some()
+    }
+
+    /// Returns whether requests may leave in early data.
+    pub(crate) fn sends_early_data(&self) -> bool {
+        self.options.early_data && self.is_safe && self.protocol.is_quic()
     }
 
     /// Returns the number of requests, if the run has one.
@@ -120,6 +134,10 @@ fn check(options: &LoadArgs) -> anyhow::Result<()> {
             "-r {rate} has to be at least -t {threads} and at most -c {clients}"
         );
     }
+    ensure!(
+        !options.early_data || options.resume || options.tls_session_file.is_some(),
+        "--early-data needs a session to resume: add --resume or --tls-session-file FILE"
+    );
     Ok(())
 }
 
@@ -204,11 +222,9 @@ fn shared_fields(
     Ok(fields)
 }
 
-fn has_idempotent_method(fields: &[(String, String)]) -> bool {
-    let method = fields.iter().find(|(name, _)| name == ":method");
-    method.is_some_and(|(_, method)| {
-        Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_idempotent())
-    })
+fn method(fields: &[(String, String)]) -> Option<Method> {
+    let (_, method) = fields.iter().find(|(name, _)| name == ":method")?;
+    Method::from_bytes(method.as_bytes()).ok()
 }
 
 /// Returns a request's field section: the pseudo-header fields come first (RFC 9114 §4.3).
@@ -329,6 +345,11 @@ mod tests {
                 "cannot read /nowhere/body",
             ),
             ("-H :path:/ https://127.0.0.1/", ":path"),
+            ("--early-data https://127.0.0.1/", "--resume"),
+            (
+                "--tls-session-file /nowhere/s https://127.0.0.1/",
+                "/nowhere/s",
+            ),
         ] {
             let error = plan(line).map(drop).unwrap_err();
             assert!(format!("{error:#}").contains(part), "{line}: {error:#}");

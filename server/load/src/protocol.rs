@@ -64,6 +64,11 @@ impl Protocol {
         *self == Protocol::Http3
     }
 
+    /// Returns whether connections begin with a TLS handshake.
+    pub(crate) fn has_tls(&self) -> bool {
+        !matches!(self, Protocol::Plain(_))
+    }
+
     /// Returns the versions that TLS offers over TCP.
     pub(crate) fn offered(&self) -> &[Version] {
         match self {

@@ -36,7 +36,7 @@ type Form = fn(f64) -> String;
 impl Report<'_> {
     /// Returns the report of h2load since 1.69.
     pub(crate) fn h2load(&self, args: &LoadArgs) -> String {
-        let mut text = self.head();
+        let mut text = self.head(args);
         text.push_str(
             "                 min         max         median      p95         p99         mean        sd         +/- sd\n",
         );
@@ -80,8 +80,8 @@ impl Report<'_> {
     }
 
     /// Returns the report of h2load before 1.69.
-    pub(crate) fn legacy(&self) -> String {
-        let mut text = self.head();
+    pub(crate) fn legacy(&self, args: &LoadArgs) -> String {
+        let mut text = self.head(args);
         text.push_str(
             "                     min         max         mean         sd        +/- sd\n",
         );
@@ -106,7 +106,7 @@ impl Report<'_> {
     }
 
     /// Returns the lines above the table, the same in all versions.
-    fn head(&self) -> String {
+    fn head(&self, args: &LoadArgs) -> String {
         let tally = self.tally;
         let [_, _, s2, s3, s4, s5] = tally.status;
         let (rate, byte_rate) = self.rates();
@@ -135,6 +135,21 @@ impl Report<'_> {
         if self.is_quic {
             let (sent, received) = (tally.datagrams_sent, tally.datagrams_received);
             let _ = writeln!(text, "UDP datagram: {sent} sent, {received} received");
+        }
+        if args.resume || args.tls_session_file.is_some() {
+            let (established, resumed) = (tally.connections, tally.resumed);
+            let _ = write!(
+                text,
+                "connections: {established} established, {resumed} resumed"
+            );
+            if args.early_data {
+                let (accepted, rejected) = (tally.early_accepted, tally.early_rejected);
+                let _ = write!(
+                    text,
+                    ", {accepted} with early data accepted, {rejected} with early data rejected"
+                );
+            }
+            text.push('\n');
         }
         text
     }

@@ -84,10 +84,12 @@ pub fn run(
         verdict: Busy::verdict(&tally.busy),
     };
     unwritten.extend(outputs.write(args, &report, &intervals));
+    let file = plan.session_file.as_ref();
+    unwritten.extend(file.and_then(|file| file.store().err()));
     printed?;
     match args.format {
         Format::H2load => out.write_all(report.h2load(args).as_bytes())?,
-        Format::H2loadLegacy => out.write_all(report.legacy().as_bytes())?,
+        Format::H2loadLegacy => out.write_all(report.legacy(args).as_bytes())?,
         Format::Json => writeln!(out, "{}", report.json())?,
     }
     if stopped {

@@ -190,6 +190,11 @@ pub(crate) struct Tally {
     pub(crate) errors: Vec<String>,
     /// Connections that completed their handshakes.
     pub(crate) connections: u64,
+    /// Those of them that resumed a session.
+    pub(crate) resumed: u64,
+    /// Those that sent requests in early data, and whose server accepted or rejected it.
+    pub(crate) early_accepted: u64,
+    pub(crate) early_rejected: u64,
     /// Times of each thread.
     pub(crate) busy: Vec<Busy>,
 }
@@ -250,6 +255,9 @@ impl Tally {
             &mut self.backlog,
             &mut self.unfinished,
             &mut self.connections,
+            &mut self.resumed,
+            &mut self.early_accepted,
+            &mut self.early_rejected,
         ];
         counts.extend(&mut self.status);
         counts

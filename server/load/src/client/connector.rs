@@ -4,6 +4,7 @@ use sluicegate_cc::Registry;
 
 use super::Client;
 use super::quic::{Quic, config};
+use super::sessions::Sessions;
 use super::tcp::connector::TcpConnector;
 use super::transport::Way;
 use crate::context::Context;
@@ -13,7 +14,7 @@ use crate::schedule::Pace;
 
 /// Settings that the connections of a thread share.
 pub(crate) enum Connector {
-    Quic(Box<quiche::Config>),
+    Quic(Box<quiche::Config>, Sessions),
     Tcp(TcpConnector),
 }
 
@@ -22,8 +23,11 @@ impl Connector {
     /// The options name a congestion control, a group or a file of issuers that cannot be used.
     pub(crate) fn new(plan: &Plan, registry: &Registry) -> anyhow::Result<Connector> {
         if plan.protocol.is_quic() {
-            let config = config::config(&plan.options, registry)?;
-            return Ok(Connector::Quic(Box::new(config)));
+            let mut config = config::config(&plan.options, registry)?;
+            if plan.sends_early_data() {
+                config.enable_early_data();
+            }
+            return Ok(Connector::Quic(Box::new(config), Sessions::new(plan)));
         }
         TcpConnector::new(plan).map(Connector::Tcp)
     }
@@ -31,7 +35,7 @@ impl Connector {
     /// Opens a connection that has `work` to do at a pace.
     ///
     /// # Errors
-    /// There is no route, no descriptor left, or no way to write the trace.
+    /// There is no route, no descriptor left, no way to write the trace, or the session of the file is broken.
     pub(crate) fn open(
         &mut self,
         way: Way<'_>,
@@ -40,8 +44,9 @@ impl Connector {
     ) -> anyhow::Result<Client> {
         let work = (work, pace);
         Ok(match self {
-            Connector::Quic(config) => {
-                Client::new(Quic::open(config, way, cx)?, way.address, work, cx)
+            Connector::Quic(config, sessions) => {
+                let quic = Quic::open((config, sessions), way, cx)?;
+                Client::new(quic, way.address, work, cx)
             }
             Connector::Tcp(connector) => {
                 Client::new(connector.open(way, cx)?, way.address, work, cx)

@@ -10,6 +10,18 @@ use crate::heads::Head;
 use crate::request::{Request, Work};
 use crate::schedule::{Pace, Schedule};
 
+/// Result of a handshake.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    /// Lines of the report about TLS.
+    pub(super) lines: Vec<String>,
+    pub(super) protocol: &'static str,
+    /// A session was resumed.
+    pub(super) is_resumed: bool,
+    /// Whether the server has accepted early data, if requests were sent in it.
+    pub(super) early_data: Option<bool>,
+}
+
 /// Requests of a connection: those that are open, and those to send.
 pub(crate) struct Exchanges {
     /// Address of the server.
@@ -33,6 +45,8 @@ pub(crate) struct Exchanges {
     pub(super) heard: bool,
     /// The handshake is complete.
     pub(super) established: bool,
+    /// Requests may leave before it is.
+    pub(super) is_early: bool,
     /// The server takes no further requests.
     pub(super) going_away: bool,
     /// A request found no room; it is tried again after the next event.
@@ -54,6 +68,7 @@ impl Exchanges {
             first_byte: false,
             heard: false,
             established: false,
+            is_early: false,
             going_away: false,
             stuck: false,
         }
@@ -61,32 +76,50 @@ impl Exchanges {
 
     /// Returns whether the options and the server allow another request, if the transport has room for it.
     pub(super) fn may_send(&self, cx: &Context<'_>) -> bool {
-        self.established
+        (self.established || self.is_early)
             && !self.going_away
             && !self.stuck
             && (self.open.len() as u64) < cx.plan.options.max_concurrent_streams
     }
 
-    /// Takes the end of the handshake, with lines about it.
-    pub(super) fn on_established(
-        &mut self,
-        tls: Vec<String>,
-        protocol: &str,
-        cx: &mut Context<'_>,
-    ) {
+    /// Takes the end of the handshake.
+    pub(super) fn on_established(&mut self, agreed: Agreed, cx: &mut Context<'_>) {
         let peer = self.peer;
         self.established = true;
         cx.handshaking -= 1;
-        cx.tally.connections += 1;
-        cx.tally.connect.add_time(cx.now - self.begin);
-        if let Pace::Rate(rate) = self.pace {
-            self.pace = Pace::Scheduled(Schedule::new(cx.now, rate, 0, 1));
-        }
+        let tally = &mut cx.tally;
+        tally.connections += 1;
+        tally.resumed += u64::from(agreed.is_resumed);
+        tally.early_accepted += u64::from(agreed.early_data == Some(true));
+        tally.early_rejected += u64::from(agreed.early_data == Some(false));
+        tally.connect.add_time(cx.now - self.begin);
+        self.begin_pace(cx.now);
         if cx.reports && cx.tally.connections == 1 {
-            tls.into_iter().for_each(|line| cx.say(Line::Report(line)));
-            cx.say(Line::Report(format!("Application protocol: {protocol}")));
+            let protocol = format!("Application protocol: {}", agreed.protocol);
+            let lines = agreed.lines.into_iter().chain([protocol]);
+            lines.for_each(|line| cx.say(Line::Report(line)));
         }
         cx.note(|| format!("connected to {peer}"));
+    }
+
+    /// Takes the news that early data can be sent (RFC 9001 §4.6).
+    pub(super) fn on_early(&mut self, now: Instant) {
+        self.is_early = true;
+        self.begin_pace(now);
+    }
+
+    fn begin_pace(&mut self, now: Instant) {
+        if let Pace::Rate(rate) = self.pace {
+            self.pace = Pace::Scheduled(Schedule::new(now, rate, 0, 1));
+        }
+    }
+
+    /// Takes back the requests of early data, if there was no handshake: no server has processed them.
+    pub(super) fn take_back(&mut self) {
+        if !self.established {
+            let open = std::mem::take(&mut self.open);
+            self.work.again.extend(open.values().map(Request::unsent));
+        }
     }
 
     /// Takes the news that the first request of its work was sent.

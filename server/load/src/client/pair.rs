@@ -44,6 +44,7 @@ pub(super) trait Peer {
 pub(super) struct Pair<'a, P> {
     pub(super) server: P,
     pub(super) client: Client,
+    connector: Connector,
     pub(super) cx: Context<'a>,
     /// Lines for the user.
     pub(super) lines: Receiver<Line>,
@@ -60,24 +61,22 @@ impl<'a, P: Peer> Pair<'a, P> {
         cx.counted_from = Some(cx.now);
         cx.reports = true;
         let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
-        let pace = plan.options.rps.map_or(Pace::Closed, Pace::Rate);
-        let work = Work {
-            new: left,
-            ..Work::default()
-        };
-        let way = Way {
-            address: 0,
-            local: None,
-            trace: None,
-        };
-        let client = connector.open(way, (&work, pace), &mut cx).unwrap();
+        let client = client(&mut connector, left, &mut cx);
         Pair {
             server,
             client,
+            connector,
             cx,
             lines,
             end: None,
         }
+    }
+
+    /// Replaces the client, which has ended, by another one of the same thread with `left` requests to send.
+    pub(super) fn reopen(&mut self, left: u64) {
+        let next = client(&mut self.connector, left, &mut self.cx);
+        std::mem::replace(&mut self.client, next).leave(false, &mut self.cx);
+        self.end = None;
     }
 
     /// Lets some time pass and each side do what it can.
@@ -115,4 +114,18 @@ impl<'a, P: Peer> Pair<'a, P> {
         };
         assert!(cause.contains(part), "{cause}");
     }
+}
+
+fn client(connector: &mut Connector, left: u64, cx: &mut Context<'_>) -> Client {
+    let pace = cx.plan.options.rps.map_or(Pace::Closed, Pace::Rate);
+    let work = Work {
+        new: left,
+        ..Work::default()
+    };
+    let way = Way {
+        address: 0,
+        local: None,
+        trace: None,
+    };
+    connector.open(way, (&work, pace), cx).unwrap()
 }

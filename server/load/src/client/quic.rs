@@ -11,14 +11,17 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use quiche::h3;
 
-use super::exchanges::Exchanges;
+use super::exchanges::{Agreed, Exchanges};
+use super::sessions::Sessions;
 use super::transport::{Transport, Way};
 use crate::context::Context;
 use crate::end::{self, End};
 use crate::poller::Watch;
 use crate::request::Request;
+use crate::session::Session;
 use crate::tally::Tally;
 use crate::tls;
 use socket::Socket;
@@ -31,6 +34,8 @@ const INTERNAL_ERROR: u64 = 0x102;
 const REJECTED: u64 = 0x10b;
 /// H3_REQUEST_CANCELLED.
 const CANCELLED: u64 = 0x10c;
+/// BoringSSL's word for early data that the server has accepted, `ssl_early_data_accepted`.
+const EARLY_DATA_ACCEPTED: u32 = 2;
 /// Pause before a batch that found no room in the kernel is sent again.
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 
@@ -39,8 +44,15 @@ pub(crate) struct Quic {
     socket: Socket,
     quic: quiche::Connection,
     h3: Option<h3::Connection>,
-    /// HTTP/3 has begun, or could not.
+    /// The handshake is complete, and HTTP/3 has begun or could not.
     established: bool,
+    /// HTTP/3 begins as soon as early data can be sent.
+    begins_early: bool,
+    /// HTTP/3 has begun in early data.
+    has_begun_early: bool,
+    sessions: Sessions,
+    /// No new session has come yet.
+    awaits_session: bool,
     /// Streams whose request has more body to send.
     uploads: VecDeque<u64>,
     /// Time at which a PING keeps it from the idle timeout, unless something arrives before.
@@ -55,20 +67,30 @@ impl Quic {
     /// Opens a socket to the server and starts a handshake.
     ///
     /// # Errors
-    /// There is no route, no descriptor left, or no way to write the trace.
+    /// There is no route, no descriptor left, no way to write the trace, or the session of the file is broken.
     pub(crate) fn open(
-        config: &mut quiche::Config,
+        (config, sessions): (&mut quiche::Config, &Sessions),
         way: Way<'_>,
         cx: &Context<'_>,
     ) -> anyhow::Result<Quic> {
         let socket = Socket::connect(cx.plan.addresses[way.address], way.local)?;
         let path = (socket.local, socket.peer);
-        let quic = config::connect(config, cx.plan, path, way.trace)?;
+        let mut quic = config::connect(config, cx.plan, path, way.trace)?;
+        let session = sessions.next();
+        if let Some(session) = &session {
+            let resumed = quic.set_session(&session.to_quic());
+            resumed.context("the session of --tls-session-file is broken")?;
+        }
+        let has_params = session.is_some_and(|session| session.has_params());
         Ok(Quic {
             socket,
             quic,
             h3: None,
             established: false,
+            begins_early: has_params && cx.plan.sends_early_data(),
+            has_begun_early: false,
+            sessions: sessions.clone(),
+            awaits_session: sessions.are_kept(),
             uploads: VecDeque::new(),
             ping_at: None,
             ping_after: Duration::ZERO,
@@ -77,17 +99,53 @@ impl Quic {
         })
     }
 
-    fn begin_http(&mut self, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
-        self.established = true;
-        self.ping_after = config::ping_after(&self.quic);
-        self.ping_at = Some(cx.now + self.ping_after);
+    /// Returns whether HTTP/3 can begin before the handshake is complete.
+    fn can_begin_early(&self) -> bool {
+        self.begins_early && !self.established && self.quic.is_in_early_data()
+    }
+
+    /// Begins HTTP/3 in early data. What the server rejects of that, quiche sends again when the handshake is complete.
+    fn begin_early(&mut self, exchanges: &mut Exchanges, cx: &Context<'_>) {
+        (self.begins_early, self.has_begun_early) = (false, true);
+        self.begin_http(cx);
+        exchanges.on_early(cx.now);
+    }
+
+    fn begin_http(&mut self, cx: &Context<'_>) {
         match h3::Connection::with_transport(&mut self.quic, &cx.h3) {
             Ok(h3) => self.h3.insert(h3).keep_sections(),
             // It has closed the connection; if not, nothing else would.
             Err(_) => drop(self.quic.close(true, INTERNAL_ERROR, b"")),
         }
-        let lines = tls::lines(self.quic.as_mut());
-        exchanges.on_established(lines, "h3", cx);
+    }
+
+    fn on_established(&mut self, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
+        self.established = true;
+        self.ping_after = config::ping_after(&self.quic);
+        self.ping_at = Some(cx.now + self.ping_after);
+        if !self.has_begun_early {
+            self.begin_http(cx);
+        }
+        let is_accepted = self.quic.early_data_reason() == EARLY_DATA_ACCEPTED;
+        let agreed = Agreed {
+            lines: tls::lines(self.quic.as_mut()),
+            protocol: "h3",
+            is_resumed: self.quic.is_resumed(),
+            early_data: self.has_begun_early.then_some(is_accepted),
+        };
+        exchanges.on_established(agreed, cx);
+    }
+
+    /// Keeps the session that the server has sent, once.
+    fn keep_session(&mut self) {
+        if self.awaits_session
+            && let Some(bytes) = self.quic.session()
+        {
+            self.awaits_session = false;
+            if let Some(session) = Session::of_quic(bytes) {
+                self.sessions.keep(session);
+            }
+        }
     }
 
     /// Returns the end of a connection that one of the two sides has closed.
@@ -145,9 +203,13 @@ impl Transport for Quic {
     }
 
     fn process(&mut self, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
-        if !self.established && self.quic.is_established() {
-            self.begin_http(exchanges, cx);
+        if self.can_begin_early() {
+            self.begin_early(exchanges, cx);
         }
+        if !self.established && self.quic.is_established() {
+            self.on_established(exchanges, cx);
+        }
+        self.keep_session();
         self.take_events(exchanges, cx);
         self.upload(exchanges, cx);
     }
@@ -174,7 +236,8 @@ impl Transport for Quic {
     }
 
     fn is_awake(&self) -> bool {
-        false
+        // The first packet has left.
+        self.can_begin_early()
     }
 
     fn end(&mut self, exchanges: &Exchanges) -> Option<End> {

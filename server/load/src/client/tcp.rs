@@ -6,6 +6,7 @@ mod frames;
 mod handshake;
 mod http;
 mod requests;
+mod resumption;
 mod stream;
 mod tasks;
 #[cfg(test)]

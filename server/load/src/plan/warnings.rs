@@ -27,6 +27,101 @@ impl Plan {
         if !self.protocol.is_quic() {
             warnings.extend(options.warnings_over_tcp());
         }
+        warnings.extend(self.warnings_about_sessions());
         warnings
+    }
+
+    fn warnings_about_sessions(&self) -> Vec<String> {
+        let options = &self.options;
+        let mut warnings = Vec::new();
+        if !self.protocol.has_tls() {
+            let given = [
+                ("--tls-session-file", options.tls_session_file.is_some()),
+                ("--resume", options.resume),
+            ];
+            let given = given.into_iter().filter(|(_, given)| *given);
+            warnings.extend(given.map(|(name, _)| format!("{name} has no effect without TLS")));
+        }
+        let file = self.session_file.as_ref();
+        warnings.extend(file.and_then(|file| file.warning.clone()));
+        if !options.early_data || !self.protocol.is_quic() {
+            return warnings;
+        }
+        if !self.is_safe {
+            warnings.push(
+                "--early-data has no effect: requests are by a method that may change something on the server (RFC 8470 §4)".into(),
+            );
+        } else if let Some(file) = file {
+            match &file.session {
+                None if !options.resume => warnings.push(
+                    "--early-data has no effect: the session file has no session to resume".into(),
+                ),
+                Some(session) if !session.has_params() => warnings.push(
+                    "connections that resume the session of the file send no early data: it has no QUIC transport parameters, \
+                     which h2load does not store"
+                        .into(),
+                ),
+                _ => {}
+            }
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options;
+
+    fn warnings(line: &str) -> Vec<String> {
+        let words: Vec<_> = line.split_whitespace().collect();
+        Plan::new(&options::parse(&words).unwrap())
+            .unwrap()
+            .warnings()
+    }
+
+    #[test]
+    fn options_that_do_nothing_are_named() {
+        let file = std::env::temp_dir();
+        let file = file.join(format!("sluicegate-warnings-{}", std::process::id()));
+        std::fs::write(&file, include_str!("../session/h2load.pem")).unwrap();
+        let of_file = format!("--early-data --tls-session-file {}", file.display());
+        let of_other = "--early-data --tls-session-file /dev/null";
+        for (line, part) in [
+            ("--warm-up-time 1s https://127.0.0.1/", "without -D"),
+            ("--h1 -m2 https://127.0.0.1/", "-m 2"),
+            ("--histogram --format json https://127.0.0.1/", "--format"),
+            (
+                "--resume --early-data --h1 https://127.0.0.1/",
+                "--early-data has no effect over TCP",
+            ),
+            ("--resume http://127.0.0.1/", "without TLS"),
+            (
+                "--resume --early-data -d /dev/null https://127.0.0.1/",
+                "may change something",
+            ),
+            (
+                &format!("{of_file} https://127.0.0.1/"),
+                "no QUIC transport parameters",
+            ),
+            (
+                &format!("{of_other} https://127.0.0.1/"),
+                "no session to resume",
+            ),
+        ] {
+            let found = warnings(line);
+            assert!(
+                found.len() == 1 && found[0].contains(part),
+                "{line}: {found:?}"
+            );
+        }
+        std::fs::remove_file(file).unwrap();
+        for line in [
+            "--resume --early-data https://127.0.0.1/",
+            "--resume --h1 https://127.0.0.1/",
+            "--histogram https://127.0.0.1/",
+        ] {
+            assert_eq!(warnings(line), [""; 0], "{line}");
+        }
     }
 }

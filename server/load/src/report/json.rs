@@ -42,7 +42,13 @@ impl Report<'_> {
                     "headers_decompressed": tally.bytes_head_plain,
                     "data": tally.bytes_body,
                 },
-                "connections": { "established": tally.connections, "failed": tally.failures },
+                "connections": {
+                    "established": tally.connections,
+                    "failed": tally.failures,
+                    "resumed": tally.resumed,
+                    "early_data_accepted": tally.early_accepted,
+                    "early_data_rejected": tally.early_rejected,
+                },
                 "performance": {
                     "request": object(&tally.request, NANOS),
                     "send_lag": object(&tally.send_lag, NANOS),

@@ -82,6 +82,31 @@ GRO packets :          1           3           1           3           3        
 }
 
 #[test]
+fn connections_that_resumed_have_a_line_if_sessions_are_asked_for() {
+    let tally = Tally {
+        connections: 9,
+        resumed: 8,
+        early_accepted: 5,
+        early_rejected: 2,
+        ..Tally::default()
+    };
+    let report = report(&tally);
+    let resumed = "connections: 9 established, 8 resumed";
+    let early = "5 with early data accepted, 2 with early data rejected";
+    for (line, expected) in [
+        ("--resume", format!("\n{resumed}\n")),
+        ("--tls-session-file f", format!("\n{resumed}\n")),
+        ("--resume --early-data", format!("\n{resumed}, {early}\n")),
+    ] {
+        let args = args(line);
+        for text in [report.h2load(&args), report.legacy(&args)] {
+            assert!(text.contains(&expected), "{line}: {text}");
+        }
+    }
+    assert!(!report.h2load(&args("")).contains("connections"));
+}
+
+#[test]
 fn each_row_that_varies_has_a_histogram_if_asked_for() {
     let text = report(&tally()).h2load(&args("--histogram"));
     // request, connect, TTFB and GRO packets.
@@ -100,7 +125,7 @@ time for connect:     1.00ms      2.00ms      1.50ms       500us   100.00%
 time to 1st byte:     1.50ms      3.00ms      2.25ms       750us   100.00%
 req/s           :    1000.00     1000.00     1000.00        0.00   100.00%
 ";
-    let text = report(&tally()).legacy();
+    let text = report(&tally()).legacy(&args(""));
     assert!(text.ends_with(&expected[1..]), "{text}");
 }
 

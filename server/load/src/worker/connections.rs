@@ -123,6 +123,7 @@ impl Worker<'_> {
                 End::GoneAway => again = Some(std::mem::take(client.work())),
                 End::Unreachable(_) if next_address < self.cx.plan.addresses.len() => {
                     self.address = self.address.max(next_address);
+                    client.take_back();
                     again = Some(std::mem::take(client.work()));
                     failed = false;
                 }

@@ -1,5 +1,7 @@
 //! A client against a server in the same thread: over UDP of this host, in a time that the test moves.
 
+mod resumption;
+
 use std::net::{SocketAddr, UdpSocket};
 
 use quiche::RecvInfo;
@@ -92,7 +94,7 @@ impl Peer for Server {
         if quic.timeout_instant().is_some_and(|at| at <= now) {
             quic.on_timeout();
         }
-        if self.h3.is_none() && quic.is_established() {
+        if self.h3.is_none() && (quic.is_established() || quic.is_in_early_data()) {
             let settings = h3::Config::new().unwrap();
             self.h3 = Some(h3::Connection::with_transport(quic, &settings).unwrap());
         }

@@ -11,7 +11,9 @@ use socket2::{Domain, Type};
 use super::Tcp;
 use super::handshake::Handshake;
 use super::requests::Requests;
+use super::resumption::{keep_sessions, resume};
 use super::stream::{READ, Socket};
+use crate::client::sessions::Sessions;
 use crate::client::transport::Way;
 use crate::context::Context;
 use crate::plan::Plan;
@@ -22,6 +24,7 @@ use crate::tls;
 pub(crate) struct TcpConnector {
     /// TLS, unless the server is one of `http`.
     tls: Option<SslContext>,
+    sessions: Sessions,
     requests: Rc<Requests>,
     /// Room for a read.
     buffer: Rc<RefCell<Vec<u8>>>,
@@ -31,6 +34,7 @@ impl TcpConnector {
     /// # Errors
     /// There is no such group, the file of issuers cannot be used, or a request cannot be made.
     pub(crate) fn new(plan: &Plan) -> anyhow::Result<TcpConnector> {
+        let sessions = Sessions::new(plan);
         let tls = match &plan.protocol {
             Protocol::Tls(offered) => {
                 let mut tls = tls::context(&plan.options)?;
@@ -42,12 +46,16 @@ impl TcpConnector {
                 // hyper may repeat a write that had to wait from another place, with more bytes behind it.
                 tls.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
                 tls.set_alpn_protos(&list.collect::<Vec<_>>())?;
+                if sessions.are_kept() {
+                    keep_sessions(&mut tls, &sessions);
+                }
                 Some(tls.build())
             }
             _ => None,
         };
         Ok(TcpConnector {
             tls,
+            sessions,
             requests: Rc::new(Requests::new(&plan.heads)?),
             buffer: Rc::new(RefCell::new(vec![0; READ])),
         })
@@ -59,7 +67,7 @@ impl TcpConnector {
     /// There is no route, no descriptor left, or the name is none that TLS can send.
     pub(crate) fn open(&self, way: Way<'_>, cx: &Context<'_>) -> anyhow::Result<Tcp> {
         let peer = cx.plan.addresses[way.address];
-        let tls = { self.tls.as_ref() }.map(|tls| prepare(tls, cx.plan, peer));
+        let tls = { self.tls.as_ref() }.map(|tls| self.prepare(tls, cx.plan, peer));
         let socket = socket2::Socket::new(Domain::for_address(peer), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -77,18 +85,21 @@ impl TcpConnector {
         let handshake = Handshake::new(socket.clone(), tls.transpose()?, buffer);
         Ok(Tcp::new(socket, handshake, Rc::clone(&self.requests)))
     }
-}
 
-/// Returns TLS for a connection to `peer`.
-fn prepare(tls: &SslContext, plan: &Plan, peer: SocketAddr) -> anyhow::Result<Ssl> {
-    let mut ssl = Ssl::new(tls)?;
-    match plan.server_name.as_deref() {
-        Some(name) => {
-            ssl.set_hostname(name)?;
-            ssl.param_mut().set_host(name)?;
+    /// Returns TLS for a connection to `peer`.
+    fn prepare(&self, tls: &SslContext, plan: &Plan, peer: SocketAddr) -> anyhow::Result<Ssl> {
+        let mut ssl = Ssl::new(tls)?;
+        match plan.server_name.as_deref() {
+            Some(name) => {
+                ssl.set_hostname(name)?;
+                ssl.param_mut().set_host(name)?;
+            }
+            // An address is no server name (RFC 6066 §3), and is looked for elsewhere in the certificate.
+            None => ssl.param_mut().set_ip(peer.ip())?,
         }
-        // An address is no server name (RFC 6066 §3), and is looked for elsewhere in the certificate.
-        None => ssl.param_mut().set_ip(peer.ip())?,
+        if let Some(session) = self.sessions.next() {
+            resume(&mut ssl, &session)?;
+        }
+        Ok(ssl)
     }
-    Ok(ssl)
 }

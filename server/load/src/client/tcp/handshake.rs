@@ -12,7 +12,7 @@ use super::frames::Frames;
 use super::http::Http;
 use super::stream::{Account, Layer, Socket, Stream};
 use super::tasks::Spawner;
-use crate::client::exchanges::Exchanges;
+use crate::client::exchanges::{Agreed, Exchanges};
 use crate::context::Context;
 use crate::end::{self, End};
 use crate::protocol::{Protocol, Version};
@@ -104,7 +104,11 @@ impl Handshake {
                     let Protocol::Plain(version) = cx.plan.protocol else {
                         unreachable!("there is TLS otherwise");
                     };
-                    exchanges.on_established(Vec::new(), version.without_tls(), cx);
+                    let agreed = Agreed {
+                        protocol: version.without_tls(),
+                        ..Agreed::default()
+                    };
+                    exchanges.on_established(agreed, cx);
                     return parts.begin(version, Layer::Plain(socket), spawner, cx);
                 };
                 exchanges.heard = true;
@@ -157,7 +161,13 @@ impl StreamParts {
         };
         // The handshake may have been complete within this turn.
         cx.tick();
-        exchanges.on_established(tls::lines(stream.ssl()), version.alpn(), cx);
+        let agreed = Agreed {
+            lines: tls::lines(stream.ssl()),
+            protocol: version.alpn(),
+            is_resumed: stream.ssl().session_reused(),
+            early_data: None,
+        };
+        exchanges.on_established(agreed, cx);
         self.begin(version, Layer::Tls(stream), spawner, cx)
     }
 

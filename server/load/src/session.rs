@@ -1,0 +1,170 @@
+//! A TLS session, which a connection resumes (RFC 8446 §2.2), and its forms.
+
+pub(crate) mod file;
+
+use boring::base64;
+use boring::ssl::SslSession;
+
+/// Name of the PEM block of a session, in OpenSSL and BoringSSL.
+const TLS: &str = "SSL SESSION PARAMETERS";
+/// Name of the PEM block of the server's transport parameters, which other programs skip.
+const QUIC: &str = "QUIC TRANSPORT PARAMETERS";
+/// Characters of a line of PEM (RFC 7468 §2).
+const LINE: usize = 64;
+
+/// A session that a server has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// What TLS keeps, in BoringSSL's encoding.
+    pub(crate) tls: Vec<u8>,
+    /// Transport parameters of the server, encoded, without which there is no early data over QUIC (RFC 9000 §7.4.1).
+    params: Option<Vec<u8>>,
+}
+
+/// Reason why a text holds no session that can be resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// There is no block of a session.
+    NoSession,
+    /// BoringSSL cannot read what is in the block.
+    Unreadable,
+}
+
+impl Session {
+    /// Wraps a session of TLS over TCP.
+    pub(crate) fn of_tls(tls: Vec<u8>) -> Session {
+        Session { tls, params: None }
+    }
+
+    /// Takes a session of quiche apart: two parts, each after its length in eight bytes.
+    pub(crate) fn of_quic(bytes: &[u8]) -> Option<Session> {
+        let (tls, rest) = part(bytes)?;
+        let (params, _) = part(rest)?;
+        Some(Session {
+            tls: tls.to_vec(),
+            params: Some(params.to_vec()),
+        })
+    }
+
+    /// Returns the session as quiche takes it. Without transport parameters of the server it has none of them, which stand for limits
+    /// of 0 until the handshake brings the true ones.
+    pub(crate) fn to_quic(&self) -> Vec<u8> {
+        let params = self.params.as_deref().unwrap_or_default();
+        let parts = [&self.tls, params].map(|part| {
+            let length = part.len() as u64;
+            [&length.to_be_bytes(), part].concat()
+        });
+        parts.concat()
+    }
+
+    /// Returns whether early data can be sent over QUIC, if the server allows it.
+    pub(crate) fn has_params(&self) -> bool {
+        self.params.is_some()
+    }
+
+    /// Reads a session from the text of a file.
+    ///
+    /// # Errors
+    /// There is none, or another TLS library has written it.
+    pub(crate) fn from_pem(text: &str) -> Result<Session, Unusable> {
+        // wolfSSL has a name of its own, which ends with that of the others.
+        if !text.contains(TLS) {
+            return Err(Unusable::NoSession);
+        }
+        let tls = block(text, TLS).ok_or(Unusable::Unreadable)?;
+        SslSession::from_der(&tls).map_err(|_| Unusable::Unreadable)?;
+        let params = block(text, QUIC);
+        Ok(Session { tls, params })
+    }
+
+    /// Returns the text of a file with the session.
+    pub(crate) fn pem(&self) -> String {
+        let params = self.params.as_deref().map(|params| pem(QUIC, params));
+        pem(TLS, &self.tls) + &params.unwrap_or_default()
+    }
+}
+
+/// Returns the first part of a session of quiche, and what is behind it.
+fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?)
+}
+
+/// Returns what is in the first block of that name.
+fn block(text: &str, name: &str) -> Option<Vec<u8>> {
+    let (_, rest) = text.split_once(&format!("-----BEGIN {name}-----"))?;
+    let (encoded, _) = rest.split_once(&format!("-----END {name}-----"))?;
+    let encoded: String = encoded.split_whitespace().collect();
+    base64::decode_block(&encoded).ok()
+}
+
+fn pem(name: &str, bytes: &[u8]) -> String {
+    let encoded = base64::encode_block(bytes);
+    let mut text = format!("-----BEGIN {name}-----\n");
+    let mut rest = encoded.as_str();
+    while !rest.is_empty() {
+        let (line, behind) = rest.split_at(rest.len().min(LINE));
+        text.push_str(line);
+        text.push('\n');
+        rest = behind;
+    }
+    text + &format!("-----END {name}-----\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Session of TLS 1.3 over TCP as h2load has written it, built with AWS-LC.
+    const OF_H2LOAD: &str = include_str!("session/h2load.pem");
+
+    #[test]
+    fn a_session_of_h2load_is_read_and_written() {
+        let session = Session::from_pem(OF_H2LOAD).unwrap();
+        assert!(!session.has_params());
+        assert_eq!(session.pem(), OF_H2LOAD);
+    }
+
+    #[test]
+    fn transport_parameters_have_a_block_of_their_own() {
+        let mut session = Session::from_pem(OF_H2LOAD).unwrap();
+        for length in [0, 1, 47, 48, 49, 500] {
+            session.params = Some(vec![7; length]);
+            let text = session.pem();
+            assert!(text.starts_with(OF_H2LOAD));
+            assert!(text.lines().all(|line| line.len() <= LINE));
+            assert_eq!(Session::from_pem(&text).as_ref(), Ok(&session));
+            assert_eq!(Session::of_quic(&session.to_quic()), Some(session.clone()));
+        }
+    }
+
+    #[test]
+    fn quiche_gets_no_parameters_if_there_are_none() {
+        let session = Session::of_tls(vec![1, 2]);
+        let bytes = [&[0, 0, 0, 0, 0, 0, 0, 2, 1, 2][..], &[0; 8]].concat();
+        assert_eq!(session.to_quic(), bytes);
+    }
+
+    #[test]
+    fn what_is_no_session_of_quiche_is_none() {
+        let whole = Session::of_tls(vec![1, 2]).to_quic();
+        assert!((0..whole.len()).all(|length| Session::of_quic(&whole[..length]).is_none()));
+        assert_eq!(Session::of_quic(&[0xff; 40]), None);
+    }
+
+    #[test]
+    fn what_cannot_be_resumed_is_told_apart() {
+        let cut = &OF_H2LOAD[..OF_H2LOAD.len() - 8];
+        let of_wolfssl = OF_H2LOAD.replace(TLS, "WOLFSSL SESSION PARAMETERS");
+        let other = pem(TLS, b"\x30\x03\x02\x01\x01");
+        for (text, expected) in [
+            ("", Unusable::NoSession),
+            ("-----BEGIN CERTIFICATE-----\n", Unusable::NoSession),
+            (cut, Unusable::Unreadable),
+            (&of_wolfssl, Unusable::Unreadable),
+            (&other, Unusable::Unreadable),
+        ] {
+            assert_eq!(Session::from_pem(text), Err(expected), "{text}");
+        }
+    }
+}
