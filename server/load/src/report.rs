@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::options::LoadArgs;
 use crate::tally::{Samples, Tally};
-use crate::text::{bytes, decimal, duration};
+use crate::text::{Form, bytes, decimal, duration};
 
 /// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
@@ -29,9 +29,6 @@ pub(crate) struct Report<'a> {
     /// Warning about the generator itself.
     pub(crate) verdict: Option<String>,
 }
-
-/// Way to write a statistic.
-type Form = fn(f64) -> String;
 
 impl Report<'_> {
     /// Returns the report of h2load since 1.69.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Way to write a statistic.
+pub(crate) type Form = fn(f64) -> String;
+
 /// Returns a number with two decimals, rounded half away from zero.
 pub(crate) fn decimal(number: f64) -> String {
     format!("{:.2}", (number * 100.0).round() / 100.0)

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Form;
 use crate::tally::Samples;
+use crate::text::Form;
 
 /// Number of buckets, all of the same width.
 const BUCKETS: usize = 10;
