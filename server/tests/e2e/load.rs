@@ -2,6 +2,7 @@
 
 mod ends;
 mod open_loop;
+mod resumption;
 mod tcp;
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
