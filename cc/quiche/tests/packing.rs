@@ -1,4 +1,4 @@
-//! Streams that have ended share packets; streams that go on do not.
+//! Streams that have no more to send share packets; streams that go on do not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -95,6 +95,28 @@ fn short_replies_fill_their_packets() {
         }
         assert_complete(&received, &streams, len);
     }
+}
+
+#[test]
+fn control_streams_and_the_first_reply_share_a_packet() {
+    let mut pair = connect();
+    let streams = request(&mut pair, 1);
+    let len = 200;
+    // Streams of HTTP/3 that stay open: the types of two, and SETTINGS.
+    let control: [(u64, &[u8]); 3] = [(3, &[0; 30]), (7, &[2]), (11, &[3])];
+    for (stream, data) in control {
+        let sent = pair.server.stream_send(stream, data, false);
+        assert_eq!(sent, Ok(data.len()));
+    }
+    reply(&mut pair, streams[0], &body(streams[0], len));
+    let sent = emit(&mut pair.server);
+    assert_eq!(sent.len(), 1);
+    let mut received = Received::new();
+    deliver(&mut pair, &sent[0], &mut received);
+    for (stream, data) in control {
+        assert_eq!(received.remove(&stream), Some((data.to_vec(), false)));
+    }
+    assert_complete(&received, &streams, len);
 }
 
 #[test]
