@@ -15,7 +15,7 @@ const LINE: usize = 64;
 /// A session that a server has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// What TLS keeps, in BoringSSL's encoding.
+    /// Session of TLS, in the encoding of BoringSSL.
     pub(crate) tls: Vec<u8>,
     /// Transport parameters of the server, encoded, without which there is no early data over QUIC (RFC 9000 §7.4.1).
     params: Option<Vec<u8>>,
