@@ -19,7 +19,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[expect(unsafe_code, reason = "jemalloc finds its options by this name")]
 // SAFETY: jemalloc declares the symbol as a weak pointer to a string that ends with a zero byte, and only reads it.
 #[unsafe(export_name = "malloc_conf")]
-static ALLOCATOR_OPTIONS: &[u8; 136] = b"tcache_gc_incr_bytes:1048576,slab_sizes:4096-14336:16,dirty_decay_ms:1000,\
+static ALLOCATOR_OPTIONS: &[u8; 136] =
+    b"tcache_gc_incr_bytes:1048576,slab_sizes:4096-14336:16,dirty_decay_ms:1000,\
     prof:true,prof_active:false,prof_accum:true,lg_prof_sample:19\0";
 
 fn main() -> ExitCode {

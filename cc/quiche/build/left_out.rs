@@ -41,10 +41,10 @@ pub fn without(text: &str, test: &str) -> Option<String> {
     let (at, None) = (heads.next()?, heads.next()) else {
         return None;
     };
-    let attributes = lines[..at]
-        .iter()
-        .rev()
-        .take_while(|line| line.trim_start().starts_with("#["))
+    // Comments are attributes, too.
+    let is_attribute = |line: &str| line.starts_with("#[") || line.starts_with("///");
+    let attributes = { lines[..at].iter().rev() }
+        .take_while(|line| is_attribute(line.trim_start()))
         .count();
     let is_test = { lines[at - attributes..at].iter() }
         .any(|line| matches!(line.trim(), "#[test]" | "#[rstest]"));

@@ -120,6 +120,30 @@ fn control_streams_and_the_first_reply_share_a_packet() {
 }
 
 #[test]
+fn a_shared_packet_has_the_most_urgent_stream_first() {
+    let mut pair = connect();
+    let streams = request(&mut pair, 3);
+    let len = 700;
+    for (stream, urgency) in streams.iter().zip([42, 10, 20]) {
+        pair.server
+            .stream_priority(*stream, urgency, true)
+            .expect("set");
+        let sent = pair.server.stream_send(*stream, &body(*stream, len), false);
+        assert_eq!(sent, Ok(len));
+    }
+    // The order of the last call counts.
+    pair.server.stream_priority(0, 15, true).expect("set");
+    let sent = emit(&mut pair.server);
+    assert_eq!(sent.len(), 2);
+    let mut received = Received::new();
+    assert_eq!(deliver(&mut pair, &sent[0], &mut received), [0, 4]);
+    assert_eq!(received[&4], (body(4, len), false));
+    assert_eq!(deliver(&mut pair, &sent[1], &mut received), [0, 8]);
+    assert_eq!(received[&0], (body(0, len), false));
+    assert_eq!(received[&8], (body(8, len), false));
+}
+
+#[test]
 fn streams_that_go_on_share_no_packet() {
     let mut pair = connect();
     let streams = request(&mut pair, 3);
