@@ -34,8 +34,8 @@ PREFIX ?= /usr/local
 # `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
 DPDK ?= auto
 DESTDIR ?=
-# What `make install` installs, in place of what it builds.
-BINARY ?=
+# The binary that `make install` installs, by the command line alone; without one it builds one.
+BINARY :=
 # With CPU=x86-64-v3, `make build` and `make pgo` build for processors with these instructions alone.
 ifeq ($(origin CPU),command line)
 export RUSTFLAGS += -Ctarget-cpu=$(CPU)

@@ -12,7 +12,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// each time; one of 16 pages holds eight. Slabs for 4 to 14 KiB, the sizes of tasks and buffers, have as many pages. A cache is
 /// collected after each MiB of blocks instead of each 64 KiB.
 ///
-/// Freed pages go back to the system after a second, not ten: a burst of handshakes leaves as many as its connections keep.
+/// Freed pages go back to the system after a second, not ten: a burst of handshakes frees as many as its connections keep.
 ///
 /// Its profiler can be enabled at the start alone, and takes no samples until a recording activates it. It also counts blocks that
 /// are free again.
@@ -42,6 +42,7 @@ mod tests {
     #[test]
     fn jemalloc_takes_the_options() {
         assert_eq!(read::<usize>("opt.tcache_gc_incr_bytes"), 1 << 20);
+        assert_eq!(read::<isize>("opt.dirty_decay_ms"), 1000);
         assert!(read::<bool>("opt.prof") && !read::<bool>("prof.active"));
         assert!(read::<bool>("opt.prof_accum"));
         assert_eq!(read::<usize>("prof.lg_sample"), 19);

@@ -41,7 +41,7 @@ pub fn without(text: &str, test: &str) -> Option<String> {
     let (at, None) = (heads.next()?, heads.next()) else {
         return None;
     };
-    // Comments are attributes, too.
+    // Upstream writes doc comments between attributes, and they are attributes, too.
     let is_attribute = |line: &str| line.starts_with("#[") || line.starts_with("///");
     let attributes = { lines[..at].iter().rev() }
         .take_while(|line| is_attribute(line.trim_start()))

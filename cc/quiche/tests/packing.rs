@@ -1,4 +1,4 @@
-//! Streams that have no more to send share packets; streams that go on do not.
+//! Streams that can send no more share packets; at most one stream of a packet goes on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -144,7 +144,7 @@ fn a_shared_packet_has_the_most_urgent_stream_first() {
 }
 
 #[test]
-fn streams_that_go_on_share_no_packet() {
+fn at_most_one_stream_of_a_packet_goes_on() {
     let mut pair = connect();
     let streams = request(&mut pair, 3);
     let len = 20_000;

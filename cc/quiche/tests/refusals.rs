@@ -222,7 +222,7 @@ fn clock_that_is_not_replaced_is_refused() {
 fn test_that_does_not_exist_cannot_be_left_out() {
     let root = TempDir::new().expect("folder");
     let file = root.path().join("tests.rs");
-    let source = "#[test]\nfn a() {}\n\n#[rstest]\n#[case(1)]\nfn b(x: u8) {}\n\nfn helper() {}\n";
+    let source = "#[test]\nfn a() {}\n\n#[rstest]\n/// What it tests.\n#[case(1)]\nfn b(x: u8) {}\n\nfn helper() {}\n";
     fs::write(&file, source).expect("written");
     left_out::remove("# comment\n\ntests.rs b: a reason\n", root.path()).expect("removed");
     assert_eq!(

@@ -79,9 +79,11 @@ impl Client {
         &mut self.exchanges.work
     }
 
-    /// Takes back the requests of a connection that has come to no handshake.
-    pub(crate) fn take_back(&mut self) {
+    /// Takes the requests that are to be sent by another connection in its place, once this one has ended. Those of early data without
+    /// a handshake are among them.
+    pub(crate) fn take_work(&mut self) -> Work {
         self.exchanges.take_back();
+        std::mem::take(&mut self.exchanges.work)
     }
 
     /// Returns the times from which the latencies of its open requests count, and of those that it has to send again.

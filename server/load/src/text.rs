@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Way to write a statistic.
+/// A function that formats a statistic for the report.
 pub(crate) type Form = fn(f64) -> String;
 
 /// Returns a number with two decimals, rounded half away from zero.

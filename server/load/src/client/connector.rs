@@ -35,7 +35,7 @@ impl Connector {
     /// Opens a connection that has `work` to do at a pace.
     ///
     /// # Errors
-    /// There is no route, no descriptor left, no way to write the trace, or the session of the file is broken.
+    /// There is no route or no descriptor left, the trace cannot be written, or the session cannot be decoded.
     pub(crate) fn open(
         &mut self,
         way: Way<'_>,

@@ -45,7 +45,7 @@ pub(crate) struct Exchanges {
     pub(super) heard: bool,
     /// The handshake is complete.
     pub(super) established: bool,
-    /// Requests may leave before it is.
+    /// Requests may be sent in early data, before the handshake is complete.
     pub(super) is_early: bool,
     /// The server takes no further requests.
     pub(super) going_away: bool,
@@ -102,7 +102,7 @@ impl Exchanges {
         cx.note(|| format!("connected to {peer}"));
     }
 
-    /// Takes the news that early data can be sent (RFC 9001 §4.6).
+    /// Allows requests in early data, which the transport can send now (RFC 9001 §4.6).
     pub(super) fn on_early(&mut self, now: Instant) {
         self.is_early = true;
         self.begin_pace(now);
@@ -114,7 +114,8 @@ impl Exchanges {
         }
     }
 
-    /// Takes back the requests of early data, if there was no handshake: no server has processed them.
+    /// Takes back the requests of early data, if the handshake was not completed. The server may have processed them, but early data
+    /// has only safe methods, which may be repeated.
     pub(super) fn take_back(&mut self) {
         if !self.established {
             let open = std::mem::take(&mut self.open);

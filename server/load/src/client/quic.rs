@@ -67,7 +67,7 @@ impl Quic {
     /// Opens a socket to the server and starts a handshake.
     ///
     /// # Errors
-    /// There is no route, no descriptor left, no way to write the trace, or the session of the file is broken.
+    /// There is no route or no descriptor left, the trace cannot be written, or the session cannot be decoded.
     pub(crate) fn open(
         (config, sessions): (&mut quiche::Config, &Sessions),
         way: Way<'_>,
@@ -79,7 +79,7 @@ impl Quic {
         let session = sessions.next();
         if let Some(session) = &session {
             let resumed = quic.set_session(&session.to_quic());
-            resumed.context("the session of --tls-session-file is broken")?;
+            resumed.context("the session of --tls-session-file is broken: delete the file")?;
         }
         let has_params = session.is_some_and(|session| session.has_params());
         Ok(Quic {
@@ -127,11 +127,13 @@ impl Quic {
             self.begin_http(cx);
         }
         let is_accepted = self.quic.early_data_reason() == EARLY_DATA_ACCEPTED;
+        // Responses that have come with the end of the handshake are read later.
+        let has_sent_early = self.has_begun_early && !exchanges.open.is_empty();
         let agreed = Agreed {
             lines: tls::lines(self.quic.as_mut()),
             protocol: "h3",
             is_resumed: self.quic.is_resumed(),
-            early_data: self.has_begun_early.then_some(is_accepted),
+            early_data: has_sent_early.then_some(is_accepted),
         };
         exchanges.on_established(agreed, cx);
     }

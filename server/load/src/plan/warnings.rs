@@ -47,6 +47,13 @@ impl Plan {
         if !options.early_data || !self.protocol.is_quic() {
             return warnings;
         }
+        if self.is_safe && self.is_open_loop() {
+            warnings.push(
+                "--early-data: with --arrival-rate the schedule begins after all handshakes, so only connections that replace others \
+                 send early data"
+                    .into(),
+            );
+        }
         if !self.is_safe {
             warnings.push(
                 "--early-data has no effect: requests are by a method that may change something on the server (RFC 8470 §4)".into(),
@@ -57,8 +64,8 @@ impl Plan {
                     "--early-data has no effect: the session file has no session to resume".into(),
                 ),
                 Some(session) if !session.has_params() => warnings.push(
-                    "connections that resume the session of the file send no early data: it has no QUIC transport parameters, \
-                     which h2load does not store"
+                    "--early-data has no effect on connections that begin with the session of the file: it has no QUIC transport \
+                     parameters; h2load, and this program over TCP, store none"
                         .into(),
                 ),
                 _ => {}
@@ -99,6 +106,10 @@ mod tests {
             (
                 "--resume --early-data -d /dev/null https://127.0.0.1/",
                 "may change something",
+            ),
+            (
+                "--resume --early-data --arrival-rate 10 https://127.0.0.1/",
+                "--arrival-rate",
             ),
             (
                 &format!("{of_file} https://127.0.0.1/"),

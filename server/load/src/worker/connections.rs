@@ -120,11 +120,10 @@ impl Worker<'_> {
             self.alive -= 1;
             let next_address = client.address + 1;
             match end {
-                End::GoneAway => again = Some(std::mem::take(client.work())),
+                End::GoneAway => again = Some(client.take_work()),
                 End::Unreachable(_) if next_address < self.cx.plan.addresses.len() => {
                     self.address = self.address.max(next_address);
-                    client.take_back();
-                    again = Some(std::mem::take(client.work()));
+                    again = Some(client.take_work());
                     failed = false;
                 }
                 _ => {}
