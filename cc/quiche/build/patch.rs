@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::source;
 
 /// Names of the series, in the order in which they are applied.
-const SERIES: [&str; 8] = [
-    "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn", "memory",
+pub const SERIES: [&str; 9] = [
+    "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn", "memory", "speed",
 ];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.

@@ -160,9 +160,7 @@ fn malformed_patch_is_refused() {
 fn series_with_a_gap_or_a_stranger_is_refused() {
     let root = TempDir::new().expect("folder");
     let folder = |name: &str| root.path().join(name);
-    for name in [
-        "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn", "memory",
-    ] {
+    for name in patch::SERIES {
         fs::create_dir(folder(name)).expect("folder");
     }
     let order = ["socket/01-b.patch", "socket/02-a.patch", "http3/01-c.patch"];
