@@ -36,6 +36,8 @@ DPDK ?= auto
 DESTDIR ?=
 # The binary that `make install` installs, by the command line alone; without one it builds one.
 BINARY :=
+# The profile that `make dist` optimises with, by the command line alone. `make DPDK=no pgo` records target/pgo/profile.
+PGO :=
 # With CPU=x86-64-v3, `make build` and `make pgo` build for processors with these instructions alone.
 ifeq ($(origin CPU),command line)
 export RUSTFLAGS += -Ctarget-cpu=$(CPU)
@@ -177,7 +179,7 @@ pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-g
 	RUSTFLAGS="$$flags -Cprofile-generate=$$folder/raw" $$build
 	echo "== training"
 	"$(TARGET)/release/compare" trained:sluicegate="$$binary" --rounds 1 --seconds 3 --report "$$folder/training.md"
-	"$$tools/llvm-profdata" merge -o "$$folder/profile" "$$folder/raw"
+	"$$tools/llvm-profdata" merge -sparse -o "$$folder/profile" "$$folder/raw"
 	echo "== a build that uses the counts"
 	RUSTFLAGS="$$flags -Cprofile-use=$$folder/profile" $$build
 	cp "$$binary" "$$folder/sluicegate"
@@ -458,28 +460,36 @@ sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/di
 	sed "s|file://$(CURDIR)|file:///sluicegate|g" server/sluicegate.cdx.json >"$(TARGET)/dist/sluicegate.cdx.json"
 	git ls-files --others --exclude-standard '*/sluicegate.cdx.json' | xargs -r rm
 
-# The same commit, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
-dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/
+# The same commit, profile, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
+# A profile names functions by their crates' hashes, which depend on features and on whether cargo is given a target: so is `make pgo`.
+dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/; PGO=target/pgo/profile optimises with a profile of `make DPDK=no pgo`
 	@echo "== release $(VERSION)"
 	git diff --quiet HEAD || { echo "There are changes that are not committed: a release is built of a commit" >&2; exit 1; }
+	[ -z "$(PGO)" ] || [ -f "$(PGO)" ] || { echo "PGO=$(PGO): no such file; make DPDK=no pgo records target/pgo/profile" >&2; exit 1; }
+	profile=
+	if [ -n "$(PGO)" ]; then
+	    profile="$(TARGET)/release-build/profile"
+	    install -D -m 644 "$(PGO)" "$$profile"
+	fi
 	host=$(HOST)
 	name=sluicegate-$(VERSION)-$${host%%-*}-linux-gnu
 	cargo_home="$${CARGO_HOME:-$$HOME/.cargo}"
 	export SOURCE_DATE_EPOCH=$(EPOCH) TZ=UTC LC_ALL=C
-	export RUSTFLAGS="--remap-path-prefix=$$cargo_home=/cargo --remap-path-prefix=$(CURDIR)=/sluicegate --remap-path-prefix=$(TARGET)=/target"
+	export RUSTFLAGS="--remap-path-prefix=$$cargo_home=/cargo --remap-path-prefix=$(CURDIR)=/sluicegate --remap-path-prefix=$(TARGET)=/target$${profile:+ -Cprofile-use=$$profile}"
 	export CFLAGS="-ffile-prefix-map=$$cargo_home=/cargo -ffile-prefix-map=$(TARGET)=/target"
 	export CXXFLAGS="$$CFLAGS"
 	[ -n "$(BORINGSSL)" ] && unset BORING_BSSL_PATH
-	$(CARGO) build --locked --release -p sluicegate --target-dir "$(TARGET)/release-build"
+	$(CARGO) build --locked --release -p sluicegate --target $(HOST) --target-dir "$(TARGET)/release-build"
 	mkdir -p "$(TARGET)/dist"
 	cd "$(TARGET)/dist"
 	rm -rf $$name $$name.*
-	install -D -m 755 "$(TARGET)/release-build/release/sluicegate" $$name/bin/sluicegate
+	install -D -m 755 "$(TARGET)/release-build/$(HOST)/release/sluicegate" $$name/bin/sluicegate
 	cp -r "$(CURDIR)"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE,deploy} $$name/
 	install -D -m 644 "$(CURDIR)/config/example.toml" $$name/config/example.toml
 	tar --create --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime=@$(EPOCH) $$name |
 	    gzip --no-name --best >$$name.tar.gz
 	if [ -e sluicegate.cdx.json ]; then mv sluicegate.cdx.json $$name.cdx.json; fi
+	if [ -n "$$profile" ]; then cp "$$profile" $$name.profdata; fi
 	sums=$$(sha256sum $$name.*)
 	echo "$$sums" | tee $$name.sha256
 
