@@ -17,7 +17,6 @@ use crate::context::Context;
 use crate::end::End;
 use crate::poller::Watch;
 use crate::request::{Request, Work};
-use crate::schedule::Pace;
 use exchanges::Exchanges;
 use transport::Transport;
 
@@ -34,13 +33,13 @@ impl Client {
     fn new(
         transport: impl Transport + 'static,
         address: usize,
-        (work, pace): (&Work, Pace),
+        work: &Work,
         cx: &mut Context<'_>,
     ) -> Client {
         cx.handshaking += 1;
         let peer = cx.plan.addresses[address];
         Client {
-            exchanges: Exchanges::new(peer, (work, pace), cx.now),
+            exchanges: Exchanges::new(peer, work, cx.now),
             transport: Box::new(transport),
             address,
         }
@@ -54,9 +53,10 @@ impl Client {
 
     /// Sends the next request, whose latency counts from `start`. Returns whether there was room for it.
     pub(crate) fn submit(&mut self, start: Instant, cx: &mut Context<'_>) -> bool {
-        let sent = self.send_request(Request::new(start, self.exchanges.next_head), cx);
+        let head = self.exchanges.work.next_head;
+        let sent = self.send_request(Request::new(start, head), cx);
         if sent {
-            self.exchanges.next_head = (self.exchanges.next_head + 1) % cx.plan.heads.len();
+            self.exchanges.work.next_head = (head + 1) % cx.plan.heads.len();
             cx.count_started(start);
         }
         sent
@@ -120,12 +120,8 @@ impl Client {
 
     /// Sends requests as far as its pace allows.
     fn fill(&mut self, cx: &mut Context<'_>) {
-        while !self.exchanges.work.is_empty() && self.has_room(cx) {
-            match &mut self.exchanges.pace {
-                Pace::Closed => {}
-                Pace::Scheduled(schedule) if schedule.due(cx.now).is_some() => {}
-                _ => return,
-            }
+        while !self.exchanges.work.is_empty() && self.has_room(cx) && self.exchanges.is_due(cx.now)
+        {
             let sent = match self.exchanges.work.again.front().copied() {
                 Some(request) => self.send_request(request, cx),
                 None => self.submit(cx.now, cx),
@@ -139,12 +135,8 @@ impl Client {
 
     /// Returns the time at which [`Client::on_timer`] has to be called.
     pub(crate) fn deadline(&self, cx: &Context<'_>) -> Option<Instant> {
-        let due = match &self.exchanges.pace {
-            Pace::Scheduled(schedule) if !self.exchanges.work.is_empty() && self.has_room(cx) => {
-                Some(schedule.next())
-            }
-            _ => None,
-        };
+        let due = self.exchanges.next_at();
+        let due = due.filter(|_| !self.exchanges.work.is_empty() && self.has_room(cx));
         let timers = [self.transport.deadline(), due, self.exchanges.closes_at(cx)];
         timers.into_iter().flatten().min()
     }

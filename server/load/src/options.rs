@@ -44,9 +44,10 @@ pub struct LoadArgs {
     /// URLs, requested in turn by each connection; scheme, host and port are those of the first.
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// Requests of all connections together.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
-    pub(crate) requests: u64,
+    /// Requests of all connections together, 1 unless given. With --timing-script-file those of each connection: all lines unless
+    /// given, and at most these.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
     /// Connections.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) clients: u64,
@@ -59,6 +60,12 @@ pub struct LoadArgs {
     /// Read URLs from this file, one per line, instead of the command line, whose URLs are ignored; `-` is standard input.
     #[arg(short = 'i', long, value_name = "FILE")]
     pub(crate) input_file: Option<PathBuf>,
+    /// Send requests at the times in this file. A line is an offset in milliseconds, such as 12.5, a tab and a URL. Each connection
+    /// sends the requests of the lines in their order, none before its offset from the end of the connection's handshake, and none
+    /// while -m are open; with -D it begins again after the last line. Latencies count from when a request is sent. URLs of the
+    /// command line are ignored; `-` is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input_file", "rps", "arrival_rate"])]
+    pub(crate) timing_script_file: Option<PathBuf>,
     /// Take scheme, host and port from this URL.
     #[arg(short = 'B', long, value_name = "URL")]
     pub(crate) base_uri: Option<String>,
@@ -295,7 +302,7 @@ mod tests {
     fn command_lines_of_h2load_parse() {
         let args =
             parse("load -n200000 -c 16 -m32 -t2 --alpn-list=h3 https://localhost:4433/1k").unwrap();
-        assert_eq!((args.requests, args.clients), (200_000, 16));
+        assert_eq!((args.requests, args.clients), (Some(200_000), 16));
         assert_eq!((args.threads, args.max_concurrent_streams), (2, 32));
         assert_eq!(args.urls, ["https://localhost:4433/1k"]);
         let args =
@@ -311,6 +318,8 @@ mod tests {
             (Some(10), Duration::from_millis(100))
         );
         assert!(args.h3 && args.verbose);
+        let args = parse("load --timing-script-file f -n10 -c2 -B https://a/").unwrap();
+        assert_eq!(args.timing_script_file, Some("f".into()));
         let rest = "load -i urls -B https://b:1 -H accept:*/* -Hx:y -d body --rps=12.5 --connect-to=10.0.0.1:443 --sni c \
                     --log-file l --qlog-file-base q --max-udp-payload-size 1452 --no-udp-gso --groups X25519 --output-file o \
                     --tls-session-file s --histogram";
@@ -353,7 +362,9 @@ mod tests {
         for line in [
             "load --no-such-option a",
             "load --h1 --h3 a",
-            "load --timing-script-file f a",
+            "load --timing-script-file f --rps 1",
+            "load --timing-script-file f --arrival-rate 1",
+            "load --timing-script-file f -i g",
             "load -D ten a",
             "load --rate-period 0 a",
             "load -c 0 a",

@@ -1,9 +1,11 @@
 //! What a run does: the options, checked, with everything that they name.
 
+mod targets;
 mod warnings;
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
@@ -12,8 +14,19 @@ use quiche::h3;
 
 use crate::options::LoadArgs;
 use crate::protocol::Protocol;
+use crate::schedule::{Pace, Playback};
 use crate::session::file::SessionFile;
-use crate::url::{Url, as_https};
+use crate::url::Url;
+use targets::{Targets, read};
+
+/// Number of requests of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestCount {
+    /// All connections together make so many.
+    Total(u64),
+    /// Each connection makes so many, of a script.
+    PerConnection(u64),
+}
 
 /// A run.
 pub(crate) struct Plan {
@@ -26,6 +39,10 @@ pub(crate) struct Plan {
     pub(crate) server_name: Option<String>,
     /// Field sections of the requests, which each connection sends in turn.
     pub(crate) heads: Vec<Vec<h3::Header>>,
+    /// Offsets at which each connection sends them, if a script has them.
+    pub(crate) script: Option<Arc<[Duration]>>,
+    /// Number of requests; none if the run has a duration.
+    pub(crate) requests: Option<RequestCount>,
     /// Body of each request.
     pub(crate) body: Option<Bytes>,
     /// Responses have no body, whatever their heads announce (HEAD).
@@ -45,12 +62,17 @@ impl Plan {
     /// Options contradict each other, or something that they name cannot be used.
     pub(crate) fn new(options: &LoadArgs) -> anyhow::Result<Plan> {
         check(options)?;
-        let (origin, paths) = targets(options)?;
+        let Targets {
+            origin,
+            paths,
+            offsets,
+        } = Targets::new(options)?;
+        let requests = requests(options, offsets.as_deref())?;
         let protocol = Protocol::choose(options, origin.is_secure)?;
         let body = options
             .data
             .as_deref()
-            .map(read)
+            .map(|file| read(file, u64::MAX))
             .transpose()?
             .map(Bytes::from);
         let (host, port) = match &options.connect_to {
@@ -72,6 +94,8 @@ impl Plan {
             addresses,
             server_name: options.sni.clone().or(own_name),
             heads: heads.collect(),
+            script: offsets.map(Arc::from),
+            requests,
             is_idempotent: method(&shared).is_some_and(|method| method.is_idempotent()),
             is_safe: method(&shared).is_some_and(|method| method.is_safe()),
             session_file: file.transpose()?,
@@ -86,15 +110,28 @@ impl Plan {
         self.options.arrival_rate.is_some()
     }
 
+    /// Returns the rule by which a connection sends its requests.
+    pub(crate) fn pace(&self) -> Pace {
+        let options = &self.options;
+        match (options.arrival_rate, options.rps, &self.script) {
+            (Some(_), ..) => Pace::Shared,
+            (None, Some(rate), _) => Pace::Rate(rate),
+            (None, None, Some(offsets)) => Pace::Script(Playback::new(Arc::clone(offsets))),
+            (None, None, None) => Pace::Closed,
+        }
+    }
+
     /// Returns whether requests may leave in early data.
     pub(crate) fn sends_early_data(&self) -> bool {
         self.options.early_data && self.is_safe && self.protocol.is_quic()
     }
 
-    /// Returns the number of requests, if the run has one.
+    /// Returns the number of requests of all connections together, if the run has one.
     pub(crate) fn total(&self) -> Option<u64> {
-        let counted = self.options.duration.is_none();
-        counted.then_some(self.options.requests)
+        self.requests.map(|requests| match requests {
+            RequestCount::Total(all) => all,
+            RequestCount::PerConnection(each) => each * self.options.clients,
+        })
     }
 }
 
@@ -117,13 +154,6 @@ fn reachable(addresses: Vec<SocketAddr>, options: &LoadArgs) -> anyhow::Result<V
 /// Refuses options that contradict each other.
 fn check(options: &LoadArgs) -> anyhow::Result<()> {
     let (clients, threads) = (options.clients, options.threads);
-    if options.duration.is_none() {
-        let requests = options.requests;
-        ensure!(
-            requests >= clients,
-            "-n {requests} is less than -c {clients}: each connection needs a request"
-        );
-    }
     ensure!(
         clients >= threads,
         "-c {clients} is less than -t {threads}: each thread needs a connection"
@@ -141,48 +171,30 @@ fn check(options: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the URL that names the server, and the paths to request.
-fn targets(options: &LoadArgs) -> anyhow::Result<(Url, Vec<String>)> {
-    let texts = match options.input_file.as_deref() {
-        None => options.urls.clone(),
-        Some(file) => {
-            let text = read(file)?;
-            let text = String::from_utf8(text);
-            let text = text.with_context(|| format!("{} is not UTF-8", file.display()))?;
-            let lines = text.lines().map(str::trim);
-            lines.filter(|l| !l.is_empty()).map(str::to_owned).collect()
-        }
-    };
-    ensure!(
-        !texts.is_empty(),
-        "no URL; name one, or a file of them by -i"
-    );
-    let parse = |text: &str| Url::parse_any(text).with_context(|| format!("cannot request {text}"));
-    let mut origin = options.base_uri.as_deref().map(parse).transpose()?;
-    let mut paths = Vec::with_capacity(texts.len());
-    for text in &texts {
-        let url = match (&origin, text.starts_with('/')) {
-            (Some(origin), true) => parse(&format!("https://{}{text}", origin.authority()))?,
-            (None, true) => bail!("{text} names no host; name one by --base-uri"),
-            (None, false) => parse(text)?,
-            // Only its path is used.
-            (Some(_), false) => parse(&as_https(text))?,
-        };
-        paths.push(url.path.clone());
-        origin.get_or_insert(url);
+/// Returns the number of requests, unless the run has a duration. A script of these offsets has a request for each of its lines.
+fn requests(
+    options: &LoadArgs,
+    script: Option<&[Duration]>,
+) -> anyhow::Result<Option<RequestCount>> {
+    if options.duration.is_some() {
+        return Ok(None);
     }
-    Ok((origin.context("no URL")?, paths))
-}
-
-/// Reads a file; `-` is standard input.
-fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let bytes = if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(file)
-    };
-    bytes.with_context(|| format!("cannot read {}", file.display()))
+    let clients = options.clients;
+    Ok(Some(match (options.requests, script) {
+        (Some(0), Some(_)) => bail!("-n 0: each connection needs a request"),
+        (each, Some(script)) => {
+            let lines = script.len() as u64;
+            RequestCount::PerConnection(each.map_or(lines, |each| each.min(lines)))
+        }
+        (total, None) => {
+            let total = total.unwrap_or(1);
+            ensure!(
+                total >= clients,
+                "-n {total} is less than -c {clients}: each connection needs a request"
+            );
+            RequestCount::Total(total)
+        }
+    }))
 }
 
 /// Returns the fields of all requests, without `:path`.
@@ -328,6 +340,32 @@ mod tests {
     }
 
     #[test]
+    fn each_connection_makes_the_requests_of_a_script() {
+        let file = std::env::temp_dir().join(format!("sluicegate-plan-{}", std::process::id()));
+        std::fs::write(&file, "0\thttps://127.0.0.1/\n1\t/\n2\t/\n").unwrap();
+        let of_script = |words: &str| {
+            plan(&format!(
+                "{words} -c2 --timing-script-file {}",
+                file.display()
+            ))
+        };
+        for (words, each, total) in [("", 3, 6), ("-n1", 1, 2), ("-n3", 3, 6), ("-n9", 3, 6)] {
+            let plan = of_script(words).unwrap();
+            let expected = RequestCount::PerConnection(each);
+            assert_eq!(
+                (plan.requests, plan.total()),
+                (Some(expected), Some(total)),
+                "{words}"
+            );
+            assert!(matches!(plan.pace(), Pace::Script(_)));
+        }
+        assert_eq!(of_script("-n0 -D1s").unwrap().total(), None);
+        let error = of_script("-n0").map(drop).unwrap_err().to_string();
+        std::fs::remove_file(file).unwrap();
+        assert_eq!(error, "-n 0: each connection needs a request");
+    }
+
+    #[test]
     fn contradictions_are_refused_with_a_remedy() {
         for (line, part) in [
             ("", "no URL"),
@@ -340,6 +378,7 @@ mod tests {
             ("--h3 http://127.0.0.1/", "use https://"),
             ("/a", "--base-uri"),
             ("-i /nowhere/urls", "cannot read /nowhere/urls"),
+            ("--timing-script-file /nowhere/s", "cannot read /nowhere/s"),
             (
                 "-d /nowhere/body https://127.0.0.1/",
                 "cannot read /nowhere/body",

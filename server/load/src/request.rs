@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::heads::Head;
+use crate::schedule::Pace;
 
 /// An open request.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +65,14 @@ impl Request {
     }
 }
 
-/// Requests that a connection has to send.
+/// Requests that a connection has to send, and when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
+    pub(crate) pace: Pace,
     /// Number of those that were never sent.
     pub(crate) new: u64,
+    /// Index of the head of the first of them.
+    pub(crate) next_head: usize,
     /// Those that a server did not process on another connection. They go first.
     pub(crate) again: VecDeque<Request>,
 }

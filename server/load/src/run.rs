@@ -16,7 +16,7 @@ use crate::context::{Context, Line};
 use crate::log::{LogFile, RequestLog};
 use crate::options::{Format, LoadArgs};
 use crate::outputs::Outputs;
-use crate::plan::Plan;
+use crate::plan::{Plan, RequestCount};
 use crate::printer::Printer;
 use crate::report::Report;
 use crate::tally::Tally;
@@ -64,7 +64,7 @@ pub fn run(
     }
     let mut printer = Printer::new(args, (out, err), &mut outputs.intervals);
     printer.report("starting benchmark...")?;
-    for share in shares(args) {
+    for share in shares(&plan) {
         printer.report(&share.announcement(args))?;
     }
     let way = (stop, outputs.log.as_ref());
@@ -121,7 +121,7 @@ fn run_threads(
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let mut sum = Tally::default();
-        for share in shares(&plan.options) {
+        for share in shares(plan) {
             let log = log.map(RequestLog::new);
             let lines = lines.clone();
             let arrival = barrier.arrival();
@@ -156,16 +156,21 @@ fn run_threads(
 }
 
 /// Returns each thread's part; the first ones have what does not divide.
-fn shares(args: &LoadArgs) -> impl Iterator<Item = Share> {
-    let threads = args.threads;
+fn shares(plan: &Plan) -> impl Iterator<Item = Share> {
+    let options = &plan.options;
+    let threads = options.threads;
     let part = move |all: u64, thread: u64| all / threads + u64::from(thread < all % threads);
-    let requests = args.duration.is_none().then_some(args.requests);
-    let (clients, rate) = (args.clients, args.rate);
-    (0..threads).map(move |thread| Share {
-        thread,
-        clients: part(clients, thread),
-        requests: requests.map(|all| part(all, thread)),
-        rate: rate.map(|all| part(all, thread)),
+    (0..threads).map(move |thread| {
+        let clients = part(options.clients, thread);
+        Share {
+            thread,
+            clients,
+            requests: plan.requests.map(|requests| match requests {
+                RequestCount::Total(all) => part(all, thread),
+                RequestCount::PerConnection(each) => each * clients,
+            }),
+            rate: options.rate.map(|all| part(all, thread)),
+        }
     })
 }
 
@@ -204,12 +209,17 @@ mod tests {
 
     #[test]
     fn threads_divide_connections_and_requests() {
-        let args = args(&["-n10", "-c5", "-t3", "-r4"]);
-        let all: Vec<_> = shares(&args).collect();
+        let url = "https://127.0.0.1/";
+        let mut plan = Plan::new(&args(&["-n10", "-c5", "-t3", "-r4", url])).unwrap();
+        let all: Vec<_> = shares(&plan).collect();
         let column = |of: fn(&Share) -> u64| all.iter().map(of).collect::<Vec<_>>();
         assert_eq!(column(|s| s.clients), [2, 2, 1]);
         assert_eq!(column(|s| s.requests.unwrap()), [4, 3, 3]);
         assert_eq!(column(|s| s.rate.unwrap()), [2, 1, 1]);
+        plan.requests = Some(RequestCount::PerConnection(7));
+        let requests = shares(&plan).map(|share| share.requests.unwrap());
+        assert!(requests.eq([14, 14, 7]));
+        assert_eq!(plan.total(), Some(35));
     }
 
     #[test]

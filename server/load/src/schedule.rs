@@ -1,5 +1,6 @@
 //! Times at which requests are due.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Evenly spaced times of which a thread has every n-th.
@@ -27,12 +28,6 @@ impl Schedule {
     /// Returns the next time. It is computed from the start, so that no error adds up.
     pub(crate) fn next(&self) -> Instant {
         self.start + Duration::from_secs_f64(count(self.next) / self.rate)
-    }
-
-    /// Returns the next time if it has come.
-    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
-        let next = self.next();
-        (next <= now).then_some(next)
     }
 
     /// Goes on to the time after the next.
@@ -70,15 +65,59 @@ fn count(count: u64) -> f64 {
     count as f64
 }
 
+/// Times of a script's lines, and the line that a connection has come to.
+#[derive(Clone, Debug)]
+pub(crate) struct Playback {
+    /// Offsets of all lines; none is less than the one before.
+    offsets: Arc<[Duration]>,
+    /// Time from which the offsets count; none before the first handshake is complete.
+    start: Option<Instant>,
+    /// Index of the next line.
+    next: usize,
+}
+
+impl Playback {
+    /// Makes the playback of a script, before its first line.
+    pub(crate) fn new(offsets: Arc<[Duration]>) -> Self {
+        Playback {
+            offsets,
+            start: None,
+            next: 0,
+        }
+    }
+
+    /// Begins, unless it has begun.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.start.get_or_insert(now);
+    }
+
+    /// Returns the time of the next line, if it has begun.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let offset = self.offsets.get(self.next)?;
+        self.start.map(|start| start + *offset)
+    }
+
+    /// Goes on to the line after the next. After the last line comes the first one, whose offset counts from there.
+    pub(crate) fn advance(&mut self) {
+        self.next += 1;
+        if self.next == self.offsets.len() {
+            self.next = 0;
+            let length = self.offsets.last().copied().unwrap_or_default();
+            self.start = self.start.map(|start| start + length);
+        }
+    }
+}
+
 /// Rule by which a connection sends requests.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Pace {
     /// A request as soon as a response is complete.
+    #[default]
     Closed,
     /// Requests per second, from the end of its handshake on.
     Rate(f64),
-    /// Requests at the times of a schedule of its own.
-    Scheduled(Schedule),
+    /// Requests at the times of a script.
+    Script(Playback),
     /// Requests that the thread submits, by a schedule of all connections.
     Shared,
 }
@@ -94,11 +133,10 @@ mod tests {
         let mut threads = [0, 1, 2].map(|first| Schedule::new(start, 1000.0, first, 3));
         let mut times = Vec::new();
         for thread in &mut threads {
-            while let Some(due) = thread.due(start + Duration::from_millis(99)) {
-                times.push(due);
+            while thread.next() <= start + Duration::from_millis(99) {
+                times.push(thread.next());
                 thread.advance();
             }
-            assert!(thread.next() > start + Duration::from_millis(99));
         }
         times.sort_unstable();
         let expected: Vec<_> = (0..100).map(|i| start + Duration::from_millis(i)).collect();
@@ -119,5 +157,21 @@ mod tests {
         schedule.advance();
         assert_eq!(schedule.behind(start), 0);
         assert_eq!(schedule.behind(start + Duration::from_millis(95)), 9);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    fn a_script_is_played_from_its_begin_on_and_again() {
+        let offsets = [5, 5, 20].map(Duration::from_millis);
+        let mut playback = Playback::new(Arc::from(offsets));
+        assert_eq!(playback.next(), None);
+        let start = Instant::now();
+        playback.begin(start);
+        playback.begin(start + Duration::from_secs(1));
+        for millis in [5, 5, 20, 25, 25, 40, 45] {
+            let expected = start + Duration::from_millis(millis);
+            assert_eq!(playback.next(), Some(expected), "{millis}");
+            playback.advance();
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod ends;
 mod open_loop;
 mod resumption;
+mod script;
 mod tcp;
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -10,7 +10,6 @@ use super::transport::Way;
 use crate::context::Context;
 use crate::plan::Plan;
 use crate::request::Work;
-use crate::schedule::Pace;
 
 /// Settings that the connections of a thread share.
 pub(crate) enum Connector {
@@ -32,17 +31,16 @@ impl Connector {
         TcpConnector::new(plan).map(Connector::Tcp)
     }
 
-    /// Opens a connection that has `work` to do at a pace.
+    /// Opens a connection that has `work` to do.
     ///
     /// # Errors
     /// There is no route or no descriptor left, the trace cannot be written, or the session cannot be decoded.
     pub(crate) fn open(
         &mut self,
         way: Way<'_>,
-        (work, pace): (&Work, Pace),
+        work: &Work,
         cx: &mut Context<'_>,
     ) -> anyhow::Result<Client> {
-        let work = (work, pace);
         Ok(match self {
             Connector::Quic(config, sessions) => {
                 let quic = Quic::open((config, sessions), way, cx)?;

@@ -28,11 +28,10 @@ pub(crate) struct Exchanges {
     pub(super) peer: SocketAddr,
     /// Requests without a whole response, by their streams.
     pub(super) open: BTreeMap<u64, Request>,
-    pub(super) pace: Pace,
     /// Requests still to be sent.
     pub(super) work: Work,
-    /// Index of the next request's head.
-    pub(super) next_head: usize,
+    /// Times of its requests, if they have a rate, once the first may be sent.
+    schedule: Option<Schedule>,
     pub(super) begin: Instant,
     /// Time of the last part of a response or, while a body is sent, of anything that has arrived.
     pub(super) heard_at: Instant,
@@ -54,13 +53,12 @@ pub(crate) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(super) fn new(peer: SocketAddr, (work, pace): (&Work, Pace), now: Instant) -> Exchanges {
+    pub(super) fn new(peer: SocketAddr, work: &Work, now: Instant) -> Exchanges {
         Exchanges {
             peer,
             open: BTreeMap::new(),
-            pace,
             work: work.clone(),
-            next_head: 0,
+            schedule: None,
             begin: now,
             heard_at: now,
             last_request: None,
@@ -109,8 +107,35 @@ impl Exchanges {
     }
 
     fn begin_pace(&mut self, now: Instant) {
-        if let Pace::Rate(rate) = self.pace {
-            self.pace = Pace::Scheduled(Schedule::new(now, rate, 0, 1));
+        match &mut self.work.pace {
+            Pace::Rate(rate) => {
+                let schedule = || Schedule::new(now, *rate, 0, 1);
+                self.schedule.get_or_insert_with(schedule);
+            }
+            Pace::Script(playback) => playback.begin(now),
+            Pace::Closed | Pace::Shared => {}
+        }
+    }
+
+    /// Returns the time before which its pace allows no request, if it has such times.
+    pub(super) fn next_at(&self) -> Option<Instant> {
+        match &self.work.pace {
+            Pace::Rate(_) => self.schedule.as_ref().map(Schedule::next),
+            // Requests that are sent again were due before.
+            Pace::Script(playback) => {
+                let again = self.work.again.front().map(|request| request.start);
+                again.or_else(|| playback.next())
+            }
+            Pace::Closed | Pace::Shared => None,
+        }
+    }
+
+    /// Returns whether its pace allows a request now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        match &self.work.pace {
+            Pace::Closed => true,
+            Pace::Rate(_) | Pace::Script(_) => self.next_at().is_some_and(|at| at <= now),
+            Pace::Shared => false,
         }
     }
 
@@ -125,11 +150,14 @@ impl Exchanges {
 
     /// Takes the news that the first request of its work was sent.
     pub(super) fn on_sent(&mut self, now: Instant) {
-        if let Pace::Scheduled(schedule) = &mut self.pace {
+        if let Some(schedule) = &mut self.schedule {
             schedule.advance();
         }
         if self.work.again.pop_front().is_none() {
             self.work.new -= 1;
+            if let Pace::Script(playback) = &mut self.work.pace {
+                playback.advance();
+            }
         }
         if self.work.is_empty() {
             self.last_request = Some(now);
@@ -138,7 +166,7 @@ impl Exchanges {
 
     /// Returns whether all its requests have ended. One that shares a schedule never knows.
     pub(super) fn is_done(&self) -> bool {
-        self.work.is_empty() && self.open.is_empty() && !matches!(self.pace, Pace::Shared)
+        self.work.is_empty() && self.open.is_empty() && !matches!(self.work.pace, Pace::Shared)
     }
 
     /// Returns the times from which the latencies of open requests count, and of those that are to be sent again.

@@ -14,7 +14,6 @@ use crate::end::End;
 use crate::options;
 use crate::plan::Plan;
 use crate::request::Work;
-use crate::schedule::Pace;
 
 /// Turns in which everything that a test waits for comes about, if it ever does.
 const MAX_TURNS: usize = 1_000_000;
@@ -61,7 +60,7 @@ impl<'a, P: Peer> Pair<'a, P> {
         cx.counted_from = Some(cx.now);
         cx.reports = true;
         let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
-        let client = client(&mut connector, left, &mut cx);
+        let client = client(&mut connector, &work(plan, left), &mut cx);
         Pair {
             server,
             client,
@@ -74,7 +73,8 @@ impl<'a, P: Peer> Pair<'a, P> {
 
     /// Replaces the client, which has ended, by another one of the same thread with `left` requests to send.
     pub(super) fn reopen(&mut self, left: u64) {
-        let next = client(&mut self.connector, left, &mut self.cx);
+        let work = work(self.cx.plan, left);
+        let next = client(&mut self.connector, &work, &mut self.cx);
         std::mem::replace(&mut self.client, next).leave(false, &mut self.cx);
         self.end = None;
     }
@@ -116,16 +116,19 @@ impl<'a, P: Peer> Pair<'a, P> {
     }
 }
 
-fn client(connector: &mut Connector, left: u64, cx: &mut Context<'_>) -> Client {
-    let pace = cx.plan.options.rps.map_or(Pace::Closed, Pace::Rate);
-    let work = Work {
+fn work(plan: &Plan, left: u64) -> Work {
+    Work {
+        pace: plan.pace(),
         new: left,
         ..Work::default()
-    };
+    }
+}
+
+fn client(connector: &mut Connector, work: &Work, cx: &mut Context<'_>) -> Client {
     let way = Way {
         address: 0,
         local: None,
         trace: None,
     };
-    connector.open(way, (&work, pace), cx).unwrap()
+    connector.open(way, work, cx).unwrap()
 }

@@ -1,6 +1,6 @@
 //! Warnings about options that are taken, and do less than one may expect.
 
-use super::Plan;
+use super::{Plan, RequestCount};
 use crate::options::Format;
 
 impl Plan {
@@ -11,6 +11,14 @@ impl Plan {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         if options.threads > cores {
             warnings.push(format!("-t {}: there are {cores} cores", options.threads));
+        }
+        if let (Some(given), Some(RequestCount::PerConnection(each))) =
+            (options.requests, self.requests)
+            && given > each
+        {
+            warnings.push(format!(
+                "-n {given}: the script has {each} lines, so each connection makes {each} requests"
+            ));
         }
         if options.warm_up_time.is_some() && options.duration.is_none() {
             warnings.push("--warm-up-time has no effect without -D".into());
@@ -94,9 +102,17 @@ mod tests {
         std::fs::write(&file, include_str!("../session/h2load.pem")).unwrap();
         let of_file = format!("--early-data --tls-session-file {}", file.display());
         let of_other = "--early-data --tls-session-file /dev/null";
+        let script = std::env::temp_dir();
+        let script = script.join(format!("sluicegate-lines-{}", std::process::id()));
+        std::fs::write(&script, "0\thttps://127.0.0.1/\n1\t/\n").unwrap();
+        let of_script = format!("-c3 --timing-script-file {}", script.display());
         for (line, part) in [
             ("--warm-up-time 1s https://127.0.0.1/", "without -D"),
             ("--h1 -m2 https://127.0.0.1/", "-m 2"),
+            (
+                &format!("-n3 {of_script}"),
+                "so each connection makes 2 requests",
+            ),
             ("--histogram --format json https://127.0.0.1/", "--format"),
             (
                 "--resume --early-data --h1 https://127.0.0.1/",
@@ -128,11 +144,14 @@ mod tests {
         }
         std::fs::remove_file(file).unwrap();
         for line in [
+            &*format!("-n2 {of_script}"),
+            &of_script,
             "--resume --early-data https://127.0.0.1/",
             "--resume --h1 https://127.0.0.1/",
             "--histogram https://127.0.0.1/",
         ] {
             assert_eq!(warnings(line), [""; 0], "{line}");
         }
+        std::fs::remove_file(script).unwrap();
     }
 }

@@ -10,7 +10,6 @@ use crate::context::Line;
 use crate::end::End;
 use crate::outputs;
 use crate::request::Work;
-use crate::schedule::Pace;
 
 /// Connections opened before the sockets have their turn again.
 const OPEN_PER_TURN: u64 = 16;
@@ -43,6 +42,7 @@ impl Worker<'_> {
             self.armed.push(None);
             self.is_free.push(false);
             let work = Work {
+                pace: self.cx.plan.pace(),
                 new: left,
                 ..Work::default()
             };
@@ -63,13 +63,7 @@ impl Worker<'_> {
 
     /// Opens connection number `slot`, which has `work` to do.
     fn open(&mut self, slot: usize, work: &Work) {
-        let options = &self.cx.plan.options;
-        let pace = match (options.arrival_rate, options.rps) {
-            (Some(_), _) => Pace::Shared,
-            (None, Some(rate)) => Pace::Rate(rate),
-            (None, None) => Pace::Closed,
-        };
-        let base = options.qlog_file_base.as_deref();
+        let base = self.cx.plan.options.qlog_file_base.as_deref();
         let trace = base.map(|base| outputs::trace(base, self.share.thread, slot));
         // There may be no route to the first address of a name, as to an IPv6 address from a host that has IPv4 alone.
         let mut opened = Err(anyhow!("no address is left"));
@@ -79,7 +73,7 @@ impl Worker<'_> {
                 local: self.local_ip(slot, address),
                 trace: trace.as_deref(),
             };
-            opened = self.connector.open(way, (work, pace), &mut self.cx);
+            opened = self.connector.open(way, work, &mut self.cx);
             if opened.is_ok() {
                 self.address = address;
                 break;

@@ -1,6 +1,7 @@
 //! A client against a server in the same thread: over UDP of this host, in a time that the test moves.
 
 mod resumption;
+mod script;
 
 use std::net::{SocketAddr, UdpSocket};
 
