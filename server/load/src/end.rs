@@ -107,6 +107,20 @@ pub(crate) fn of_stream(peer: SocketAddr, error: Option<&hyper::Error>) -> End {
     End::Failed(format!("{peer} broke the protocol: {text}"))
 }
 
+/// Returns the end of a connection of HTTP/2 without TLS (h2c) whose server has not begun HTTP/2. It has responded by HTTP/1.1, if
+/// `is_http1`, and may speak that alone otherwise.
+pub(crate) fn without_h2c(peer: SocketAddr, end: End, is_http1: bool) -> End {
+    match end {
+        End::Failed(_) if is_http1 => {
+            End::Failed(format!("{peer} speaks HTTP/1.1 but no h2c; use --h1"))
+        }
+        End::Failed(cause) => {
+            End::Failed(format!("{cause}; if it speaks HTTP/1.1 alone, use --h1"))
+        }
+        other => other,
+    }
+}
+
 /// Returns whether an error of hyper says only that the server has closed the connection.
 pub(crate) fn is_close(error: &hyper::Error) -> bool {
     let mut cause = error.source();

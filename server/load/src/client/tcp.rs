@@ -28,7 +28,7 @@ use crate::poller::Watch;
 use crate::request::Request;
 use crate::tally::Tally;
 use exchange::{Event, Events};
-use frames::Frames;
+use frames::{First, Frames};
 use handshake::{Handshake, Step};
 use http::Http;
 use requests::Requests;
@@ -55,6 +55,8 @@ pub(crate) struct Tcp {
     requests: Rc<Requests>,
     /// Streams so far.
     streams: u64,
+    /// HTTP/2 begins without TLS, and so before the server has said that it speaks it (RFC 9113 §3.3).
+    is_h2c: bool,
     /// Bytes that were received and sent when they were last counted, and those of responses.
     counted: (u64, u64, u64),
     /// Bytes that were received before the last request of HTTP/1.1.
@@ -69,7 +71,7 @@ pub(crate) struct Tcp {
 
 impl Tcp {
     /// Wraps a socket on its way to the server.
-    fn new(socket: Socket, handshake: Handshake, requests: Rc<Requests>) -> Tcp {
+    fn new(socket: Socket, handshake: Handshake, requests: Rc<Requests>, is_h2c: bool) -> Tcp {
         let alert = Arc::new(Alert::default());
         Tcp {
             waker: Waker::from(Arc::clone(&alert)),
@@ -81,6 +83,7 @@ impl Tcp {
             events: Events::default(),
             requests,
             streams: 0,
+            is_h2c,
             counted: (0, 0, 0),
             received_before: 0,
             end: None,
@@ -271,7 +274,14 @@ impl Transport for Tcp {
         if known.is_none() && exchanges.open.is_empty() && exchanges.first_byte {
             return Some(End::GoneAway);
         }
-        Some(known.unwrap_or_else(|| end::of_stream(exchanges.peer, None)))
+        let end = known.unwrap_or_else(|| end::of_stream(exchanges.peer, None));
+        let frames = self.account.frames.borrow();
+        let first = frames.as_ref().and_then(|frames| frames.first);
+        if !self.is_h2c || first == Some(First::Settings) {
+            return Some(end);
+        }
+        let is_http1 = first == Some(First::StatusLine);
+        Some(end::without_h2c(exchanges.peer, end, is_http1))
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -154,6 +154,11 @@ fn without_tls_a_server_is_loaded_over_http1_or_h2c() {
             "{report}"
         );
     }
+    // That address has no h2c.
+    let output = load(&["-p", "h2c"], &[format!("http://{http1}/")]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("use --h1"), "{said}");
 }
 
 /// The upstream sends the length of each body back, as the status of its response says: 204 if it is whole.

@@ -17,7 +17,7 @@ use crate::client::sessions::Sessions;
 use crate::client::transport::Way;
 use crate::context::Context;
 use crate::plan::Plan;
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, Version};
 use crate::tls;
 
 /// Settings that the TCP connections of a thread share.
@@ -83,7 +83,13 @@ impl TcpConnector {
         let socket = Socket(Rc::new(socket.into()));
         let buffer = Rc::clone(&self.buffer);
         let handshake = Handshake::new(socket.clone(), tls.transpose()?, buffer);
-        Ok(Tcp::new(socket, handshake, Rc::clone(&self.requests)))
+        let is_h2c = cx.plan.protocol == Protocol::Plain(Version::Http2);
+        Ok(Tcp::new(
+            socket,
+            handshake,
+            Rc::clone(&self.requests),
+            is_h2c,
+        ))
     }
 
     /// Returns TLS for a connection to `peer`.

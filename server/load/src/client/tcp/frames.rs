@@ -5,8 +5,19 @@ const HEADER: usize = 9;
 /// Types of frames.
 const DATA: u8 = 0x0;
 const HEADERS: u8 = 0x1;
+const SETTINGS: u8 = 0x4;
 const GOAWAY: u8 = 0x7;
 const CONTINUATION: u8 = 0x9;
+
+/// What a server sends first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// SETTINGS, as it has to be (RFC 9113 §3.4).
+    Settings,
+    /// The status line of a response of HTTP/1.1, or 1.0.
+    StatusLine,
+    Other,
+}
 
 /// Reads the headers of frames, and skips what they contain.
 #[derive(Debug, Default)]
@@ -24,6 +35,8 @@ pub(super) struct Frames {
     /// Bytes of responses: payloads of DATA, HEADERS and CONTINUATION.
     pub(super) content: u64,
     goaway: Option<u32>,
+    /// None before a frame's header has arrived.
+    pub(super) first: Option<First>,
 }
 
 impl Frames {
@@ -50,6 +63,11 @@ impl Frames {
     }
 
     fn begin(&mut self) {
+        self.first.get_or_insert(match self.header {
+            [0, _, _, SETTINGS, ..] => First::Settings,
+            header if header.starts_with(b"HTTP/1.") => First::StatusLine,
+            _ => First::Other,
+        });
         let [high, middle, low, kind, ..] = self.header;
         let length = u32::from_be_bytes([0, high, middle, low]);
         self.left = length as usize;
@@ -123,6 +141,21 @@ mod tests {
             assert_eq!(frames.content, 70_322, "{size}");
             assert_eq!(frames.take_goaway(), Some(0x105), "{size}");
             assert_eq!((frames.take_head_bytes(), frames.take_goaway()), (0, None));
+        }
+    }
+
+    #[test]
+    fn other_protocols_begin_without_settings() {
+        for (bytes, expected) in [
+            (&stream()[..], Some(First::Settings)),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", Some(First::StatusLine)),
+            (b"HTTP/1.0 400 \r\n\r\n", Some(First::StatusLine)),
+            (b"220 mail.example ESMTP\r\n", Some(First::Other)),
+            (b"HTTP/1.1", None),
+        ] {
+            let mut frames = Frames::default();
+            bytes.chunks(4).for_each(|part| frames.read(part));
+            assert_eq!(frames.first, expected);
         }
     }
 

@@ -211,6 +211,29 @@ fn what_is_no_http_breaks_the_protocol() {
 }
 
 #[test]
+fn a_server_without_h2c_is_named_with_the_remedy() {
+    let status = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    for (response, part) in [
+        (&status[..], "speaks HTTP/1.1 but no h2c; use --h1"),
+        (
+            b"<!doctype html>",
+            "; if it speaks HTTP/1.1 alone, use --h1",
+        ),
+        (b"", "complete; if it speaks HTTP/1.1 alone, use --h1"),
+    ] {
+        let server = Server::new();
+        let plan = server.plan("-p h2c");
+        let mut pair = connect(server, &plan, 1);
+        pair.until(|pair| !pair.server.received.is_empty());
+        pair.server.send(response);
+        if response.is_empty() {
+            pair.server.stream = None;
+        }
+        pair.failed_with(part);
+    }
+}
+
+#[test]
 fn responses_of_http2_are_counted_as_they_were_received() {
     let server = Server::new();
     let plan = server.plan("-n8 -m4 -p h2c");
