@@ -50,6 +50,15 @@ fn measured_until(status: i32, words: &[&str], urls: &[String]) -> Value {
     report["measurements"].clone()
 }
 
+/// Runs it, checks that it ends with 1 and says `cause`, and returns the report.
+fn failed(words: &[&str], urls: &[String], cause: &str) -> String {
+    let output = load(words, urls);
+    let (report, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{report}{said}");
+    assert!(said.contains(cause), "{said}");
+    report
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -106,6 +106,16 @@ impl<'a, P: Peer> Pair<'a, P> {
         self.end.clone().unwrap()
     }
 
+    /// Lets the client end because the server takes no more of its requests. Checks how many have succeeded and failed, and how many
+    /// it leaves to another connection: new ones, and ones to send again.
+    pub(super) fn leaves_requests(&mut self, ended: (u64, u64), left: (u64, usize)) {
+        assert_eq!(self.until_end(), End::GoneAway);
+        let tally = &self.cx.tally;
+        assert_eq!((tally.succeeded, tally.errored), ended);
+        let work = self.client.work();
+        assert_eq!((work.new, work.again.len()), left);
+    }
+
     /// Lets the client end, and checks that it names a cause with this part.
     pub(super) fn failed_with(&mut self, part: &str) {
         let end = self.until_end();

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use super::{
-    PROTOCOLS, load, load_log, measured, measured_until, server, silent_server, text, url,
+    PROTOCOLS, failed, load, load_log, measured, measured_until, server, silent_server, text, url,
 };
 use crate::server::{Folder, Process, Server, Setup};
 
@@ -18,14 +18,11 @@ fn a_closed_port_ends_the_run_with_the_cause() {
     for (protocol, port) in free {
         let port = port().unwrap();
         let words = ["-n8", "-c4", "-t2", protocol];
-        let output = load(&words, &[format!("https://{port}/")]);
-        let (report, said) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(output.status.code(), Some(1), "{report}{said}");
+        let cause = format!("4 connections failed: connection refused by {port}: nothing listens");
+        let report = failed(&words, &[format!("https://{port}/")], &cause);
         let line =
             "requests: 8 total, 0 started, 0 done, 0 succeeded, 8 failed, 8 errored, 0 timeout";
         assert!(report.contains(line), "{report}");
-        let cause = format!("4 connections failed: connection refused by {port}: nothing listens");
-        assert!(said.contains(&cause), "{said}");
     }
 }
 
@@ -33,11 +30,8 @@ fn a_closed_port_ends_the_run_with_the_cause() {
 fn a_run_that_ends_before_any_handshake_names_the_cause() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
-    let output = load(&["-D1s", "-c2"], &[format!("https://{address}/")]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
     let cause = format!("2 connections failed: no response from {address} until the end");
-    assert!(said.contains(&cause), "{said}");
+    failed(&["-D1s", "-c2"], &[format!("https://{address}/")], &cause);
 }
 
 #[test]
@@ -53,11 +47,9 @@ fn other_addresses_of_a_name_are_tried() {
 #[test]
 fn an_output_that_cannot_be_opened_ends_the_run_before_it_begins() {
     let words = ["-n1", "--output-file", "/nowhere/report"];
-    let output = load(&words, &["https://127.0.0.1:1/".into()]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot write /nowhere/report"), "{said}");
-    assert_eq!(text(&output.stdout), "");
+    let urls = ["https://127.0.0.1:1/".into()];
+    let report = failed(&words, &urls, "cannot write /nowhere/report");
+    assert_eq!(report, "");
 }
 
 #[test]

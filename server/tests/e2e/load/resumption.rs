@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{PROTOCOLS, load, measured, text, url};
+use super::{PROTOCOLS, failed, load, measured, text, url};
 use crate::server::{Folder, Server, Setup};
 
 /// Options that open one connection after the other, with two requests each.
@@ -137,10 +137,8 @@ fn what_is_no_session_is_refused_or_replaced() {
     let urls = [url(&server, "/")];
     let certificate = folder.path("cert.pem");
     let before = std::fs::read(&certificate).unwrap();
-    let output = load(&["--tls-session-file", name(&certificate)], &urls);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("has no TLS session"), "{said}");
+    let of_certificate = ["--tls-session-file", name(&certificate)];
+    failed(&of_certificate, &urls, "has no TLS session");
     assert_eq!(std::fs::read(&certificate).unwrap(), before);
     let broken = folder.path("broken.pem");
     std::fs::write(
@@ -158,13 +156,9 @@ fn what_is_no_session_is_refused_or_replaced() {
 
 #[test]
 fn early_data_without_sessions_is_refused() {
-    let output = load(&["--early-data"], &["https://127.0.0.1:1/".into()]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("add --resume or --tls-session-file"),
-        "{said}"
-    );
+    let urls = ["https://127.0.0.1:1/".into()];
+    let remedy = "add --resume or --tls-session-file";
+    failed(&["--early-data"], &urls, remedy);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{PROTOCOLS, load, load_log, measured, server, text, url};
+use super::{PROTOCOLS, failed, load_log, measured, server, text, url};
 use crate::server::{Folder, Server, Setup};
 
 /// Writes a script with these offsets, milliseconds, and paths.
@@ -83,13 +83,8 @@ fn a_script_comes_from_standard_input_and_its_mistakes_have_lines() {
     let folder = Folder::new();
     let server = server(&folder);
     let script = script(&folder, &server, &[("0", "/"), ("ten", "/")]);
-    let output = load(&option(&script), &[]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("script, line 2: `ten` is no offset"),
-        "{said}"
-    );
+    let cause = "script, line 2: `ten` is no offset";
+    failed(&option(&script), &[], cause);
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
     let command = command.args(["load", "-n1", "--timing-script-file", "-"]);
     let good = std::fs::read_to_string(&script).unwrap();

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use boring::ssl::{AlpnError, SslAcceptor, SslFiletype, SslMethod};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{load, measured, server, text, url};
+use super::{failed, load, measured, server, text, url};
 use crate::server::{Folder, Server, Setup};
 use crate::{admin, nginx, tcp, upstream};
 
@@ -59,10 +59,7 @@ fn a_list_leaves_the_choice_to_the_server() {
         (&["--alpn-list=h2,spdy/3"][..], "known are h3, h2"),
         (&["--alpn-list=h2c"], "use http://"),
     ] {
-        let output = load(words, &[url(&server, "/")]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(part), "{said}");
+        failed(words, &[url(&server, "/")], part);
     }
 }
 
@@ -100,14 +97,11 @@ fn a_server_that_picks_no_protocol_is_not_spoken_to_in_another_one() {
     for protocol in [None, Some(&b"\x08http/1.1"[..])] {
         let (address, thread) = accept(2, protocol);
         let words = ["-n2", "-c2", "--alpn-list=h2"];
-        let output = load(&words, &[format!("https://{address}/")]);
-        let (report, said) = (text(&output.stdout), text(&output.stderr));
-        thread.join().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{report}{said}");
-        assert!(!report.contains("Application protocol"), "{report}");
         let cause =
             format!("2 connections failed: {address} speaks no protocol of the list h2; change");
-        assert!(said.contains(&cause), "{said}");
+        let report = failed(&words, &[format!("https://{address}/")], &cause);
+        thread.join().unwrap();
+        assert!(!report.contains("Application protocol"), "{report}");
     }
 }
 
@@ -155,10 +149,7 @@ fn without_tls_a_server_is_loaded_over_http1_or_h2c() {
         );
     }
     // That address has no h2c.
-    let output = load(&["-p", "h2c"], &[format!("http://{http1}/")]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("use --h1"), "{said}");
+    failed(&["-p", "h2c"], &[format!("http://{http1}/")], "use --h1");
 }
 
 /// The upstream sends the length of each body back, as the status of its response says: 204 if it is whole.

@@ -198,9 +198,7 @@ fn requests_beyond_the_id_of_goaway_are_left_to_another_connection() {
     assert!(pair.client.exchanges.open.keys().eq(&[0, 4]));
     pair.server.respond(0);
     pair.server.respond(4);
-    assert_eq!(pair.until_end(), End::GoneAway);
-    assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (2, 0));
-    assert_eq!(pair.client.exchanges.work.new, 4);
+    pair.leaves_requests((2, 0), (4, 2));
     // Their latencies go on.
     assert_eq!(pair.client.waiting().collect::<Vec<_>>(), starts[2..]);
     assert_eq!((pair.cx.tally.started, pair.cx.open_requests), (4, 2));
@@ -216,10 +214,7 @@ fn rejected_requests_are_left_to_another_connection() {
     for stream in [0, 8, 12] {
         pair.server.respond(stream);
     }
-    assert_eq!(pair.until_end(), End::GoneAway);
-    assert_eq!((pair.cx.tally.succeeded, pair.cx.tally.errored), (3, 0));
-    let work = &pair.client.exchanges.work;
-    assert_eq!((work.new, work.again.len()), (4, 1));
+    pair.leaves_requests((3, 0), (4, 1));
 }
 
 #[test]

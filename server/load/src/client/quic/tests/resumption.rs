@@ -16,13 +16,6 @@ fn resuming(accepts_early: bool) -> quiche::Config {
 }
 
 impl Server {
-    /// Returns a server that accepts early data.
-    fn with_early_data() -> Server {
-        let mut server = Server::new(SERVER_IDLE);
-        server.config = resuming(true);
-        server
-    }
-
     /// Forgets its connection, and takes another one.
     fn restart(&mut self, accepts_early: bool) {
         self.config = resuming(accepts_early);
@@ -53,13 +46,6 @@ impl Pair<'_, Server> {
         panic!("it never ends");
     }
 
-    /// Makes a whole connection, and another one to a server that accepts early data or not.
-    fn twice(&mut self, accepts_early: bool) {
-        self.finish();
-        self.reopen(4);
-        self.server.restart(accepts_early);
-    }
-
     /// Returns the numbers of connections: all, those that resumed a session, and those whose early data was accepted or rejected.
     fn connections(&self) -> [u64; 4] {
         let tally = &self.cx.tally;
@@ -72,13 +58,31 @@ impl Pair<'_, Server> {
     }
 }
 
+/// Options of a client that sends early data.
+const EARLY: &str = "-n8 -m4 --resume --early-data";
+
+/// Returns a server that accepts early data, and the plan of a client with these options.
+fn server_and_plan(words: &str) -> (Server, Plan) {
+    let mut server = Server::new(SERVER_IDLE);
+    server.config = resuming(true);
+    let plan = server.plan(words);
+    (server, plan)
+}
+
+/// Makes a whole connection by `plan`, and returns the two sides of another one, whose server accepts early data or not.
+fn second(server: Server, plan: &Plan, accepts_early: bool) -> Pair<'_, Server> {
+    let mut pair = connect(server, plan, 4);
+    pair.finish();
+    pair.reopen(4);
+    pair.server.restart(accepts_early);
+    pair
+}
+
 #[test]
 fn a_session_is_resumed_only_if_that_is_asked_for() {
     for (words, resumed) in [("-n8", 0), ("-n8 --resume", 1)] {
-        let server = Server::with_early_data();
-        let plan = server.plan(words);
-        let mut pair = connect(server, &plan, 4);
-        pair.twice(true);
+        let (server, plan) = server_and_plan(words);
+        let mut pair = second(server, &plan, true);
         pair.turn();
         assert!(!pair.client.exchanges.is_early);
         pair.finish();
@@ -89,10 +93,8 @@ fn a_session_is_resumed_only_if_that_is_asked_for() {
 
 #[test]
 fn requests_in_early_data_arrive_before_the_handshake_is_complete() {
-    let server = Server::with_early_data();
-    let plan = server.plan("-n8 -m4 --resume --early-data");
-    let mut pair = connect(server, &plan, 4);
-    pair.twice(true);
+    let (server, plan) = server_and_plan(EARLY);
+    let mut pair = second(server, &plan, true);
     pair.turn();
     assert!(!pair.client.exchanges.established);
     assert_eq!(pair.client.exchanges.open.len(), 4);
@@ -108,10 +110,8 @@ fn requests_in_early_data_arrive_before_the_handshake_is_complete() {
 
 #[test]
 fn requests_of_early_data_that_is_rejected_are_processed_once() {
-    let server = Server::with_early_data();
-    let plan = server.plan("-n8 -m4 --resume --early-data");
-    let mut pair = connect(server, &plan, 4);
-    pair.twice(false);
+    let (server, plan) = server_and_plan(EARLY);
+    let mut pair = second(server, &plan, false);
     pair.until(|pair| pair.client.exchanges.open.len() == 4);
     assert!(!pair.client.exchanges.established);
     pair.until(|pair| pair.server.requests.len() == 4);
@@ -126,10 +126,8 @@ fn requests_of_early_data_that_is_rejected_are_processed_once() {
 #[test]
 fn unsafe_methods_wait_for_the_handshake() {
     for (words, accepted) in [("-d /dev/null", 0), ("-d /dev/null -H :method:GET", 1)] {
-        let server = Server::with_early_data();
-        let plan = server.plan(&format!("-n8 -m4 --resume --early-data {words}"));
-        let mut pair = connect(server, &plan, 4);
-        pair.twice(true);
+        let (server, plan) = server_and_plan(&format!("{EARLY} {words}"));
+        let mut pair = second(server, &plan, true);
         pair.finish();
         assert_eq!(pair.connections(), [2, 1, accepted, 0], "{words}");
     }
@@ -137,10 +135,8 @@ fn unsafe_methods_wait_for_the_handshake() {
 
 #[test]
 fn early_data_follows_the_rate_of_the_connection() {
-    let server = Server::with_early_data();
-    let plan = server.plan("-n8 -m4 --rps 10 --resume --early-data");
-    let mut pair = connect(server, &plan, 4);
-    pair.twice(true);
+    let (server, plan) = server_and_plan(&format!("{EARLY} --rps 10"));
+    let mut pair = second(server, &plan, true);
     pair.turn();
     assert_eq!(pair.client.exchanges.open.len(), 1);
     pair.finish();
@@ -150,8 +146,7 @@ fn early_data_follows_the_rate_of_the_connection() {
 
 #[test]
 fn early_data_without_a_handshake_is_taken_back() {
-    let server = Server::with_early_data();
-    let plan = server.plan("-n8 -m4 --resume --early-data");
+    let (server, plan) = server_and_plan(EARLY);
     let mut pair = connect(server, &plan, 4);
     pair.finish();
     pair.server.vanished = true;
@@ -167,7 +162,7 @@ fn early_data_without_a_handshake_is_taken_back() {
 fn the_file_gets_a_session_with_transport_parameters() {
     let path = std::env::temp_dir().join(format!("sluicegate-early-{}", std::process::id()));
     let words = format!("-n4 -m4 --early-data --tls-session-file {}", path.display());
-    let mut server = Server::with_early_data();
+    let mut server = Server::new(SERVER_IDLE);
     for accepted in [0, 1] {
         server.restart(true);
         let plan = server.plan(&words);

@@ -65,9 +65,9 @@ fn another_connection_goes_on_with_the_script() {
     let start = pair.client.waiting().next().unwrap();
     pair.server.respond(0);
     pair.server.goaway(4);
-    assert_eq!(pair.until_end(), End::GoneAway);
+    pair.leaves_requests((1, 0), (1, 1));
     let work = pair.client.take_work();
-    assert_eq!((work.new, work.next_head, work.again.len()), (1, 2, 1));
+    assert_eq!(work.next_head, 2);
     let Pace::Script(playback) = &work.pace else {
         panic!("{:?}", work.pace);
     };
