@@ -2,8 +2,11 @@
 
 pub(crate) mod file;
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use boring::base64;
-use boring::ssl::SslSession;
+use boring::ssl::{SslContextBuilder, SslMethod, SslSession};
+use quiche::{Config, ConnectionId};
 
 /// Name of the PEM block of a session, in OpenSSL and BoringSSL.
 const TLS: &str = "SSL SESSION PARAMETERS";
@@ -28,6 +31,8 @@ pub(crate) enum Unusable {
     NoSession,
     /// BoringSSL cannot read what is in the block.
     Unreadable,
+    /// quiche cannot read the transport parameters.
+    UnreadableParams,
 }
 
 impl Session {
@@ -65,7 +70,7 @@ impl Session {
     /// Reads a session from the text of a file.
     ///
     /// # Errors
-    /// There is none, or another TLS library has written it.
+    /// There is none, another TLS library has written it, or a part of it is broken.
     pub(crate) fn from_pem(text: &str) -> Result<Session, Unusable> {
         // wolfSSL has a name of its own, which ends with that of the others.
         if !text.contains(TLS) {
@@ -73,8 +78,28 @@ impl Session {
         }
         let tls = block(text, TLS).ok_or(Unusable::Unreadable)?;
         SslSession::from_der(&tls).map_err(|_| Unusable::Unreadable)?;
-        let params = block(text, QUIC);
-        Ok(Session { tls, params })
+        if !text.contains(QUIC) {
+            return Ok(Session::of_tls(tls));
+        }
+        let params = block(text, QUIC).ok_or(Unusable::UnreadableParams)?;
+        let session = Session {
+            tls,
+            params: Some(params),
+        };
+        let taken = session.try_quic();
+        taken
+            .map(|()| session)
+            .map_err(|_| Unusable::UnreadableParams)
+    }
+
+    /// Gives the session to a connection of QUIC that sends nothing: quiche reads transport parameters nowhere else.
+    fn try_quic(&self) -> anyhow::Result<()> {
+        let tls = SslContextBuilder::new(SslMethod::tls())?;
+        let mut config = Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let id = ConnectionId::from_ref(&[0; 8]);
+        let mut connection = quiche::connect(None, &id, address, address, &mut config)?;
+        Ok(connection.set_session(&self.to_quic())?)
     }
 
     /// Returns the text of a file with the session.
@@ -128,14 +153,30 @@ mod tests {
     #[test]
     fn transport_parameters_have_a_block_of_their_own() {
         let mut session = Session::from_pem(OF_H2LOAD).unwrap();
-        for length in [0, 1, 47, 48, 49, 500] {
-            session.params = Some(vec![7; length]);
+        for length in [0, 2, 3, 47, 48, 49, 500] {
+            session.params = Some(unknown_parameters(length));
             let text = session.pem();
             assert!(text.starts_with(OF_H2LOAD));
             assert!(text.lines().all(|line| line.len() <= LINE));
             assert_eq!(Session::from_pem(&text).as_ref(), Ok(&session));
             assert_eq!(Session::of_quic(&session.to_quic()), Some(session.clone()));
         }
+    }
+
+    /// Returns transport parameters with numbers that nobody knows, encoded in so many bytes.
+    fn unknown_parameters(length: usize) -> Vec<u8> {
+        let mut params = Vec::new();
+        for id in 0x21.. {
+            // ID, length and value: the last one has what is left.
+            let value = match length - params.len() {
+                0 => break,
+                rest @ 1..=40 => rest - 2,
+                _ => 20,
+            };
+            params.extend([id, u8::try_from(value).unwrap()]);
+            params.extend(vec![7; value]);
+        }
+        params
     }
 
     #[test]
@@ -157,12 +198,19 @@ mod tests {
         let cut = &OF_H2LOAD[..OF_H2LOAD.len() - 8];
         let of_wolfssl = OF_H2LOAD.replace(TLS, "WOLFSSL SESSION PARAMETERS");
         let other = pem(TLS, b"\x30\x03\x02\x01\x01");
+        // A parameter ends too early, the largest datagram is too small, and the block has no end.
+        let params = [&b"\x04\x02\x40"[..], b"\x03\x01\x05"].map(|params| pem(QUIC, params));
+        let [early, small] = params.map(|params| OF_H2LOAD.to_owned() + &params);
+        let open = format!("{OF_H2LOAD}-----BEGIN {QUIC}-----\n");
         for (text, expected) in [
             ("", Unusable::NoSession),
             ("-----BEGIN CERTIFICATE-----\n", Unusable::NoSession),
             (cut, Unusable::Unreadable),
             (&of_wolfssl, Unusable::Unreadable),
             (&other, Unusable::Unreadable),
+            (&early, Unusable::UnreadableParams),
+            (&small, Unusable::UnreadableParams),
+            (&open, Unusable::UnreadableParams),
         ] {
             assert_eq!(Session::from_pem(text), Err(expected), "{text}");
         }

@@ -79,7 +79,7 @@ impl Quic {
         let session = sessions.next();
         if let Some(session) = &session {
             let resumed = quic.set_session(&session.to_quic());
-            resumed.context("the session of --tls-session-file is broken: delete the file")?;
+            resumed.context("cannot resume the session")?;
         }
         let has_params = session.is_some_and(|session| session.has_params());
         Ok(Quic {

@@ -48,6 +48,11 @@ impl SessionFile {
                         "the TLS session in {name} is broken or of another TLS library: it is not resumed, and a new one replaces it"
                     ));
                 }
+                Err(Unusable::UnreadableParams) => {
+                    warning = Some(format!(
+                        "the QUIC transport parameters of the session in {name} are broken: it is not resumed, and a new one replaces it"
+                    ));
+                }
             }
         }
         Ok(SessionFile {
@@ -114,13 +119,27 @@ mod tests {
         std::fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
         let error = SessionFile::open(&path).map(drop).unwrap_err().to_string();
         assert!(error.contains(&name), "{error}");
-        let broken = "-----BEGIN SSL SESSION PARAMETERS-----\nMAMCAQE=\n";
-        std::fs::write(&path, broken).unwrap();
-        let file = SessionFile::open(&path).unwrap();
+        let of_params = concat!(
+            include_str!("h2load.pem"),
+            "-----BEGIN QUIC TRANSPORT PARAMETERS-----\nAw==\n-----END QUIC TRANSPORT PARAMETERS-----\n"
+        );
+        for (broken, part) in [
+            (
+                "-----BEGIN SSL SESSION PARAMETERS-----\nMAMCAQE=\n",
+                "the TLS session in ",
+            ),
+            (
+                of_params,
+                "the QUIC transport parameters of the session in ",
+            ),
+        ] {
+            std::fs::write(&path, broken).unwrap();
+            let file = SessionFile::open(&path).unwrap();
+            assert!(file.session.is_none());
+            let warning = file.warning.unwrap();
+            assert!(warning.contains(&format!("{part}{name}")), "{warning}");
+        }
         std::fs::remove_file(&path).unwrap();
-        assert!(file.session.is_none());
-        let warning = file.warning.unwrap();
-        assert!(warning.contains(&name), "{warning}");
     }
 
     #[test]
