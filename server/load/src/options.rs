@@ -62,7 +62,7 @@ pub struct LoadArgs {
     pub(crate) input_file: Option<PathBuf>,
     /// Send requests at the times in this file. A line is an offset in milliseconds, such as 12.5, a tab and a URL. Each connection
     /// sends the requests of the lines in their order, none before its offset from the end of the connection's handshake, and none
-    /// while -m are open; with -D it begins again after the last line. Latencies count from when a request is sent. URLs of the
+    /// while -m requests are open; with -D it begins again after the last line. Latencies count from when a request is sent. URLs of the
     /// command line are ignored; `-` is standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["input_file", "rps", "arrival_rate"])]
     pub(crate) timing_script_file: Option<PathBuf>,
