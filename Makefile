@@ -38,6 +38,8 @@ DESTDIR ?=
 BINARY :=
 # The profile that `make dist` optimises with, by the command line alone. `make DPDK=no pgo` records target/pgo/profile.
 PGO :=
+# What a profile fits, by the features of its build: another commit or Rust has other functions, and features change their names.
+PGO_FITS = $(shell git describe --always --dirty --abbrev=40 --exclude='*'), $(shell rustc --version), $(or $(1),no features)
 # With CPU=x86-64-v3, `make build` and `make pgo` build for processors with these instructions alone.
 ifeq ($(origin CPU),command line)
 export RUSTFLAGS += -Ctarget-cpu=$(CPU)
@@ -180,6 +182,7 @@ pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-g
 	echo "== training"
 	"$(TARGET)/release/compare" trained:sluicegate="$$binary" --rounds 1 --seconds 3 --report "$$folder/training.md"
 	"$$tools/llvm-profdata" merge -sparse -o "$$folder/profile" "$$folder/raw"
+	echo "$(call PGO_FITS,$(strip $(FEATURES)))" >"$$folder/profile.fits"
 	echo "== a build that uses the counts"
 	RUSTFLAGS="$$flags -Cprofile-use=$$folder/profile" $$build
 	cp "$$binary" "$$folder/sluicegate"
@@ -461,14 +464,20 @@ sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/di
 	git ls-files --others --exclude-standard '*/sluicegate.cdx.json' | xargs -r rm
 
 # The same commit, profile, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
-# A profile names functions by their crates' hashes, which depend on features and on whether cargo is given a target: so is `make pgo`.
+# Both this and `make pgo` pass --target: without it crates have other hashes, which are part of the names in a profile.
 dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/; PGO=target/pgo/profile optimises with a profile of `make DPDK=no pgo`
 	@echo "== release $(VERSION)"
 	git diff --quiet HEAD || { echo "There are changes that are not committed: a release is built of a commit" >&2; exit 1; }
-	[ -z "$(PGO)" ] || [ -f "$(PGO)" ] || { echo "PGO=$(PGO): no such file; make DPDK=no pgo records target/pgo/profile" >&2; exit 1; }
 	profile=
 	if [ -n "$(PGO)" ]; then
-	    profile="$(TARGET)/release-build/profile"
+	    remedy="make DPDK=no pgo records target/pgo/profile"
+	    [ -f "$(PGO)" ] && [ -f "$(PGO).fits" ] || { echo "PGO: $(PGO) or $(PGO).fits is missing; $$remedy" >&2; exit 1; }
+	    fits=$$(cat "$(PGO).fits")
+	    wanted="$(call PGO_FITS,)"
+	    [ "$$fits" = "$$wanted" ] || { echo "PGO: $(PGO) is of [$$fits], not of [$$wanted]; $$remedy" >&2; exit 1; }
+	    # cargo builds anew when the path changes, but not when the file does.
+	    sum=$$(sha256sum "$(PGO)")
+	    profile="$(TARGET)/release-build/profile-$${sum%% *}"
 	    install -D -m 644 "$(PGO)" "$$profile"
 	fi
 	host=$(HOST)
@@ -489,7 +498,10 @@ dist: setup sbom ## Builds a release: tarball, bill of materials and checksums i
 	tar --create --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime=@$(EPOCH) $$name |
 	    gzip --no-name --best >$$name.tar.gz
 	if [ -e sluicegate.cdx.json ]; then mv sluicegate.cdx.json $$name.cdx.json; fi
-	if [ -n "$$profile" ]; then cp "$$profile" $$name.profdata; fi
+	if [ -n "$$profile" ]; then
+	    cp "$$profile" $$name.profdata
+	    echo "$$fits" >$$name.profdata.fits
+	fi
 	sums=$$(sha256sum $$name.*)
 	echo "$$sums" | tee $$name.sha256
 
