@@ -38,10 +38,12 @@ pub(super) fn draw(title: String, unit: &str, folded: &str) -> Result<Vec<u8>, R
     options.count_name = unit.into();
     // A function has the same color in each graph.
     options.deterministic = true;
-    // They are sorted.
-    options.no_sort = true;
+    // inferno wants lines in the order of their bytes, in which `a::b` comes before `a;c`, and draws a function in two pieces then. A flame
+    // chart takes lines in any order, the last one first.
+    options.flame_chart = true;
     let mut svg = Vec::new();
-    flamegraph::from_lines(&mut options, folded.lines(), &mut svg).map_err(RecordError::Drawing)?;
+    flamegraph::from_lines(&mut options, folded.lines().rev(), &mut svg)
+        .map_err(RecordError::Drawing)?;
     Ok(svg)
 }
 

@@ -139,6 +139,18 @@ mod tests {
     }
 
     #[test]
+    fn a_function_is_one_frame_beside_one_whose_name_begins_alike() {
+        let profile = profile([
+            (frames(&["wake", "park", "main"], 1), 1),
+            (frames(&["wake", "park::inner", "main"], 2), 2),
+            (frames(&["park", "main"], 3), 4),
+        ]);
+        let svg = String::from_utf8(profile.svg().unwrap()).unwrap();
+        assert!(svg.contains("park (5 samples, 71.43%)"), "{svg}");
+        assert!(svg.contains("park::inner (2 samples, 28.57%)"), "{svg}");
+    }
+
+    #[test]
     fn a_graph_without_samples_is_refused_with_the_cpu_time() {
         let profile = profile([]);
         let refusal = profile.svg().unwrap_err().to_string();

@@ -96,18 +96,16 @@ impl Profile for HeapProfile {
 
     /// Its numbers are bytes.
     fn folded(&self) -> String {
-        let mut lines: Vec<_> = self
-            .stacks
-            .iter()
-            .map(|(stack, counts)| (stack, self.of(counts)))
-            .filter(|(_, bytes)| *bytes > 0)
-            .map(|(stack, bytes)| {
-                let stack: Vec<_> = stack.iter().rev().map(|name| folded_name(name)).collect();
-                format!("{} {bytes}\n", stack.join(";"))
-            })
-            .collect();
-        lines.sort();
-        lines.concat()
+        let counts = self.stacks.iter().map(|(stack, counts)| {
+            let names = stack.iter().rev().map(|name| folded_name(name));
+            (names.collect::<Vec<_>>(), self.of(counts))
+        });
+        let mut stacks: Vec<_> = counts.filter(|(_, bytes)| *bytes > 0).collect();
+        stacks.sort();
+        let lines = stacks.iter();
+        lines
+            .map(|(stack, bytes)| format!("{} {bytes}\n", stack.join(";")))
+            .collect()
     }
 
     /// The message has both kinds of memory, and says which one to show.
