@@ -9,7 +9,7 @@ const SETTINGS: u8 = 0x4;
 const GOAWAY: u8 = 0x7;
 const CONTINUATION: u8 = 0x9;
 
-/// What the first bytes from the server are.
+/// Kind of the first bytes that a server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
     /// SETTINGS, as it has to be (RFC 9113 §3.4).
