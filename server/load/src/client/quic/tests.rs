@@ -3,6 +3,7 @@
 mod resumption;
 mod script;
 
+use std::cell::Cell;
 use std::net::{SocketAddr, UdpSocket};
 
 use quiche::RecvInfo;
@@ -14,6 +15,12 @@ use crate::plan::Plan;
 
 /// Time between two turns.
 const STEP: Duration = Duration::from_micros(100);
+
+thread_local! {
+    /// Time of a test.
+    #[expect(clippy::disallowed_methods, reason = "any time will do")]
+    static TIME: Cell<Instant> = Cell::new(Instant::now());
+}
 
 /// A server of one connection.
 struct Server {
@@ -69,9 +76,12 @@ impl Peer for Server {
         self.socket.local_addr().unwrap()
     }
 
-    fn advance(cx: &mut Context<'_>) {
-        cx.now += STEP;
-        quiche::clock::set(Some(cx.now));
+    fn clock() -> Instant {
+        TIME.get()
+    }
+
+    fn advance() {
+        TIME.set(TIME.get() + STEP);
     }
 
     /// Receives what has arrived, reads requests, and sends what may leave.
@@ -133,7 +143,7 @@ impl Pair<'_, Server> {
             let server = server.and_then(quiche::Connection::timeout_instant);
             let next = self.client.deadline(&self.cx).into_iter().chain(server);
             let next = next.min().map_or(end, |next| next.min(end));
-            self.cx.now = self.cx.now.max(next);
+            TIME.set(self.cx.now.max(next));
             self.turn();
         }
     }
@@ -153,6 +163,26 @@ fn pings_keep_a_silent_connection_from_both_idle_timeouts() {
     pair.pass(Duration::from_secs(10));
     assert_eq!(pair.end, None);
     assert_eq!(pair.server.requests, [0, 4]);
+}
+
+#[test]
+fn the_time_of_receiving_a_response_is_part_of_its_latency() {
+    const RECEIVING: Duration = Duration::from_millis(5);
+    let server = Server::new(SERVER_IDLE);
+    let plan = server.plan("-n1");
+    let mut pair = connect(server, &plan, 1);
+    pair.until(|pair| pair.server.requests == [0]);
+    pair.server.respond(0);
+    let sent = pair.client.waiting().next().unwrap();
+    pair.server.turn(pair.cx.now);
+    pair.cx.tick();
+    let woken = pair.cx.now;
+    TIME.set(woken + RECEIVING);
+    pair.client.receive(&mut pair.cx).unwrap();
+    pair.client.service(&mut pair.cx);
+    assert_eq!(pair.cx.tally.succeeded, 1);
+    let latency = u64::try_from((woken + RECEIVING - sent).as_nanos()).unwrap();
+    assert_eq!(pair.cx.tally.request.bounds(), Some((latency, latency)));
 }
 
 #[test]
