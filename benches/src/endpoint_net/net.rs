@@ -207,7 +207,7 @@ impl Net {
     }
 
     /// Returns when something happens next, since the start.
-    fn next_event(&self) -> Option<Duration> {
+    fn next_event(&mut self) -> Option<Duration> {
         let timer = self.worker.next_turn(self.clock.now());
         let arrivals = self.hosts.iter().filter_map(|(_, up)| up.next_arrival());
         let worker = earliest([timer.map(|at| self.clock.since_start(at)), arrivals.min()]);

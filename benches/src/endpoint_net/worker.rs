@@ -160,7 +160,7 @@ impl Worker {
     }
 
     /// Returns when the next turn is due without a datagram.
-    pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next_turn(&mut self, now: Instant) -> Option<Instant> {
         if self.more {
             return Some(now);
         }

@@ -24,7 +24,6 @@ use super::path_size::PathSize;
 use super::progress::Progress;
 use super::reset::ResetTokens;
 use super::settings::Listener;
-use super::timers::Slot;
 use crate::h3;
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
@@ -65,8 +64,6 @@ pub struct Connection {
     ended: bool,
     /// Controller under which the endpoint's gauges count it.
     gauged: Option<Controller>,
-    /// State of its timer.
-    pub(super) timer: Slot,
     /// Facts for the access log, until the session takes them.
     peer: Option<PeerConnection>,
     /// Time at which a drain looks at it again.
@@ -130,7 +127,6 @@ impl Connection {
             awaits_ring: false,
             ended: false,
             gauged: None,
-            timer: Slot::default(),
             peer: None,
             finishes: None,
             max_datagram: accepted.max_datagram,
@@ -149,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Runs the timers that are due at `now`. Returns the most important one, `None` if all were early.
+    /// Runs the timers that are due at `now`. Returns the most important one, if any was due.
     pub(super) fn on_timer(&mut self, now: Instant) -> Option<Due> {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let quic = is_due(self.quic.timeout_instant());

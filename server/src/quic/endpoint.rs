@@ -309,18 +309,15 @@ impl Endpoint {
         received
     }
 
-    /// Runs up to `budget` of the timers that are due. A timer that turns out to be early costs its connection nothing else.
+    /// Runs up to `budget` of the timers that are due.
     pub fn on_deadline(&mut self, budget: usize, now: Instant) {
         for _ in 0..budget {
-            let Some((at, slot)) = self.timers.take_due(now) else {
+            let Some(slot) = self.timers.take_due(now) else {
                 return;
             };
             let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
                 continue;
             };
-            if !connection.timer.fired(at) {
-                continue;
-            }
             match connection.on_timer(now) {
                 Some(Due::Handshake) => {
                     self.counters.handshake_timeouts += 1;
@@ -328,13 +325,13 @@ impl Endpoint {
                 }
                 Some(Due::Service) => self.queue_service(slot),
                 Some(Due::Emission) => self.queue_emit(slot),
-                None => self.arm(slot),
+                None => self.arm(slot, now),
             }
         }
     }
 
     /// Returns when [`Endpoint::on_deadline`] is to be called next.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&mut self) -> Option<Instant> {
         let window = self.initials.deadline();
         self.timers.next().into_iter().chain(window).min()
     }
@@ -359,6 +356,7 @@ impl Endpoint {
             return;
         };
         connection.clear(&mut self.settings.sessions);
+        self.timers.clear(slot);
         self.leave_listener(connection.listener);
         if let Some(holder) = connection.holder {
             self.holders.leave(holder);

@@ -321,7 +321,7 @@ impl Worker {
     }
 
     /// Returns the time until the next timer, `None` where there is none.
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         let next = self.endpoint.next_deadline();
         next.map(|at| at.saturating_duration_since(clock::now()))
     }

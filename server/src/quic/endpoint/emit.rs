@@ -83,7 +83,7 @@ impl Endpoint {
             Emitted::LowOnData => self.queue_service(slot),
             Emitted::Nothing => return self.rest(slot, now),
             Emitted::NoRoom(_) => {
-                self.arm(slot);
+                self.arm(slot, now);
                 self.queue_emit(slot);
             }
         }
@@ -105,7 +105,7 @@ impl Endpoint {
         }
         self.note_controller(slot);
         let closed = self.note_shutdown(slot, now);
-        self.arm(slot);
+        self.arm(slot, now);
         if closed {
             Emitted::More
         } else {
@@ -114,14 +114,9 @@ impl Endpoint {
     }
 
     /// Sets the timer of a connection.
-    pub(super) fn arm(&mut self, slot: usize) {
-        let Some(connection) = self.connections[slot].as_mut() else {
-            return;
-        };
-        let deadline = connection.deadline();
-        self.timers.set(&mut connection.timer, slot, deadline);
-        let open = self.connections.iter().enumerate();
-        let slots = open.filter_map(|(slot, c)| Some((slot, c.as_ref()?.timer)));
-        self.timers.tidy(self.connections.len(), slots);
+    pub(super) fn arm(&mut self, slot: usize, now: Instant) {
+        if let Some(connection) = &self.connections[slot] {
+            self.timers.set(slot, connection.deadline(), now);
+        }
     }
 }

@@ -210,7 +210,8 @@ impl Attack {
         let end = self.now + time;
         for _ in 0..ENOUGH {
             self.exchange(peer);
-            let next = self.endpoint().next_deadline().filter(|at| *at <= end);
+            let next = self.metered(|endpoint, _, _| endpoint.next_deadline());
+            let next = next.filter(|at| *at <= end);
             self.now = next.map_or(end, |at| at.max(self.now));
             quiche::clock::set(Some(self.now));
             self.metered(|endpoint, _, now| endpoint.on_deadline(ENOUGH, now));
