@@ -160,10 +160,7 @@ impl Client {
     /// The server's port is closed.
     pub(crate) fn receive(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         self.exchanges.stuck = false;
-        let received = self.transport.receive(&mut self.exchanges, cx);
-        // The system call and decryption belong to the latencies of the responses that they bring, as in h2load.
-        cx.tick();
-        received
+        self.transport.receive(&mut self.exchanges, cx)
     }
 
     /// Returns the events of its socket to watch for.

@@ -310,11 +310,8 @@ impl Endpoint {
     }
 
     /// Runs up to `budget` of the timers that are due.
-    pub fn on_deadline(&mut self, budget: usize, now: Instant) {
-        for _ in 0..budget {
-            let Some(slot) = self.timers.take_due(now) else {
-                return;
-            };
+    pub fn on_deadline(&mut self, mut budget: usize, now: Instant) {
+        while let Some(slot) = self.timers.take_due(&mut budget, now) {
             let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
                 continue;
             };

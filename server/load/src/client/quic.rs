@@ -189,6 +189,8 @@ impl Transport for Quic {
                 let _ = quic.recv(datagram, quiche::RecvInfo { from, to });
             }
         });
+        // System call and decryption are part of the latencies of what they bring, as in h2load.
+        cx.tick();
         // The response to a PING is not what -N waits for.
         let is_useful = self.quic.received_stream_bytes() > before || !self.uploads.is_empty();
         if is_useful || any && !self.established {

@@ -175,7 +175,6 @@ fn the_time_of_receiving_a_response_is_part_of_its_latency() {
     pair.server.respond(0);
     let sent = pair.client.waiting().next().unwrap();
     pair.server.turn(pair.cx.now);
-    pair.cx.tick();
     let woken = pair.cx.now;
     TIME.set(woken + RECEIVING);
     pair.client.receive(&mut pair.cx).unwrap();

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
 use crate::client::pair::{Pair, Peer};
-use crate::context::{Context, Line};
+use crate::context::Line;
 use crate::end::End;
 use crate::plan::Plan;
 

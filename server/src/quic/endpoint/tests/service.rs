@@ -139,7 +139,7 @@ fn with_limits(settings: &Settings) -> Arc<Site> {
 }
 
 #[test]
-fn an_acknowledgement_moves_the_next_deadline_back() {
+fn an_acknowledgement_postpones_the_next_deadline() {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let (mut client, mut h3) = connect(&mut bench);
     // The response sets the probe timer, its acknowledgement stops it.
@@ -153,6 +153,23 @@ fn an_acknowledgement_moves_the_next_deadline_back() {
     let wanted = bench.endpoint.connections[0].as_ref().unwrap().deadline();
     assert!(wanted > probe, "the probe timer is still set");
     assert_eq!(bench.endpoint.next_deadline(), wanted);
+}
+
+#[test]
+fn a_probe_timer_that_is_stopped_in_the_turn_in_which_it_is_due_sends_nothing() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let (mut client, mut h3) = connect(&mut bench);
+    request(&mut client, &mut h3, "GET", "/");
+    client.speak(&mut bench.endpoint, bench.now);
+    let said = bench.said();
+    let probe = bench.endpoint.next_deadline().unwrap();
+    client.hear(said);
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.endpoint.on_deadline(ENOUGH, probe);
+    assert!(bench.said().is_empty());
+    let idle = bench.endpoint.connections[0].as_ref().unwrap().deadline();
+    assert!(idle > Some(probe));
+    assert_eq!(bench.endpoint.next_deadline(), idle);
 }
 
 /// Takes a turn of `TURN` datagrams with ten responses to a client and, if there is one, a flood of `stranger`. Returns the
