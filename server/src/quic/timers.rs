@@ -28,7 +28,7 @@ const FAR_QUEUE: usize = 1;
 #[derive(Debug, Default)]
 pub struct Timers {
     queues: [BinaryHeap<Entry>; 2],
-    /// What is known about each connection, by its key.
+    /// State of each connection, by its key.
     slots: Vec<Slot>,
 }
 

@@ -126,7 +126,7 @@ fn useless_entries_are_dropped_and_no_other() {
     assert_eq!(take(&mut timers, at(30_000)), None);
 }
 
-/// What happens to one of a few connections.
+/// An event of one of a few connections.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Set(usize, Option<u64>),
