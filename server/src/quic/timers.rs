@@ -3,7 +3,7 @@
 //! Sending a packet gives its connection a deadline some milliseconds away; the acknowledgement leaves only the idle timeout, half a
 //! minute away. So a deadline that moves to a later time is only noted, and the entry in the queue stays where it is. It is moved once
 //! it comes to the front, before anybody wakes or looks at the connection. The deadlines of the near future have a queue of
-//! their own: an entry for the idle timeout can stay in the other one while they come and go.
+//! their own: an entry for the idle timeout can stay in the other one while probe timeouts come and go.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -141,7 +141,7 @@ impl Timers {
         self.queues[queue].push(Reverse((deadline, key)));
     }
 
-    /// Drops useless entries once there may be more of them than of others, so that their number is bounded.
+    /// Drops useless entries once there are more of them than of others, so that their number is bounded.
     fn tidy(&mut self) {
         let entries: usize = self.queues.iter().map(BinaryHeap::len).sum();
         if entries <= SPARE + 4 * self.slots.len() {
