@@ -138,38 +138,40 @@ fn with_limits(settings: &Settings) -> Arc<Site> {
     Arc::new(Site::compile(&config.routes, &settings.limits).unwrap())
 }
 
-#[test]
-fn an_acknowledgement_postpones_the_next_deadline() {
+/// Returns an endpoint that has sent a response, and whose client's acknowledgement has arrived but was not served yet, and when the
+/// probe timer of the response is due.
+fn acknowledged() -> (Bench, Instant) {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let (mut client, mut h3) = connect(&mut bench);
-    // The response sets the probe timer, its acknowledgement stops it.
     request(&mut client, &mut h3, "GET", "/");
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.said();
     let probe = bench.endpoint.next_deadline().unwrap();
     client.hear(said);
     client.speak(&mut bench.endpoint, bench.now);
+    (bench, probe)
+}
+
+/// Checks that the next deadline is that of the connection's idle timeout.
+fn waits_for_idle_timeout(bench: &mut Bench, probe: Instant) {
+    let idle = bench.endpoint.connections[0].as_ref().unwrap().deadline();
+    assert!(idle > Some(probe), "the probe timer is still set");
+    assert_eq!(bench.endpoint.next_deadline(), idle);
+}
+
+#[test]
+fn an_acknowledgement_postpones_the_next_deadline() {
+    let (mut bench, probe) = acknowledged();
     bench.said();
-    let wanted = bench.endpoint.connections[0].as_ref().unwrap().deadline();
-    assert!(wanted > Some(probe), "the probe timer is still set");
-    assert_eq!(bench.endpoint.next_deadline(), wanted);
+    waits_for_idle_timeout(&mut bench, probe);
 }
 
 #[test]
 fn a_probe_timer_that_is_stopped_in_the_turn_in_which_it_is_due_sends_nothing() {
-    let mut bench = Bench::new(Settings::plain(0, 1));
-    let (mut client, mut h3) = connect(&mut bench);
-    request(&mut client, &mut h3, "GET", "/");
-    client.speak(&mut bench.endpoint, bench.now);
-    let said = bench.said();
-    let probe = bench.endpoint.next_deadline().unwrap();
-    client.hear(said);
-    client.speak(&mut bench.endpoint, bench.now);
+    let (mut bench, probe) = acknowledged();
     bench.endpoint.on_deadline(ENOUGH, probe);
     assert!(bench.said().is_empty());
-    let idle = bench.endpoint.connections[0].as_ref().unwrap().deadline();
-    assert!(idle > Some(probe));
-    assert_eq!(bench.endpoint.next_deadline(), idle);
+    waits_for_idle_timeout(&mut bench, probe);
 }
 
 /// Takes a turn of `TURN` datagrams with ten responses to a client and, if there is one, a flood of `stranger`. Returns the
