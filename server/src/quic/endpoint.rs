@@ -330,7 +330,7 @@ impl Endpoint {
     /// Returns when [`Endpoint::on_deadline`] is to be called next.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         let window = self.initials.deadline();
-        self.timers.next().into_iter().chain(window).min()
+        self.timers.earliest().into_iter().chain(window).min()
     }
 
     /// Passes the records of a turn to the writer of the access log.

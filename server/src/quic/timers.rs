@@ -46,9 +46,15 @@ struct Slot {
 /// The earliest entry.
 struct Front {
     at: Instant,
+    key: usize,
     queue: usize,
-    /// It is the time of its connection's deadline.
-    is_right: bool,
+}
+
+impl Slot {
+    /// Returns whether an entry leads to a deadline.
+    fn leads_to(&self, deadline: Instant) -> bool {
+        self.entries.iter().flatten().any(|at| *at <= deadline)
+    }
 }
 
 impl Timers {
@@ -58,9 +64,7 @@ impl Timers {
             self.slots.resize(key + 1, Slot::default());
         }
         self.slots[key].deadline = deadline;
-        let is_near = deadline.is_some_and(|at| at.saturating_duration_since(now) <= NEAR);
-        self.ensure_entry(key, if is_near { NEAR_QUEUE } else { FAR_QUEUE });
-        self.tidy();
+        self.ensure_entry(key, NEAR_QUEUE, now);
     }
 
     /// Removes the deadline of a connection that has ended.
@@ -71,10 +75,10 @@ impl Timers {
     }
 
     /// Returns the earliest deadline, or an earlier time if many deadlines have moved.
-    pub fn next(&mut self) -> Option<Instant> {
+    pub fn earliest(&mut self) -> Option<Instant> {
         for _ in 0..MAX_MOVES {
             let front = self.front()?;
-            if front.is_right {
+            if self.is_right(&front) {
                 return Some(front.at);
             }
             self.move_front(&front);
@@ -88,57 +92,61 @@ impl Timers {
         while *budget > 0 {
             let front = self.front().filter(|front| front.at <= now)?;
             *budget -= 1;
-            if !front.is_right {
-                self.move_front(&front);
-                continue;
+            if self.is_right(&front) {
+                self.queues[front.queue].pop();
+                let slot = &mut self.slots[front.key];
+                slot.deadline = None;
+                slot.entries[front.queue] = None;
+                return Some(front.key);
             }
-            let Reverse((_, key)) = self.queues[front.queue].pop()?;
-            let slot = &mut self.slots[key];
-            slot.deadline = None;
-            slot.entries[front.queue] = None;
-            return Some(key);
+            self.move_front(&front);
         }
         None
     }
 
     fn front(&self) -> Option<Front> {
-        let fronts = [NEAR_QUEUE, FAR_QUEUE].map(|queue| {
-            let Reverse((at, key)) = *self.queues[queue].peek()?;
-            Some((at, key, queue))
-        });
-        let (at, key, queue) = fronts.into_iter().flatten().min()?;
-        let slot = &self.slots[key];
-        Some(Front {
-            at,
-            queue,
-            is_right: slot.entries[queue] == Some(at) && slot.deadline == Some(at),
-        })
+        let (near, far) = (
+            self.queues[NEAR_QUEUE].peek(),
+            self.queues[FAR_QUEUE].peek(),
+        );
+        let (queue, Reverse((at, key))) = match (near, far) {
+            (Some(near), Some(far)) if far.0.0 < near.0.0 => (FAR_QUEUE, *far),
+            (Some(near), _) => (NEAR_QUEUE, *near),
+            (None, far) => (FAR_QUEUE, *far?),
+        };
+        Some(Front { at, key, queue })
+    }
+
+    /// Returns whether the earliest entry has the time of its connection's deadline.
+    fn is_right(&self, front: &Front) -> bool {
+        let slot = &self.slots[front.key];
+        slot.deadline == Some(front.at) && slot.entries[front.queue] == Some(front.at)
     }
 
     /// Moves the earliest entry to where its deadline is by now, or drops it if it leads to none.
     fn move_front(&mut self, front: &Front) {
-        let Some(Reverse((at, key))) = self.queues[front.queue].pop() else {
-            return;
-        };
-        let slot = &mut self.slots[key];
-        if slot.entries[front.queue] == Some(at) {
+        self.queues[front.queue].pop();
+        let slot = &mut self.slots[front.key];
+        if slot.entries[front.queue] == Some(front.at) {
             slot.entries[front.queue] = None;
-            let is_far = slot.deadline.is_some_and(|moved| moved > at + NEAR);
-            self.ensure_entry(key, if is_far { FAR_QUEUE } else { front.queue });
+            self.ensure_entry(front.key, front.queue, front.at);
         }
     }
 
-    /// Adds an entry for a deadline to a queue, unless an entry already leads to it.
-    fn ensure_entry(&mut self, key: usize, queue: usize) {
+    /// Adds an entry for a deadline to `queue`, or to the far one if it is not near by `now`, unless an entry already leads to it.
+    fn ensure_entry(&mut self, key: usize, queue: usize, now: Instant) {
         let slot = &mut self.slots[key];
         let Some(deadline) = slot.deadline else {
             return;
         };
-        if slot.entries.iter().flatten().any(|at| *at <= deadline) {
+        if slot.leads_to(deadline) {
             return;
         }
+        let is_far = deadline > now + NEAR;
+        let queue = if is_far { FAR_QUEUE } else { queue };
         slot.entries[queue] = Some(deadline);
         self.queues[queue].push(Reverse((deadline, key)));
+        self.tidy();
     }
 
     /// Drops useless entries once there are more of them than of others, so that their number is bounded.

@@ -31,7 +31,7 @@ fn deadlines_are_taken_once_and_in_time() {
         timers.set(key, at(ms), start);
     }
     let mut taken = Vec::new();
-    while let Some(next) = timers.next() {
+    while let Some(next) = timers.earliest() {
         assert_eq!(
             take(&mut timers, next.checked_sub(Duration::from_nanos(1))),
             None
@@ -49,13 +49,13 @@ fn a_deadline_can_move_to_either_side_or_be_removed() {
     let mut timers = Timers::default();
     for ms in [10, 30_000, 25, 500, 40_000, 20] {
         timers.set(7, at(ms), start);
-        assert_eq!(timers.next(), at(ms));
+        assert_eq!(timers.earliest(), at(ms));
     }
     timers.set(7, None, start);
-    assert_eq!(timers.next(), None);
+    assert_eq!(timers.earliest(), None);
     timers.set(7, at(50), start);
     assert_eq!(take(&mut timers, at(50)), Some(7));
-    assert_eq!(timers.next(), None);
+    assert_eq!(timers.earliest(), None);
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn probe_timeouts_leave_the_entry_of_the_idle_timeout_alone() {
     for ms in (0..20_000).step_by(100) {
         let now = at(ms).unwrap();
         timers.set(0, at(ms + 26), now);
-        assert_eq!(timers.next(), at(ms + 26));
+        assert_eq!(timers.earliest(), at(ms + 26));
         timers.set(0, at(ms + 30_000), now);
         timers.set(1, at(ms + 50), now);
-        assert_eq!(timers.next(), at(ms + 50));
+        assert_eq!(timers.earliest(), at(ms + 50));
         assert_eq!(timers.slots[0].entries, [None, at(30_000)]);
         assert_eq!(take(&mut timers, at(ms + 50)), Some(1));
     }
-    assert_eq!(timers.next(), at(19_900 + 30_000));
+    assert_eq!(timers.earliest(), at(19_900 + 30_000));
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn deadlines_that_moved_are_put_right_a_few_at_a_time() {
     for key in 0..COUNT {
         timers.set(key, at(60_000), start);
     }
-    assert_eq!(timers.next(), at(30_000));
+    assert_eq!(timers.earliest(), at(30_000));
     let mut budget = 2 * MAX_MOVES;
     let late = at(50_000).unwrap();
     assert_eq!((timers.take_due(&mut budget, late), budget), (None, 0));
-    assert_eq!(timers.next(), at(60_000));
+    assert_eq!(timers.earliest(), at(60_000));
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn useless_entries_are_dropped_and_no_other() {
         let count: usize = entries(&timers).iter().sum();
         assert!(count <= SPARE + 8, "{count} entries");
     }
-    assert_eq!(timers.next(), at(1));
+    assert_eq!(timers.earliest(), at(1));
     assert_eq!(take(&mut timers, at(24_999)), Some(0));
     assert_eq!(take(&mut timers, at(24_999)), None);
-    assert_eq!(timers.next(), at(25_000));
+    assert_eq!(timers.earliest(), at(25_000));
     assert_eq!(take(&mut timers, at(30_000)), Some(1));
     assert_eq!(take(&mut timers, at(30_000)), None);
 }
@@ -132,8 +132,8 @@ enum Step {
     Clear(usize),
     /// Milliseconds pass, and all that is due is taken, by calls with this budget.
     Pass(u64, usize),
-    /// The next deadline is looked at.
-    Next,
+    /// The earliest deadline is looked at.
+    Earliest,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -142,7 +142,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..5_usize, proptest::option::weighted(0.9, distance)).prop_map(|(k, d)| Step::Set(k, d)),
         1 => (0..5_usize).prop_map(Step::Clear),
         4 => (prop_oneof![0..30_u64, 0..2_000_u64, 0..40_000_u64], 1..5_usize).prop_map(|(t, b)| Step::Pass(t, b)),
-        2 => Just(Step::Next),
+        2 => Just(Step::Earliest),
     ]
 }
 
@@ -185,9 +185,9 @@ proptest! {
                     prop_assert_eq!(due, keys);
                     expected.retain(|_, deadline| *deadline > now);
                 }
-                Step::Next => {
+                Step::Earliest => {
                     let next = expected.values().min().copied();
-                    prop_assert_eq!(timers.next(), next.and_then(&at));
+                    prop_assert_eq!(timers.earliest(), next.and_then(&at));
                 }
             }
         }
