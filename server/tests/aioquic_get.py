@@ -68,7 +68,7 @@ async def main(text, certificate, kept=None, address="127.0.0.1"):
         max_stream_data=16 << 20,
     )
     configuration.load_verify_locations(certificate)
-    kept = kept and Path(kept)
+    kept = Path(kept) if kept else None
     if kept and kept.exists():
         configuration.token = kept.read_bytes()
         kept.unlink()
