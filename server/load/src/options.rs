@@ -1,14 +1,17 @@
 //! Options of the command line: h2load's, and a few more.
 
+mod without_effect;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, ValueEnum};
+use clap::ValueEnum;
 
 use crate::local_ips::LocalIps;
 use crate::values::{
     duration, field, host_and_port, interval, latency, payload_size, period, rate, rate_or_none,
 };
+use without_effect::WithoutEffect;
 
 /// Congestion control unless another is given.
 const CC: &str = "cubic";
@@ -232,52 +235,6 @@ impl LoadArgs {
     }
 }
 
-/// Options of h2load that mean nothing here: they are accepted, with a warning.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct WithoutEffect {
-    #[arg(short = 'f', long, value_name = "SIZE", hide = true)]
-    max_frame_size: Option<String>,
-    #[arg(long, value_name = "SUITE", hide = true)]
-    ciphers: Option<String>,
-    #[arg(long, value_name = "SUITE", hide = true)]
-    tls13_ciphers: Option<String>,
-    #[arg(long, value_name = "SIZE", hide = true)]
-    header_table_size: Option<String>,
-    #[arg(long, value_name = "SIZE", hide = true)]
-    encoder_header_table_size: Option<String>,
-    #[arg(long, hide = true, action = ArgAction::SetTrue)]
-    ktls: bool,
-}
-
-impl WithoutEffect {
-    /// Returns a warning for each option that was given.
-    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        const NOT_BUILT: &str = "it is not available";
-        let given = [
-            ("--max-frame-size", self.max_frame_size.is_some(), NOT_BUILT),
-            ("--ciphers", self.ciphers.is_some(), NOT_BUILT),
-            (
-                "--tls13-ciphers",
-                self.tls13_ciphers.is_some(),
-                "BoringSSL's cipher suites of TLS 1.3 are fixed",
-            ),
-            (
-                "--header-table-size",
-                self.header_table_size.is_some(),
-                NOT_BUILT,
-            ),
-            (
-                "--encoder-header-table-size",
-                self.encoder_header_table_size.is_some(),
-                NOT_BUILT,
-            ),
-            ("--ktls", self.ktls, NOT_BUILT),
-        ];
-        let given = given.into_iter().filter(|(_, given, _)| *given);
-        given.map(|(name, _, why)| format!("{name} has no effect: {why}"))
-    }
-}
-
 /// Parses the words behind `sluicegate load`, for tests.
 #[cfg(test)]
 pub(crate) fn parse(words: &[&str]) -> Result<LoadArgs, clap::Error> {
@@ -345,16 +302,6 @@ mod tests {
         assert_eq!((times, args.rps), ([None; 4], None));
         assert_eq!((args.window_bits, args.connection_window_bits), (0, 0));
         assert_eq!(args.max_udp_payload_size, 1350);
-    }
-
-    #[test]
-    fn options_without_meaning_are_accepted_with_a_warning() {
-        let all = "load -f 16K --ciphers x --tls13-ciphers x --header-table-size 4K --encoder-header-table-size 4K \
-                   --ktls a";
-        let args = parse(all).unwrap();
-        let warnings: Vec<_> = args.without_effect.warnings().collect();
-        assert_eq!(warnings.len(), 6, "{warnings:#?}");
-        assert!(warnings.iter().all(|line| line.starts_with("--")));
     }
 
     #[test]

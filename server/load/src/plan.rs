@@ -1,5 +1,6 @@
 //! What a run does: the options, checked, with everything that they name.
 
+mod fields;
 mod targets;
 mod warnings;
 
@@ -9,14 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
-use http::Method;
 use quiche::h3;
 
 use crate::options::LoadArgs;
 use crate::protocol::Protocol;
 use crate::schedule::{Pace, Playback};
 use crate::session::file::SessionFile;
-use crate::url::Url;
 use targets::{Targets, read};
 
 /// Number of requests of a run.
@@ -85,10 +84,10 @@ impl Plan {
         ensure!(!addresses.is_empty(), "{host} has no address");
         let addresses = reachable(addresses, options)?;
         let own_name = origin.ip().is_none().then(|| origin.host.clone());
-        let shared = shared_fields(options, &origin, body.as_deref())?;
+        let shared = fields::shared(options, &origin, body.as_deref())?;
         let file = options.tls_session_file.as_deref();
         let file = file.filter(|_| protocol.has_tls()).map(SessionFile::open);
-        let heads = paths.iter().map(|path| head(&shared, path));
+        let heads = paths.iter().map(|path| fields::head(&shared, path));
         Ok(Plan {
             protocol,
             addresses,
@@ -96,8 +95,8 @@ impl Plan {
             heads: heads.collect(),
             script: offsets.map(Arc::from),
             requests,
-            is_idempotent: method(&shared).is_some_and(|method| method.is_idempotent()),
-            is_safe: method(&shared).is_some_and(|method| method.is_safe()),
+            is_idempotent: fields::method(&shared).is_some_and(|method| method.is_idempotent()),
+            is_safe: fields::method(&shared).is_some_and(|method| method.is_safe()),
             session_file: file.transpose()?,
             without_bodies: shared.iter().any(|(n, v)| n == ":method" && v == "HEAD"),
             body,
@@ -197,58 +196,6 @@ fn requests(
     }))
 }
 
-/// Returns the fields of all requests, without `:path`.
-fn shared_fields(
-    options: &LoadArgs,
-    origin: &Url,
-    body: Option<&[u8]>,
-) -> anyhow::Result<Vec<(String, String)>> {
-    let method = if body.is_some() { "POST" } else { "GET" };
-    let scheme = if origin.is_secure { "https" } else { "http" };
-    let agent = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
-    let fields = [
-        (":method", method),
-        (":scheme", scheme),
-        (":authority", &origin.authority()),
-        ("user-agent", agent),
-    ];
-    let mut fields: Vec<_> = fields.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
-    let built_in = fields.len();
-    for (name, value) in &options.header {
-        let name = if name == "host" { ":authority" } else { name };
-        match fields[..built_in]
-            .iter_mut()
-            .find(|(known, _)| known == name)
-        {
-            Some(field) => field.1.clone_from(value),
-            None if name.starts_with(':') => {
-                bail!("-H {name}: only :authority, :method and :scheme can be set")
-            }
-            None => fields.push((name.to_owned(), value.clone())),
-        }
-    }
-    let has_length = fields.iter().any(|(name, _)| name == "content-length");
-    if let Some(body) = body.filter(|_| !has_length) {
-        fields.push(("content-length".into(), body.len().to_string()));
-    }
-    Ok(fields)
-}
-
-fn method(fields: &[(String, String)]) -> Option<Method> {
-    let (_, method) = fields.iter().find(|(name, _)| name == ":method")?;
-    Method::from_bytes(method.as_bytes()).ok()
-}
-
-/// Returns a request's field section: the pseudo-header fields come first (RFC 9114 §4.3).
-fn head(shared: &[(String, String)], path: &str) -> Vec<h3::Header> {
-    let field =
-        |(name, value): &(String, String)| h3::Header::new(name.as_bytes(), value.as_bytes());
-    let (pseudo, others): (Vec<_>, Vec<_>) = shared.iter().partition(|(n, _)| n.starts_with(':'));
-    let path = h3::Header::new(b":path", path.as_bytes());
-    let pseudo = pseudo.into_iter().map(field).chain([path]);
-    pseudo.chain(others.into_iter().map(field)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use quiche::h3::NameValue as _;
@@ -296,40 +243,6 @@ mod tests {
         assert_eq!(plan.addresses, ["127.0.0.1:1".parse().unwrap()]);
         assert_eq!(plan.server_name.as_deref(), Some("b.example"));
         assert!(fields(&plan.heads[0]).contains(&":authority=a.example:1".to_owned()));
-    }
-
-    #[test]
-    fn fields_are_added_or_replaced() {
-        let line = "-H host:h -H :method:HEAD -H user-agent:u -H x:y https://127.0.0.1/";
-        let plan = plan(line).unwrap();
-        assert!(plan.without_bodies);
-        let expected = [
-            ":method=HEAD",
-            ":scheme=https",
-            ":authority=h",
-            ":path=/",
-            "user-agent=u",
-            "x=y",
-        ];
-        assert_eq!(fields(&plan.heads[0]), expected);
-    }
-
-    #[test]
-    fn a_given_content_length_replaces_that_of_the_body() {
-        let lengths = |line: &str| {
-            let fields = fields(&plan(line).unwrap().heads[0]);
-            let lengths = fields
-                .into_iter()
-                .filter(|field| field.starts_with("content-length="));
-            lengths.collect::<Vec<_>>()
-        };
-        let url = "https://127.0.0.1/";
-        assert_eq!(
-            lengths(&format!("-d /dev/null {url}")),
-            ["content-length=0"]
-        );
-        let both = format!("-d /dev/null -H Content-Length:7 {url}");
-        assert_eq!(lengths(&both), ["content-length=7"]);
     }
 
     #[test]
