@@ -16,6 +16,7 @@ mod key_file;
 mod overload;
 mod path_size;
 pub mod path_table;
+mod prefetch;
 mod progress;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;

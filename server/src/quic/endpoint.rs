@@ -36,6 +36,7 @@ use super::holders::Holders;
 use super::initials::InitialControl;
 use super::overload::Overload;
 use super::path_table::Resumptions;
+use super::prefetch::prefetch;
 use super::rate_limit::RateLimit;
 use super::rates::Rates;
 use super::relief::Relief;
@@ -57,6 +58,9 @@ pub enum Ingest {
     /// [`Endpoint::reset_foreign`] takes it.
     Foreign(u8),
 }
+
+/// Number of connections whose state a core has room for in its caches; each uses some 12 KiB for a request.
+const CACHED: usize = 256;
 
 /// A shutdown under way.
 #[derive(Debug)]
@@ -208,6 +212,7 @@ impl Endpoint {
             }
         };
         if let Some(&slot) = self.cid_table.get(header.dcid) {
+            self.prefetch(slot);
             // What is wrong with it, the connection says itself.
             let _ = self.receive(slot, meta, datagram, now);
             return Ingest::Done;
@@ -277,6 +282,15 @@ impl Endpoint {
         self.connections[slot] = Some(Box::new(connection));
         self.note_controller(slot);
         slot
+    }
+
+    /// Begins to load a connection, if there are so many that it has probably left the caches.
+    fn prefetch(&self, slot: usize) {
+        if self.len() > CACHED
+            && let Some(connection) = self.connections[slot].as_deref()
+        {
+            prefetch(connection);
+        }
     }
 
     fn receive(
