@@ -246,6 +246,16 @@ mod tests {
     }
 
     #[test]
+    fn the_method_and_the_body_of_the_options_are_those_of_requests() {
+        let head = plan("-H :method:HEAD https://127.0.0.1/").unwrap();
+        assert!(head.without_bodies && head.is_safe);
+        let post = plan("-d /dev/null https://127.0.0.1/").unwrap();
+        assert!(!post.without_bodies && !post.is_idempotent);
+        let fields = fields(&post.heads[0]);
+        assert_eq!(fields.last().unwrap(), "content-length=0");
+    }
+
+    #[test]
     fn a_base_url_replaces_that_of_every_other() {
         let plan = plan("-B https://127.0.0.1:1 http://a/x https://b:2/y").unwrap();
         assert_eq!(plan.addresses, ["127.0.0.1:1".parse().unwrap()]);

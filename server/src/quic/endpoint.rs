@@ -59,8 +59,8 @@ pub enum Ingest {
     Foreign(u8),
 }
 
-/// Number of connections whose state a core has room for in its caches; each uses some 12 KiB for a request.
-const CACHED: usize = 256;
+/// Number of connections above which a connection is prefetched: by estimate, fewer stay in the caches.
+const PREFETCH_ABOVE: usize = 256;
 
 /// A shutdown under way.
 #[derive(Debug)]
@@ -284,9 +284,9 @@ impl Endpoint {
         slot
     }
 
-    /// Begins to load a connection, if there are so many that it has probably left the caches.
+    /// Prefetches a connection, if there are so many that it has probably left the caches.
     fn prefetch(&self, slot: usize) {
-        if self.len() > CACHED
+        if self.len() > PREFETCH_ABOVE
             && let Some(connection) = self.connections[slot].as_deref()
         {
             prefetch(connection);

@@ -112,6 +112,7 @@ mod tests {
     #[test]
     fn a_body_has_its_length_unless_another_is_given() {
         assert_eq!(lengths(&[], b"body"), ["4"]);
+        assert_eq!(lengths(&[], b""), ["0"]);
         assert_eq!(lengths(&["-H", "Content-Length:7"], b"body"), ["7"]);
     }
 }

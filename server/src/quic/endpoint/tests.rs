@@ -143,6 +143,7 @@ mod greedy;
 mod initials;
 mod path_mtu;
 mod peer;
+mod prefetch;
 mod refusals;
 mod relief;
 mod retire;

@@ -106,22 +106,6 @@ fn a_full_socket_stops_neither_requests_nor_uploads() {
 }
 
 #[test]
-fn more_connections_than_the_caches_have_room_for_are_served() {
-    let route = "[[route]]\npath = \"/\"\nfixed = { content_type = \"text/html\", body = \"x\" }\n";
-    let mut bench = Bench::new(with_routes(route));
-    for host in 0..=CACHED {
-        let client = bench.connect(&format!("10.0.{}.{}:5000", host / 256, host % 256));
-        let (mut client, mut h3) = with_session(&mut bench, client);
-        request(&mut client, &mut h3, "GET", "/");
-        client.speak(&mut bench.endpoint, bench.now);
-        bench.said();
-    }
-    assert_eq!(bench.endpoint.len(), CACHED + 1);
-    let served = bench.endpoint.totals().h3.responses.of(200);
-    assert_eq!(served, bench.endpoint.len() as u64);
-}
-
-#[test]
 fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
     const LENGTH: usize = 60_000;
     let mut settings =
