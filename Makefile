@@ -198,7 +198,8 @@ flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE
 	    kill -0 "$${started[0]}"
 	    sleep 0.2
 	done
-	"$$server" load -c 16 -m 32 -D $$(($(FLAMEGRAPH_SECONDS) + 2)) "$(LOAD_URL)" >/dev/null &
+	# Sampling begins seconds after the request; the end of this recipe ends the load.
+	"$$server" load -c 16 -m 32 -D $$(($(FLAMEGRAPH_SECONDS) + 60)) "$(LOAD_URL)" >/dev/null &
 	started+=($$!)
 	curl -fsS -o "$(TARGET)/flamegraph.svg" "http://$(ADMIN)/debug/flamegraph?seconds=$(FLAMEGRAPH_SECONDS)"
 	echo "Open $(TARGET)/flamegraph.svg in a browser; a click on a frame enlarges it"

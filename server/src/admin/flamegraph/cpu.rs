@@ -37,6 +37,8 @@ pub(super) fn record(
         .build()?;
     // pprof takes a backtrace of its own first, with debugging information that stays in memory.
     backtrace::clear_symbol_cache();
+    // What came before took a second or more.
+    tracing::info!(seconds = length.as_secs_f64(), "recording a profile");
     let cpu_time_before = clock::cpu_time();
     if !wait(length, is_cancelled) {
         return Ok(None);
