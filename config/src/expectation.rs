@@ -69,6 +69,12 @@ impl Kind {
                 format!("{words}, or a table {}", table.header())
             }
             Self::Tables { table, .. } => format!("tables {}", table.header()),
+            Self::TableOrTables { table, max } => {
+                format!(
+                    "a table {}, or a list of 1 to {max} of them",
+                    table.header()
+                )
+            }
             others => others.fixed_expectation().to_owned(),
         }
     }

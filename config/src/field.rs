@@ -208,8 +208,10 @@ impl<R: Record> Element for R {
     }
 
     fn print_list_tables(list: &[Self], key: &Key, out: &mut String) {
-        let many = !matches!(key.kind, Kind::TablesOr { .. }) || list.len() > 1;
-        let table = Table { many, ..*R::TABLE };
+        let may_be_one = matches!(key.kind, Kind::TablesOr { .. } | Kind::TableOrTables { .. });
+        let many = !may_be_one || list.len() > 1;
+        let table = key.kind.table().unwrap_or(R::TABLE);
+        let table = Table { many, ..*table };
         for record in list {
             print::table(out, &table, &record.values());
             record.print_tables(out);

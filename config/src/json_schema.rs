@@ -151,6 +151,10 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
         Kind::Tables { table, max } => {
             json!({ "type": "array", "items": reference(table), "maxItems": max })
         }
+        Kind::TableOrTables { table, max } => json!({ "anyOf": [
+            reference(table),
+            { "type": "array", "items": reference(table), "minItems": 1, "maxItems": max },
+        ] }),
         Kind::TablesOr {
             table, max, word, ..
         } => json!({ "anyOf": [

@@ -20,7 +20,8 @@ pub(crate) fn table(out: &mut String, table: &Table, values: &[Option<String>]) 
                 Kind::Table(_)
                 | Kind::TableOr { .. }
                 | Kind::WordOrTable { .. }
-                | Kind::Tables { .. },
+                | Kind::Tables { .. }
+                | Kind::TableOrTables { .. },
             ) => {}
             (None, Given::Unset(words), _) => *out += &format!("# {name} is unset: {words}\n"),
             (None, ..) => {}

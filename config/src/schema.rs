@@ -93,6 +93,8 @@ pub(crate) enum Kind {
     },
     /// Tables with headers of their own, `max` at most.
     Tables { table: &'static Table, max: usize },
+    /// A table with a header of its own, or 1 to `max` of them.
+    TableOrTables { table: &'static Table, max: usize },
     /// One table, 1 to `max` of them, or `word` for none.
     TablesOr {
         table: &'static Table,
@@ -176,6 +178,7 @@ impl Kind {
             | Self::TableOr { table, .. }
             | Self::WordOrTable { table, .. }
             | Self::Tables { table, .. }
+            | Self::TableOrTables { table, .. }
             | Self::TablesOr { table, .. }
             | Self::WordsOrTables { table, .. } => Some(table),
             _ => None,

@@ -53,7 +53,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Opens the tables of a list `item`, or the one table or none of a [`Kind::TablesOr`].
+    /// Opens the tables of a list `item`, or the one table of a [`Kind::TableOrTables`], or the one or none of a [`Kind::TablesOr`].
     pub(crate) fn open_list(item: &'a Item<'_>) -> Result<Vec<Self>, Error> {
         let (table, max) = match (item.key.kind, &*item.value) {
             (Kind::Tables { table, max }, DeValue::Array(_)) => (table, max),
@@ -64,12 +64,17 @@ impl<'a> Section<'a> {
             (Kind::TablesOr { word, .. }, DeValue::String(given)) if given == word => {
                 return Ok(Vec::new());
             }
-            (Kind::TablesOr { table, .. }, value @ DeValue::Table(_)) => {
+            (
+                Kind::TablesOr { table, .. } | Kind::TableOrTables { table, .. },
+                value @ DeValue::Table(_),
+            ) => {
                 return Ok(vec![Self::open(item.source, *table, item.at, value)?]);
             }
-            (Kind::TablesOr { table, max, .. }, DeValue::Array(entries))
-                if (1..=max).contains(&entries.len())
-                    && entries.iter().all(|entry| entry.get_ref().is_table()) =>
+            (
+                Kind::TablesOr { table, max, .. } | Kind::TableOrTables { table, max },
+                DeValue::Array(entries),
+            ) if (1..=max).contains(&entries.len())
+                && entries.iter().all(|entry| entry.get_ref().is_table()) =>
             {
                 (table, max)
             }

@@ -163,6 +163,7 @@ fn every_key_refuses_a_date_and_says_what_it_takes() {
 fn full_name(table: &Table, key: &Key) -> String {
     let full = format!("{}.{}", table.name, key.name);
     let of_its_own = Config::TABLE.inner().iter().any(|(t, _)| t.name == full)
+        && !full.ends_with(".response_headers")
         && !["listener.tls", "pool.upstreams", "route.redirect"].contains(&full.as_str());
     if of_its_own {
         full

@@ -1,6 +1,6 @@
 //! Changes to headers.
 
-use crate::field::Record;
+use crate::field::{Record, tables_as_parts};
 use crate::schema::{Kind, Table};
 
 table! {
@@ -58,26 +58,12 @@ impl HeaderEdits {
         }
     }
 
-    /// The same keys in the table of changes to responses.
-    pub(crate) const OF_RESPONSES: &'static Table = &Table {
-        name: "route.response_headers",
-        summary: "Changes to the response's header before the client receives it, in the order remove, set, add. Interim \
-                  responses (1xx) and trailers are not changed. Use them to remove fields that tell too much, or to add \
-                  fields for browsers, such as strict-transport-security.",
-        ..*Self::TABLE
-    };
-
     /// The same keys in the table of changes to the requests of a site.
     pub(crate) const OF_SITES_REQUESTS: &'static Table = &Table {
         name: "site.request_headers",
         summary: "Changes to the headers of requests to the site above. The keys are those of [route.request_headers].",
         ..*Self::TABLE
     };
-
-    /// The same keys in the table of changes to the responses of a site.
-    pub(crate) const OF_SITES_RESPONSES: &'static Table = &Table {
-        name: "site.response_headers",
-        summary: "Changes to the headers of responses of the site above. The keys are those of [route.response_headers].",
-        ..*Self::TABLE
-    };
 }
+
+tables_as_parts!(HeaderEdits);

@@ -1,13 +1,12 @@
 //! Health checks of a pool's upstreams.
 
-use std::fmt;
 use std::time::Duration;
 
+use super::status_range::{STATUSES, StatusRange};
 use crate::error::Error;
-use crate::field::{Record as _, words_in_fields};
+use crate::field::Record as _;
 use crate::schema::{Kind, count, duration, millis, seconds};
 use crate::section::Section;
-use crate::value::Word;
 use crate::words::{canonical, host, host_port};
 
 /// Longest path of a check, bytes.
@@ -46,13 +45,13 @@ table! {
         /// Time in which a check must have a response.
         timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },
         /// Statuses of a healthy upstream.
-        status: Vec<HealthyStatus> {
+        status: Vec<StatusRange> {
             kind: Kind::Words {
-                words: "a status such as \"200\", or a range such as \"200-399\"",
+                words: STATUSES,
                 each: "",
                 min: 1,
                 max: 16,
-                read: |word| canonical(HealthyStatus::parse(word)),
+                read: |word| canonical(StatusRange::parse(word)),
             },
             default: "[\"200-399\"]",
             examples: ["[\"200\", \"204\"]"],
@@ -106,44 +105,3 @@ impl HealthCheck {
         }
     }
 }
-
-/// Statuses that the response of a healthy upstream may have, from the first to the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HealthyStatus {
-    /// Lowest status.
-    pub first: u16,
-    /// Highest status.
-    pub last: u16,
-}
-
-impl HealthyStatus {
-    fn parse(word: &str) -> Option<Self> {
-        let status = |word: &str| {
-            let is_plain = word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
-            let status = word.parse().ok().filter(|_| is_plain);
-            status.filter(|status| (200..=599).contains(status))
-        };
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        let (first, last) = (status(first)?, status(last)?);
-        (first <= last).then_some(Self { first, last })
-    }
-}
-
-impl fmt::Display for HealthyStatus {
-    /// Writes the statuses as a file does: `200`, `200-399`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.first == self.last {
-            write!(f, "{}", self.first)
-        } else {
-            write!(f, "{}-{}", self.first, self.last)
-        }
-    }
-}
-
-impl Word for HealthyStatus {
-    fn of_canonical(word: String) -> Option<Self> {
-        Self::parse(&word)
-    }
-}
-
-words_in_fields!(HealthyStatus);

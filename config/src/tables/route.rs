@@ -125,11 +125,10 @@ impl Route {
 
 /// Checks what the handler and the changes to fields need of the route.
 fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
-    let named = [
-        (&route.own.request_headers, "[route.request_headers]"),
-        (&route.own.response_headers, "[route.response_headers]"),
-    ];
-    for (edits, place) in named {
+    let request = (&route.own.request_headers, "[route.request_headers]");
+    let responses = route.own.response_headers.iter();
+    let responses = responses.map(|table| (&table.edits, "[route.response_headers]"));
+    for (edits, place) in std::iter::once(request).chain(responses) {
         let fields = edits.set.iter().chain(&edits.add);
         let groups = fields.map(|(_, value)| Template::of_field(value).groups());
         check_groups((groups.max().unwrap_or(0), place), route, section)?;
@@ -196,10 +195,17 @@ impl Route {
         let Handler::Fixed(Fixed { status, .. }) = self.handler else {
             return None;
         };
-        let edits = &self.settings().response_headers;
-        let mut added = edits.set.iter().chain(&edits.add);
+        let mut has_location = false;
+        for table in &self.settings().response_headers {
+            let edits = &table.edits;
+            let mut added = edits.set.iter().chain(&edits.add);
+            if table.removes_from(status) && edits.remove.iter().any(|name| name == "location") {
+                has_location = false;
+            }
+            has_location |= table.adds_to(status) && added.any(|(name, _)| name == "location");
+        }
         let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
-        (is_redirect && !added.any(|(name, _)| name == "location")).then_some(status)
+        (is_redirect && !has_location).then_some(status)
     }
 
     /// Returns a route for any host and method that changes no header and has no limits of its own.

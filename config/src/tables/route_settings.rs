@@ -5,7 +5,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::network::networks;
-use super::{BasicAuth, ErrorPage, HeaderEdits, RateLimit, RouteCompression};
+use super::response_headers::MAX_TABLES;
+use super::{BasicAuth, ErrorPage, HeaderEdits, RateLimit, ResponseHeaders, RouteCompression};
 use crate::error::Error;
 use crate::field::{Field, Record, tables_as_parts};
 use crate::print;
@@ -50,9 +51,9 @@ table! {
         },
         /// Changes to the request's header: the table `[route.request_headers]` below.
         request_headers: HeaderEdits { kind: Kind::Table(HeaderEdits::TABLE), unset: "no changes", reload: Live },
-        /// Changes to the response's header: the table `[route.response_headers]` below.
-        response_headers: HeaderEdits {
-            kind: Kind::Table(HeaderEdits::OF_RESPONSES),
+        /// Changes to the response's header, by its status: the table `[route.response_headers]` below, or several.
+        response_headers: Vec<ResponseHeaders> {
+            kind: Kind::TableOrTables { table: ResponseHeaders::TABLE, max: MAX_TABLES },
             unset: "no changes",
             reload: Live
         },
@@ -170,7 +171,7 @@ impl RouteSettings {
             rate_limit: self.rate_limit.or(&site.rate_limit),
             basic_auth: self.basic_auth.or(&site.basic_auth),
             request_headers: self.request_headers.after(&site.request_headers),
-            response_headers: self.response_headers.after(&site.response_headers),
+            response_headers: [&site.response_headers[..], &self.response_headers].concat(),
             error_pages: error_pages(&self.error_pages, &site.error_pages),
             compression: self.compression.or(&site.compression),
             max_request_body: self.max_request_body.or(site.max_request_body),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::host_pattern::HOSTS;
 use super::{
-    BasicAuth, Compress, HeaderEdits, HostPattern, Inheritable, RateLimit, Route, RouteSettings,
+    BasicAuth, Compress, HeaderEdits, HostPattern, Inheritable, RateLimit, ResponseHeaders, Route,
+    RouteSettings,
 };
 use crate::error::Error;
 use crate::field::{Field, Part, Record};
@@ -48,7 +49,7 @@ impl SharedSettings {
     fn table(name: &str) -> Option<&'static Table> {
         Some(match name {
             "request_headers" => HeaderEdits::OF_SITES_REQUESTS,
-            "response_headers" => HeaderEdits::OF_SITES_RESPONSES,
+            "response_headers" => ResponseHeaders::OF_SITES,
             "rate_limit" => RateLimit::OF_SITES,
             "basic_auth" => BasicAuth::OF_SITES,
             _ => return None,
@@ -61,6 +62,9 @@ impl Part for SharedSettings {
         let keys = RouteSettings::TABLE.keys().map(|key| Key {
             kind: match (key.kind, Self::table(key.name)) {
                 (Kind::Table(_), Some(table)) => Kind::Table(table),
+                (Kind::TableOrTables { max, .. }, Some(table)) => {
+                    Kind::TableOrTables { table, max }
+                }
                 (Kind::TableOr { word, words, .. }, Some(table)) => {
                     Kind::TableOr { table, word, words }
                 }
@@ -72,8 +76,8 @@ impl Part for SharedSettings {
                      `[site.request_headers]` below."
                 }
                 "response_headers" => {
-                    "Changes to the header of responses of all routes of the site, before those of the route: the table \
-                     `[site.response_headers]` below."
+                    "Changes to the header of responses of all routes of the site, by their status, before those of the route: \
+                     the table `[site.response_headers]` below, or several."
                 }
                 "rate_limit" => {
                     "Rate at which each client may send requests to the routes of the site together, but for routes that \
@@ -115,10 +119,10 @@ impl Part for SharedSettings {
 /// Refuses placeholders for groups of a path: a site has none.
 fn check_site(site: &mut SiteDefaults, section: &Section<'_>) -> Result<(), Error> {
     let settings = &site.settings.0;
-    for (edits, key) in [
-        (&settings.request_headers, "request_headers"),
-        (&settings.response_headers, "response_headers"),
-    ] {
+    let request = (&settings.request_headers, "request_headers");
+    let responses = settings.response_headers.iter();
+    let responses = responses.map(|table| (&table.edits, "response_headers"));
+    for (edits, key) in std::iter::once(request).chain(responses) {
         let fields = edits.set.iter().chain(&edits.add);
         let groups = fields.map(|(_, value)| Template::of_field(value).groups());
         let named = groups.max().unwrap_or(0);

@@ -109,9 +109,11 @@ fn changes_of_a_route_come_after_those_of_its_site() {
     };
     assert_eq!(fields(&request.set), ["x-c: route", "x-f: route"]);
     assert_eq!(fields(&request.add), ["x-d: 1", "x-d: 2", "x-d: 3"]);
-    let response = &settings.response_headers;
-    assert_eq!(fields(&response.set), ["x-frame-options: DENY"]);
-    assert_eq!(response.remove, ["x-g"]);
+    let [of_site, own] = &settings.response_headers[..] else {
+        panic!("a table of each");
+    };
+    assert_eq!(fields(&of_site.edits.set), ["x-frame-options: DENY"]);
+    assert_eq!(own.edits.remove, ["x-g"]);
     assert_eq!(
         pages(settings),
         ["403=no.html", "404=none.html", "5xx=sorry.html"]

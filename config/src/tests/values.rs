@@ -12,7 +12,8 @@ use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Balance, ClientAuth, Config, Cores, ErrorPage, ErrorStatuses, Files,
     Fixed, Handler, HashBy, HeaderEdits, HostHeader, HostPattern, Inheritable, LogTarget,
-    PlainHttp, PoolChoice, Redirect, Route, Scheduler, Symlinks, TlsVersion, UpstreamAddress,
+    PlainHttp, PoolChoice, Redirect, ResponseHeaders, Route, Scheduler, StatusRange, Symlinks,
+    TlsVersion, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -188,7 +189,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
         add: fields(&[("via", "3 edge")]),
     };
     assert_eq!(route.own.request_headers, request);
-    let response = HeaderEdits {
+    let edits = HeaderEdits {
         remove: vec!["server".to_owned(), "x-powered-by".to_owned()],
         set: Vec::new(),
         add: fields(&[
@@ -197,7 +198,21 @@ fn a_route_knows_its_requests_and_what_it_changes() {
             ("link", "<a>"),
         ]),
     };
-    assert_eq!(route.own.response_headers, response);
+    let range = |first, last| StatusRange { first, last };
+    let conditional = ResponseHeaders {
+        edits: HeaderEdits {
+            set: fields(&[("x-c", "c")]),
+            ..HeaderEdits::default()
+        },
+        always: false,
+        status: vec![range(200, 299), range(404, 404), range(500, 503)],
+    };
+    let always = ResponseHeaders {
+        edits,
+        always: true,
+        status: Vec::new(),
+    };
+    assert_eq!(route.own.response_headers, [always, conditional]);
     let plain = &config.routes[0];
     let unchanged = Route::new("/", plain.handler.clone());
     assert_eq!(*plain, unchanged);

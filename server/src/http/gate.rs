@@ -3,6 +3,7 @@
 //! A front reads a request's head, calls [`Gate::decide`] and carries out the [`Decision`]. It frames, and decides nothing.
 
 mod counters;
+mod handling;
 mod log;
 mod refusal;
 pub mod replies;
@@ -14,24 +15,20 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::AUTHORIZATION;
-
 pub use self::counters::Counters;
+pub use self::handling::Handling;
 pub use self::log::{Ending, RequestRecord};
 pub use self::refusal::Refusal;
 pub use self::requests::RequestCounters;
 pub use self::statuses::Statuses;
 use super::auth::{BasicAuth, Credentials};
-use super::exchange::compress;
-use super::exchange::message::{Head, Request};
+use super::exchange::message::Request;
 use super::exchange::ring::OriginRing;
-use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
+use super::exchange::{ExchangeKey, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
-use super::identification::{Identification, ReturnedId};
+use super::identification::ReturnedId;
 use super::peer::Peer;
-use super::route::{
-    Access, Action, Claim, FilledEdits, OriginHandler, Route, Site, ambiguous_path,
-};
+use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
 
 /// Largest number of field lines of a head or trailer section.
 pub const MAX_FIELDS: usize = 128;
@@ -83,21 +80,6 @@ pub enum Decision {
     Handle(Handling),
 }
 
-/// A request on its way to a handler and back.
-#[derive(Debug)]
-pub struct Handling {
-    route: Arc<Route>,
-    /// Key of the file in memory.
-    file: Option<Key>,
-    /// Credentials to verify.
-    credentials: Option<Credentials>,
-    /// Changes to the response that depend on the request.
-    response_edits: Option<FilledEdits>,
-    identification: Arc<Identification>,
-    /// The request asks for a tunnel, whose bytes no limit of a body bounds.
-    is_tunnel: bool,
-}
-
 impl Gate<'_> {
     /// Screens the fields by which a request is identified, and adds those that are missing if the access log or the
     /// response has them. A front calls it before anything else of the request. `is_trusted` returns whether the request came
@@ -125,15 +107,15 @@ impl Gate<'_> {
             return Decision::Refuse(replies::too_early().into());
         }
         if head.is_tunnel() && !head.is_websocket() && !head.is_connect_udp() {
-            return self.refuse_tunnel();
+            return self.refuse_tunnel(arrival, None);
         }
         if arrival.path_refused {
-            return self.discard(arrival, ambiguous_path());
+            return self.discard(arrival, None, ambiguous_path());
         }
         let site = self.site;
         let route = match site.find(head) {
             Ok(route) => route,
-            Err(reply) => return self.discard(arrival, reply),
+            Err(reply) => return self.discard(arrival, None, reply),
         };
         if let Err(mut refusal) = self.check_access(arrival, route.access()) {
             refusal.reply = route.refuse(refusal.reply, head);
@@ -143,16 +125,16 @@ impl Gate<'_> {
             return self.authenticate(arrival, route, auth);
         }
         if let Some(reply) = route.respond(head) {
-            return self.discard(arrival, reply);
+            return self.discard(arrival, Some(route), reply);
         }
         if head.is_tunnel() && !route.takes_tunnel(head) {
-            return self.refuse_tunnel();
+            return self.refuse_tunnel(arrival, Some(route));
         }
         match self.look_in_memory(head, route) {
-            Ok(reply) => self.discard(arrival, reply),
+            Ok(reply) => self.discard(arrival, Some(route), reply),
             Err(file) => {
                 let route = Arc::clone(route);
-                self.handle(arrival, Handling::new(route, file, arrival, site))
+                self.handle(arrival, Handling::new(route, file, head.is_tunnel(), site))
             }
         }
     }
@@ -179,9 +161,10 @@ impl Gate<'_> {
     }
 
     /// Refuses a request for a tunnel that its route does not open.
-    fn refuse_tunnel(&mut self) -> Decision {
+    fn refuse_tunnel(&mut self, arrival: &Arrival<'_>, route: Option<&Arc<Route>>) -> Decision {
         self.counters.tunnels += 1;
-        Decision::Refuse(Refusal::because("tunnel", replies::no_tunnels()))
+        let reply = own_reply(arrival, route, replies::no_tunnels());
+        Decision::Refuse(Refusal::because("tunnel", reply))
     }
 
     /// Leaves a request with credentials to the origin thread, which verifies them and runs any handler, and refuses one
@@ -197,26 +180,32 @@ impl Gate<'_> {
             return Decision::Refuse(route.refuse(auth.unauthorized(), arrival.head).into());
         };
         if arrival.head.is_tunnel() && !route.takes_tunnel(arrival.head) {
-            return self.refuse_tunnel();
+            return self.refuse_tunnel(arrival, Some(route));
         }
-        let mut handling = Handling::new(Arc::clone(route), None, arrival, self.site);
+        let mut handling =
+            Handling::new(Arc::clone(route), None, arrival.head.is_tunnel(), self.site);
         handling.credentials = Some(credentials);
         self.handle(arrival, handling)
     }
 
     /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.
-    fn discard(&mut self, arrival: &Arrival<'_>, reply: Reply) -> Decision {
+    fn discard(
+        &mut self,
+        arrival: &Arrival<'_>,
+        route: Option<&Arc<Route>>,
+        reply: Reply,
+    ) -> Decision {
         if arrival.head.is_tunnel() {
             // The client leaves its stream open until it gets a response. One of 2xx would open the tunnel.
             return if reply.status >= 300 {
                 Decision::Refuse(reply.into())
             } else {
-                self.refuse_tunnel()
+                self.refuse_tunnel(arrival, route)
             };
         }
         let limit = self.site.limits().max_request_body;
         if arrival.content_length.is_some_and(|length| length > limit) {
-            return Decision::Refuse(replies::body_too_large().into());
+            return Decision::Refuse(own_reply(arrival, route, replies::body_too_large()).into());
         }
         if arrival.has_body && arrival.expects_status {
             return Decision::Refuse(reply.into());
@@ -228,7 +217,7 @@ impl Gate<'_> {
         match self.admit(arrival, &handling) {
             Ok(()) => Decision::Handle(handling),
             Err(mut refusal) => {
-                handling.apply_error_page(&mut refusal.reply);
+                refusal.reply = handling.route.refuse(refusal.reply, arrival.head);
                 Decision::Refuse(refusal)
             }
         }
@@ -266,7 +255,7 @@ impl Gate<'_> {
         };
         let mut reply = reply_from_memory(head, entry).ok_or(None)?;
         route.error_pages().apply_for(&mut reply, &head.headers);
-        route.edit_reply(&mut reply.headers, head);
+        route.edit_reply(&mut reply, head);
         self.counters.from_memory += 1;
         Ok(reply)
     }
@@ -294,100 +283,11 @@ impl Counters {
     }
 }
 
-impl Handling {
-    fn new(route: Arc<Route>, file: Option<Key>, arrival: &Arrival<'_>, site: &Site) -> Handling {
-        Handling {
-            route,
-            file,
-            credentials: None,
-            response_edits: None,
-            identification: Arc::clone(site.identification()),
-            is_tunnel: arrival.head.is_tunnel(),
-        }
-    }
-
-    /// Returns the handler for the origin thread. A route takes the credentials that it asks for out of the request.
-    fn handler(&mut self, head: &mut RequestHead) -> Opaque {
-        let route = Arc::clone(&self.route);
-        let Some(credentials) = self.credentials.take() else {
-            return Opaque::new(route);
-        };
-        if { route.access().basic_auth() }.is_some_and(|auth| !auth.forward) {
-            head.headers.retain(|(name, _)| name != AUTHORIZATION);
-        }
-        Opaque::new(Arc::new(Claim { route, credentials }))
-    }
-
-    /// Returns the largest request body, bytes.
-    pub fn max_body(&self) -> u64 {
-        if self.is_tunnel {
-            u64::MAX
-        } else {
-            self.route.max_request_body
-        }
-    }
-
-    /// Returns whether the request asks for a tunnel. One may be silent in both directions, and its handler bounds for how long.
-    pub fn is_tunnel(&self) -> bool {
-        self.is_tunnel
-    }
-
-    /// Returns the request for the handler, with the route's changes to its fields.
-    pub fn request(
-        &mut self,
-        mut head: RequestHead,
-        peer: Peer,
-        content_length: Option<u64>,
-        has_body: bool,
-    ) -> Box<Request> {
-        let peer = peer.of_request(&head.headers);
-        if matches!(self.route.action, Action::Origin(OriginHandler::Proxy(_))) {
-            self.identification.complete(&mut head.headers);
-        }
-        self.response_edits = self.route.fill_response(&head);
-        let user = self
-            .credentials
-            .as_ref()
-            .map(|claimed| claimed.user.clone());
-        let handler = self.handler(&mut head);
-        self.route.edit_request(&mut head, &peer, user.as_deref());
-        Box::new(Request {
-            head,
-            peer,
-            handler,
-            timeout: self.route.timeout.filter(|_| !self.is_tunnel),
-            content_length,
-            has_body,
-            wants_report: false,
-            reads_ranges: false,
-        })
-    }
-
-    /// Replaces the content of an error for which the route has a page.
-    pub fn apply_error_page(&self, reply: &mut Reply) {
-        self.route.error_pages().apply(reply);
-    }
-
-    /// Applies the route's changes to the head of the handler's response.
-    pub fn edit_response(&mut self, head: &mut Head) {
-        let filled = self.response_edits.take();
-        let varies = self.route.compression().is_some() && compress::varies(&head.fields);
-        self.route.edit_response(&mut head.fields, filled);
-        if varies {
-            // Otherwise a cache would give every client the encoding of the first.
-            compress::add_vary(&mut head.fields);
-        }
-    }
-
-    /// Keeps the entry that the handler offers for memory, or drops the earlier one; works once for a request.
-    pub fn keep(&mut self, entry: Option<Opaque>, cache: &mut Cache, now: Instant) {
-        let Some(key) = self.file.take() else {
-            return;
-        };
-        match entry.and_then(Opaque::downcast) {
-            Some(entry) => cache.put(key, entry, now),
-            None => cache.forget(&key),
-        }
+/// Returns a response of the gate itself as the request's route changes it, if it has one.
+fn own_reply(arrival: &Arrival<'_>, route: Option<&Arc<Route>>, reply: Reply) -> Reply {
+    match route {
+        Some(route) => route.refuse(reply, arrival.head),
+        None => reply,
     }
 }
 

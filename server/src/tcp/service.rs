@@ -333,7 +333,7 @@ async fn hand_over(
             connection.meter.leave_unread();
         }
         let mut reply = refused(guard, Refusal::no_room());
-        handling.apply_error_page(&mut reply);
+        handling.refuse(&mut reply);
         return Err(reply);
     };
     let mut exchange =

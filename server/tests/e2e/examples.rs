@@ -128,6 +128,7 @@ fn static_site_has_fallbacks_and_a_page_for_what_is_not_there() {
                 .get("cache-control")
                 .map(|value| value.to_str().unwrap());
             let expected = match path {
+                _ if status == 404 => None,
                 path if path.starts_with("/app/") => None,
                 path if path.starts_with("/assets/") => Some("max-age=31536000, immutable"),
                 _ => Some("max-age=60"),

@@ -46,6 +46,7 @@ mod proxy_protocol;
 mod raw;
 mod relay;
 mod reload;
+mod response_fields;
 mod resume;
 mod retry_budget;
 mod returning;

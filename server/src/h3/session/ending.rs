@@ -107,7 +107,7 @@ impl Session {
             record.set_cause(cause);
         }
         if let Some(handler) = exchange.handler.take() {
-            handler.handling.apply_error_page(&mut reply);
+            handler.handling.refuse(&mut reply);
             if let Some(origin_ring) = context.origin_ring.as_mut() {
                 origin_ring.cancel(handler.exchange);
             }

@@ -105,7 +105,7 @@ impl Session {
             record.on_abort(status);
         }
         if let Some(handler) = &exchange.handler {
-            handler.handling.apply_error_page(&mut reply);
+            handler.handling.refuse(&mut reply);
         }
         let Outbound::Replying(response) = &mut exchange.outbound else {
             return;

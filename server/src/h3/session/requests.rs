@@ -153,7 +153,7 @@ impl Session {
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
             Err(mut refusal) => {
-                handling.apply_error_page(&mut refusal.reply);
+                handling.refuse(&mut refusal.reply);
                 return self.refuse(conn, stream, refusal, context);
             }
         };

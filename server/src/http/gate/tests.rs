@@ -1,18 +1,22 @@
 //! Decisions about the requests of clients that may not use a route, and about those for tunnels.
 
+mod response_fields;
 mod tunnels;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use sluicegate_config::Config;
 
 use super::*;
 use crate::clock;
 use crate::http::exchange::test_front::{head, peer, tunnel};
 use crate::http::exchange::{Body, Reply};
+use crate::http::identification::Identification;
 use crate::http::peer::PeerConnection;
+use crate::http::route::Claim;
 use crate::http::trusted_proxies::TrustedProxies;
 
 /// A gate with the state that it borrows.
@@ -148,7 +152,7 @@ fn path_parameters_do_not_lead_around_the_rate_limit_of_a_route() {
 fn denied_client_gets_403_by_every_handler_and_its_body_is_not_read() {
     let mut fixture = Fixture::new(
         "[[route]]\npath = \"/fixed\"\ndeny = \"192.0.2.0/24\"\nfixed = { body = \"secret\" }\n\
-         [route.response_headers]\nset = { x-a = \"{path}\" }\n\
+         [route.response_headers]\nset = { x-a = \"{path}\" }\nalways = true\n\
          [[route]]\npath = \"/app\"\nallow = \"10.0.0.0/8\"\nproxy = { upstreams = \"a:1\" }\n\
          [[route]]\npath = \"/\"\nfixed = {}\n",
     );
@@ -208,7 +212,7 @@ fn rate_limit_counts_after_networks_and_before_passwords() {
     let (_folder, mut fixture) = protected(
         "",
         "allow = [\"192.0.2.0/24\"]\nrate_limit = { rate = \"1/m\", burst = 2 }\nfixed = {}\n\
-         [route.response_headers]\nset = { x-a = \"{path}\" }",
+         [route.response_headers]\nset = { x-a = \"{path}\" }\nalways = true",
     );
     let elsewhere = Peer {
         address: "10.0.0.1:1".parse().unwrap(),

@@ -121,8 +121,7 @@ async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError
             http2(stream, uri.build().map_err(|_| CheckError::Request)?).await?
         }
     };
-    let healthy =
-        |known: &sluicegate_config::HealthyStatus| (known.first..=known.last).contains(&status);
+    let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
     if check.status.iter().any(healthy) {
         Ok(())
     } else {

@@ -11,17 +11,16 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Compress, ConnectUdp, Handler, Limits};
 
 use super::access::Access;
-use super::edits::{Edits, FilledEdits};
+use super::edits::Edits;
 use super::error::SiteError;
 use super::local::{FixedReply, LocalHandler};
 use super::location::Location;
 use super::matching::{Conditions, PathMatch};
+use super::response_edits::{FilledEdits, ResponseEdits};
 use super::rewrite::Rewrite;
 use super::values::Values;
 use crate::http::exchange::compress;
-use crate::http::exchange::{
-    ErrorPage, ErrorPages, FieldNames, Fields, Reply, ReplyFields, RequestHead,
-};
+use crate::http::exchange::{ErrorPage, ErrorPages, FieldNames, Fields, Reply, RequestHead};
 use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::Peer;
@@ -41,7 +40,7 @@ pub struct Route {
     /// Path for upstreams in place of the request's.
     rewrite: Option<Rewrite>,
     request_headers: Edits,
-    response_headers: Edits,
+    response_headers: ResponseEdits,
     error_pages: Arc<ErrorPages>,
     access: Arc<Access>,
     compression: Option<Arc<Compress>>,
@@ -114,7 +113,7 @@ impl Route {
                 _ => None,
             },
             request_headers: Edits::new(&settings.request_headers, request_id).map_err(refuse)?,
-            response_headers: Edits::new(&settings.response_headers, request_id).map_err(refuse)?,
+            response_headers: ResponseEdits::new(route, request_id).map_err(refuse)?,
             error_pages,
             access,
             compression: compression_of(route).cloned(),
@@ -173,9 +172,10 @@ impl Route {
         self.response_headers.fill(&self.values(head))
     }
 
-    /// Changes a final response's fields as configured. `filled` is what [`Route::fill_response`] returned for its request.
-    pub fn edit_response(&self, fields: &mut Fields, filled: Option<FilledEdits>) {
-        self.response_headers.apply(fields, filled);
+    /// Changes the fields of a final response with a status as configured. `filled` is what [`Route::fill_response`] returned for
+    /// its request.
+    pub fn edit_response(&self, status: u16, fields: &mut Fields, filled: Option<FilledEdits>) {
+        self.response_headers.apply(status, fields, filled);
     }
 
     /// Returns the contents in place of those of error responses.
@@ -195,7 +195,7 @@ impl Route {
             return None;
         };
         let mut reply = self.unedited(handler, head);
-        self.edit_reply(&mut reply.headers, head);
+        self.edit_reply(&mut reply, head);
         Some(reply)
     }
 
@@ -211,19 +211,20 @@ impl Route {
     /// Returns an error response of the server itself with the route's page and its changes to fields.
     pub fn refuse(&self, mut reply: Reply, head: &RequestHead) -> Reply {
         self.error_pages.apply_for(&mut reply, &head.headers);
-        self.edit_reply(&mut reply.headers, head);
+        self.edit_reply(&mut reply, head);
         reply
     }
 
     /// Changes the fields of the reply to a request as configured. Without changes, shared fields stay shared. A reply that depends
     /// on the encodings that the client accepts still says so.
-    pub fn edit_reply(&self, fields: &mut ReplyFields, head: &RequestHead) {
-        if self.response_headers.is_empty() {
+    pub fn edit_reply(&self, reply: &mut Reply, head: &RequestHead) {
+        let (status, fields) = (reply.status, &mut reply.headers);
+        if !self.response_headers.change(status) {
             return;
         }
         let varies = self.compression.is_some() && compress::varies(fields);
         let filled = self.fill_response(head);
-        self.response_headers.apply(fields.edit(), filled);
+        self.response_headers.apply(status, fields.edit(), filled);
         if varies && !compress::varies(fields) {
             compress::add_vary(fields.edit());
         }
@@ -288,15 +289,18 @@ impl Action {
 /// says so: a client would take compressed bytes for others.
 fn compression_of(route: &sluicegate_config::Route) -> Option<&Arc<Compress>> {
     let settings = route.settings();
-    let edits = &settings.response_headers;
     let is_encoding = |name: &str| name == CONTENT_ENCODING.as_str();
-    let mut lines = edits.set.iter().chain(&edits.add);
-    let is_fixed = edits.remove.iter().any(|name| is_encoding(name))
-        || lines.any(|(name, value)| {
-            is_encoding(name)
-                || name == CACHE_CONTROL.as_str()
-                    && value.to_ascii_lowercase().contains("no-transform")
-        });
+    // Whatever their conditions are: what is compressed in advance does not know its status.
+    let is_fixed = settings.response_headers.iter().any(|table| {
+        let edits = &table.edits;
+        let mut lines = edits.set.iter().chain(&edits.add);
+        edits.remove.iter().any(|name| is_encoding(name))
+            || lines.any(|(name, value)| {
+                is_encoding(name)
+                    || name == CACHE_CONTROL.as_str()
+                        && value.to_ascii_lowercase().contains("no-transform")
+            })
+    });
     { settings.compression.settings() }.filter(|_| !is_fixed)
 }
 

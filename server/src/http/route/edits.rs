@@ -13,6 +13,8 @@ pub(super) struct Edits {
     remove: Vec<HeaderName>,
     set: Vec<Line>,
     add: Vec<Line>,
+    /// Names of the fields to remove.
+    removed: FieldNames,
     /// Names of the fields to remove and to set.
     replaced: FieldNames,
     /// A value has the ID of the request.
@@ -31,9 +33,9 @@ enum Value {
     Template(Template),
 }
 
-/// Changes to the fields of one message: those of a route, with the values for a request.
-#[derive(Debug)]
-pub struct FilledEdits(Fields);
+/// Lines of one [`Edits`], with the values for a request.
+#[derive(Clone, Debug)]
+pub(super) struct FilledLines(Fields);
 
 impl Edits {
     /// Reads the fields of a configuration. `request_id` is the field with the ID of a request.
@@ -54,6 +56,7 @@ impl Edits {
         let set = lines(&edits.set)?;
         let names = remove.iter().chain(set.iter().map(|(name, _)| name));
         Ok(Edits {
+            removed: remove.iter().collect(),
             replaced: names.collect(),
             remove,
             set,
@@ -91,23 +94,23 @@ impl Edits {
 
     /// Returns the lines for one request, without those whose value is empty for it or cannot be sent; `None` if the lines
     /// are the same for every request.
-    pub(super) fn fill(&self, values: &Values<'_>) -> Option<FilledEdits> {
+    pub(super) fn fill(&self, values: &Values<'_>) -> Option<FilledLines> {
         let mut lines = self.set.iter().chain(&self.add);
         if !lines.any(|(_, value)| matches!(value, Value::Template(_))) {
             return None;
         }
         let lines = self.set.iter().chain(&self.add);
         let filled = lines.filter_map(|(name, value)| Some((name.clone(), value.fill(values)?)));
-        Some(FilledEdits(filled.collect()))
+        Some(FilledLines(filled.collect()))
     }
 
     /// Changes the fields of a message. `filled` is what [`Edits::fill`] returned for its request.
-    pub(super) fn apply(&self, fields: &mut Fields, filled: Option<FilledEdits>) {
+    pub(super) fn apply(&self, fields: &mut Fields, filled: Option<FilledLines>) {
         if !self.remove.is_empty() || !self.set.is_empty() {
             fields.retain(|(name, _)| !self.replaced.contains(name));
         }
         match filled {
-            Some(FilledEdits(lines)) => fields.extend(lines),
+            Some(FilledLines(lines)) => fields.extend(lines),
             None => {
                 let lines = self.set.iter().chain(&self.add);
                 fields.extend(lines.filter_map(|(name, value)| match value {
@@ -118,6 +121,19 @@ impl Edits {
         }
         if self.removes(&SERVER) {
             // The front would add its own.
+            fields.push(NO_SERVER);
+        }
+    }
+}
+
+impl Edits {
+    /// Removes the fields that these edits remove, and sets and adds none.
+    pub(super) fn only_remove(&self, fields: &mut Fields) {
+        if self.remove.is_empty() {
+            return;
+        }
+        fields.retain(|(name, _)| !self.removed.contains(name));
+        if self.remove.contains(&SERVER) {
             fields.push(NO_SERVER);
         }
     }

@@ -12,7 +12,9 @@ use std::fs;
 use bytes::Bytes;
 use http::header::{ALLOW, LOCATION};
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Handler, HeaderEdits, HostPattern, Proxy, Redirect, Route, RouteSettings};
+use sluicegate_config::{
+    Handler, HeaderEdits, HostPattern, Proxy, Redirect, ResponseHeaders, Route, RouteSettings,
+};
 
 use super::*;
 use crate::http::exchange::test_front::{head, peer};
@@ -221,7 +223,10 @@ fn fields_are_removed_set_and_added_in_this_order() {
     let site = site(&[Route {
         own: RouteSettings {
             request_headers: edits.clone(),
-            response_headers: edits,
+            response_headers: vec![ResponseHeaders {
+                edits,
+                ..ResponseHeaders::default()
+            }],
             ..RouteSettings::default()
         },
         ..page("/", "p")

@@ -237,7 +237,7 @@ impl HandlerTask {
     }
 
     fn end(&self, mut reply: Reply, failed: bool) {
-        self.handling.apply_error_page(&mut reply);
+        self.handling.refuse(&mut reply);
         let is_new = self.request.status.get().is_none();
         self.with_flow(|flow| {
             if is_new && flow.head.is_none() {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use sluicegate_config::{HealthCheck, HealthyStatus};
+use sluicegate_config::{HealthCheck, StatusRange};
 
 use super::health::{named, nobody, who};
 use super::http2_upstream::{Http2Upstream, begin};
@@ -28,7 +28,7 @@ fn checked(upstreams: Vec<UpstreamAddress>, change: impl FnOnce(&mut HealthCheck
         host: None,
         interval: INTERVAL,
         timeout: Duration::from_secs(60),
-        status: vec![HealthyStatus {
+        status: vec![StatusRange {
             first: 200,
             last: 299,
         }],
@@ -230,7 +230,7 @@ fn upstreams_of_http2_are_checked_over_http2() {
         let upstream = Http2Upstream::new().await;
         let edge = checked(vec![upstream.address()], |check| {
             check.host = Some("app.test".to_owned());
-            check.status = vec![HealthyStatus {
+            check.status = vec![StatusRange {
                 first: 200,
                 last: 200,
             }];

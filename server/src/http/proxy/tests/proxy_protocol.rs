@@ -1,6 +1,6 @@
 //! Tests connections that name their clients by the PROXY protocol.
 
-use sluicegate_config::{HealthCheck, HealthyStatus, ProxyProtocolVersion};
+use sluicegate_config::{HealthCheck, ProxyProtocolVersion, StatusRange};
 
 use super::tls_upstream::{Certified, TlsConn, TlsUpstream};
 use super::*;
@@ -124,7 +124,7 @@ fn health_check_names_no_client() {
                 host: None,
                 interval: Duration::from_millis(5),
                 timeout: Duration::from_secs(60),
-                status: vec![HealthyStatus {
+                status: vec![StatusRange {
                     first: 200,
                     last: 299,
                 }],

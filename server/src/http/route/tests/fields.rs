@@ -202,6 +202,6 @@ fn fields_of_a_response_have_values_of_its_request() {
         panic!("the route forwards requests");
     };
     let mut fields = vec![line("x-c", "1")];
-    route.edit_response(&mut fields, route.fill_response(&head));
+    route.edit_response(200, &mut fields, route.fill_response(&head));
     assert_eq!(fields, [line("x-a", "7")]);
 }
