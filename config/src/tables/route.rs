@@ -7,7 +7,7 @@ use super::{
     Redirect, RouteSettings, RouteSite,
 };
 use crate::error::Error;
-use crate::schema::{Kind, name};
+use crate::schema::{Kind, count, name};
 use crate::section::Section;
 use crate::template::Template;
 use crate::words::{canonical, token};
@@ -15,13 +15,17 @@ use crate::words::{canonical, token};
 const MAX_METHOD: usize = 32;
 
 table! {
-    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request, the
-    /// one with the most specific host applies (a name before a wildcard, a longer wildcard before a shorter one, a route
-    /// without `host` last). Of these, one for the exact path comes first, then, as in nginx, the first in the file whose
-    /// regular expression matches, then the one with the longest prefix. Of routes for the same path, one with more
-    /// conditions on fields and query applies before one with fewer. A request that no route matches gets 404; if only
-    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy,
-    /// redirect or connect_udp.
+    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request by
+    /// host, path, method and all conditions, the first of this order responds; each rule decides only what those before
+    /// leave open: (1) the highest `priority`; (2) the most specific host, a name before a wildcard, a longer wildcard
+    /// before a shorter one, a route without `host` last; (3) the path, an exact one before all others, then, as in
+    /// nginx, the first regular expression in the file that matches, then the longest prefix; (4) the most conditions in
+    /// `match_headers` and `match_query` together; (5) a route that names the method before one for any; (6) the first
+    /// in the file. So a regular expression wins over every prefix, also over a prefix with `method`; give the latter a
+    /// `priority` if it should win. `sluicegate route` says which route responds to a request, and why the others do not.
+    /// A request that no route matches gets 404; if only
+    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy, redirect or
+    /// connect_udp.
     #[derive(Eq)]
     pub struct Route = [[route]], check: check_route {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
@@ -99,6 +103,10 @@ table! {
             examples: ["\"v=2\""],
             reload: Live
         },
+        /// Priority of the route: of the routes that match a request, those with the highest one come first, whatever their
+        /// hosts and paths are, and only among these does the more specific one count. Set it where that order is not
+        /// what you need, such as for `method = "OPTIONS"` of all paths, some of which have a regular expression.
+        priority: u64 { kind: count(0, 1000, ""), default: "0", examples: ["10"], reload: Live },
         /// Name of the `[[site]]` that the route belongs to, and from which it takes hosts and settings that it does not
         /// have itself.
         site: RouteSite { kind: name(), unset: "no site", examples: ["\"shop\""], reload: Live },
@@ -214,6 +222,7 @@ impl Route {
             own_hosts: Vec::new(),
             paths: vec![PathPattern::from(path)],
             methods: Vec::new(),
+            priority: 0,
             match_headers: Vec::new(),
             match_query: Vec::new(),
             handler,

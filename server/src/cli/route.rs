@@ -11,7 +11,7 @@ use sluicegate_config::{Config, Step, locate};
 use crate::http::authority::is_authority;
 use crate::http::exchange::RequestHead;
 use crate::http::path::CanonicalPath;
-use crate::http::route::{Explanation, Verdict};
+use crate::http::route::{Explanation, Rule, Verdict};
 
 /// Exit code if no route responds.
 pub(super) const EXIT_NO_ROUTE: u8 = 1;
@@ -116,7 +116,7 @@ pub(super) fn print(
     for (at, verdict) in verdicts {
         let reason = match verdict {
             Verdict::Responds => continue,
-            Verdict::LessSpecific => "matches, but is less specific",
+            Verdict::Outranked(rule) => outranked(*rule),
             Verdict::Host => "another host",
             Verdict::Path => "another path",
             Verdict::Fields => "match_headers does not match",
@@ -126,6 +126,23 @@ pub(super) fn print(
         writeln!(out, "{}: {reason}", named(at))?;
     }
     Ok(())
+}
+
+/// Returns why a route that matches does not respond.
+const fn outranked(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Priority => "matches, but its priority is lower",
+        Rule::Host => "matches, but its host is less specific",
+        Rule::ExactPath => "matches, but an exact path comes first",
+        Rule::RegexBeforePrefix => {
+            "matches, but a regular expression comes before a prefix (see `priority`)"
+        }
+        Rule::FirstRegex => "matches, but its regular expression stands later in the file",
+        Rule::LongestPrefix => "matches, but its path is shorter",
+        Rule::Conditions => "matches, but has fewer conditions",
+        Rule::Method => "matches, but names no method",
+        Rule::Place => "matches, but stands later in the file",
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod location;
 mod matching;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod rank;
 mod rate_limits;
 mod response_edits;
 mod rewrite;
@@ -31,6 +32,7 @@ pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
 pub use self::local::ambiguous_path;
 use self::local::{allowing, not_found};
+pub use self::rank::Rule;
 use self::rate_limits::{RateLimitCompiler, SiteRateLimits};
 pub use self::response_edits::FilledEdits;
 use self::table::{Found, Table};
@@ -191,8 +193,8 @@ impl Site {
         self.table.any_route()
     }
 
-    /// Finds the route of a request: of those that match, the one with the most specific host, then one for the exact path,
-    /// then the first whose regular expression matches, then the one with the longest prefix. Without a route the response
+    /// Finds the route of a request: of those that match, the one with the highest priority, then the most specific host, then one for
+    /// the exact path, then the first whose regular expression matches, then the one with the longest prefix. Without a route the response
     /// is 404, or 405 if only the method does not match; it is 400 if the path has parameters that lead around a restricted route.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ fn route_command_names_the_route_and_why_the_others_do_not_respond() {
             &["https://www.example.com/old/x?y"][..],
             0,
             "edge.toml:11: /old, = /former on example.com, *.example.com: responds, status 308, location: https://example.net/x?y\n\
-             edge.toml:6: /: matches, but is less specific\n\
+             edge.toml:6: /: matches, but its host is less specific\n\
              edge.toml:16: /old: match_headers does not match\n\
              edge.toml:21: = /office: another path\n",
         ),
@@ -53,7 +53,7 @@ fn route_command_names_the_route_and_why_the_others_do_not_respond() {
             &["https://example.org/old", "-H", "x-beta: 1"],
             0,
             "edge.toml:16: /old: responds, status 404\n\
-             edge.toml:6: /: matches, but is less specific\n\
+             edge.toml:6: /: matches, but its path is shorter\n\
              edge.toml:11: /old, = /former on example.com, *.example.com: another host\n\
              edge.toml:21: = /office: another path\n",
         ),

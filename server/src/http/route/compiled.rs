@@ -31,6 +31,8 @@ use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 pub struct Route {
     /// Place of the route in the configuration, from 0.
     pub(super) place: usize,
+    /// Routes with a higher one come first.
+    pub(super) priority: u64,
     /// The canonical paths that the route matches.
     pub(super) path: PathMatch,
     /// Further conditions on the requests.
@@ -105,6 +107,7 @@ impl Route {
         let settings = route.settings();
         Ok(Route {
             place,
+            priority: route.priority,
             path,
             conditions,
             action,

@@ -9,6 +9,7 @@ use super::access::Denial;
 use super::compiled::{Action, Route};
 use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
+use super::rank::{Rank, Rule};
 use super::table::{Found, lower_case};
 use crate::http::authority::host;
 use crate::http::exchange::RequestHead;
@@ -20,8 +21,8 @@ use crate::http::route::{OriginHandler, Routed};
 pub enum Verdict {
     /// The route responds.
     Responds,
-    /// The route matches, but the one that responds is more specific.
-    LessSpecific,
+    /// The route matches, but another one comes first.
+    Outranked(Rule),
     /// The route is for other hosts.
     Host,
     /// The route is for other paths.
@@ -60,11 +61,12 @@ pub fn explain(
         Found::Route(route) => Some(route.place),
         Found::OtherMethods(_) | Found::Nothing => None,
     };
-    let verdicts = routes.iter().enumerate().map(|(at, route)| {
+    let first = place.and_then(|place| Rank::of((place, routes), head));
+    let verdicts = (0..routes.len()).map(|at| {
         if place == Some(at) {
             Ok(Verdict::Responds)
         } else {
-            verdict(route, head)
+            verdict((at, routes), first.as_ref(), head)
         }
     });
     Ok(Explanation {
@@ -74,8 +76,13 @@ pub fn explain(
     })
 }
 
-/// Returns the verdict about a route that does not respond.
-fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdict, SiteError> {
+/// Returns the verdict about a route that does not respond; `first` is the rank of the one that does.
+fn verdict(
+    (at, routes): (usize, &[sluicegate_config::Route]),
+    first: Option<&Rank>,
+    head: &RequestHead,
+) -> Result<Verdict, SiteError> {
+    let route = &routes[at];
     let host = host(&head.authority);
     let lower = lower_case(host);
     let host = lower.as_deref().unwrap_or(host);
@@ -96,7 +103,11 @@ fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdi
         () if !conditions.fields_match(head) => Verdict::Fields,
         () if !conditions.query_matches(head.query.as_deref()) => Verdict::Query,
         () if !conditions.method_matches(head.method_of_route()) => Verdict::Method,
-        () => Verdict::LessSpecific,
+        () => {
+            let rank = Rank::of((at, routes), head);
+            let rule = rank.zip(first).map(|(rank, first)| rank.is_behind(first));
+            Verdict::Outranked(rule.unwrap_or(Rule::Place))
+        }
     })
 }
 
@@ -221,7 +232,7 @@ mod tests {
         assert_eq!(
             explanation.verdicts,
             [
-                Verdict::LessSpecific,
+                Verdict::Outranked(Rule::LongestPrefix),
                 Verdict::Host,
                 Verdict::Path,
                 Verdict::Fields,

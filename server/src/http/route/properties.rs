@@ -6,6 +6,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Handler, HostPattern, PathPattern, Route, compile_regex};
 
 use super::matching::parameters;
+use super::rank::Rank;
 use super::table::Found;
 use super::{Routed, Site};
 use crate::http::authority::host;
@@ -14,7 +15,7 @@ use crate::http::path::CanonicalPath;
 use crate::properties::{Bytes, request_head};
 
 /// Hosts of all kinds, prefixes of each other, exact paths, regular expressions, methods and conditions that share a path with
-/// others, redirects to all that they may name.
+/// others, priorities, redirects to all that they may name.
 /// `max_request_body` tells one from another.
 const ROUTES: &str = r#"
 [[listener]]
@@ -100,6 +101,31 @@ host = "a.example"
 method = "PUT"
 max_request_body = 15
 fixed = { body = "method" }
+[[route]]
+path = "/"
+method = "OPTIONS"
+priority = 2
+max_request_body = 16
+fixed = { body = "preflight" }
+[[route]]
+path = "/ab"
+host = "*.example"
+method = ["OPTIONS", "PUT"]
+priority = 1
+max_request_body = 17
+fixed = { body = "first" }
+[[route]]
+path = ["~ b$", "= /go/"]
+match_query = "b"
+priority = 1
+max_request_body = 18
+fixed = { body = "first of expressions" }
+[[route]]
+path = "/cd/"
+priority = 2
+match_query = "a"
+max_request_body = 19
+fixed = { body = "first of prefixes" }
 "#;
 
 struct Known {
@@ -142,6 +168,7 @@ pub fn route(bytes: &[u8]) -> bool {
         Found::Nothing => None,
     };
     assert_eq!(found, expected, "{head:?}");
+    assert_eq!(found, explained(config, &head), "{head:?}");
     let Routed::Reply(reply) = site.route(&head) else {
         panic!("no route here needs an origin");
     };
@@ -180,23 +207,35 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
             .paths
             .iter()
             .filter_map(|path| path_rank(path, &head.path, config));
-        Some(((rank(route.hosts())?, path.max()?), route))
+        Some(((route.priority, rank(route.hosts())?, path.max()?), route))
     });
     let all: Vec<_> = all.collect();
     let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
     let best =
         { all.iter() }
             .filter(|(_, route)| takes(route))
-            .max_by_key(|((host, path), route)| {
+            .max_by_key(|(of_pattern, route)| {
                 let conditions = route.match_headers.len() + route.match_query.len();
-                let of_one_path = (conditions, !route.methods.is_empty());
-                (*host, *path, of_one_path)
+                (*of_pattern, conditions, !route.methods.is_empty())
             });
     if all.is_empty() {
         return None;
     }
     let number = best.and_then(|(_, route)| route.settings().max_request_body);
     Some(number.ok_or(()))
+}
+
+/// Returns the number of the route that comes first by the rank that operators are told; an error if only its methods do not match.
+fn explained(config: &Config, head: &RequestHead) -> Option<Result<u64, ()>> {
+    let routes = &*config.routes;
+    let places = (0..routes.len()).filter(|at| conditions_hold(&routes[*at], head));
+    let ranked = places.filter_map(|at| Some((Rank::of((at, routes), head)?, &routes[at])));
+    let ranked: Vec<_> = ranked.collect();
+    let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
+    let taking = ranked.iter().filter(|(_, route)| takes(route));
+    let first = taking.min_by(|(one, _), (other, _)| one.cmp(other));
+    let number = first.and_then(|(_, route)| route.settings().max_request_body);
+    (!ranked.is_empty()).then(|| number.ok_or(()))
 }
 
 /// Returns how specific a pattern is that matches: an exact path before an expression, and that before a longer prefix. Of

@@ -1,7 +1,8 @@
 //! The lookup of a route by host, path, conditions and method.
 //!
 //! A lookup allocates nothing if a route matches and the host is in lower case. Its time grows with the logarithm of the
-//! number of prefixes and with how deep they are nested, but linearly with the number of regular expressions of a host.
+//! number of prefixes and with how deep they are nested, but linearly with the number of regular expressions of a host and with
+//! that of different priorities.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,9 +15,17 @@ use super::matching::{PathMatch, is_below};
 use crate::http::authority::host;
 use crate::http::exchange::RequestHead;
 
-/// Routes by host.
+/// All routes, by priority.
 #[derive(Debug, Default)]
 pub(super) struct Table {
+    /// The highest priority first.
+    tiers: Vec<Tier>,
+}
+
+/// Routes of a priority, by host.
+#[derive(Debug, Default)]
+struct Tier {
+    priority: u64,
     exact: HashMap<String, HostRoutes>,
     /// Routes by suffix of the host, which starts with a dot.
     suffixes: HashMap<String, HostRoutes>,
@@ -56,33 +65,28 @@ pub(super) enum Found<'a> {
 
 impl Table {
     pub(super) fn add(&mut self, hosts: &[HostPattern], route: &Arc<Route>) {
-        if hosts.is_empty() {
-            self.any.add(route);
-        }
-        for host in hosts {
-            let routes = match host {
-                HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default(),
-                HostPattern::Suffix(suffix) => {
-                    self.longest_suffix = self.longest_suffix.max(suffix.len());
-                    self.suffixes.entry(suffix.clone()).or_default()
-                }
+        let priority = route.priority;
+        let place = self.tiers.partition_point(|tier| tier.priority > priority);
+        let is_there = { self.tiers.get(place) }.is_some_and(|tier| tier.priority == priority);
+        if !is_there {
+            let tier = Tier {
+                priority,
+                ..Tier::default()
             };
-            routes.add(route);
+            self.tiers.insert(place, tier);
         }
+        self.tiers[place].add(hosts, route);
     }
 
     /// Sorts the lists; called once, after the last route was added.
     pub(super) fn sort(&mut self) {
-        let named = self.exact.values_mut().chain(self.suffixes.values_mut());
-        for routes in named.chain([&mut self.any]) {
-            routes.sort();
-        }
+        self.tiers.iter_mut().for_each(Tier::sort);
     }
 
     /// Returns a route for any host.
     #[cfg(test)]
     pub(super) fn any_route(&self) -> Option<&Arc<Route>> {
-        self.any.prefixes.first()?.routes.first()
+        self.tiers.first()?.any.prefixes.first()?.routes.first()
     }
 
     /// Finds the route of a request.
@@ -96,7 +100,8 @@ impl Table {
         let lower = lower_case(host);
         let host = lower.as_deref().unwrap_or(host);
         let mut others: Vec<&str> = Vec::new();
-        for route in self.hosts(host).flat_map(|routes| routes.matching(path)) {
+        let hosts = self.tiers.iter().flat_map(|tier| tier.hosts(host));
+        for route in hosts.flat_map(|routes| routes.matching(path)) {
             let conditions = &route.conditions;
             if !(conditions.fields_match(head) && conditions.query_matches(head.query.as_deref())) {
                 continue;
@@ -114,6 +119,31 @@ impl Table {
             Found::Nothing
         } else {
             Found::OtherMethods(others)
+        }
+    }
+}
+
+impl Tier {
+    fn add(&mut self, hosts: &[HostPattern], route: &Arc<Route>) {
+        if hosts.is_empty() {
+            self.any.add(route);
+        }
+        for host in hosts {
+            let routes = match host {
+                HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default(),
+                HostPattern::Suffix(suffix) => {
+                    self.longest_suffix = self.longest_suffix.max(suffix.len());
+                    self.suffixes.entry(suffix.clone()).or_default()
+                }
+            };
+            routes.add(route);
+        }
+    }
+
+    fn sort(&mut self) {
+        let named = self.exact.values_mut().chain(self.suffixes.values_mut());
+        for routes in named.chain([&mut self.any]) {
+            routes.sort();
         }
     }
 
