@@ -152,7 +152,7 @@ macro_rules! words {
     };
 }
 
-/// Declares the kinds of handlers: an enum, and the keys of a route of which exactly one is given.
+/// Declares the kinds of handlers: an enum, and the keys of a route; `given` of the enum says which of them is meant.
 ///
 /// A variant's doc comment is the key's text in the manual; the literals are examples, `word` of one in place of the table.
 macro_rules! handlers {
@@ -169,6 +169,18 @@ macro_rules! handlers {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[doc = $summary])+ $variant($table),)+ }
 
+        impl $name {
+            const KEYS: &'static [&'static str] = &[$($key),+];
+
+            /// Reads the handler with a key that is given.
+            fn read_key(section: &$crate::section::Section<'_>, key: &str) -> Result<Self, $crate::Error> {
+                match key {
+                    $($key => handlers!(@read section, $key $(, $word)?).map(Self::$variant),)+
+                    _ => unreachable!("one of the keys above"),
+                }
+            }
+        }
+
         impl $crate::field::Part for $name {
             fn keys() -> Vec<$crate::schema::Key> {
                 vec![$($crate::schema::Key {
@@ -182,10 +194,7 @@ macro_rules! handlers {
             }
 
             fn read(section: &$crate::section::Section<'_>) -> Result<Self, $crate::Error> {
-                match section.only_one_of(&[$($key),+], "handler")? {
-                    $($key => handlers!(@read section, $key $(, $word)?).map(Self::$variant),)+
-                    _ => unreachable!("one of the keys above"),
-                }
+                Self::read_key(section, Self::given(section)?.0)
             }
 
             fn values(&self) -> Vec<Option<String>> {

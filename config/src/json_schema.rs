@@ -47,7 +47,13 @@ fn object(table: &Table, registry: &Registry) -> Value {
         let handlers = Handler::keys();
         object["oneOf"] = handlers
             .iter()
-            .map(|key| json!({ "required": [key.name] }))
+            .map(|key| match key.name {
+                // Either alone or with `files`, which counts as the handler then.
+                name if Handler::may_stand_beside_files(name) => {
+                    json!({ "required": [name], "not": { "required": ["files"] } })
+                }
+                name => json!({ "required": [name] }),
+            })
             .collect();
     }
     let either = table.keys().filter_map(|key| match key.given {

@@ -133,15 +133,20 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// Returns the one of `names` that is given.
-    pub(crate) fn only_one_of<'n>(&self, names: &[&'n str], what: &str) -> Result<&'n str, Error> {
+    /// Returns those of `names` that are given, in the order of the file, each with its place.
+    pub(crate) fn given<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, usize)> {
         let given = names
             .iter()
             .filter_map(|name| Some((*name, self.raw(name)?.span().start)));
         let mut given: Vec<_> = given.collect();
         given.sort_by_key(|(_, at)| *at);
+        given
+    }
+
+    /// Returns the one of `names` that is given.
+    pub(crate) fn only_one_of<'n>(&self, names: &[&'n str], what: &str) -> Result<&'n str, Error> {
         let header = self.table.header();
-        let (at, found) = match given[..] {
+        let (at, found) = match self.given(names)[..] {
             [(name, _)] => return Ok(name),
             [] => (self.at, format!("no {what} in {header}")),
             [(first, _), (second, at), ..] => {

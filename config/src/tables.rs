@@ -63,7 +63,7 @@ pub use quic::Quic;
 pub use rate_limit::{Rate, RateLimit};
 pub use response_headers::ResponseHeaders;
 pub use root::Config;
-pub use route::{Handler, Route};
+pub use route::{Fallback, Handler, Route};
 pub use route_settings::{Inheritable, RouteSettings};
 pub use route_site::RouteSite;
 pub use server::Server;

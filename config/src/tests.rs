@@ -4,6 +4,7 @@ mod careful_resume;
 mod json_schema;
 mod manual;
 mod reload;
+mod routes;
 mod sites;
 mod values;
 
@@ -231,15 +232,30 @@ fn every_text_refuses_what_is_too_long() {
 }
 
 #[test]
-fn a_route_has_exactly_one_handler() {
+fn a_route_has_exactly_one_handler_or_files_and_a_fallback() {
     let names: Vec<&str> = Handler::keys().iter().map(|handler| handler.name).collect();
-    let expected = format!("expected exactly one of: {}", names.join(", "));
+    let expected = format!(
+        "expected exactly one of: {}; or files with one of: fixed, proxy, redirect",
+        names.join(", ")
+    );
     for (handlers, found) in [
         (
             "fixed = {}\ngenerate = {}",
             "4:12: both `fixed` and `generate` in [[route]]",
         ),
         ("", "1:1: no handler in [[route]]"),
+        (
+            "files = { root = \"/srv\" }\ngenerate = {}",
+            "4:12: both `files` and `generate` in [[route]]",
+        ),
+        (
+            "connect_udp = { allow = \"a:53\" }\nfiles = { root = \"/srv\" }",
+            "4:9: both `connect_udp` and `files` in [[route]]",
+        ),
+        (
+            "files = { root = \"/srv\" }\nfixed = {}\nredirect = \"/a\"",
+            "5:12: more than two handlers in [[route]]",
+        ),
     ] {
         let error = parse(&format!("[[route]]\npath = \"/\"\n{handlers}\n")).unwrap_err();
         assert_eq!(error.to_string(), format!("edge.toml:{found}; {expected}"));

@@ -75,7 +75,10 @@ table! {
 }
 
 table! {
-    /// The route above serves files to GET and HEAD requests. The part of the request's path that follows the route's
+    /// The route above serves files to GET and HEAD requests. With a second handler beside it (proxy, fixed or redirect), as
+    /// in files = { root = "/srv/www" } and proxy = { pool = "app" } in one route, that one takes the requests for which no
+    /// file exists, those with other methods, and those for a WebSocket, as try_files of nginx does with a named location;
+    /// a folder without an index does not exist then, nor does a hidden name. All settings of the route hold for both. The part of the request's path that follows the route's
     /// `path` is looked up below a folder, and nothing outside the folder is opened unless `symlinks` allows it.
     /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change. A worker
     /// sends at most 1024 other files at a time; then the client that receives most of them gives way: its further
@@ -103,10 +106,11 @@ table! {
             examples: ["[]"],
             reload: Live
         },
-        /// Files that are tried one after the other; the first that exists is served, and without one the response is 404.
+        /// Files that are tried one after the other; the first that exists is served. Without one the response is 404, or
+        /// that of the route's other handler.
         /// {path} is the part of the request's path after the route's prefix; other names start with "/" and stand below
         /// `root`. End the list with "/index.html" for an application that handles its paths in the browser, or put
-        /// "{path}.html" into it for pages whose URLs have no suffix. A path with a hidden name gets 404 in any case.
+        /// "{path}.html" into it for pages whose URLs have no suffix. A path with a hidden name names no file.
         candidates as try: Vec<String> {
             kind: Kind::Words {
                 words: "\"{path}\", \"{path}\" with a suffix such as \".html\", or a path such as \"/index.html\"",
@@ -161,8 +165,15 @@ fn candidate(word: &str) -> Result<String, Refusal> {
         })
     };
     // nginx's last parameter and its variables.
+    if word.starts_with('@') {
+        return Err(advice(
+            "files alone; put the other handler into the same route, such as proxy = { pool = \"app\" }",
+        ));
+    }
     if word.starts_with('=') {
-        return Err(advice("files alone; without one the response is 404"));
+        return Err(advice(
+            "files alone; without one the response is 404, or that of a second handler in the route",
+        ));
     }
     let name = word.strip_prefix("{path}").unwrap_or(word);
     if name.contains(['$', '{', '}']) {

@@ -113,10 +113,12 @@ impl Config {
     pub fn unused_pools(&self) -> impl Iterator<Item = &str> {
         let mut used = HashSet::new();
         for route in &self.routes {
-            if let Handler::Proxy(proxy) = &route.handler
-                && let PoolChoice::Named(pool) = &proxy.pool
-            {
-                used.insert(pool.name.as_str());
+            for handler in route.handlers() {
+                if let Handler::Proxy(proxy) = handler
+                    && let PoolChoice::Named(pool) = &proxy.pool
+                {
+                    used.insert(pool.name.as_str());
+                }
             }
         }
         let names = self.pools.iter().map(|pool| pool.name.as_str());
@@ -125,9 +127,10 @@ impl Config {
 
     /// Returns the pools of `[[pool]]`, and then those of routes that list their servers.
     pub fn all_pools(&self) -> impl Iterator<Item = &Pool> {
+        let handlers = self.routes.iter().flat_map(Route::handlers);
         self.pools
             .iter()
-            .chain(self.routes.iter().filter_map(|route| match &route.handler {
+            .chain(handlers.filter_map(|handler| match handler {
                 Handler::Proxy(proxy) => match &proxy.pool {
                     PoolChoice::Inline(pool) => Some(pool.as_ref()),
                     PoolChoice::Named(_) => None,
@@ -250,8 +253,12 @@ fn check_groups_of_listeners(config: &Config, top: &Section<'_>) -> Result<(), E
 /// Gives each route that refers to a pool that pool.
 fn resolve_pools(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     let pools: Vec<Arc<Pool>> = config.pools.iter().cloned().map(Arc::new).collect();
-    for (index, route) in config.routes.iter_mut().enumerate() {
-        let Handler::Proxy(proxy) = &mut route.handler else {
+    let routes = config.routes.iter_mut().enumerate();
+    for (index, handler) in routes.flat_map(|(index, route)| {
+        let handlers = route.handlers_mut();
+        handlers.map(move |handler| (index, handler))
+    }) {
+        let Handler::Proxy(proxy) = handler else {
             continue;
         };
         if let Err(name) = proxy.pool.resolve(&pools) {

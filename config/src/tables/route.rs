@@ -7,7 +7,8 @@ use super::{
     Redirect, RouteSettings, RouteSite,
 };
 use crate::error::Error;
-use crate::schema::{Kind, count, name};
+use crate::field::Part;
+use crate::schema::{Key, Kind, count, name};
 use crate::section::Section;
 use crate::template::Template;
 use crate::words::{canonical, token};
@@ -25,7 +26,7 @@ table! {
     /// `priority` if it should win. `sluicegate route` says which route responds to a request, and why the others do not.
     /// A request that no route matches gets 404; if only
     /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy, redirect or
-    /// connect_udp.
+    /// connect_udp. Only beside files there may be a second one, its fallback: fixed, proxy or redirect.
     #[derive(Eq)]
     pub struct Route = [[route]], check: check_route {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
@@ -116,6 +117,9 @@ table! {
         ..
         /// Handler that responds.
         handler: Handler,
+        ..
+        /// Handler that responds where `handler` has no file.
+        fallback: Fallback,
     }
 }
 
@@ -123,6 +127,16 @@ impl Route {
     /// Returns the hosts that the route matches, those of its site included; none if it matches any host.
     pub fn hosts(&self) -> &[HostPattern] {
         self.site.hosts().unwrap_or(&self.own_hosts)
+    }
+
+    /// Returns the handlers of the route: one, or `files` and its fallback.
+    pub fn handlers(&self) -> impl Iterator<Item = &Handler> {
+        std::iter::once(&self.handler).chain(&self.fallback.0)
+    }
+
+    /// Returns the handlers of the route, to complete them.
+    pub(super) fn handlers_mut(&mut self) -> impl Iterator<Item = &mut Handler> {
+        std::iter::once(&mut self.handler).chain(&mut self.fallback.0)
     }
 
     /// Returns the settings in effect: those of the route, and of its site where the route does not say otherwise.
@@ -141,15 +155,19 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
         let groups = fields.map(|(_, value)| Template::of_field(value).groups());
         check_groups((groups.max().unwrap_or(0), place), route, section)?;
     }
-    let (text, place) = match &route.handler {
-        Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
-        Handler::Redirect(to) => (Some(&*to.location), "`location` of [route.redirect]"),
-        Handler::Fixed(_) | Handler::Generate(_) | Handler::Files(_) | Handler::ConnectUdp(_) => {
-            return Ok(());
-        }
-    };
-    let groups = text.map_or(0, |text| Template::new(text).groups());
-    check_groups((groups, place), route, section)
+    for handler in route.handlers() {
+        let (text, place) = match handler {
+            Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
+            Handler::Redirect(to) => (Some(&*to.location), "`location` of [route.redirect]"),
+            Handler::Fixed(_)
+            | Handler::Generate(_)
+            | Handler::Files(_)
+            | Handler::ConnectUdp(_) => continue,
+        };
+        let groups = text.map_or(0, |text| Template::new(text).groups());
+        check_groups((groups, place), route, section)?;
+    }
+    Ok(())
 }
 
 /// Refuses groups that a path of the route does not have.
@@ -197,12 +215,74 @@ handlers! {
     }
 }
 
+/// Handlers that may take what [`Handler::Files`] has no file for.
+const FALLBACKS: [&str; 3] = ["fixed", "proxy", "redirect"];
+
+impl Handler {
+    /// Returns the key of the handler that a route gives, and that of its fallback.
+    fn given(section: &Section<'_>) -> Result<(&'static str, Option<&'static str>), Error> {
+        let header = section.table.header();
+        let (at, found) = match section.given(Self::KEYS)[..] {
+            [(name, _)] => return Ok((name, None)),
+            [("files", _), (other, _)] | [(other, _), ("files", _)]
+                if FALLBACKS.contains(&other) =>
+            {
+                return Ok(("files", Some(other)));
+            }
+            [] => (section.at, format!("no handler in {header}")),
+            [(first, _), (second, at)] => {
+                (at, format!("both `{first}` and `{second}` in {header}"))
+            }
+            [_, _, (_, at), ..] => (at, format!("more than two handlers in {header}")),
+        };
+        let (all, fallbacks) = (Self::KEYS.join(", "), FALLBACKS.join(", "));
+        let expected = format!("exactly one of: {all}; or files with one of: {fallbacks}");
+        Err(section.source.error(at, found, expected))
+    }
+
+    /// Returns the keys of a route that may stand beside this one's.
+    pub(crate) fn may_stand_beside_files(key: &str) -> bool {
+        FALLBACKS.contains(&key)
+    }
+}
+
+/// Handler beside [`Handler::Files`], for requests that no file is for; `None` if there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fallback(pub Option<Handler>);
+
+impl Part for Fallback {
+    /// Returns nothing: the keys are those of [`Handler`].
+    fn keys() -> Vec<Key> {
+        Vec::new()
+    }
+
+    fn read(section: &Section<'_>) -> Result<Self, Error> {
+        let (_, fallback) = Handler::given(section)?;
+        let handler = fallback.map(|key| Handler::read_key(section, key));
+        handler.transpose().map(Self)
+    }
+
+    fn values(&self) -> Vec<Option<String>> {
+        Vec::new()
+    }
+
+    fn print_tables(&self, out: &mut String) {
+        if let Some(handler) = &self.0 {
+            handler.print_tables(out);
+        }
+    }
+
+    fn needs_restart(&self, _: &Self, _: &str, _: &mut Vec<String>) {}
+}
+
 impl Route {
     /// Returns the status of a fixed redirect that names no target, which clients cannot follow.
     pub(super) fn redirect_without_location(&self) -> Option<u16> {
-        let Handler::Fixed(Fixed { status, .. }) = self.handler else {
-            return None;
-        };
+        let mut fixed = self.handlers().filter_map(|handler| match handler {
+            Handler::Fixed(fixed) => Some(fixed.status),
+            _ => None,
+        });
+        let status = fixed.next()?;
         let mut has_location = false;
         for table in &self.settings().response_headers {
             let edits = &table.edits;
@@ -226,6 +306,7 @@ impl Route {
             match_headers: Vec::new(),
             match_query: Vec::new(),
             handler,
+            fallback: Fallback::default(),
             site: RouteSite::default(),
             own: RouteSettings::default(),
         }

@@ -59,6 +59,7 @@ impl Schema {
             "enum" => alternatives().any(|one| one == value),
             "anyOf" => matching() > 0,
             "oneOf" => matching() == 1,
+            "not" => !self.valid(limit, value),
             "minimum" => value.as_f64().is_none_or(|v| v >= limit.as_f64().unwrap()),
             "maximum" => value.as_f64().is_none_or(|v| v <= limit.as_f64().unwrap()),
             "minLength" => within(text.map(|t| t.chars().count()), u64::ge),
@@ -157,7 +158,7 @@ fn numbers_out_of_bounds_are_refused() {
 }
 
 #[test]
-fn a_route_has_exactly_one_handler() {
+fn a_route_has_exactly_one_handler_or_files_and_a_fallback() {
     let schema = Schema::new();
     let route = |handlers: &str| {
         let listener = "[[listener]]\nname = \"a\"\naddress = \"[::]:1\"\ntls = \"self-signed\"\n";
@@ -166,4 +167,6 @@ fn a_route_has_exactly_one_handler() {
     assert!(route("generate = {}\n"));
     assert!(!route(""));
     assert!(!route("generate = {}\nfixed = {}\n"));
+    assert!(route("files = { root = \"/\" }\nfixed = {}\n"));
+    assert!(!route("files = { root = \"/\" }\ngenerate = {}\n"));
 }

@@ -11,9 +11,8 @@ use crate::Backend;
 use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Balance, ClientAuth, Config, Cores, ErrorPage, ErrorStatuses, Files,
-    Fixed, Handler, HashBy, HeaderEdits, HostHeader, HostPattern, Inheritable, LogTarget,
-    PlainHttp, PoolChoice, Redirect, ResponseHeaders, Route, Scheduler, StatusRange, Symlinks,
-    TlsVersion, UpstreamAddress,
+    Fixed, Handler, HashBy, HostHeader, LogTarget, PlainHttp, PoolChoice, Redirect, Scheduler,
+    Symlinks, TlsVersion, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -150,72 +149,6 @@ fn a_listener_has_as_many_certificates_as_are_given() {
     assert_eq!(certificates(2), ["a.pem", "b.pem"]);
     let key = config.listeners[2].tls[1].key.as_ref();
     assert_eq!(key.and_then(|key| key.to_str()), Some("b-key.pem"));
-}
-
-#[test]
-fn a_route_knows_its_requests_and_what_it_changes() {
-    let config = parse(UNUSUAL).unwrap();
-    let route = &config.routes[3];
-    let exact = |host: &str| HostPattern::Exact(host.to_owned());
-    assert_eq!(
-        route.hosts(),
-        [
-            exact("example.org"),
-            HostPattern::Suffix(".example.org".to_owned()),
-            exact("[2001:db8::1]"),
-            exact("192.0.2.1"),
-        ]
-    );
-    assert_eq!(route.methods, ["GET", "M-SEARCH"]);
-    assert_eq!(route.own.max_request_body, Some(2 << 30));
-    let networks = |list: &[ipnet::IpNet]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(networks(&route.own.allow), ["10.0.0.0/8", "::/0"]);
-    assert_eq!(networks(&route.own.deny), ["192.0.2.7/32"]);
-    let auth = route.own.basic_auth.given().unwrap();
-    assert!(auth.users_file.ends_with("users") && auth.forward);
-    assert_eq!(auth.realm, "\"a\"");
-    assert_eq!(config.routes[4].own.basic_auth, Inheritable::Unset);
-    let limit = route.own.rate_limit.given().unwrap();
-    assert_eq!((limit.rate.count, limit.rate.unit.as_secs()), (600, 60));
-    assert_eq!((limit.burst(), limit.clients), (7, 2048));
-    assert_eq!(route.own.timeout, Some(Duration::from_secs(90)));
-    let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        list.iter().map(owned).collect()
-    };
-    let request = HeaderEdits {
-        remove: vec!["x-secret".to_owned()],
-        set: fields(&[("x-a", ""), ("x-b", "b \"' b")]),
-        add: fields(&[("via", "3 edge")]),
-    };
-    assert_eq!(route.own.request_headers, request);
-    let edits = HeaderEdits {
-        remove: vec!["server".to_owned(), "x-powered-by".to_owned()],
-        set: Vec::new(),
-        add: fields(&[
-            ("cache-control", "no-store"),
-            ("link", "<b>"),
-            ("link", "<a>"),
-        ]),
-    };
-    let range = |first, last| StatusRange { first, last };
-    let conditional = ResponseHeaders {
-        edits: HeaderEdits {
-            set: fields(&[("x-c", "c")]),
-            ..HeaderEdits::default()
-        },
-        always: false,
-        status: vec![range(200, 299), range(404, 404), range(500, 503)],
-    };
-    let always = ResponseHeaders {
-        edits,
-        always: true,
-        status: Vec::new(),
-    };
-    assert_eq!(route.own.response_headers, [always, conditional]);
-    let plain = &config.routes[0];
-    let unchanged = Route::new("/", plain.handler.clone());
-    assert_eq!(*plain, unchanged);
 }
 
 #[test]

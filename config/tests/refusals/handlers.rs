@@ -363,7 +363,8 @@ fn files_to_try_are_below_the_folder() {
     }
     assert_eq!(
         tried("=404"),
-        "9:8: \"=404\" for `try`; expected files alone; without one the response is 404"
+        "9:8: \"=404\" for `try`; expected files alone; without one the response is 404, or that of a \
+         second handler in the route"
     );
 }
 

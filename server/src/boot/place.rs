@@ -54,7 +54,7 @@ fn of_route(error: &SiteError, config: &Config) -> Option<Vec<Step>> {
     let routes = &config.routes;
     let find = |label: &str, is_meant: &dyn Fn(&Handler) -> bool| {
         let mut routes = routes.iter();
-        routes.position(|route| route.label() == label && is_meant(&route.handler))
+        routes.position(|route| route.label() == label && route.handlers().any(is_meant))
     };
     let has_path = |label: &str| {
         let has_it = |route: &Route| route.paths.iter().any(|path| path.to_string() == label);
@@ -121,7 +121,8 @@ fn of_pool(name: &str, key: &'static str, config: &Config) -> Option<Vec<Step>> 
     if let Some(index) = config.pools.iter().position(|pool| pool.name == name) {
         return Some(vec![Key("pool"), Index(index), Key(key)]);
     }
-    let has_it = |route: &Route| matches!(&route.handler, Handler::Proxy(proxy) if proxy.pool.pool().name == name);
+    let is_it = |handler: &Handler| matches!(handler, Handler::Proxy(proxy) if proxy.pool.pool().name == name);
+    let has_it = |route: &Route| route.handlers().any(is_it);
     let index = config.routes.iter().position(has_it)?;
     Some(vec![Key("route"), Index(index), Key("proxy"), Key(key)])
 }

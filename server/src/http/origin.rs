@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::auth::{self, PasswordChecks, Verdict, Verifier};
-use super::files::Entry;
-use super::files::disk::FileServer;
+use super::files::disk::{FileServer, Served};
+use super::files::{Entry, Folder};
 use super::proxy::udp::{self, UdpTunnels};
 use super::proxy::{self, Pools};
 use crate::affinity;
@@ -266,39 +266,71 @@ impl Handlers {
         None
     }
 
-    /// Runs the handler of a route. Futures of other handlers than the proxy, and of what the proxy does rarely, are boxed:
-    /// each task of a proxied request would have room for the largest of them.
+    /// Runs the handler of a route, or its fallback. Futures of other handlers than the proxy, and of what the proxy does rarely, are
+    /// boxed: each task of a proxied request would have room for the largest of them.
     async fn serve(&self, route: &Arc<Route>, mut incoming: Incoming) {
-        let handler = match &route.action {
-            Action::Origin(handler) => handler,
+        let mut action = &route.action;
+        if let Action::Origin(_) = action {
+            self.offer_compression(route, &mut incoming);
+        }
+        if let Action::Origin(OriginHandler::Files(folder)) = action {
+            let Some(rest) = Box::pin(self.serve_file(route, folder, incoming)).await else {
+                return;
+            };
+            let Some(fallback) = &route.fallback else {
+                return;
+            };
+            (action, incoming) = (fallback, rest);
+        }
+        match action {
+            Action::Origin(OriginHandler::Proxy(proxy)) => {
+                proxy::serve(&self.pools, proxy, &**route, incoming).await;
+            }
+            Action::Origin(OriginHandler::ConnectUdp(settings)) => {
+                let target = route.below(&incoming.request.head.path).to_owned();
+                let settings = (&**settings, route.error_pages());
+                Box::pin(udp::serve(&self.udp, settings, &target, incoming)).await;
+            }
+            // A fallback is another handler.
+            Action::Origin(OriginHandler::Files(_)) => {}
             Action::Local(handler) => {
                 let reply = route.unedited(handler, &incoming.request.head);
-                return Box::pin(respond(incoming, reply)).await;
+                Box::pin(respond(incoming, reply)).await;
             }
-        };
+        }
+    }
+
+    fn offer_compression(&self, route: &Route, incoming: &mut Incoming) {
         if let Some(settings) = route.compression()
             && !incoming.request.head.is_tunnel()
         {
             let offer = Offer::new(&self.compressors, settings, &incoming.request.head);
             incoming.reply.offer_compression(offer);
         }
-        match handler {
-            OriginHandler::Proxy(proxy) => {
-                proxy::serve(&self.pools, proxy, &**route, incoming).await;
-            }
-            OriginHandler::ConnectUdp(settings) => {
-                let target = route.below(&incoming.request.head.path).to_owned();
-                let settings = (&**settings, route.error_pages());
-                Box::pin(udp::serve(&self.udp, settings, &target, incoming)).await;
-            }
-            OriginHandler::Files(folder) => {
-                let rest = route.rest(&incoming.request.head.path).to_owned();
-                let cache_offer = incoming.cache_offer();
-                let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
-                let folder = (folder, route.error_pages());
-                Box::pin(self.files.serve(folder, &rest, incoming, learn)).await;
-            }
+    }
+
+    /// Responds with a file. Returns a request that is for the route's fallback, if there is one: no file is for it, or its method
+    /// does not read.
+    async fn serve_file(
+        &self,
+        route: &Route,
+        folder: &Folder,
+        incoming: Incoming,
+    ) -> Option<Incoming> {
+        let head = &incoming.request.head;
+        let reads = matches!(head.method.as_str(), "GET" | "HEAD") && !head.is_tunnel();
+        if route.fallback.is_some() && !reads {
+            return Some(incoming);
         }
+        let rest = route.rest(&head.path).to_owned();
+        let cache_offer = incoming.cache_offer();
+        let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
+        let folder = Served {
+            folder,
+            pages: route.error_pages(),
+            has_fallback: route.fallback.is_some(),
+        };
+        self.files.serve(folder, &rest, incoming, learn).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! The examples of `deploy/examples/`, started and asked for what they promise.
 
+mod application;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

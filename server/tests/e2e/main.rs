@@ -20,6 +20,7 @@ mod ecn;
 mod examples;
 mod explain;
 mod failure;
+mod fallback;
 mod faults;
 mod files;
 mod fronts;

@@ -63,6 +63,25 @@ pub struct FileServer {
     quiet_until: Cell<Option<Instant>>,
 }
 
+/// Folder of a request's route, and what the route does without a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// The folder.
+    pub folder: &'a Folder,
+    /// Contents in place of those of errors.
+    pub pages: &'a ErrorPages,
+    /// Whether another handler takes the requests for which there is no file.
+    pub has_fallback: bool,
+}
+
+/// Reason for which a request gets no file.
+enum Unserved {
+    /// There is no such file.
+    NotFound,
+    /// The plan is the response that says why.
+    Refused(ResponsePlan),
+}
+
 /// Source of a response's bytes.
 enum Source {
     Memory(Bytes),
@@ -90,14 +109,21 @@ impl FileServer {
     /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` at most once, before
     /// the response: with the entry for a cache under the request's [`Key`](crate::http::files::Key), or `None` if it should hold
     /// nothing. It is not called if the cache should hold what it has.
-    /// `pages` replace the contents of errors.
+    ///
+    /// Returns a request as it came if there is no file for it and it has a fallback.
     pub async fn serve(
         &self,
-        (folder, pages): (&Folder, &ErrorPages),
+        served: Served<'_>,
         rest: &str,
         incoming: Incoming,
         learn: impl FnOnce(Option<Arc<Entry>>),
-    ) {
+    ) -> Option<Incoming> {
+        let Served { folder, pages, .. } = served;
+        let found = self.find(served, rest, &incoming.request.head).await;
+        if served.has_fallback && matches!(found, Err(Unserved::NotFound)) {
+            learn(None);
+            return Some(incoming);
+        }
         let reporter = incoming.reporter();
         let Incoming {
             request,
@@ -108,13 +134,17 @@ impl FileServer {
         drop(body);
         let head = &request.head;
         let client = ClientPrefix::from(request.peer.address.ip());
-        let (mut plan, source) = match self.find(folder, rest, head).await {
+        let (mut plan, source) = match found {
             Ok(located) => {
                 let located = self.compress(folder, head, located).await;
                 self.prepare(head, client, located, learn).await
             }
-            Err(plan) => {
+            Err(unserved) => {
                 learn(None);
+                let plan = match unserved {
+                    Unserved::NotFound => ResponsePlan::refusal(Refusal::NotFound),
+                    Unserved::Refused(plan) => plan,
+                };
                 (plan, Source::Memory(Bytes::new()))
             }
         };
@@ -140,29 +170,35 @@ impl FileServer {
             }
             Err(Broken::Disk(error)) => self.warn(&folder.files, head, &error),
         }
+        None
     }
 
     /// Looks for the file.
     ///
     /// # Errors
-    /// The file cannot be served; the returned plan is the response that reports it.
+    /// The file cannot be served.
     async fn find(
         &self,
-        folder: &Folder,
+        served: Served<'_>,
         rest: &str,
         head: &RequestHead,
-    ) -> Result<Located, ResponsePlan> {
+    ) -> Result<Located, Unserved> {
+        let folder = served.folder;
         let files = &folder.files;
         if let Some(plan) = response_plan::refuse_method(&head.method) {
-            return Err(plan);
+            return Err(Unserved::Refused(plan));
         }
-        let target = Target::of(&head.path, rest).map_err(ResponsePlan::refusal)?;
+        let target = Target::of(&head.path, rest).map_err(|refusal| match refusal {
+            Refusal::NotFound => Unserved::NotFound,
+            refusal @ Refusal::Malformed => Unserved::Refused(ResponsePlan::refusal(refusal)),
+        })?;
         // A file that one block holds is read together with the look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
             candidates: candidates(files, rest, &target),
             preference: folder.variants(head),
             compresses: folder.compress.is_some(),
+            only_with_index: served.has_fallback,
             whole: self.entry_max.get().max(at_once),
             now: crate::clock::unix(),
         };
@@ -185,19 +221,22 @@ impl FileServer {
         located.map_err(|miss| self.missed(files, head, &miss))
     }
 
-    fn missed(&self, files: &Files, head: &RequestHead, miss: &Miss) -> ResponsePlan {
-        match miss {
-            Miss::NotFound => return ResponsePlan::refusal(Refusal::NotFound),
-            Miss::Folder => return ResponsePlan::moved(head),
-            Miss::NotAcceptable => return ResponsePlan::not_acceptable(),
-            Miss::Forbidden => return ResponsePlan::plain(403, "403 this file is not for you\n"),
-            Miss::Exhausted(_) | Miss::Failed(_) | Miss::Root(_) => {}
+    fn missed(&self, files: &Files, head: &RequestHead, miss: &Miss) -> Unserved {
+        let is_known = match miss {
+            Miss::NotFound => return Unserved::NotFound,
+            Miss::Folder | Miss::NotAcceptable | Miss::Forbidden => true,
+            Miss::Exhausted(_) | Miss::Failed(_) | Miss::Root(_) => false,
+        };
+        if !is_known {
+            self.warn(files, head, miss);
         }
-        self.warn(files, head, miss);
-        match miss {
+        Unserved::Refused(match miss {
+            Miss::Folder => ResponsePlan::moved(head),
+            Miss::NotAcceptable => ResponsePlan::not_acceptable(),
+            Miss::Forbidden => ResponsePlan::plain(403, "403 this file is not for you\n"),
             Miss::Exhausted(_) => busy(),
             _ => ResponsePlan::plain(500, "500 the file cannot be read\n"),
-        }
+        })
     }
 
     /// Plans the response and selects the source of its bytes: memory for a small file, else the open file.

@@ -12,7 +12,7 @@ use crate::http::exchange::{Fields, Opaque, Reply, RequestHead};
 use crate::http::files::{Cache, Key};
 use crate::http::identification::Identification;
 use crate::http::peer::Peer;
-use crate::http::route::{Action, Claim, FilledEdits, OriginHandler, Route, Site};
+use crate::http::route::{Claim, FilledEdits, Route, Site};
 
 /// A request on its way to a handler and back.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Handling {
         has_body: bool,
     ) -> Box<Request> {
         let peer = peer.of_request(&head.headers);
-        if matches!(self.route.action, Action::Origin(OriginHandler::Proxy(_))) {
+        if self.route.forwards() {
             self.identification.complete(&mut head.headers);
         }
         self.response_edits = self.route.fill_response(&head);

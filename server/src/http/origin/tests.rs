@@ -53,6 +53,24 @@ fn every_handler_responds_only_to_a_valid_password() {
         ("generate = {}", "/8", 200, "\0\0\0\0\0\0\0\0"),
         ("files = { root = 'ROOT' }", "/401.html", 200, "<p>who?"),
         ("files = { root = 'ROOT' }", "/none", 404, "404 not found\n"),
+        (
+            "files = { root = 'ROOT' }\nfixed = { body = \"app\" }",
+            "/none",
+            200,
+            "app",
+        ),
+        (
+            "files = { root = 'ROOT' }\nfixed = { body = \"app\" }",
+            "/401.html",
+            200,
+            "<p>who?",
+        ),
+        (
+            "files = { root = 'ROOT' }\nredirect = \"/there\"",
+            "/none",
+            308,
+            "",
+        ),
     ] {
         let valid = ask(handler, ("GET", path), "secret");
         assert_eq!(valid.head.unwrap().status, status, "{handler}");

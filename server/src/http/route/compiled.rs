@@ -39,6 +39,8 @@ pub struct Route {
     pub(super) conditions: Conditions,
     /// Handler of the requests.
     pub action: Action,
+    /// Handler of the requests for which a handler of files has no file; `None` if these get 404.
+    pub fallback: Option<Action>,
     /// Path for upstreams in place of the request's.
     rewrite: Option<Rewrite>,
     request_headers: Edits,
@@ -85,12 +87,16 @@ impl Route {
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
         let refuse = |field| refused_field(route, field);
-        let action = Action::compile(route, pools, folders)?;
+        let action = Action::compile((route, &route.handler), pools, folders)?;
+        let fallback = { route.fallback.0.as_ref() }
+            .map(|handler| Action::compile((route, handler), pools, folders))
+            .transpose()?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let pages = Arc::new(error_pages(route)?);
         let paths = route.paths.iter().map(|path| {
             let path = PathMatch::compile(path)?;
-            let of_path = (path, action.clone(), conditions.clone());
+            let actions = (action.clone(), fallback.clone());
+            let of_path = (path, actions, conditions.clone());
             let shared = (Arc::clone(&pages), Arc::clone(&access));
             Route::with(of_path, shared, (place, route), of_site).map(Arc::new)
         });
@@ -98,7 +104,7 @@ impl Route {
     }
 
     fn with(
-        (path, action, conditions): (PathMatch, Action, Conditions),
+        (path, (action, fallback), conditions): (PathMatch, (Action, Option<Action>), Conditions),
         (error_pages, access): (Arc<ErrorPages>, Arc<Access>),
         (place, route): (usize, &sluicegate_config::Route),
         (limits, request_id): (&Limits, Option<&HeaderName>),
@@ -111,10 +117,13 @@ impl Route {
             path,
             conditions,
             action,
-            rewrite: match &route.handler {
-                Handler::Proxy(proxy) => proxy.rewrite.as_deref().map(Rewrite::new),
-                _ => None,
-            },
+            fallback,
+            rewrite: { route.handlers() }
+                .find_map(|handler| match handler {
+                    Handler::Proxy(proxy) => proxy.rewrite.as_deref(),
+                    _ => None,
+                })
+                .map(Rewrite::new),
             request_headers: Edits::new(&settings.request_headers, request_id).map_err(refuse)?,
             response_headers: ResponseEdits::new(route, request_id).map_err(refuse)?,
             error_pages,
@@ -137,13 +146,23 @@ impl Route {
 
     /// Returns whether clients may open the tunnel here that a request asks for.
     pub fn takes_tunnel(&self, head: &RequestHead) -> bool {
-        match &self.action {
+        self.actions().any(|action| match action {
             Action::Origin(OriginHandler::Proxy(proxy)) => {
                 head.is_websocket() && proxy.takes_websocket()
             }
             Action::Origin(OriginHandler::ConnectUdp(_)) => head.is_connect_udp(),
             Action::Origin(OriginHandler::Files(_)) | Action::Local(_) => false,
-        }
+        })
+    }
+
+    /// Returns whether requests may go to upstreams.
+    pub fn forwards(&self) -> bool {
+        self.actions()
+            .any(|action| matches!(action, Action::Origin(OriginHandler::Proxy(_))))
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        std::iter::once(&self.action).chain(&self.fallback)
     }
 
     /// Returns what follows the route's prefix in a path that it was found for; the whole path if the route has no prefix.
@@ -236,11 +255,11 @@ impl Route {
 
 impl Action {
     fn compile(
-        route: &sluicegate_config::Route,
+        (route, handler): (&sluicegate_config::Route, &Handler),
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Action, SiteError> {
-        Ok(match &route.handler {
+        Ok(match handler {
             Handler::Generate(generate) => Action::Local(LocalHandler::Generate {
                 max_size: generate.max_size,
             }),

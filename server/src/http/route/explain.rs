@@ -12,7 +12,7 @@ use super::matching::{Conditions, PathMatch};
 use super::rank::{Rank, Rule};
 use super::table::{Found, lower_case};
 use crate::http::authority::host;
-use crate::http::exchange::RequestHead;
+use crate::http::exchange::{Reply, RequestHead};
 use crate::http::proxy::{RequestRules, RouteProxy};
 use crate::http::route::{OriginHandler, Routed};
 
@@ -164,19 +164,36 @@ fn upstreams(route: &Route, proxy: &RouteProxy, head: &RequestHead) -> String {
 
 /// Returns the response of the handler of a request, or the kind of the handler, in words.
 fn handler(site: &Site, head: &RequestHead) -> String {
-    let reply = match site.route(head) {
-        Routed::Reply(reply) => reply,
-        Routed::Origin(route) => {
-            return match &route.action {
-                Action::Origin(OriginHandler::Files(folder)) => {
-                    format!("files in {}", folder.files.root.display())
-                }
-                Action::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
-                Action::Origin(OriginHandler::ConnectUdp(_)) => "tunnels for UDP".to_owned(),
-                Action::Local(_) => String::new(),
-            };
-        }
+    let route = match site.route(head) {
+        Routed::Reply(reply) => return status(&reply),
+        Routed::Origin(route) => route,
     };
+    let Some(fallback) = &route.fallback else {
+        return kind(route, &route.action, head);
+    };
+    let fallback = kind(route, fallback, head);
+    if matches!(head.method.as_str(), "GET" | "HEAD") {
+        let files = kind(route, &route.action, head);
+        format!("{files}, or {fallback} where there is none")
+    } else {
+        format!("{fallback} (files are for GET and HEAD)")
+    }
+}
+
+/// Returns the response of a handler of a route, or its kind, in words.
+fn kind(route: &Route, action: &Action, head: &RequestHead) -> String {
+    match action {
+        Action::Origin(OriginHandler::Files(folder)) => {
+            format!("files in {}", folder.files.root.display())
+        }
+        Action::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
+        Action::Origin(OriginHandler::ConnectUdp(_)) => "tunnels for UDP".to_owned(),
+        Action::Local(handler) => status(&route.unedited(handler, head)),
+    }
+}
+
+/// Returns the status of a response in words, and what it says about other requests.
+fn status(reply: &Reply) -> String {
     let told = { reply.headers.iter() }.filter(|(name, _)| name == "location" || name == "allow");
     let told = told
         .map(|(name, value)| format!(", {name}: {}", String::from_utf8_lossy(value.as_bytes())));
@@ -241,6 +258,100 @@ mod tests {
                 Verdict::Responds,
             ]
         );
+    }
+
+    #[test]
+    fn a_fallback_is_named_beside_the_files() {
+        let route = "[[route]]\npath = \"/app\"\nfiles = { root = \"/\" }\n";
+        for (method, fallback, expected) in [
+            (
+                "GET",
+                "proxy = { upstreams = \"a:1\", strip_prefix = true }",
+                "files in /, or proxy to a:1, which receives /x by `strip_prefix` where there is none",
+            ),
+            (
+                "HEAD",
+                "redirect = \"/to{path}\"",
+                "files in /, or status 308, location: /to/app/x where there is none",
+            ),
+            (
+                "POST",
+                "proxy = { upstreams = \"a:1\" }",
+                "proxy to a:1 (files are for GET and HEAD)",
+            ),
+            (
+                "DELETE",
+                "fixed = { status = 405 }",
+                "status 405 (files are for GET and HEAD)",
+            ),
+        ] {
+            let text = format!("{route}{fallback}\n");
+            let explanation = explain_text(&text, &head(method, "/app/x", &[]));
+            assert_eq!(explanation.response, expected);
+        }
+    }
+
+    #[test]
+    fn a_route_that_is_behind_says_by_which_rule() {
+        let route = |keys: &str| format!("[[route]]\nfixed = {{}}\n{keys}\n");
+        let (get, host) = ("method = \"GET\"", "host = \"example.org\"");
+        for (first, behind, rule) in [
+            (
+                "path = \"/\"\npriority = 1".to_owned(),
+                format!("path = \"= /a/b.c\"\n{host}"),
+                Rule::Priority,
+            ),
+            (
+                format!("path = \"/\"\n{host}"),
+                "path = \"= /a/b.c\"".to_owned(),
+                Rule::Host,
+            ),
+            (
+                format!("path = \"/\"\n{host}"),
+                "path = \"/\"\nhost = \"*.org\"".to_owned(),
+                Rule::Host,
+            ),
+            (
+                "path = \"= /a/b.c\"".to_owned(),
+                "path = \"~ c$\"".to_owned(),
+                Rule::ExactPath,
+            ),
+            (
+                "path = \"~ c$\"".to_owned(),
+                format!("path = \"/a/\"\n{get}"),
+                Rule::RegexBeforePrefix,
+            ),
+            (
+                "path = \"/a/\"".to_owned(),
+                format!("path = \"/a\"\n{get}"),
+                Rule::LongestPrefix,
+            ),
+            (
+                "path = \"/a\"\nmatch_query = \"q\"".to_owned(),
+                format!("path = \"/a\"\n{get}"),
+                Rule::Conditions,
+            ),
+            (
+                format!("path = \"/a\"\n{get}"),
+                "path = \"/a\"".to_owned(),
+                Rule::Method,
+            ),
+        ] {
+            let request = RequestHead {
+                query: Some("q".to_owned()),
+                ..head("GET", "/a/b.c", &[])
+            };
+            let (first, behind) = (route(&first), route(&behind));
+            let explain = |text: String| explain_text(&text, &request).verdicts;
+            let verdicts = [Verdict::Responds, Verdict::Outranked(rule)];
+            assert_eq!(explain(format!("{first}{behind}")), verdicts);
+            let verdicts = [Verdict::Outranked(rule), Verdict::Responds];
+            assert_eq!(explain(format!("{behind}{first}")), verdicts);
+        }
+        let two = format!("{}{}", route("path = \"~ c$\""), route("path = \"~ b\""));
+        let explanation = explain_text(&two, &head("GET", "/a/b.c", &[]));
+        let verdicts = [Verdict::Responds, Verdict::Outranked(Rule::FirstRegex)];
+        assert_eq!(explanation.verdicts, verdicts);
     }
 
     #[test]

@@ -34,10 +34,11 @@ impl ResponseEdits {
         request_id: Option<&HeaderName>,
     ) -> Result<ResponseEdits, String> {
         // What a route says beside a fixed status is about that status, whichever it is.
-        let fixed = match &route.handler {
+        let mut fixed = route.handlers().filter_map(|handler| match handler {
             Handler::Fixed(fixed) => Some(fixed.status),
             _ => None,
-        };
+        });
+        let fixed = fixed.next();
         let tables = &route.settings().response_headers;
         let of_site = tables.len() - route.own.response_headers.len();
         let all = tables.iter().enumerate().map(|(place, table)| {

@@ -20,6 +20,8 @@ pub(super) struct Query {
     /// Targets in the order in which they are tried.
     pub(super) candidates: Vec<Candidate>,
     pub(super) preference: Preference,
+    /// Whether a folder without an index does not exist, also where its path lacks the slash.
+    pub(super) only_with_index: bool,
     /// Whether the original will do for a client that refuses it, since it is compressed.
     pub(super) compresses: bool,
     /// Largest file that is read at once, bytes.
@@ -99,7 +101,7 @@ pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located
             Miss::Root(errno)
         }
     })?;
-    let ((path, file, stat), is_requested) = first(&root, files, &query.candidates)?;
+    let ((path, file, stat), is_requested) = first(&root, files, query)?;
     let (file, stat, encoding) = encoded(&root, &path, (file, stat), query)?;
     let meta = Meta::new(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole {
@@ -120,17 +122,22 @@ pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located
 type Original = (Vec<u8>, File, FileStat);
 
 /// Opens the first candidate that exists; the second value says whether the request names it.
-fn first(root: &Root, files: &Files, candidates: &[Candidate]) -> Result<(Original, bool), Miss> {
+fn first(root: &Root, files: &Files, query: &Query) -> Result<(Original, bool), Miss> {
     for Candidate {
         target,
         is_requested,
-    } in candidates
+    } in &query.candidates
     {
         match original(root, files, target) {
             Ok(found) => return Ok((found, *is_requested)),
             Err(Miss::NotFound) => {}
             // The client can add the slash to its own path alone.
             Err(Miss::Folder) if !is_requested => {}
+            Err(Miss::Folder) if query.only_with_index => match index(root, files, &target.path) {
+                Ok(_) => return Err(Miss::Folder),
+                Err(Miss::NotFound) => {}
+                Err(miss) => return Err(miss),
+            },
             Err(miss) => return Err(miss),
         }
     }
@@ -151,8 +158,13 @@ fn original(root: &Root, files: &Files, target: &Target) -> Result<Original, Mis
             Found::Other => Err(Miss::NotFound),
         };
     }
+    index(root, files, path)
+}
+
+/// Opens the index of the folder at a path.
+fn index(root: &Root, files: &Files, folder: &[u8]) -> Result<Original, Miss> {
     for index in &files.index {
-        let mut path = path.to_vec();
+        let mut path = folder.to_vec();
         if !path.is_empty() {
             path.push(b'/');
         }

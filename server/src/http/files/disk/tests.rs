@@ -3,6 +3,7 @@
 mod cached;
 mod candidates;
 mod compressed;
+mod fallback;
 mod lent;
 mod responses;
 mod streams;
@@ -149,8 +150,13 @@ async fn serve(
 ) {
     let rest = incoming.request.head.path[1..].to_owned();
     let learn = |entry| *learnt.borrow_mut() = entry;
-    let pages = ErrorPages::default();
-    server.serve((folder, &pages), &rest, incoming, learn).await;
+    let served = Served {
+        folder,
+        pages: &ErrorPages::default(),
+        has_fallback: false,
+    };
+    let left = server.serve(served, &rest, incoming, learn).await;
+    assert!(left.is_none(), "nobody else takes it");
 }
 
 fn run<F: Future>(future: F) -> F::Output {

@@ -105,8 +105,13 @@ fn an_error_has_its_page() {
             let asked = request(head(method, "/none", &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
             let served = folder.served();
-            let served = (&served, &pages);
-            folder.server.serve(served, "none", incoming, drop).await;
+            let served = Served {
+                folder: &served,
+                pages: &pages,
+                has_fallback: false,
+            };
+            let left = folder.server.serve(served, "none", incoming, drop).await;
+            assert!(left.is_none());
             front.response().await
         });
         assert_eq!((status(&response), &*response.body), (404, body));
@@ -126,11 +131,13 @@ fn the_root_of_a_prefix_is_a_folder() {
             let asked = request(head("GET", path, &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
             let served = folder.served();
-            let pages = ErrorPages::default();
-            folder
-                .server
-                .serve((&served, &pages), rest, incoming, drop)
-                .await;
+            let served = Served {
+                folder: &served,
+                pages: &ErrorPages::default(),
+                has_fallback: false,
+            };
+            let left = folder.server.serve(served, rest, incoming, drop).await;
+            assert!(left.is_none());
             front.response().await
         })
     };
@@ -339,7 +346,10 @@ fn what_the_system_says_becomes_a_status() {
         (Errno::STALE, 500),
     ] {
         let request = head("GET", "/a", &[]);
-        let plan = folder.server.missed(&folder.files, &request, &errno.into());
-        assert_eq!(plan.status, expected, "{errno}");
+        let status = match folder.server.missed(&folder.files, &request, &errno.into()) {
+            Unserved::NotFound => 404,
+            Unserved::Refused(plan) => plan.status,
+        };
+        assert_eq!(status, expected, "{errno}");
     }
 }
