@@ -2,6 +2,8 @@
 
 mod balanced;
 mod conformance;
+mod early;
+mod empty_bodies;
 mod endless;
 mod floods;
 pub(crate) mod frames;

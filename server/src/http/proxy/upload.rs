@@ -66,20 +66,24 @@ impl Upload {
         })
     }
 
-    /// Waits for the body's first block or its end, and returns whether the body is empty.
+    /// Waits for the body's first byte or its end, and returns whether the body is empty. Dropping the future loses nothing.
     pub(super) async fn is_empty(&self) -> bool {
         std::future::poll_fn(|cx| {
             if self.first.borrow().is_some() || self.broken.get() {
                 return Poll::Ready(false);
             }
-            self.poll(cx).map(|frame| match frame {
-                Some(Ok(frame)) => {
-                    *self.first.borrow_mut() = Some(frame);
-                    false
+            loop {
+                match std::task::ready!(self.poll(cx)) {
+                    // HTTP/2 may end a stream by an empty DATA frame.
+                    Some(Ok(frame)) if frame.data_ref().is_some_and(Bytes::is_empty) => {}
+                    Some(Ok(frame)) => {
+                        *self.first.borrow_mut() = Some(frame);
+                        return Poll::Ready(false);
+                    }
+                    Some(Err(Cancelled)) => return Poll::Ready(false),
+                    None => return Poll::Ready(true),
                 }
-                Some(Err(Cancelled)) => false,
-                None => true,
-            })
+            }
         })
         .await
     }

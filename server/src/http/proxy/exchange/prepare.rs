@@ -1,5 +1,6 @@
 //! Prepares the request for an upstream.
 
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::super::request::{Framing, rarely_has_body, rewrite};
@@ -7,6 +8,9 @@ use super::super::stop::Stop;
 use super::super::unsendable::Unsendable;
 use super::Exchange;
 use crate::http::exchange::message::Request;
+
+/// Turns of the thread in which a front hands over what has arrived of a body.
+const TURNS: usize = 3;
 
 impl Exchange<'_> {
     /// Returns the head of the request for an upstream, `host`.
@@ -36,7 +40,8 @@ impl Exchange<'_> {
     }
 
     /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely
-    /// have a body, this waits for the body's first block or its end, so that such a request does not become a chunked one.
+    /// have a body, this waits for the body's first byte or its end, so that such a request does not become a chunked one. For others,
+    /// whose client may wait for the response before it sends anything, it waits only for what has arrived with the head.
     pub(in crate::http::proxy) async fn framing(&self) -> Result<Framing, Stop> {
         let Request {
             head,
@@ -63,10 +68,25 @@ impl Exchange<'_> {
             if empty.map_err(|_| Stop::ClientStalled)? {
                 return Ok(Framing::None);
             }
-            if self.upload.broken() {
-                return Err(Stop::Cancelled);
-            }
+        } else if self.has_ended().await {
+            return Ok(Framing::None);
+        }
+        if self.upload.broken() {
+            return Err(Stop::Cancelled);
         }
         Ok(Framing::Chunked)
+    }
+
+    /// Returns whether the end of an empty body has arrived with the head, as the front hands it over.
+    async fn has_ended(&self) -> bool {
+        tokio::select! {
+            biased;
+            empty = self.upload.is_empty() => empty,
+            () = async {
+                for _ in 0..TURNS {
+                    yield_now().await;
+                }
+            } => false,
+        }
     }
 }
