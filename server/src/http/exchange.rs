@@ -45,7 +45,7 @@ pub struct RequestHead {
     pub protocol: Option<String>,
     /// `http` or `https`; `None` for CONNECT without a protocol.
     pub scheme: Option<String>,
-    /// Host and perhaps port, never empty; where to connect to, for CONNECT without a protocol.
+    /// Host and perhaps port; where to connect to, for CONNECT without a protocol. Empty only if a request of HTTP/1.0 names none.
     pub authority: String,
     /// Canonical path; `*` for OPTIONS, empty for CONNECT without a protocol.
     pub path: CanonicalPath,

@@ -128,7 +128,7 @@ fn section_size(fields: &HeaderMap) -> u64 {
 }
 
 /// Takes the authority from the target, or else from Host; both must agree, and be a host with a port or without. A request of
-/// HTTP/1.1 has one Host line (RFC 9112 §3.2).
+/// HTTP/1.1 has one Host line (RFC 9112 §3.2). One of HTTP/1.0 may have none; its authority is then empty (RFC 9112 §3.3).
 fn authority(parts: &request::Parts) -> Result<String, Refusal> {
     let mut lines = parts.headers.get_all(HOST).iter();
     let host = lines.next();
@@ -146,6 +146,7 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
         }
         (Some(authority), _) => authority.as_str(),
         (None, Some(host)) => host,
+        (None, None) if parts.version == Version::HTTP_10 => return Ok(String::new()),
         (None, None) => return Err(Malformed),
     };
     if is_authority(authority) {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -166,7 +167,7 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
         format!(":{port}")
     };
     let query = head.query.as_deref().map(|query| format!("?{query}"));
-    let (host, path) = (host(&head.authority), head.path.raw());
+    let path = head.path.raw();
     let location = format!("https://{host}{port}{path}{}", query.unwrap_or_default());
     let location = HeaderValue::try_from(location).ok()?;
     let reply = Reply {
@@ -178,6 +179,9 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
 }
 
 /// Returns the client of a request. HTTP/1.1 and HTTP/1.0 may follow each other on a connection.
+    let Some(host) = redirect_host(arrival) else {
+        return Some(Decision::Refuse(replies::malformed().into()));
+    };
 fn peer(connection: &Connection, parts: &request::Parts) -> Peer {
     let mut peer = connection.peer.clone();
     if parts.version == Version::HTTP_10 {
@@ -195,6 +199,18 @@ fn begin(
     parsed: Option<&ParsedRequest>,
     returned_id: Option<Box<ReturnedId>>,
 ) -> RequestGuard {
+/// Returns the host of a request; the address that the client has connected to if a request of HTTP/1.0 names none.
+fn redirect_host(arrival: &Arrival<'_>) -> Option<String> {
+    let authority = &arrival.head.authority;
+    if !authority.is_empty() {
+        return Some(host(authority).to_owned());
+    }
+    Some(match arrival.peer.local?.ip().to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    })
+}
+
     let front = &connection.front;
     let record = front.has_log().then(|| {
         let raw = parsed.and_then(|parsed| parsed.refused_path.as_deref());

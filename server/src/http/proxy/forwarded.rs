@@ -111,7 +111,8 @@ pub(super) fn add(
     ] {
         let is_list = name == FORWARDED || name == X_FORWARDED_FOR;
         let is_there = to.contains_key(&name);
-        if rules.removes(&name) || rules.sets(&name) || !is_list && is_there {
+        let is_unknown = name == X_FORWARDED_HOST && authority.is_empty();
+        if rules.removes(&name) || rules.sets(&name) || !is_list && is_there || is_unknown {
             continue;
         }
         text.clear();
@@ -238,12 +239,14 @@ fn push_v4(text: &mut String, address: Ipv4Addr) {
     }
 }
 
-/// Appends an element of `forwarded` (RFC 7239 §4).
+/// Appends an element of `forwarded` (RFC 7239 §4), without the host if the request names none.
 fn push_forwarded(text: &mut Vec<u8>, client: &Node, scheme: &str, authority: &str) {
     text.extend_from_slice(b"for=");
     client.push_quoted(text);
-    text.extend_from_slice(b";host=");
-    push_value(text, authority);
+    if !authority.is_empty() {
+        text.extend_from_slice(b";host=");
+        push_value(text, authority);
+    }
     text.extend_from_slice(b";proto=");
     text.extend_from_slice(scheme.as_bytes());
 }

@@ -90,6 +90,8 @@ fn request_target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
 
 fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue, Unsendable> {
     let host = match &proxy.host {
+        // A request of HTTP/1.0 may name no host, but every one to an upstream does.
+        HostHeader::Client if head.authority.is_empty() => upstream,
         HostHeader::Client => &head.authority,
         HostHeader::Upstream => upstream,
         HostHeader::Name(name) => name.as_str(),

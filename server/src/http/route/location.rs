@@ -32,7 +32,7 @@ impl Location {
         })
     }
 
-    /// Returns the location; `None` if the client's path would choose another host.
+    /// Returns the location; `None` if the client's path would choose another host, or if the host is missing.
     fn fill(&self, values: &Values<'_>) -> Option<String> {
         let mut location = String::new();
         for part in self.template.parts() {
@@ -44,6 +44,10 @@ impl Location {
                 Part::Value(placeholder) => placeholder,
             };
             let value = values.value(placeholder);
+            // A request of HTTP/1.0 may name no host.
+            if value.is_empty() && matches!(placeholder, Placeholder::Host) {
+                return None;
+            }
             if ends_in_host(&location) {
                 match placeholder {
                     // Behind a host the rest must not become a part of the name.

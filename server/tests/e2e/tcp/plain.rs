@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::raw::status;
 use super::{program, text, value};
 use crate::admin::{ADMIN, address, metrics};
+use crate::proxy::Upstream;
 use crate::server::{Folder, PAGE, Server, Setup, field};
 
 /// Returns the setup of a listener with a free port for connections without TLS.
@@ -114,10 +115,46 @@ fn requests_without_a_valid_host_or_path_are_refused_and_not_redirected() {
         assert_eq!(found, Some(expected), "{target} {fields}: {response}");
         assert_eq!(value(&response, "location"), None, "{target} {fields}");
     }
-    assert_eq!(
-        exchange(plain, "GET / HTTP/1.0\r\n\r\n").split(' ').nth(1),
-        Some("400")
+}
+
+/// HAProxy checks servers in this way.
+#[test]
+fn a_request_of_http10_needs_no_host() {
+    let folder = Folder::new();
+    let log = "[access_log]\nfile = \"access.log\"";
+    let heads = Upstream::start();
+    let routes = format!(
+        "[[route]]\nhost = \"other.example\"\npath = \"/\"\nfixed = {{ status = 403 }}\n\
+         [[route]]\npath = \"/moved\"\nredirect = \"https://{{host}}/new\"\n\
+         [[route]]\npath = \"/here\"\nredirect = \"/new\"\n{}{log}",
+        heads.route()
     );
+    let setup = setup("").with(&routes);
+    let mut server = Server::start(&setup, &folder);
+    let plain = plain_address(&mut server);
+    let response = exchange(plain, "OPTIONS / HTTP/1.0\r\n\r\n");
+    assert_eq!(status(response.as_bytes()), Some(308), "{response}");
+    let location = format!("https://127.0.0.1:{}/", server.address().port());
+    assert_eq!(value(&response, "location"), Some(location.as_str()));
+    let serving = setup.replace("[listener.tls]", "http = \"serve\"\n[listener.tls]");
+    server.reload(&serving, &folder, "reloaded");
+    for (target, expected) in [
+        ("OPTIONS /", 200),
+        ("GET /", 200),
+        ("HEAD /", 200),
+        // A redirect to the host that the request names has nowhere to lead.
+        ("GET /moved", 404),
+        ("GET /here", 308),
+        ("GET http://other.example/", 403),
+        ("GET /app/up", 200),
+    ] {
+        let response = exchange(plain, &format!("{target} HTTP/1.0\r\n\r\n"));
+        let found = status(response.as_bytes());
+        assert_eq!(found, Some(expected), "{target}: {response}");
+    }
+    drop(server);
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    assert!(log.contains("\"authority\":\"\""), "{log}");
 }
 
 #[test]
