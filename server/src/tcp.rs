@@ -28,6 +28,7 @@ mod stream_task;
 mod tls_stream;
 mod tunnel;
 mod tunnel_reader;
+mod unread_body;
 mod upload;
 mod watchdog;
 

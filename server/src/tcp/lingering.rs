@@ -11,14 +11,19 @@ use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// Longest time for which bytes are read and dropped.
-const LIMIT: Duration = Duration::from_secs(5);
+pub(super) const LIMIT: Duration = Duration::from_secs(15);
+/// Longest wait for the next of them.
+pub(super) const IDLE: Duration = Duration::from_secs(5);
 /// Most bytes that are read and dropped.
-const MOST: usize = 1 << 20;
+pub(super) const MOST: usize = 32 << 20;
+/// Bytes that are read at once.
+const BLOCK: usize = 16 * 1024;
 
 /// Reads and drops what a client sends after the last response, until it closes its side, for a limited time.
 #[derive(Debug)]
 pub(super) struct Lingering {
     limit: Pin<Box<Sleep>>,
+    idle: Pin<Box<Sleep>>,
     left: usize,
 }
 
@@ -26,6 +31,7 @@ impl Lingering {
     pub(super) fn begin() -> Lingering {
         Lingering {
             limit: Box::pin(sleep(LIMIT)),
+            idle: Box::pin(sleep(IDLE)),
             left: MOST,
         }
     }
@@ -36,14 +42,18 @@ impl Lingering {
         cx: &mut Context<'_>,
         stream: &mut TcpStream,
     ) -> Poll<io::Result<()>> {
-        let mut scratch = [MaybeUninit::uninit(); 4096];
-        while self.left > 0 && self.limit.as_mut().poll(cx).is_pending() {
+        let mut scratch = [MaybeUninit::uninit(); BLOCK];
+        while self.left > 0
+            && self.limit.as_mut().poll(cx).is_pending()
+            && self.idle.as_mut().poll(cx).is_pending()
+        {
             let mut buffer = ReadBuf::uninit(&mut scratch);
             std::task::ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer))?;
             match buffer.filled().len() {
                 0 => break,
                 count => self.left = self.left.saturating_sub(count),
             }
+            self.idle.set(sleep(IDLE));
         }
         Poll::Ready(Ok(()))
     }

@@ -26,6 +26,12 @@ pub(super) struct OpenRequest {
     pub(super) sent: Cell<u64>,
     /// Bytes of the request's body received.
     pub(super) received: Cell<u64>,
+    /// The client may still send a part of the request's body. A connection of HTTP/1.1 whose response begins meanwhile is closed behind it.
+    pub(super) unread: Cell<bool>,
+    /// The client speaks HTTP/1.0.
+    pub(super) is_http10: Cell<bool>,
+    /// The client waits for a status before it sends the body.
+    pub(super) awaits_status: Cell<bool>,
     /// Somebody reads the request's body, and has read all that arrived.
     pub(super) awaits_body: Cell<bool>,
     /// A part of the response waits for hyper to take it.
@@ -58,6 +64,9 @@ impl OpenRequest {
             status: Cell::new(None),
             sent: Cell::new(0),
             received: Cell::new(0),
+            unread: Cell::new(false),
+            is_http10: Cell::new(false),
+            awaits_status: Cell::new(false),
             awaits_body: Cell::new(false),
             has_output: Cell::new(false),
             is_held: Cell::new(false),

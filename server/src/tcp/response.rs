@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SERVER, UPGRADE};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body_util::Empty;
 
 use super::body::{Content, ResponseBody};
@@ -110,8 +110,8 @@ fn headers(fields: &Fields, guard: &RequestGuard) -> HeaderMap {
     {
         headers.insert(ALT_SVC, alt_svc.clone());
     }
-    if guard.connection.is_leaving() && !guard.connection.is_http2() {
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    if closes(guard) {
+        headers.append(CONNECTION, HeaderValue::from_static("close"));
     }
     headers
 }
@@ -120,6 +120,13 @@ fn framed(
     status: u16,
     fields: &Fields,
     length: Option<u64>,
+/// Decides whether the connection is closed behind the response (RFC 9112 §9.6): it is left, or a part of the request's body is unread, so
+/// that nobody could tell where the next request begins.
+fn closes(guard: &RequestGuard) -> bool {
+    let connection = &guard.connection;
+    !connection.is_http2() && (connection.is_leaving() || guard.request.unread.get())
+}
+
     content: Content,
     guard: RequestGuard,
 ) -> Response<ResponseBody> {
@@ -139,4 +146,9 @@ fn framed(
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = headers;
     response
+    let closes = closes(&guard) && guard.request.is_http10.get();
 }
+    if closes {
+        // hyper would add `keep-alive` for a client of HTTP/1.0 that asks for it.
+        *response.version_mut() = Version::HTTP_10;
+    }

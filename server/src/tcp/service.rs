@@ -24,6 +24,7 @@ use super::request::{self as head, ParsedRequest, Refusal as HeadRefusal};
 use super::request_guard::RequestGuard;
 use super::response::{of_handler, of_reply, of_tunnel};
 use super::tunnel::{ClientTunnel, Switch, TunnelSlot};
+use super::unread_body;
 use super::upload::{Part, Source, Upload};
 use crate::http::authority::host;
 use crate::http::exchange::message::Head;
@@ -94,9 +95,13 @@ async fn respond(
     let head = parsed.as_mut().ok().map(|parsed| &mut parsed.head);
     let returned_id = head.and_then(|head| front.identify(head, &peer));
     let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id);
+    guard.request.unread.set(!body.is_end_stream());
+    let is_http10 = parts.version == Version::HTTP_10;
+    guard.request.is_http10.set(is_http10);
     let is_head = parts.method == Method::HEAD;
     let reply = match parsed {
-        Ok(parsed) => {
+        Ok(mut parsed) => {
+            guard.request.awaits_status.set(parsed.expects_status);
             let has_body = has_body(&parsed, &body);
             let arrival = Arrival {
                 head: &parsed.head,
@@ -131,10 +136,13 @@ async fn respond(
             Err((replies::malformed().into(), body))
         }
     };
-    let reply = reply.unwrap_or_else(|(refusal, body)| {
-        leave_unread(connection, &body);
-        refused(&guard, refusal)
-    });
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err((refusal, body)) => {
+            unread_body::leave(connection, &guard.request, body).await;
+            refused(&guard, refusal)
+        }
+    };
     of_reply(reply, is_head, guard).map(Either::Left)
 }
 
@@ -233,13 +241,6 @@ fn refused(guard: &RequestGuard, refusal: Refusal) -> Reply {
     refusal.reply
 }
 
-/// Has the connection read what is left of a body before it closes.
-fn leave_unread(connection: &Connection, body: &Incoming) {
-    if !body.is_end_stream() {
-        connection.meter.leave_unread();
-    }
-}
-
 /// Discards the body, of at most `limit` bytes, before the reply.
 async fn discard(
     guard: &RequestGuard,
@@ -264,7 +265,10 @@ async fn discard(
                     .received
                     .set(request.received.get() + block.len() as u64);
             }
-            Part::End(_) => break reply,
+            Part::End(_) => {
+                request.unread.set(false);
+                break reply;
+            }
             Part::TooLarge => break replies::body_too_large(),
             Part::Malformed | Part::Gone => {
                 let front = &guard.connection.front;
@@ -274,8 +278,8 @@ async fn discard(
         }
     };
     request.awaits_body.set(false);
-    if upload.stop() {
-        guard.connection.meter.leave_unread();
+    if let Some(body) = upload.stop() {
+        unread_body::leave(&guard.connection, request, body).await;
     }
     Ok(reply)
 }
@@ -345,8 +349,8 @@ async fn hand_over(
     handed.wants_report = front.has_log();
     let Some(permit) = front.exchanges.open(handed.peer.address.ip()) else {
         front.count(|counters| counters.requests.gate.overloaded += 1);
-        if matches!(source, Some(Source::Body(_))) {
-            connection.meter.leave_unread();
+        if let Some(Source::Body(body)) = source {
+            unread_body::leave(connection, &guard.request, body).await;
         }
         let mut reply = refused(guard, Refusal::no_room());
         handling.refuse(&mut reply);

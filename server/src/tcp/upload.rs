@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
+use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
@@ -73,9 +74,17 @@ impl Upload {
         self.source.is_some() && self.credit > 0
     }
 
-    /// Stops reading. Returns whether anything of the request was left.
-    pub(super) fn stop(&mut self) -> bool {
-        matches!(self.source.take(), Some(Source::Body(_)))
+    /// Returns whether all bytes of the body were read, although nobody has looked for its end yet.
+    pub(super) fn has_arrived(&self) -> bool {
+        matches!(&self.source, Some(Source::Body(body)) if body.is_end_stream())
+    }
+
+    /// Stops reading. Returns the body if its end was not read.
+    pub(super) fn stop(&mut self) -> Option<Incoming> {
+        match self.source.take() {
+            Some(Source::Body(body)) => Some(body),
+            _ => None,
+        }
     }
 
     /// Waits for the next part; only while there is a body. Dropping the future loses nothing.
@@ -92,7 +101,7 @@ impl Upload {
             *source = Source::Tunnel(tunnel);
         }
         let part = match source {
-            Source::Body(body) => of_body(body).await,
+            Source::Body(body) => part_of(body).await,
             Source::Tunnel(tunnel) => match tunnel.next().await {
                 Ok(block) if block.is_empty() => Part::End(None),
                 Ok(block) => Part::Data(block),
@@ -118,7 +127,7 @@ impl Upload {
 }
 
 /// Waits for the next part of a request's body.
-async fn of_body(body: &mut Incoming) -> Part {
+pub(super) async fn part_of(body: &mut Incoming) -> Part {
     match body.frame().await {
         None => Part::End(None),
         Some(Err(error)) if is_of_framing(&error) => Part::Malformed,

@@ -8,6 +8,8 @@ mod endless;
 mod floods;
 pub(crate) mod frames;
 mod gone;
+mod keep_alive;
+mod other_protocols;
 pub(crate) mod plain;
 pub(crate) mod raw;
 mod refused;

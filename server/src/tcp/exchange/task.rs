@@ -18,6 +18,7 @@ use crate::http::gate::{Handling, Refusal, replies};
 use crate::observe::access::Outcome;
 use crate::tcp::connection::Connection;
 use crate::tcp::open_request::OpenRequest;
+use crate::tcp::unread_body;
 use crate::tcp::upload::{Part, Upload};
 
 /// Task that runs a handler, with everything that it needs.
@@ -49,7 +50,7 @@ impl HandlerTask {
         };
         let mut limit = Box::pin(limit);
         loop {
-            self.take_messages();
+            self.take_messages(false).await;
             if self.flow.borrow().broken {
                 break;
             }
@@ -79,9 +80,11 @@ impl HandlerTask {
         }
         self.request.awaits_body.set(false);
         drop(handler);
-        self.take_messages();
-        if self.upload.stop() {
-            self.connection.meter.leave_unread();
+        self.take_messages(true).await;
+        if self.request.has_stalled() || self.flow.borrow().broken {
+            drop(self.upload.stop());
+        } else {
+            self.leave_body().await;
         }
         drop(self.running.take());
         self.hold().await;
@@ -117,7 +120,10 @@ impl HandlerTask {
                 received.set(received.get() + block.len() as u64);
                 self.handle.deliver(ToHandler::Data(block));
             }
-            Part::End(trailers) => self.handle.deliver(ToHandler::End(trailers)),
+            Part::End(trailers) => {
+                self.request.unread.set(false);
+                self.handle.deliver(ToHandler::End(trailers));
+            }
             Part::TooLarge => {
                 self.refuse(replies::body_too_large().into());
                 return false;
@@ -144,10 +150,26 @@ impl HandlerTask {
         true
     }
 
-    /// Takes what the handler has sent.
-    fn take_messages(&mut self) {
+    /// Takes what the handler has sent; `is_over` if it has stopped. Before a response begins, it is known whether a body that the
+    /// handler does not read has arrived.
+    async fn take_messages(&mut self, is_over: bool) {
         while let Some(envelope) = self.queue.pop() {
-            self.take(envelope.message);
+            let message = envelope.message;
+            let responds = matches!(message, ToFront::Head(_) | ToFront::Abort(_));
+            let stops = matches!(message, ToFront::StopBody);
+            if stops || responds && (is_over || self.queue.stops_body()) {
+                self.leave_body().await;
+            } else if responds && self.upload.has_arrived() {
+                self.request.unread.set(false);
+            }
+            self.take(message);
+        }
+    }
+
+    /// Leaves what the handler has not read of the body.
+    async fn leave_body(&mut self) {
+        if let Some(body) = self.upload.stop() {
+            unread_body::leave(&self.connection, &self.request, body).await;
         }
     }
 
@@ -181,11 +203,6 @@ impl HandlerTask {
                 let more = self.flow.borrow().grow(Direction::Request);
                 self.upload.add_credit(amount + more);
             }
-            ToFront::StopBody => {
-                if self.upload.stop() {
-                    self.connection.meter.leave_unread();
-                }
-            }
             ToFront::Keep(entry) => {
                 let front = &self.connection.front;
                 let entry = entry.filter(|_| !front.memory_is_short());
@@ -197,7 +214,8 @@ impl HandlerTask {
                     record.report(*report);
                 }
             }
-            ToFront::Closed => {}
+            // The body is left already.
+            ToFront::StopBody | ToFront::Closed => {}
         }
     }
 

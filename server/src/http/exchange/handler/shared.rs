@@ -41,6 +41,13 @@ impl FrontQueue {
         self.messages.borrow_mut().push_front(envelope);
     }
 
+    /// Returns whether a message that refuses the rest of a body waits, for the front of a single exchange.
+    pub fn stops_body(&self) -> bool {
+        let messages = self.messages.borrow();
+        let mut messages = messages.iter();
+        messages.any(|envelope| matches!(envelope.message, ToFront::StopBody))
+    }
+
     /// Waits for a message.
     pub async fn filled(&self) {
         while self.messages.borrow().is_empty() {

@@ -1,0 +1,78 @@
+//! The rest of a request's body that nobody needs.
+
+use std::rc::Rc;
+
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::task::{spawn_local, yield_now};
+use tokio::time::{sleep, timeout};
+
+use super::connection::Connection;
+use super::lingering::{IDLE, LIMIT, MOST};
+use super::open_request::OpenRequest;
+use super::upload::{Part, part_of};
+
+/// Most bytes of a body that are read to keep a connection of HTTP/1.1 open.
+const MOST_KEPT: usize = 64 * 1024;
+/// Turns of the thread in which hyper hands over what has arrived of a body.
+const TURNS: usize = 3;
+
+/// Leaves a body that nobody needs. HTTP/2 lets the client finish it for a while, so that a client which reads no response before that
+/// gets this one; the stream is then reset by NO_ERROR (RFC 9113 §8.1). A connection of HTTP/1.1 stays open only if the body has arrived.
+pub(super) async fn leave(connection: &Rc<Connection>, request: &OpenRequest, mut body: Incoming) {
+    if body.is_end_stream() {
+        request.unread.set(false);
+        return;
+    }
+    connection.meter.leave_unread();
+    if connection.is_http2() {
+        spawn_local(linger(body));
+        return;
+    }
+    // hyper would respond with 100 to a client that still waits for a status.
+    let is_expected = request.awaits_status.get() && request.received.get() == 0;
+    if !is_expected && drain(&mut body).await {
+        request.unread.set(false);
+    }
+}
+
+/// Reads what has arrived of a body. Returns whether its end has.
+async fn drain(body: &mut Incoming) -> bool {
+    let mut left = MOST_KEPT;
+    loop {
+        let part = tokio::select! {
+            biased;
+            part = part_of(body) => part,
+            () = turns() => return false,
+        };
+        match part {
+            Part::Data(block) if block.len() <= left => left -= block.len(),
+            Part::End(_) => return true,
+            _ => return false,
+        }
+    }
+}
+
+/// Lets the other tasks of the thread run.
+async fn turns() {
+    for _ in 0..TURNS {
+        yield_now().await;
+    }
+}
+
+/// Reads and drops a body of HTTP/2 for a limited time.
+async fn linger(mut body: Incoming) {
+    let dropping = async {
+        let mut left = MOST;
+        while left > 0 {
+            match timeout(IDLE, part_of(&mut body)).await {
+                Ok(Part::Data(block)) => left = left.saturating_sub(block.len()),
+                _ => return,
+            }
+        }
+    };
+    tokio::select! {
+        () = dropping => {}
+        () = sleep(LIMIT) => {}
+    }
+}
