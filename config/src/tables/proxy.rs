@@ -74,7 +74,23 @@ table! {
         /// none: requests for one then get 501. They use HTTP/1.1 to an upstream, which `http2` does not change, or an open
         /// connection of HTTP/2 if the upstream takes them there (RFC 8441); over h2c:// this is the only way, and others get 502.
         websocket: bool { kind: Kind::Switch, default: "true", reload: Live },
-        /// Longest time without a byte through a WebSocket, in either direction, after which it is closed. "0s" sets no
+        /// Protocols other than WebSocket to which clients may switch by an upgrade of HTTP/1.1 (RFC 9110 §7.8), such as "tcp" for Docker,
+        /// "SPDY/3.1" for Kubernetes or "tailscale-control-protocol" for Headscale; in any case. The upstream decides about each, and
+        /// this server only passes the bytes on, so no rule of a route holds for what they say. Requests for others are served as if they
+        /// asked for none, as are those with a body. They use HTTP/1.1 to an upstream.
+        upgrades: Vec<String> {
+            kind: Kind::Words {
+                words: "a protocol such as \"tcp\" or \"SPDY/3.1\", but none of HTTP, TLS and WebSocket",
+                each: ", of up to 64 characters each",
+                min: 1,
+                max: 16,
+                read: |word| canonical(upgrade(word)),
+            },
+            unset: "none",
+            examples: ["[\"tcp\"]", "[\"SPDY/3.1\", \"tailscale-control-protocol\"]"],
+            reload: Live
+        },
+        /// Longest time without a byte through a WebSocket or another tunnel, in either direction, after which it is closed. "0s" sets no
         /// limit: a silent one over HTTP/3 then stays open as long as its client keeps the connection alive. `timeout` of the
         /// route and `max_request_body` do not bound WebSockets, nor do connection_lifetime and connection_drain_timeout of
         /// `[limits]`: a connection lives on for an open one.
@@ -102,6 +118,16 @@ table! {
             reload: Live
         },
     }
+}
+
+/// Reads a protocol of an upgrade. What is another version of HTTP, or another layer below it, would lead around the routes.
+fn upgrade(word: &str) -> Option<&str> {
+    let (name, version) = word.split_once('/').unwrap_or((word, "0"));
+    let refused = ["h2c", "h2", "h3", "http", "tls", "websocket"];
+    let is_other = !refused
+        .iter()
+        .any(|refused| name.eq_ignore_ascii_case(refused));
+    (is_other && word.len() <= 64 && token(name, 64) && token(version, 64)).then_some(word)
 }
 
 fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {

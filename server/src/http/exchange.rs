@@ -40,8 +40,8 @@ use crate::http::path::CanonicalPath;
 pub struct RequestHead {
     /// Method, a token, as sent: methods are case-sensitive.
     pub method: String,
-    /// Protocol to speak through the tunnel of an extended CONNECT (RFC 8441 §4), a token such as `websocket`; `None` for
-    /// every other request.
+    /// Protocol to speak through the tunnel of an extended CONNECT (RFC 8441 §4), a token such as `websocket`, or to which a request of
+    /// another method asks to switch by an upgrade of HTTP/1.1 (RFC 9110 §7.8); `None` for every other request.
     pub protocol: Option<String>,
     /// `http` or `https`; `None` for CONNECT without a protocol.
     pub scheme: Option<String>,
@@ -70,6 +70,12 @@ impl RequestHead {
     /// Returns whether the request asks for a tunnel that carries datagrams of UDP (RFC 9298).
     pub fn is_connect_udp(&self) -> bool {
         self.is_tunnel() && self.protocol.as_deref() == Some("connect-udp")
+    }
+
+    /// Returns whether the request asks to switch to a protocol other than WebSocket, by an upgrade of HTTP/1.1. The server may serve it
+    /// as if it did not.
+    pub fn is_upgrade(&self) -> bool {
+        self.protocol.is_some() && !self.is_tunnel()
     }
 
     /// Returns the method as a client of this version has sent it.

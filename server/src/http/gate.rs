@@ -134,7 +134,8 @@ impl Gate<'_> {
             Ok(reply) => self.discard(arrival, Some(route), reply),
             Err(file) => {
                 let route = Arc::clone(route);
-                self.handle(arrival, Handling::new(route, file, head.is_tunnel(), site))
+                let is_tunnel = route.takes_tunnel(head);
+                self.handle(arrival, Handling::new(route, file, is_tunnel, site))
             }
         }
     }
@@ -182,8 +183,8 @@ impl Gate<'_> {
         if arrival.head.is_tunnel() && !route.takes_tunnel(arrival.head) {
             return self.refuse_tunnel(arrival, Some(route));
         }
-        let mut handling =
-            Handling::new(Arc::clone(route), None, arrival.head.is_tunnel(), self.site);
+        let is_tunnel = route.takes_tunnel(arrival.head);
+        let mut handling = Handling::new(Arc::clone(route), None, is_tunnel, self.site);
         handling.credentials = Some(credentials);
         self.handle(arrival, handling)
     }

@@ -302,7 +302,7 @@ impl Handlers {
 
     fn offer_compression(&self, route: &Route, incoming: &mut Incoming) {
         if let Some(settings) = route.compression()
-            && !incoming.request.head.is_tunnel()
+            && !(incoming.request.head.is_tunnel() || incoming.request.head.is_upgrade())
         {
             let offer = Offer::new(&self.compressors, settings, &incoming.request.head);
             incoming.reply.offer_compression(offer);

@@ -24,6 +24,8 @@ pub(super) struct Connection {
     pub(super) alt_svc: Option<HeaderValue>,
     /// Port of https to which its requests are redirected; `None` to serve them.
     pub(super) redirect: Option<u16>,
+    /// The client speaks HTTP without TLS to a port for TLS.
+    pub(super) lacks_tls: bool,
     pub(super) meter: Rc<Meter>,
     handle: Rc<ConnectionHandle>,
     open: RefCell<BTreeMap<u64, Rc<OpenRequest>>>,
@@ -48,11 +50,13 @@ impl Connection {
         meter: &Rc<Meter>,
         handle: &Rc<ConnectionHandle>,
     ) -> Rc<Connection> {
+        let lacks_tls = settings.tls.is_some() && peer.connection.tls.is_none();
         Rc::new(Connection {
             front: Rc::clone(front),
             peer,
-            alt_svc: settings.alt_svc.clone(),
+            alt_svc: settings.alt_svc.clone().filter(|_| !lacks_tls),
             redirect: settings.redirect,
+            lacks_tls,
             meter: Rc::clone(meter),
             handle: Rc::clone(handle),
             open: RefCell::default(),

@@ -64,6 +64,13 @@ impl MeteredStream {
         let _ = self.stream.readable().await;
     }
 
+    /// Returns whether a client that speaks TLS would not begin with the byte that waits, but one that speaks HTTP without TLS would.
+    pub(super) async fn begins_with_method(&self) -> bool {
+        let mut first = [0];
+        let peeked = self.stream.peek(&mut first).await;
+        matches!(peeked, Ok(1)) && first[0].is_ascii_uppercase()
+    }
+
     /// Returns whether the layer above has begun to shut the stream down.
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending

@@ -43,7 +43,7 @@ pub(super) fn parse(
     let accept = opening::accept(parts)?;
     let protocol = match &accept {
         Some(_) => Some("websocket".to_owned()),
-        None => opening::protocol(parts)?,
+        None => opening::protocol(parts)?.or_else(|| opening::upgrade(parts)),
     };
     // CONNECT without a protocol names only whom to connect to (RFC 9112 §3.2.3).
     let is_connect = parts.method == Method::CONNECT && protocol.is_none();

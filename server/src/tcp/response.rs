@@ -64,9 +64,11 @@ fn has_body(status: u16) -> bool {
     !matches!(status, 204 | 304)
 }
 
-/// Returns the head that opens a tunnel, with its status in the client's version; `accept` belongs to HTTP/1.1.
+/// Returns the head that opens a tunnel, with its status in the client's version. HTTP/1.1 names the protocol in `upgrade`; `accept` belongs
+/// to a WebSocket.
 pub(super) fn of_tunnel(
     mut head: Head,
+    upgrade: Option<HeaderValue>,
     accept: Option<HeaderValue>,
     guard: &RequestGuard,
 ) -> Response<Empty<Bytes>> {
@@ -75,10 +77,12 @@ pub(super) fn of_tunnel(
     }
     let mut headers = headers(&head.fields, guard);
     let mut status = StatusCode::OK;
-    if let Some(accept) = accept {
+    if let Some(upgrade) = upgrade {
         status = StatusCode::SWITCHING_PROTOCOLS;
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(UPGRADE, upgrade);
+    }
+    if let Some(accept) = accept {
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     }
     note_status(status.as_u16(), guard);
@@ -116,10 +120,6 @@ fn headers(fields: &Fields, guard: &RequestGuard) -> HeaderMap {
     headers
 }
 
-fn framed(
-    status: u16,
-    fields: &Fields,
-    length: Option<u64>,
 /// Decides whether the connection is closed behind the response (RFC 9112 §9.6): it is left, or a part of the request's body is unread, so
 /// that nobody could tell where the next request begins.
 fn closes(guard: &RequestGuard) -> bool {
@@ -127,6 +127,10 @@ fn closes(guard: &RequestGuard) -> bool {
     !connection.is_http2() && (connection.is_leaving() || guard.request.unread.get())
 }
 
+fn framed(
+    status: u16,
+    fields: &Fields,
+    length: Option<u64>,
     content: Content,
     guard: RequestGuard,
 ) -> Response<ResponseBody> {
@@ -142,13 +146,13 @@ fn closes(guard: &RequestGuard) -> bool {
         Content::Empty => Some(0),
         _ => length,
     };
-    let mut response = Response::new(ResponseBody::new(content, left, guard));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    *response.headers_mut() = headers;
-    response
     let closes = closes(&guard) && guard.request.is_http10.get();
-}
+    let mut response = Response::new(ResponseBody::new(content, left, guard));
     if closes {
         // hyper would add `keep-alive` for a client of HTTP/1.0 that asks for it.
         *response.version_mut() = Version::HTTP_10;
     }
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = headers;
+    response
+}

@@ -95,8 +95,14 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
         return serve_http1(&connection, stream, listener.phase()).await;
     };
     let tls = (context, &*meter);
-    let Some(stream) = handshake(&front, tls, stream, listener).await else {
-        return;
+    let stream = match handshake(&front, tls, stream, listener).await {
+        Some(Opened::Tls(stream)) => stream,
+        Some(Opened::Plain(stream)) => {
+            let connection = connect(describe(Version::HTTP_11, "http"));
+            drop(settings);
+            return serve_http1(&connection, stream, listener.phase()).await;
+        }
+        None => return,
     };
     let ssl = stream.ssl();
     if ssl.selected_alpn_protocol() == Some(acme::PROTOCOL) {
@@ -127,29 +133,37 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
     }
 }
 
+/// What a client of a port for TLS speaks.
+enum Opened {
+    Tls(TlsStream),
+    /// HTTP without TLS.
+    Plain(MeteredStream),
+}
+
 async fn handshake(
     front: &Rc<Front>,
     (context, meter): (&SslContext, &Meter),
     stream: MeteredStream,
     listener: &FrontListener,
-) -> Option<TlsStream> {
+) -> Option<Opened> {
     let limit = front.config().site.limits().handshake_timeout;
     let accepting = async {
         // A client that has sent nothing yet takes no turn and no memory for TLS.
         stream.readable().await;
+        if stream.begins_with_method().await {
+            return Some(Ok(Opened::Plain(stream)));
+        }
         let accepting = SslStreamBuilder::new(Ssl::new(context).ok()?, stream).accept();
         let is_begun = || meter.written() > 0;
-        Some(front.handshakes.run(accepting, is_begun).await)
+        let accepted = front.handshakes.run(accepting, is_begun).await;
+        Some(accepted.map(|stream| Opened::Tls(TlsStream::new(stream))))
     };
     let accepted = tokio::select! {
         accepted = timeout(limit, accepting) => accepted,
         () = listener.stopped() => return None,
     };
     match accepted {
-        Ok(accepted) => accepted?
-            .map(TlsStream::new)
-            .inspect_err(|error| on_failure(front, error))
-            .ok(),
+        Ok(accepted) => { accepted?.inspect_err(|error| on_failure(front, error)) }.ok(),
         Err(_) => {
             front.count(|counters| counters.connections.handshakes_timed_out += 1);
             None

@@ -112,18 +112,18 @@ async fn respond(
                 has_body,
                 running: connection.running.get(),
             };
-            let own = challenge(front, &parsed.head).await.or_else(|| {
-                connection
-                    .redirect
-                    .and_then(|port| to_https(&arrival, port))
-            });
-            match own.unwrap_or_else(|| front.decide(&arrival)) {
+            match own(connection, &arrival)
+                .await
+                .unwrap_or_else(|| front.decide(&arrival))
+            {
                 Decision::Refuse(refusal) => Err((refusal, body)),
                 Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
                 Decision::Handle(handling) => {
-                    if parsed.head.is_tunnel() {
+                    if handling.is_tunnel() {
                         return open(guard, parsed, peer, handling, switch).await;
                     }
+                    // The route leaves an upgrade undone.
+                    parsed.head.protocol = None;
                     let response = handle(guard, parsed, peer, handling, body, is_head);
                     return response.await.map(Either::Left);
                 }
@@ -144,6 +144,16 @@ async fn respond(
         }
     };
     of_reply(reply, is_head, guard).map(Either::Left)
+}
+
+/// Returns the response to a request that its connection alone decides about, in front of all routes.
+async fn own(connection: &Connection, arrival: &Arrival<'_>) -> Option<Decision> {
+    if connection.lacks_tls {
+        connection.leave();
+        return Some(Decision::Refuse(replies::lacks_tls().into()));
+    }
+    let challenge = challenge(&connection.front, arrival.head).await;
+    challenge.or_else(|| to_https(arrival, connection.redirect?))
 }
 
 /// Returns the response to a challenge of an ACME authority, in front of all routes.
@@ -169,6 +179,9 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
     if arrival.path_refused || !head.path.starts_with('/') {
         return None;
     }
+    let Some(host) = redirect_host(arrival) else {
+        return Some(Decision::Refuse(replies::malformed().into()));
+    };
     let port = if port == 443 {
         String::new()
     } else {
@@ -186,10 +199,19 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
     Some(Decision::Refuse(reply.into()))
 }
 
+/// Returns the host of a request; the address that the client has connected to if a request of HTTP/1.0 names none.
+fn redirect_host(arrival: &Arrival<'_>) -> Option<String> {
+    let authority = &arrival.head.authority;
+    if !authority.is_empty() {
+        return Some(host(authority).to_owned());
+    }
+    Some(match arrival.peer.local?.ip().to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    })
+}
+
 /// Returns the client of a request. HTTP/1.1 and HTTP/1.0 may follow each other on a connection.
-    let Some(host) = redirect_host(arrival) else {
-        return Some(Decision::Refuse(replies::malformed().into()));
-    };
 fn peer(connection: &Connection, parts: &request::Parts) -> Peer {
     let mut peer = connection.peer.clone();
     if parts.version == Version::HTTP_10 {
@@ -207,18 +229,6 @@ fn begin(
     parsed: Option<&ParsedRequest>,
     returned_id: Option<Box<ReturnedId>>,
 ) -> RequestGuard {
-/// Returns the host of a request; the address that the client has connected to if a request of HTTP/1.0 names none.
-fn redirect_host(arrival: &Arrival<'_>) -> Option<String> {
-    let authority = &arrival.head.authority;
-    if !authority.is_empty() {
-        return Some(host(authority).to_owned());
-    }
-    Some(match arrival.peer.local?.ip().to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    })
-}
-
     let front = &connection.front;
     let record = front.has_log().then(|| {
         let raw = parsed.and_then(|parsed| parsed.refused_path.as_deref());
@@ -316,9 +326,13 @@ async fn open(
     let accept = parsed.accept.take();
     let (reader, opening) = oneshot::channel();
     let source = Some(Source::Opening(opening));
+    let upgrade = match &parsed.head.protocol {
+        Some(protocol) if !guard.connection.is_http2() => HeaderValue::from_str(protocol).ok(),
+        _ => None,
+    };
     let refused = match hand_over(&guard, parsed, peer, handling, source).await {
-        Ok((head, exchange)) if head.status < 300 && !head.end => {
-            let response = of_tunnel(head, accept, &guard);
+        Ok((head, exchange)) if opens(&head, upgrade.is_some()) => {
+            let response = of_tunnel(head, upgrade, accept, &guard);
             switch.open(ClientTunnel {
                 exchange,
                 guard,
@@ -330,6 +344,15 @@ async fn open(
         Err(reply) => of_reply(reply, false, guard),
     };
     refused.map(Either::Left)
+}
+
+/// Returns whether a response opens the tunnel that the request asks for: 101 does by an upgrade, 2xx by CONNECT.
+fn opens(head: &Head, by_upgrade: bool) -> bool {
+    if by_upgrade {
+        head.status == 101
+    } else {
+        head.status < 300 && !head.end
+    }
 }
 
 /// Hands a request to a handler, and waits for the head of its response.

@@ -116,7 +116,7 @@ pub enum ToFront {
 /// Head of a final response.
 #[derive(Debug)]
 pub struct Head {
-    /// Status, 200 to 599.
+    /// Status, 200 to 599; 101 where an upgrade of HTTP/1.1 opens a tunnel.
     pub status: u16,
     /// Fields without those that frame the message.
     pub fields: Fields,

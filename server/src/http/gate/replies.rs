@@ -17,6 +17,11 @@ pub fn malformed() -> Reply {
     Reply::plain(400, "400 malformed request\n")
 }
 
+/// Returns 400: the client speaks HTTP without TLS to a port for HTTPS.
+pub fn lacks_tls() -> Reply {
+    Reply::plain(400, "400 this port speaks HTTPS only: use https://\n")
+}
+
 /// Returns 408: the body did not arrive in time.
 pub fn request_timeout() -> Reply {
     Reply::plain(408, "408 request body not sent in time\n")

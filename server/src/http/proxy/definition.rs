@@ -259,6 +259,12 @@ impl RouteProxy {
     pub fn takes_websocket(&self) -> bool {
         self.settings.websocket
     }
+
+    /// Returns whether clients of HTTP/1.1 may switch to this protocol.
+    pub fn takes_upgrade(&self, protocol: &str) -> bool {
+        let mut allowed = self.settings.upgrades.iter();
+        allowed.any(|allowed| allowed.eq_ignore_ascii_case(protocol))
+    }
 }
 
 #[cfg(test)]

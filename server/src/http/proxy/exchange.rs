@@ -47,8 +47,8 @@ pub(super) struct Exchange<'a> {
     rules: &'a dyn RequestRules,
     request: Box<Request>,
     pub(super) upload: Rc<Upload>,
-    /// Handshake for a client that asks for a WebSocket.
-    websocket: Option<Handshake>,
+    /// Handshake for a client that asks for a WebSocket, or for another protocol.
+    handshake: Option<Handshake>,
     is_head: bool,
     reporter: Reporter,
     begun: Instant,
@@ -76,8 +76,8 @@ impl<'a> Exchange<'a> {
         reporter: Reporter,
     ) -> Exchange<'a> {
         let announced = request.content_length.filter(|_| request.has_body);
-        let (upload, websocket) = if request.head.is_websocket() {
-            (Upload::none(), Handshake::new(body))
+        let (upload, handshake) = if request.head.is_websocket() || request.head.is_upgrade() {
+            (Upload::none(), Handshake::new(&request, body))
         } else {
             (Upload::new(body, announced, rules.replaced()), None)
         };
@@ -87,7 +87,7 @@ impl<'a> Exchange<'a> {
             proxy: &proxy.settings,
             rules,
             upload,
-            websocket,
+            handshake,
             is_head: request.head.method == "HEAD",
             request,
             reporter,
@@ -212,8 +212,9 @@ impl<'a> Exchange<'a> {
             .map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
         let limit = self.proxy.connect_timeout;
         let asked = Instant::now();
-        let opened = if self.websocket.is_some() {
-            Box::pin(upstream.connection_for_tunnel(&self.request.peer, limit)).await
+        let opened = if self.handshake.is_some() {
+            let takes_http2 = self.request.head.is_websocket();
+            Box::pin(upstream.connection_for_tunnel(&self.request.peer, takes_http2, limit)).await
         } else {
             upstream.connection(&self.request.peer, fresh, limit).await
         };
@@ -264,9 +265,9 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Returns the head for the client if the response opens the WebSocket that it asked for.
+    /// Returns the head for the client if the response opens the tunnel that it asked for.
     fn opened(&self, response: &http::Response<ResponseBody>) -> Result<Option<Head>, Failure> {
-        match &self.websocket {
+        match &self.handshake {
             Some(handshake) => handshake.opened(response),
             None => Ok(None),
         }

@@ -43,7 +43,7 @@ labels! {
         TooManyInterim = "too_many_interim",
         /// The upstream switched protocols unasked.
         Switched = "switched",
-        /// The upstream responded to a request for WebSocket with success, but does not speak it.
+        /// The upstream does not speak WebSocket, or the protocol that it was asked to switch to, and has not refused it properly.
         NoWebsocket = "no_websocket",
         /// No byte passed through a WebSocket for too long, in neither direction.
         TunnelTimeout = "tunnel_timeout",
@@ -170,7 +170,9 @@ impl Failure {
             Failure::HeadTooLarge => "the head of its response is too large",
             Failure::TooManyInterim => "it sent too many informational responses",
             Failure::Switched => "it switched protocols unasked",
-            Failure::NoWebsocket => "it does not speak WebSocket",
+            Failure::NoWebsocket => {
+                "it does not switch to WebSocket, or to the protocol that the client asks for"
+            }
             Failure::TunnelTimeout => "no byte passed through the WebSocket for too long",
             Failure::BodyCut => "the body of its response ended early",
             Failure::CutWhileClientPaused => {

@@ -211,7 +211,7 @@ impl Upstream {
         chooses
     }
 
-    /// Returns a connection for a tunnel within `limit`: a stream of HTTP/2 where the upstream takes one, but opens no connection for
+    /// Returns a connection for a tunnel within `limit`: if `takes_http2`, a stream of HTTP/2 where the upstream takes one, but opens no connection for
     /// it to an upstream that speaks HTTP/1.1 as well; otherwise a connection of HTTP/1.1.
     ///
     /// # Errors
@@ -219,10 +219,13 @@ impl Upstream {
     pub(super) async fn connection_for_tunnel(
         &self,
         peer: &Peer,
+        takes_http2: bool,
         limit: Duration,
     ) -> Result<UpstreamConnection, Failure> {
         let is_shared = self.proxy_protocol.is_none();
-        let stream = if is_shared && self.transport.protocol() == Some(Protocol::Http2) {
+        let stream = if !takes_http2 {
+            None
+        } else if is_shared && self.transport.protocol() == Some(Protocol::Http2) {
             Some(self.connection(peer, true, limit).await?)
         } else {
             let slot = self.shared.take().filter(StreamSlot::takes_tunnels);

@@ -148,7 +148,9 @@ impl Route {
     pub fn takes_tunnel(&self, head: &RequestHead) -> bool {
         self.actions().any(|action| match action {
             Action::Origin(OriginHandler::Proxy(proxy)) => {
+                let protocol = head.protocol.as_deref().filter(|_| head.is_upgrade());
                 head.is_websocket() && proxy.takes_websocket()
+                    || protocol.is_some_and(|protocol| proxy.takes_upgrade(protocol))
             }
             Action::Origin(OriginHandler::ConnectUdp(_)) => head.is_connect_udp(),
             Action::Origin(OriginHandler::Files(_)) | Action::Local(_) => false,

@@ -1,4 +1,5 @@
-//! Requests that open a WebSocket: over HTTP/1.1 by an upgrade (RFC 6455 §4.2.1), over HTTP/2 by extended CONNECT (RFC 8441).
+//! Requests that open a tunnel: a WebSocket over HTTP/1.1 by an upgrade (RFC 6455 §4.2.1), over HTTP/2 by extended CONNECT (RFC 8441);
+//! another protocol by an upgrade of HTTP/1.1.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
@@ -44,12 +45,7 @@ pub(super) fn accept(parts: &request::Parts) -> Result<Option<HeaderValue>, Refu
     if !asks {
         return Ok(None);
     }
-    let has_body = headers.contains_key(TRANSFER_ENCODING)
-        || headers
-            .get_all(CONTENT_LENGTH)
-            .iter()
-            .any(|length| length != "0");
-    if has_body {
+    if has_body(headers) {
         return Err(Malformed);
     }
     let key = only(headers, &SEC_WEBSOCKET_KEY)?.as_bytes();
@@ -63,6 +59,28 @@ pub(super) fn accept(parts: &request::Parts) -> Result<Option<HeaderValue>, Refu
     }
     let accept = HeaderValue::try_from(websocket::accept(key));
     accept.map(Some).map_err(|_| Malformed)
+}
+
+/// Returns the protocol to which a request of HTTP/1.1 without a body asks to switch, other than WebSocket; `None` for any other
+/// request, and for one that names several protocols. A server may leave the upgrade undone (RFC 9110 §7.8).
+pub(super) fn upgrade(parts: &request::Parts) -> Option<String> {
+    let headers = &parts.headers;
+    let may_ask = parts.version == Version::HTTP_11
+        && parts.method != Method::CONNECT
+        && parts.method != Method::HEAD
+        && lists(headers, &CONNECTION, "upgrade")
+        && !has_body(headers);
+    let protocol = only(headers, &UPGRADE).ok().filter(|_| may_ask)?;
+    let protocol = protocol.to_str().ok()?;
+    let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&byte);
+    let is_one = !protocol.is_empty() && protocol.bytes().all(is_named);
+    (is_one && !protocol.eq_ignore_ascii_case("websocket")).then(|| protocol.to_owned())
+}
+
+/// Returns whether a request of HTTP/1.1 has a body that is not empty.
+fn has_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) || { headers.get_all(CONTENT_LENGTH).iter() }
+        .any(|length| length != "0")
 }
 
 /// Returns whether a field's list has a word, in any case.

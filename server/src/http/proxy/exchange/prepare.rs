@@ -33,7 +33,7 @@ impl Exchange<'_> {
         };
         let by = (self.proxy, self.rules);
         let mut rewritten = rewrite(&self.request, by, path, framing, host)?;
-        if let Some(handshake) = &self.websocket {
+        if let Some(handshake) = &self.handshake {
             handshake.ask(rewritten.headers_mut());
         }
         Ok(rewritten)
@@ -49,7 +49,7 @@ impl Exchange<'_> {
             has_body,
             ..
         } = &*self.request;
-        if self.websocket.is_some() {
+        if self.handshake.is_some() {
             return Ok(Framing::None);
         }
         if head.is_tunnel() {

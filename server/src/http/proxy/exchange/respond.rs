@@ -28,7 +28,7 @@ impl Exchange<'_> {
             ..self.times.get()
         });
         self.report(None);
-        let client = self.websocket.as_ref().and_then(Handshake::client);
+        let client = self.handshake.as_ref().and_then(Handshake::client);
         let upstream = response.connection.into_tunnel(response.body).await;
         let Some((client, upstream)) = client.zip(upstream) else {
             return Err(self.tunnel_failed(active, Stop::Failed(Failure::Closed)));

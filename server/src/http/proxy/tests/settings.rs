@@ -56,6 +56,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         head_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),
         websocket: true,
+        upgrades: Vec::new(),
         tunnel_timeout: Duration::from_secs(3600),
         retries: 1,
         forwarded: true,
