@@ -44,7 +44,6 @@ fn application_responds_where_no_file_does() {
                 Some("<script>"),
                 ("content-disposition", Some("attachment")),
             ),
-            ("/media/none", 404, None, ("content-disposition", None)),
             ("/admin/", 403, None, ("cache-control", None)),
             (
                 "/api/v1/orders",
