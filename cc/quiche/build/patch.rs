@@ -6,8 +6,17 @@ use std::path::{Path, PathBuf};
 use crate::source;
 
 /// Names of the series, in the order in which they are applied.
-pub const SERIES: [&str; 9] = [
-    "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn", "memory", "speed",
+pub const SERIES: [&str; 10] = [
+    "socket",
+    "fixes",
+    "http3",
+    "traces",
+    "peers",
+    "tokens",
+    "ecn",
+    "memory",
+    "speed",
+    "priorities",
 ];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.

@@ -120,14 +120,13 @@ impl<F: BufFactory> Connection<F> {
         self.stream_recv_bytes
     }
 
-    /// Lets a stream take `len` bytes at once where nothing waits to be sent: a header section is written whole or not at
-    /// all, and a window that is too small for it does not grow while nothing is sent. Flow control holds all the same.
+    /// Lets a stream take `len` bytes at once, whatever the window has room for: a header section is written whole or not at all, and
+    /// beside a stream that takes all of the window as it opens, the window never has room for a longer one. If nothing waits to be
+    /// sent, a window that is too small does not even grow. Flow control holds all the same.
     pub(crate) fn make_head_room(&mut self, len: usize) {
-        if self.streams.tx_buffered() == 0 {
-            let allowed = self.max_tx_data.saturating_sub(self.tx_data);
-            let room = usize::try_from(allowed).map_or(len, |allowed| allowed.min(len));
-            self.tx_cap = self.tx_cap.max(room);
-        }
+        let allowed = self.max_tx_data.saturating_sub(self.tx_data);
+        let room = usize::try_from(allowed).map_or(len, |allowed| allowed.min(len));
+        self.tx_cap = self.tx_cap.max(room);
     }
 
     /// Returns whether data, or the end alone, was written to a stream.
