@@ -5,10 +5,13 @@ mod head;
 mod priority;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod queue;
 mod request;
 mod response;
+mod schedule;
 mod session;
 mod session_context;
+mod sharing;
 mod sink;
 
 pub use session::Session;

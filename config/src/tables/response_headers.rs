@@ -21,7 +21,9 @@ table! {
     /// cache-control where a file is found, and strict-transport-security always. Errors of the server itself on this
     /// route, such as 403, 413, 429, 502 and 503, are changed like those of an upstream. The response to a request that
     /// no route matches and the redirect of http_address belong to no route. Interim responses (1xx) and trailers are
-    /// not changed. Use it to remove fields that tell too much, or to add fields for browsers.
+    /// not changed. Use it to remove fields that tell too much, or to add fields for browsers. Over HTTP/3, `priority`
+    /// decides which of a connection's responses goes first, and takes precedence over the client's wishes: set it to
+    /// "u=7" for downloads that yield to pages, and to a lower number, down to 0, for what is urgent.
     #[derive(Eq, Default)]
     pub struct ResponseHeaders = [route.response_headers], check: check_conditions {
         first ..

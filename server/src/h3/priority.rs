@@ -1,19 +1,27 @@
-//! The order of a connection's responses (RFC 9218).
+//! Priorities of responses (RFC 9218).
 
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use http::{HeaderName, HeaderValue};
 
 /// Number that quiche adds to an urgency to order streams of requests after its own.
 const ENGINE_OFFSET: u8 = 124;
-const LOWEST: u8 = 7;
+
+/// Urgency of what goes last.
+pub(super) const LOWEST: u8 = 7;
 
 /// Priority of a response; a lower one goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
-    /// Urgency from 0 to 7; 0 goes first.
+    /// Urgency from 0 to 7; 0 goes first. Of [`Priority::SHARED`] 8.
     pub(super) urgency: u8,
     /// The client can use parts of the response, so it shares with others of its urgency.
     pub(super) incremental: bool,
+}
+
+/// Parameters of a `priority` field that are present and valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parameters {
+    urgency: Option<u8>,
+    incremental: Option<bool>,
 }
 
 impl Default for Priority {
@@ -26,102 +34,79 @@ impl Default for Priority {
 }
 
 impl Priority {
+    /// Place of the responses that share the connection instead of keeping to the order; no field names it.
+    pub(super) const SHARED: Priority = Priority {
+        urgency: LOWEST + 1,
+        incremental: true,
+    };
+
     /// Reads a `priority` field or a PRIORITY_UPDATE frame. Parameters that are missing, unknown or out of bounds keep their
     /// defaults (RFC 9218 §4), as all do if the value is no dictionary.
     pub(super) fn parse(value: &[u8]) -> Priority {
-        let mut priority = Priority::default();
+        Parameters::parse(value).over(Priority::default())
+    }
+
+    /// Returns whether this is the place of responses that share.
+    pub(super) fn is_shared(self) -> bool {
+        self == Priority::SHARED
+    }
+
+    /// Sets the priority of a stream whose response has begun. What shares is sent after what does not.
+    pub(super) fn apply(self, conn: &mut quiche::Connection, stream: u64) {
+        let urgency = self.urgency.min(LOWEST) + ENGINE_OFFSET;
+        // The stream may be gone, and then it needs no priority.
+        let _ = conn.stream_priority(stream, urgency, self.incremental);
+    }
+}
+
+impl Parameters {
+    /// Reads a `priority` field, of which invalid parameters are left out, and all if it is no dictionary.
+    pub(super) fn parse(value: &[u8]) -> Parameters {
+        let mut parameters = Parameters::default();
         let Ok(text) = std::str::from_utf8(value) else {
-            return priority;
+            return parameters;
         };
         let Ok(dictionary) = sfv::Parser::new(text).parse::<sfv::Dictionary>() else {
-            return priority;
+            return parameters;
         };
         if let Some(sfv::ListEntry::Item(item)) = dictionary.get("u")
             && let Some(urgency) = item.bare_item.as_integer()
-            && let Ok(urgency) = u8::try_from(i64::from(urgency))
-            && urgency <= LOWEST
         {
-            priority.urgency = urgency;
+            let urgency = u8::try_from(i64::from(urgency)).ok();
+            parameters.urgency = urgency.filter(|urgency| *urgency <= LOWEST);
         }
-        if let Some(sfv::ListEntry::Item(item)) = dictionary.get("i")
-            && let Some(incremental) = item.bare_item.as_boolean()
-        {
-            priority.incremental = incremental;
+        if let Some(sfv::ListEntry::Item(item)) = dictionary.get("i") {
+            parameters.incremental = item.bare_item.as_boolean();
         }
-        priority
+        parameters
     }
 
-    /// Sets the priority of a stream whose response has begun.
-    pub(super) fn apply(self, conn: &mut quiche::Connection, stream: u64) {
-        // The stream may be gone, and then it needs no priority.
-        let _ = conn.stream_priority(stream, self.urgency + ENGINE_OFFSET, self.incremental);
+    /// Reads the `priority` field of a message, whose lines count as one list; `None` if there is none.
+    pub(super) fn of(fields: &[(HeaderName, HeaderValue)]) -> Option<Parameters> {
+        let lines = || {
+            let lines = fields.iter().filter(|(name, _)| name == "priority");
+            lines.map(|(_, value)| value.as_bytes())
+        };
+        let first = lines().next()?;
+        if lines().nth(1).is_none() {
+            return Some(Parameters::parse(first));
+        }
+        let all: Vec<&[u8]> = lines().collect();
+        Some(Parameters::parse(&all.join(&b',')))
+    }
+
+    /// Returns a priority with these parameters in place of its own (RFC 9218 §8).
+    pub(super) fn over(self, priority: Priority) -> Priority {
+        Priority {
+            urgency: self.urgency.unwrap_or(priority.urgency),
+            incremental: self.incremental.unwrap_or(priority.incremental),
+        }
     }
 }
 
 impl From<Priority> for quiche::h3::Priority {
     fn from(priority: Priority) -> quiche::h3::Priority {
-        quiche::h3::Priority::new(priority.urgency, priority.incremental)
-    }
-}
-
-/// Streams with something to write, by urgency. Of the same urgency, the streams that are not incremental write first, one
-/// after the other; then the incremental ones, a block each in turn.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    streams: BTreeSet<(Priority, u64)>,
-    /// Stream inserted last, while it is in the queue: a response of several messages is inserted for each of them.
-    last_inserted: Option<(Priority, u64)>,
-    /// Incremental stream that wrote last; the next round begins after it.
-    last_served: u64,
-}
-
-impl Queue {
-    pub(super) fn insert(&mut self, priority: Priority, stream: u64) {
-        if self.last_inserted != Some((priority, stream)) {
-            self.last_inserted = Some((priority, stream));
-            self.streams.insert((priority, stream));
-        }
-    }
-
-    pub(super) fn remove(&mut self, priority: Priority, stream: u64) {
-        self.last_inserted = None;
-        self.streams.remove(&(priority, stream));
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.last_inserted = None;
-        self.streams.clear();
-    }
-
-    /// Frees the node that an empty set keeps.
-    pub(super) fn release_memory(&mut self) {
-        if self.streams.is_empty() {
-            self.streams = BTreeSet::new();
-        }
-    }
-
-    /// Returns the most urgent priority in the queue behind `after`.
-    pub(super) fn level(&self, after: Option<Priority>) -> Option<Priority> {
-        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after, u64::MAX)));
-        let mut streams = self.streams.range((from, Bound::Unbounded));
-        streams.next().map(|(priority, _)| *priority)
-    }
-
-    /// Returns the streams of a priority, in the order of their turns.
-    pub(super) fn streams(&self, priority: Priority) -> Vec<u64> {
-        let all = self.streams.range((priority, 0)..=(priority, u64::MAX));
-        let all = all.map(|(_, stream)| *stream);
-        if !priority.incremental {
-            return all.collect();
-        }
-        let (later, earlier): (Vec<u64>, Vec<u64>) =
-            all.partition(|stream| *stream > self.last_served);
-        later.into_iter().chain(earlier).collect()
-    }
-
-    /// Notes that an incremental stream has had its turn.
-    pub(super) fn served(&mut self, stream: u64) {
-        self.last_served = stream;
+        quiche::h3::Priority::new(priority.urgency.min(LOWEST), priority.incremental)
     }
 }
 
@@ -157,43 +142,36 @@ mod tests {
     }
 
     #[test]
-    fn urgent_streams_go_first_and_incremental_ones_take_turns() {
-        let mut queue = Queue::default();
-        for (priority, stream) in [
-            (at(3, true), 0),
-            (at(3, true), 4),
-            (at(3, true), 8),
-            (at(3, false), 16),
-            (at(3, false), 12),
-            (at(0, true), 20),
+    fn parameters_of_a_response_replace_those_of_its_request() {
+        let requested = at(1, true);
+        for (text, expected) in [
+            ("", at(1, true)),
+            ("u=7", at(7, true)),
+            ("i=?0", at(1, false)),
+            ("u=5, i", at(5, true)),
+            ("u=9, i=?0", at(1, false)),
+            ("no dictionary", at(1, true)),
         ] {
-            queue.insert(priority, stream);
+            let merged = Parameters::parse(text.as_bytes()).over(requested);
+            assert_eq!(merged, expected, "{text:?}");
         }
-        let first = queue.level(None).unwrap();
-        assert_eq!((first, queue.streams(first)), (at(0, true), vec![20]));
-        let second = queue.level(Some(first)).unwrap();
-        assert_eq!(
-            (second, queue.streams(second)),
-            (at(3, false), vec![12, 16])
-        );
-        let third = queue.level(Some(second)).unwrap();
-        assert_eq!(queue.streams(third), [4, 8, 0]);
-        queue.served(4);
-        assert_eq!(queue.streams(third), [8, 0, 4]);
-        assert_eq!(queue.level(Some(third)), None);
-        queue.remove(at(0, true), 20);
-        assert_eq!(queue.level(None), Some(second));
     }
 
     #[test]
-    fn a_stream_that_was_removed_can_be_inserted_again() {
-        let mut queue = Queue::default();
-        for _ in 0..2 {
-            queue.insert(at(3, false), 4);
-            queue.insert(at(3, false), 4);
-            assert_eq!(queue.streams(at(3, false)), [4]);
-            queue.remove(at(3, false), 4);
-            assert_eq!(queue.level(None), None);
-        }
+    fn lines_of_a_field_are_one_dictionary() {
+        let line = |name, value| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        };
+        assert_eq!(Parameters::of(&[line("etag", "u=1")]), None);
+        let lines = [
+            line("priority", "u=1"),
+            line("etag", "u=2"),
+            line("priority", "i, u=5"),
+        ];
+        let merged = Parameters::of(&lines).map(|parameters| parameters.over(Priority::default()));
+        assert_eq!(merged, Some(at(5, true)));
     }
 }

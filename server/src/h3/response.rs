@@ -160,6 +160,9 @@ impl Response {
     /// The stream is gone, or the client wants no more of it.
     pub(super) fn write(&mut self, to: &mut Sink<'_>) -> Result<Progress, Error> {
         while let Some((status, head)) = self.heads.first() {
+            if to.room == 0 {
+                return Ok(Progress::Blocked);
+            }
             let last = status >= 200 && self.is_bare();
             match head.send(to, !self.begun, last) {
                 Ok(()) => {}
@@ -196,6 +199,14 @@ impl Response {
                 to.counters.bytes_out += taken as u64;
                 Ok(progress)
             }
+        }
+    }
+
+    /// Returns the length of the body, if it is known; asked before the first byte.
+    pub(super) fn length(&self) -> Option<u64> {
+        match &self.content {
+            Content::Whole(body) => Some(body.len()),
+            Content::Flow(flow) => flow.promised,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Requests of one connection, from their events to the last byte of their responses.
 
 mod ending;
+mod order;
 mod output;
 mod record;
 mod relay;
@@ -17,8 +18,9 @@ use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
 
 use self::stall_checks::StallChecks;
-use super::priority::{Priority, Queue};
+use super::queue::Queue;
 use super::response::{BLOCK, Response};
+use super::schedule::Schedule;
 use super::session_context::SessionContext;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
@@ -50,6 +52,8 @@ pub struct Session {
     open: IdMap<Exchange>,
     /// Streams with something to write.
     pending: Queue,
+    /// Stream whose response shares because it had waited too long.
+    overdue: Option<u64>,
     /// Streams cancelled in this turn whose end quiche still reports.
     cancelled: Vec<u64>,
     /// Streams whose body waits for room in the origin's ring.
@@ -88,7 +92,7 @@ pub struct Session {
 struct Exchange {
     begun: Instant,
     is_head: bool,
-    priority: Priority,
+    schedule: Schedule,
     inbound: Inbound,
     outbound: Outbound,
     handler: Option<Handler>,
@@ -175,6 +179,7 @@ impl Session {
             resume_below: None,
             open: IdMap::default(),
             pending: Queue::default(),
+            overdue: None,
             cancelled: Vec::new(),
             awaiting_ring: Vec::new(),
             running: 0,

@@ -8,6 +8,7 @@ mod lent;
 mod policy;
 mod relay;
 mod sending;
+mod sharing;
 mod stalled;
 mod transport;
 mod tunnels;
@@ -55,6 +56,8 @@ struct Pair {
     goaway: Option<u64>,
     /// Time that the test lets pass beyond the clock's.
     passed: Duration,
+    /// Response that the client does not read.
+    unread: Option<u64>,
 }
 
 fn limits() -> Limits {
@@ -108,6 +111,7 @@ impl Pair {
             streams: BTreeMap::new(),
             goaway: None,
             passed: Duration::ZERO,
+            unread: None,
         }
     }
 
@@ -169,6 +173,7 @@ impl Pair {
                     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                     (text(line.name()), text(line.value()))
                 })),
+                Event::Data if self.unread == Some(stream) => {}
                 Event::Data => {
                     while let Ok(count) = self.h3.recv_body(&mut self.client, stream, &mut buffer) {
                         seen.body.extend_from_slice(&buffer[..count]);

@@ -1,9 +1,12 @@
 //! Ends requests early: resets, refusals, malformed requests.
 
+use std::time::Instant;
+
 use quiche::Shutdown;
 use quiche::h3::WireErrorCode;
 
 use super::{Inbound, Outbound, Session};
+use crate::h3::priority::Parameters;
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
@@ -35,7 +38,7 @@ impl Session {
         let Some(exchange) = self.open.remove(&stream) else {
             return;
         };
-        self.pending.remove(exchange.priority, stream);
+        self.pending.remove(exchange.schedule.place(), stream);
         self.tunnels -= u64::from(exchange.is_tunnel);
         if let Some(number) = exchange.number
             && let Some(origin_ring) = context.origin_ring.as_mut()
@@ -120,20 +123,29 @@ impl Session {
                 if !response.replace(reply, exchange.is_head) {
                     return self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
                 }
-                self.pending.insert(exchange.priority, stream);
+                self.pending.insert(exchange.schedule.place(), stream);
             }
-            Outbound::Silent => self.begin(stream, reply),
+            Outbound::Silent => self.begin(stream, reply, context.now),
             Outbound::Over => self.forget(stream, context),
         }
     }
 
-    pub(super) fn begin(&mut self, stream: u64, mut reply: Reply) {
+    pub(super) fn begin(&mut self, stream: u64, mut reply: Reply, now: Instant) {
         if let Some(exchange) = self.open.get_mut(&stream) {
             if let Some(id) = &exchange.returned_id {
                 id.add(reply.headers.edit());
             }
-            exchange.outbound = Outbound::Replying(Response::whole(reply, exchange.is_head));
-            self.pending.insert(exchange.priority, stream);
+            let schedule = &mut exchange.schedule;
+            if let Some(parameters) = Parameters::of(&reply.headers) {
+                schedule.reply(parameters);
+            }
+            let response = Response::whole(reply, exchange.is_head);
+            if let Some(length) = response.length() {
+                schedule.set_length(length);
+            }
+            schedule.resume(now, 0, self.pending.sharing.written());
+            self.pending.insert(schedule.place(), stream);
+            exchange.outbound = Outbound::Replying(response);
         }
     }
 }

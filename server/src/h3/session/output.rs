@@ -3,15 +3,45 @@
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
-use crate::h3::response::Progress;
+use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;
+use crate::h3::sharing::QUANTUM;
 use crate::h3::sink::Sink;
 use crate::observe::access::Outcome;
 
+/// Outcome of one write of a response.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// Bytes of the body that were written.
+    bytes: usize,
+    /// More may follow at once.
+    more: bool,
+}
+
 impl Session {
-    /// Lets responses write in the order of their priorities, until none can or `limits.connection_send_buffer` bytes wait to be sent.
+    /// Lets responses write until none can or `limits.connection_send_buffer` bytes wait to be sent: in the order of their priorities,
+    /// and by turns where some share.
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         self.resume_below = None;
+        if !self.pending.has_shared() {
+            self.write_in_order(conn, usize::MAX, context);
+        }
+        if self.pending.has_shared() {
+            self.write_by_turns(conn, context);
+        }
+        if self.pending.sharing.is_look_due() {
+            self.relieve(conn);
+        }
+    }
+
+    /// Lets responses write in the order of their priorities, up to so many bytes. Returns how many.
+    fn write_in_order(
+        &mut self,
+        conn: &mut quiche::Connection,
+        most: usize,
+        context: &mut SessionContext,
+    ) -> usize {
+        let mut written = 0;
         let mut level = self.pending.level(None);
         while let Some(priority) = level {
             let mut progressed = true;
@@ -19,10 +49,17 @@ impl Session {
                 progressed = false;
                 for stream in self.pending.streams(priority) {
                     // A response that is not incremental writes all it can; the others write a block each in turn.
-                    while self.write_block(conn, stream, context) {
-                        progressed = true;
-                        if priority.incremental {
+                    loop {
+                        let block = self.write_block(conn, stream, most - written, context);
+                        written += block.bytes;
+                        progressed |= block.more;
+                        if priority.incremental && block.more {
                             self.pending.served(stream);
+                        }
+                        if written >= most {
+                            return written;
+                        }
+                        if priority.incremental || !block.more {
                             break;
                         }
                     }
@@ -30,29 +67,96 @@ impl Session {
             }
             level = self.pending.level(Some(priority));
         }
+        written
     }
 
-    /// Returns whether a block was written and more may follow.
+    /// Lets the responses that share and those in the order write by turns.
+    fn write_by_turns(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
+        let shared = self.pending.shared().into_iter();
+        let urgencies =
+            shared.filter_map(|stream| Some(self.open.get(&stream)?.schedule.urgency()));
+        let urgency = urgencies.min().unwrap_or_default();
+        self.pending.sharing.set_urgency(urgency);
+        loop {
+            self.return_overdue(conn);
+            let due = self.pending.sharing.due();
+            let paid = self.write_shared(conn, due, context);
+            let ordered = self.write_in_order(conn, QUANTUM, context);
+            if ordered > 0 {
+                continue;
+            }
+            if self.pending.level(None).is_none() {
+                self.pending.sharing.forgive();
+            }
+            if paid + self.write_shared(conn, BLOCK, context) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Lets responses that share write in turn, up to so many bytes. Returns how many.
+    fn write_shared(
+        &mut self,
+        conn: &mut quiche::Connection,
+        most: usize,
+        context: &mut SessionContext,
+    ) -> usize {
+        let mut written = 0;
+        let streams = if most > 0 {
+            self.pending.shared()
+        } else {
+            Vec::new()
+        };
+        let is_alone = streams.len() == 1;
+        for stream in streams {
+            let Some(exchange) = self.open.get(&stream) else {
+                continue;
+            };
+            let turn = { &self.pending.sharing }.turn(stream, exchange.schedule.urgency());
+            let mut left = if is_alone { most } else { turn };
+            let before = written;
+            while left > 0 && written < most {
+                let block = self.write_block(conn, stream, left.min(most - written), context);
+                written += block.bytes;
+                left = left.saturating_sub(block.bytes);
+                if !block.more {
+                    break;
+                }
+            }
+            // One that is blocked by its own window passes its turn on, and so does one that the connection blocks: to none.
+            if written > before {
+                self.pending.sharing.on_turn(stream, left);
+            }
+            if written >= most {
+                break;
+            }
+        }
+        written
+    }
+
+    /// Lets a response write a block, of so many bytes at most.
     fn write_block(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
+        most: usize,
         context: &mut SessionContext,
-    ) -> bool {
+    ) -> Block {
         let Some(Exchange {
-            priority,
+            schedule,
             outbound: Outbound::Replying(response),
             ..
         }) = self.open.get_mut(&stream)
         else {
-            return false;
+            return Block::default();
         };
-        let priority = *priority;
+        let priority = schedule.place();
         let limit =
             usize::try_from(context.site.limits().connection_send_buffer).unwrap_or(usize::MAX);
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
         let counters = &mut context.counters;
+        let before = response.sent;
         let written = SCRATCH.with_borrow_mut(|scratch| {
             let mut sink = Sink {
                 h3,
@@ -60,20 +164,33 @@ impl Session {
                 stream,
                 priority,
                 scratch,
-                room,
+                room: room.min(most),
                 counters,
             };
             response.write(&mut sink)
         });
+        let (sent, length) = (response.sent, response.length());
+        let bytes = sent - before;
+        self.pending.on_written(priority, bytes);
+        let is_long = bytes > 0
+            && schedule.on_written(sent, self.pending.sharing.written(), length.is_some());
+        let mut block = Block {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            more: false,
+        };
         match written {
             Ok(Progress::Some) => {
                 self.return_credit(stream, context);
-                return true;
+                if is_long {
+                    self.share(conn, stream);
+                }
+                block.more = !is_long;
             }
             // Every other reason to wait ends with a datagram from the client.
             Ok(Progress::Blocked) if room == 0 => self.resume_below = Some(limit / 2),
             Ok(Progress::Blocked) => {}
             Ok(Progress::Waiting) => {
+                schedule.pause(context.now);
                 self.pending.remove(priority, stream);
                 self.return_credit(stream, context);
             }
@@ -93,7 +210,7 @@ impl Session {
                 self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
             }
         }
-        false
+        block
     }
 
     /// Ends a response that its stream has taken as a whole.
@@ -102,7 +219,7 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        self.pending.remove(exchange.priority, stream);
+        self.pending.remove(exchange.schedule.place(), stream);
         let is_tunnel = { exchange.handler.as_ref() }.is_some_and(|h| h.handling.is_tunnel());
         if !is_tunnel {
             let duration = context.now.saturating_duration_since(exchange.begun);

@@ -1,8 +1,11 @@
 //! Takes messages of handlers on the origin thread.
 
+use std::time::Instant;
+
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, Session};
+use crate::h3::priority::Parameters;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::ToFront;
 use crate::http::gate::replies;
@@ -67,23 +70,49 @@ impl Session {
                 if let Some(id) = &exchange.returned_id {
                     id.add(&mut head.fields);
                 }
-                self.respond(stream, ToFront::Head(head));
+                if let Some(parameters) = Parameters::of(&head.fields) {
+                    self.merge_priority(conn, stream, parameters);
+                }
+                self.respond(conn, stream, ToFront::Head(head), context.now);
             }
-            other => self.respond(stream, other),
+            other => self.respond(conn, stream, other, context.now),
         }
     }
 
     /// Adds to a response, and queues its stream for writing.
-    fn respond(&mut self, stream: u64, message: ToFront) {
-        if let Some(Exchange {
-            priority,
+    fn respond(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        message: ToFront,
+        now: Instant,
+    ) {
+        let Some(Exchange {
+            schedule,
             outbound: Outbound::Replying(response),
             ..
         }) = self.open.get_mut(&stream)
-        {
-            response.take(message);
-            self.pending.insert(*priority, stream);
+        else {
+            return;
+        };
+        let is_head = matches!(message, ToFront::Head(_));
+        response.take(message);
+        if schedule.resume(now, response.sent, self.pending.sharing.written()) {
+            schedule.place().apply(conn, stream);
         }
+        let before = schedule.place();
+        if is_head && let Some(length) = response.length() {
+            schedule.set_length(length);
+        }
+        let place = schedule.place();
+        if place != before {
+            // An informational response may wait in the queue, or have been sent.
+            self.pending.remove(before, stream);
+            if response.has_begun() {
+                place.apply(conn, stream);
+            }
+        }
+        self.pending.insert(place, stream);
     }
 
     /// Ends a response whose handler failed: with a status, or with a reset if the response has begun.
@@ -111,7 +140,7 @@ impl Session {
             return;
         };
         if response.replace(reply, exchange.is_head) {
-            self.pending.insert(exchange.priority, stream);
+            self.pending.insert(exchange.schedule.place(), stream);
             if matches!(exchange.inbound, Inbound::Passing) {
                 self.stop_reading(conn, stream);
             }

@@ -4,9 +4,9 @@ use quiche::Shutdown;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 
 use super::{Exchange, Handler, Inbound, Outbound, Session};
-use crate::h3::priority::Priority;
 use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
+use crate::h3::schedule::Schedule;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::ring::OriginRing;
 use crate::http::exchange::stall::StallTimer;
@@ -175,7 +175,7 @@ impl Session {
             exchange.inbound = Inbound::Passing;
             if request.expects_status {
                 response.interim(100, Vec::new());
-                self.pending.insert(exchange.priority, stream);
+                self.pending.insert(exchange.schedule.place(), stream);
             }
         }
         exchange.outbound = Outbound::Replying(response);
@@ -226,43 +226,6 @@ impl Session {
             }
         }
     }
-
-    /// Sets the priority by the request's field (RFC 9218 §4), or by a frame that came before it (§7.1), which takes precedence.
-    fn prioritize(&mut self, conn: &mut quiche::Connection, stream: u64, head: &RequestHead) {
-        let mut fields = head.headers.iter();
-        let field = fields.find(|(name, _)| name == "priority");
-        let update = self.h3.take_last_priority_update(stream).ok();
-        let value = update
-            .as_deref()
-            .or(field.map(|(_, value)| value.as_bytes()));
-        if let Some(value) = value {
-            self.set_priority(conn, stream, Priority::parse(value));
-        }
-    }
-
-    fn on_priority_update(&mut self, conn: &mut quiche::Connection, stream: u64) {
-        // An update before its request stays with quiche, which bounds them by the streams that the client may open.
-        if self.open.contains_key(&stream)
-            && let Ok(value) = self.h3.take_last_priority_update(stream)
-        {
-            self.set_priority(conn, stream, Priority::parse(&value));
-        }
-    }
-
-    fn set_priority(&mut self, conn: &mut quiche::Connection, stream: u64, priority: Priority) {
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return;
-        };
-        let before = std::mem::replace(&mut exchange.priority, priority);
-        if let Outbound::Replying(response) = &exchange.outbound {
-            self.pending.remove(before, stream);
-            // A response that has nothing to write leaves the queue at its turn.
-            self.pending.insert(priority, stream);
-            if response.has_begun() {
-                priority.apply(conn, stream);
-            }
-        }
-    }
 }
 
 fn blank(list: &[Header], context: &SessionContext) -> Exchange {
@@ -270,7 +233,7 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         begun: context.now,
         // A response to HEAD has no body, even if the rest of the head is malformed.
         is_head: { list.iter() }.any(|line| line.name() == b":method" && line.value() == b"HEAD"),
-        priority: Priority::default(),
+        schedule: Schedule::new(context.now),
         inbound: Inbound::Over,
         outbound: Outbound::Silent,
         handler: None,

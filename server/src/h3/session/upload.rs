@@ -185,7 +185,7 @@ impl Session {
             }
         }
         match inbound {
-            Inbound::Discarding(reply) => self.begin(stream, *reply),
+            Inbound::Discarding(reply) => self.begin(stream, *reply, context.now),
             Inbound::Passing => {
                 if let Some(handler) = &mut exchange.handler
                     && let Some(origin_ring) = context.origin_ring.as_mut()
