@@ -284,6 +284,7 @@ impl Session {
             self.forget(stream, context);
         }
         self.pending.clear();
+        self.overdue = None;
         self.cancelled.clear();
         self.awaiting_ring.clear();
     }

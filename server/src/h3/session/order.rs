@@ -52,17 +52,17 @@ impl Session {
     /// Lets a response share that has waited too long behind more urgent ones; one at a time.
     pub(super) fn relieve(&mut self, conn: &mut quiche::Connection) {
         self.return_overdue(conn);
-        let Some(front) = self.pending.level(None) else {
-            return;
-        };
         if self.overdue.is_some() {
             return;
         }
+        let Some(front) = self.pending.level(None) else {
+            return;
+        };
         let overdue = { self.pending.behind(Some(front)) }.find(|(_, stream)| {
             let exchange = self.open.get(stream);
             exchange.is_some_and(|exchange| {
                 let since = exchange.schedule.waits_from();
-                self.pending.sharing.is_overdue(since)
+                self.pending.sharing.is_overdue(since) && exchange.waits_for_server(conn, *stream)
             })
         });
         self.overdue = overdue.map(|(_, stream)| stream);
@@ -71,7 +71,8 @@ impl Session {
         }
     }
 
-    /// Lets the response that had waited too long keep to the order again, once nothing more urgent waits.
+    /// Lets the response that had waited too long keep to the order again, once nothing more urgent waits, or if it waits for its
+    /// client.
     pub(super) fn return_overdue(&mut self, conn: &mut quiche::Connection) {
         let Some(stream) = self.overdue else {
             return;
@@ -82,7 +83,9 @@ impl Session {
             return;
         };
         let place = exchange.schedule.ordered_place();
-        if { self.pending.level(None) }.is_none_or(|front| front >= place) {
+        if { self.pending.level(None) }.is_none_or(|front| front >= place)
+            || !exchange.waits_for_server(conn, stream)
+        {
             self.overdue = None;
             self.reschedule(conn, stream, |schedule| schedule.set_kind(Kind::Ordered));
         }

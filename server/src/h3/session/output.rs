@@ -3,6 +3,7 @@
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
+use crate::h3::priority::LOWEST;
 use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;
 use crate::h3::sharing::QUANTUM;
@@ -72,11 +73,16 @@ impl Session {
 
     /// Lets the responses that share and those in the order write by turns.
     fn write_by_turns(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
-        let shared = self.pending.shared().into_iter();
-        let urgencies =
-            shared.filter_map(|stream| Some(self.open.get(&stream)?.schedule.urgency()));
-        let urgency = urgencies.min().unwrap_or_default();
-        self.pending.sharing.set_urgency(urgency);
+        if self.pending.level(None).is_some() {
+            let shared = self.pending.shared().into_iter();
+            let urgencies = shared.filter_map(|stream| {
+                let exchange = self.open.get(&stream)?;
+                let waits = exchange.waits_for_server(conn, stream);
+                waits.then(|| exchange.schedule.urgency())
+            });
+            let urgency = urgencies.min().unwrap_or(LOWEST);
+            self.pending.sharing.set_urgency(urgency);
+        }
         loop {
             self.return_overdue(conn);
             let due = self.pending.sharing.due();

@@ -173,6 +173,11 @@ impl Exchange {
         }
     }
 
+    /// Returns whether a response has something to write that its client has room for.
+    pub(super) fn waits_for_server(&self, conn: &quiche::Connection, stream: u64) -> bool {
+        self.response_waits_for(conn, stream) == WaitsFor::Server
+    }
+
     /// Returns the party that the request waits for, whatever the client acknowledges.
     fn waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
         if self.awaits_body() {
@@ -182,6 +187,11 @@ impl Exchange {
                 WaitsFor::Client
             };
         }
+        self.response_waits_for(conn, stream)
+    }
+
+    /// Returns the party that the response waits for.
+    fn response_waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
         let Outbound::Replying(response) = &self.outbound else {
             return WaitsFor::Handler;
         };

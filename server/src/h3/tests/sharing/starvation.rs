@@ -97,20 +97,25 @@ fn of_two_downloads_the_more_urgent_gets_more() {
     assert!(link.received(first) > 2 * link.received(later));
 }
 
-/// A client that always has small requests open, each of them more urgent.
-#[test]
-fn a_download_goes_on_beside_small_responses_without_end() {
-    let mut link = Link::new();
-    let download = link.bytes(DOWNLOAD, "u=5");
-    link.pass(500);
-    let (before, mut open) = (link.received(download), Vec::new());
-    for _ in 0..4000 {
+/// Lets time pass, in which the client always has small requests open that are more urgent than others.
+fn pass_beside_small_ones(link: &mut Link, ms: u64) {
+    let mut open: Vec<u64> = Vec::new();
+    for _ in 0..ms {
         open.retain(|stream| link.done(*stream).is_none());
         while open.len() < 20 {
             open.push(link.bytes(SMALL, "u=1"));
         }
         link.pass(1);
     }
+}
+
+#[test]
+fn a_download_goes_on_beside_small_responses_without_end() {
+    let mut link = Link::new();
+    let download = link.bytes(DOWNLOAD, "u=5");
+    link.pass(500);
+    let before = link.received(download);
+    pass_beside_small_ones(&mut link, 4000);
     let moved = link.received(download) - before;
     let share = moved as f64 / (4000 * RATE) as f64;
     assert!((0.04..0.1).contains(&share), "{share}");
@@ -120,22 +125,28 @@ fn a_download_goes_on_beside_small_responses_without_end() {
 fn a_less_urgent_response_ends_beside_small_ones_without_end() {
     for priority in ["u=5", "u=5, i"] {
         let mut link = Link::new();
-        let mut open: Vec<u64> = (0..20).map(|_| link.bytes(SMALL, "u=1")).collect();
-        link.pass(100);
+        pass_beside_small_ones(&mut link, 100);
         let late = link.bytes(5 * SMALL, priority);
-        for _ in 0..4000 {
-            open.retain(|stream| link.done(*stream).is_none());
-            while open.len() < 20 {
-                open.push(link.bytes(SMALL, "u=1"));
-            }
-            link.pass(1);
-        }
+        pass_beside_small_ones(&mut link, 4000);
         assert!(
             link.done(late).is_some(),
             "{priority}: {}",
             link.received(late)
         );
     }
+}
+
+/// Of two that wait too long, the first is one that the client does not read.
+#[test]
+fn a_response_that_its_client_does_not_take_keeps_no_other_waiting() {
+    let mut link = Link::new();
+    let stuck = link.bytes(2_000_000, "u=5");
+    link.bench.pair.unread = Some(stuck);
+    link.pass(2000);
+    let late = link.bytes(5 * SMALL, "u=6");
+    pass_beside_small_ones(&mut link, 4000);
+    assert!(link.done(stuck).is_none());
+    assert!(link.done(late).is_some(), "{}", link.received(late));
 }
 
 /// A head is sent whole or not at all, and a download takes all room as it comes.
