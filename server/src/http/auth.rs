@@ -7,6 +7,7 @@ mod checks;
 mod counters;
 mod credentials;
 mod results;
+mod turns;
 mod users;
 mod verifier;
 

@@ -2,24 +2,21 @@
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use boring::hash::hmac_sha256;
 use boring::rand::rand_bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::credentials::Credentials;
 use super::results::{Digest, Outcome, Results};
+use super::turns::{Turn, Turns};
 use super::users::Hash;
 use crate::affinity;
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::ClientPrefix;
 
-/// Credentials that are being verified or wait for it, in the whole process.
-pub(super) const PENDING: u64 = 256;
-/// The same for one client.
-pub(super) const PENDING_OF_CLIENT: u64 = 4;
 /// Results of each kind that are remembered: a megabyte or two, if there are so many.
 const RESULTS: usize = 8192;
 
@@ -29,8 +26,7 @@ const RESULTS: usize = 8192;
 pub struct PasswordChecks {
     /// Key of the digests by which results are remembered.
     key: [u8; 32],
-    slots: Arc<Semaphore>,
-    pending: Mutex<Pending>,
+    turns: Mutex<Turns<Slot>>,
     results: Mutex<Results>,
     /// Work of the threads that compute hashes, which end with this sender.
     work: Sender<Work>,
@@ -39,18 +35,18 @@ pub struct PasswordChecks {
 /// Work of a thread that computes hashes.
 type Work = Box<dyn FnOnce() + Send>;
 
-#[derive(Debug, Default)]
-struct Pending {
-    all: u64,
-    clients: Clients,
-}
-
 /// Place of a check among those that wait or run; it ends with the value.
 #[derive(Debug)]
 pub(super) struct Place {
     checks: Arc<PasswordChecks>,
     client: ClientPrefix,
+    /// Number of the place, which no other one has.
+    number: u64,
 }
+
+/// Permission to compute a hash; it goes to the next check with the value's end.
+#[derive(Debug)]
+pub(super) struct Slot(Arc<PasswordChecks>);
 
 /// Credentials whose check is about to run.
 pub(super) struct Check {
@@ -61,7 +57,7 @@ pub(super) struct Check {
     pub(super) exists: bool,
     pub(super) password: Vec<u8>,
     pub(super) place: Place,
-    pub(super) slot: OwnedSemaphorePermit,
+    pub(super) slot: Slot,
 }
 
 impl PasswordChecks {
@@ -79,8 +75,7 @@ impl PasswordChecks {
             .expect("RAND_bytes ends the process where the kernel has no randomness");
         Ok(PasswordChecks {
             key,
-            slots: Arc::new(Semaphore::new(hashes)),
-            pending: Mutex::default(),
+            turns: Mutex::new(Turns::new(hashes)),
             results: Mutex::new(Results::new(RESULTS)),
             work: start_threads(hashes)?,
         })
@@ -94,16 +89,14 @@ impl PasswordChecks {
         PasswordChecks::new((cores / 4).max(1))
     }
 
-    /// Returns a place for a check of a client; `None` if the client, or all together, have as many as they may.
+    /// Returns a place for a check of a client; `None` if the client has as many as it may, or if all others have and stand better.
     pub(super) fn enter(self: &Arc<Self>, client: ClientPrefix) -> Option<Place> {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.all >= PENDING || pending.clients.open(client) >= PENDING_OF_CLIENT {
-            return None;
-        }
-        pending.all += 1;
-        pending.clients.enter(client);
-        let checks = Arc::clone(self);
-        Some(Place { checks, client })
+        let number = self.turns().enter(client, Instant::now())?;
+        Some(Place {
+            checks: Arc::clone(self),
+            client,
+            number,
+        })
     }
 
     /// Returns the digest by which the result for these credentials is remembered, from which nobody learns the password.
@@ -135,9 +128,19 @@ impl PasswordChecks {
         using(&mut self.results.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until a hash may be computed, in the order of the calls. `None` is never returned: the semaphore stays open.
-    pub(super) async fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).acquire_owned().await.ok()
+    /// Waits until the hash of the check in a place may be computed; `None` if it gave way to another one.
+    pub(super) async fn slot(self: &Arc<Self>, number: u64) -> Option<Slot> {
+        let turn = self.turns().wait(number);
+        match turn {
+            Turn::Now => Some(Slot(Arc::clone(self))),
+            Turn::Later(turn) => turn.await.ok(),
+            Turn::Never => None,
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns<Slot>> {
+        // No code panics while it holds the lock.
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether credentials are valid, computed on a thread for this. It goes on if the caller leaves, keeps its place and
@@ -149,6 +152,9 @@ impl PasswordChecks {
             let accepted = check.hash.verifies(&check.password) && check.exists;
             // Before the slot is free: the next check may be one of the same credentials.
             checks.insert(check.digest, Outcome::new(accepted, began));
+            checks
+                .turns()
+                .on_result(check.place.client, accepted, began);
             drop((check.slot, check.place));
             accepted
         });
@@ -172,8 +178,15 @@ impl PasswordChecks {
 
     /// Returns the number of checks that wait or run.
     #[cfg(test)]
-    pub(super) fn pending(&self) -> u64 {
-        self.pending.lock().unwrap().all
+    pub(super) fn pending(&self) -> usize {
+        self.turns().len()
+    }
+
+    /// Takes a slot, so that one hash less is computed at a time until it is dropped.
+    #[cfg(test)]
+    pub(super) fn take_slot(self: &Arc<Self>) -> Slot {
+        self.turns().take_free();
+        Slot(Arc::clone(self))
     }
 }
 
@@ -205,10 +218,24 @@ fn compute_hashes(work: &Mutex<Receiver<Work>>) {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let pending = self.checks.pending.lock();
-        let mut pending = pending.unwrap_or_else(PoisonError::into_inner);
-        pending.all -= 1;
-        pending.clients.leave(self.client);
+        self.checks.turns().leave(self.number);
+    }
+}
+
+impl Place {
+    /// Returns its number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let next = self.0.turns().next();
+        if let Some(next) = next {
+            // One whose request is cancelled drops it, and so passes it on.
+            let _ = next.send(Slot(Arc::clone(&self.0)));
+        }
     }
 }
 
@@ -220,7 +247,7 @@ mod tests {
     fn a_hash_is_computed_for_each_four_cores_and_one_at_least() {
         for (cores, expected) in [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (64, 16)] {
             let checks = PasswordChecks::for_cores(cores).unwrap();
-            assert_eq!(checks.slots.available_permits(), expected, "{cores} cores");
+            assert_eq!(checks.turns().free(), expected, "{cores} cores");
         }
     }
 

@@ -159,11 +159,12 @@ impl Verifier {
         password: Vec<u8>,
         client: ClientPrefix,
     ) -> Option<bool> {
-        let slot = self.checks.slot().await?;
+        let number = self.number(&digest, client)?;
+        let slot = self.checks.slot(number).await?;
         if let Some(accepted) = self.remembered(&digest) {
             return Some(accepted);
         }
-        let place = self.place(&digest, client)?;
+        let place = self.place(&digest)?;
         self.counters.borrow_mut().hashes += 1;
         let check = Check {
             digest,
@@ -176,11 +177,21 @@ impl Verifier {
         Some(self.checks.compute(check).await)
     }
 
-    /// Takes the place of a check that begins, or another one if a hash whose request is cancelled still has it.
-    fn place(&self, digest: &Digest, client: ClientPrefix) -> Option<Place> {
+    /// Returns the number of the place in which a check waits.
+    fn number(&self, digest: &Digest, client: ClientPrefix) -> Option<u64> {
         let mut pending = self.pending.borrow_mut();
-        let place = { pending.get_mut(digest) }.and_then(|check| check.place.take());
-        place.or_else(|| self.checks.enter(client))
+        let check = pending.get_mut(digest)?;
+        if check.place.is_none() {
+            // A hash whose request is cancelled still has it.
+            check.place = self.checks.enter(client);
+        }
+        check.place.as_ref().map(Place::number)
+    }
+
+    /// Takes the place of a check that begins.
+    fn place(&self, digest: &Digest) -> Option<Place> {
+        let mut pending = self.pending.borrow_mut();
+        pending.get_mut(digest)?.place.take()
     }
 }
 

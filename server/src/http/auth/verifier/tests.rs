@@ -5,8 +5,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::http::auth::checks::{PENDING, PENDING_OF_CLIENT};
 use crate::http::auth::results::{LONGEST, REMEMBERED};
+use crate::http::auth::turns::{PENDING, PENDING_OF_CLIENT};
 
 /// bcrypt hash of `secret`.
 const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
@@ -20,10 +20,8 @@ fn verifier() -> Verifier {
 }
 
 /// Takes all slots, so that nothing is computed until they are dropped.
-async fn slots(verifier: &Verifier) -> Vec<impl Drop> {
-    let first = verifier.checks.slot().await.unwrap();
-    let second = verifier.checks.slot().await.unwrap();
-    vec![first, second]
+fn slots(verifier: &Verifier) -> [impl Drop; 2] {
+    [(); 2].map(|()| verifier.checks.take_slot())
 }
 
 fn claim(user: &str, password: &str) -> Credentials {
@@ -35,6 +33,27 @@ fn claim(user: &str, password: &str) -> Credentials {
 
 fn client(last: u8) -> IpAddr {
     Ipv4Addr::new(192, 0, 2, last).into()
+}
+
+/// Waits for all of these at a time, as tasks do.
+async fn all(mut waiting: Vec<Pin<Box<impl Future<Output = Verdict>>>>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    std::future::poll_fn(|cx| {
+        waiting.retain_mut(|one| match one.as_mut().poll(cx) {
+            Poll::Ready(verdict) => {
+                verdicts.push(verdict);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if waiting.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    verdicts
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -110,7 +129,7 @@ fn requests_with_the_same_credentials_share_one_check() {
         let (verifier, users) = (verifier(), users());
         let ask = |last| verifier.verify(&users, claim("ada", "secret"), client(last));
         let (mut first, mut second) = (Box::pin(ask(1)), pin!(ask(2)));
-        let slots = slots(&verifier).await;
+        let slots = slots(&verifier);
         assert_eq!(is_ready(first.as_mut()), None);
         assert_eq!(is_ready(second.as_mut()), None);
         // The request that began the check is cancelled: another one makes its own.
@@ -136,8 +155,8 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
             Box::pin(verifier.verify(&users, claimed, client(last)))
         };
         let mut waiting = Vec::new();
-        let slots = slots(&verifier).await;
-        for number in 0..PENDING {
+        let slots = slots(&verifier);
+        for number in 0..PENDING as u64 {
             let last = u8::try_from(number / PENDING_OF_CLIENT).unwrap();
             let mut one = ask(last, number);
             assert_eq!(is_ready(one.as_mut()), None, "{number}");
@@ -152,20 +171,24 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
                 );
             }
         }
-        assert_eq!(is_ready(ask(200, 1000).as_mut()), Some(Verdict::Busy));
         assert_eq!(verifier.counters().hashes, 0, "all slots are taken");
-        waiting.pop();
         let mut next = ask(200, 1000);
         assert_eq!(
             is_ready(next.as_mut()),
             None,
-            "a cancelled request makes room"
+            "the fourth check of another client gives way"
         );
+        assert_eq!(verifier.checks.pending(), PENDING);
+        let place = usize::try_from(PENDING_OF_CLIENT).unwrap() - 1;
+        assert_eq!(waiting.remove(place).await, Verdict::Busy);
         waiting.push(next);
         drop(slots);
-        for one in waiting {
-            assert_eq!(one.await, Verdict::Refused);
-        }
+        assert!(
+            all(waiting)
+                .await
+                .iter()
+                .all(|one| *one == Verdict::Refused)
+        );
         assert!(verifier.pending.borrow().is_empty());
         assert_eq!(verifier.checks.pending(), 0);
         assert_eq!(verifier.counters().busy, 2);
@@ -241,7 +264,7 @@ fn all_threads_share_the_bounds() {
         let checks = Arc::new(PasswordChecks::new(1).unwrap());
         let verifiers = [1, 2].map(|_| Verifier::new(Arc::clone(&checks)));
         let users = users();
-        let slot = checks.slot().await;
+        let slot = checks.take_slot();
         let ask = |verifier: usize, number: u64| {
             let claimed = claim("ada", &format!("guess {number}"));
             Box::pin(verifiers[verifier].verify(&users, claimed, client(1)))
@@ -304,7 +327,7 @@ fn threads_that_wait_for_the_same_check_compute_one_hash() {
         let checks = Arc::new(PasswordChecks::new(1).unwrap());
         let verifiers = [1, 2].map(|_| Verifier::new(Arc::clone(&checks)));
         let users = users();
-        let slot = checks.slot().await;
+        let slot = checks.take_slot();
         let mut asks: Vec<_> = { verifiers.iter() }
             .map(|verifier| Box::pin(verifier.verify(&users, claim("ada", "secret"), client(1))))
             .collect();
