@@ -182,6 +182,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     Site::compile(&config.routes, &config.limits)?;
     advice::on_pools(config);
     advice::on_sites(config);
+    memory::advise(config);
     check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     check_real_time(config)?;
@@ -312,4 +313,5 @@ fn advise(config: &Config) {
     advice::on_key_logs(config);
     advice::on_redirects(config);
     descriptors::advise(config);
+    memory::advise(config);
 }

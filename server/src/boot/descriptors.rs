@@ -48,14 +48,19 @@ pub(super) fn of_worker(config: &Config) -> Descriptors {
     } else {
         0
     };
+    let workers = workers(config);
+    let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
+    // A reload may add listeners with TCP where there are none yet.
+    Descriptors::of(share)
+}
+
+/// Returns the number of the process's workers.
+pub(super) fn workers(config: &Config) -> u64 {
     let workers = config.groups.iter().map(|group| match &group.cores {
         Cores::Auto => affinity::process_cores().len().max(1),
         Cores::List(list) => list.len(),
     });
-    let workers = workers.sum::<usize>() as u64;
-    let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
-    // A reload may add listeners with TCP where there are none yet.
-    Descriptors::of(share)
+    workers.sum::<usize>() as u64
 }
 
 impl Descriptors {

@@ -14,6 +14,7 @@ use super::descriptors::{self, Descriptors};
 use super::error::BootError;
 use super::listen::{Announced, Bound, BoundListeners, open_listener};
 use super::listener_settings::{Before, prepare};
+use super::memory;
 use super::ports::OpenPorts;
 use super::shared::Shared;
 use super::watch::Event;
@@ -168,7 +169,9 @@ fn start_origin(
         tcp_connections,
         tcp_exchanges,
     } = descriptors::of_worker(&shared.config);
-    let accounts = |most| Accounts::with_limit(limits.stream_buffer, limits.worker_buffer, most);
+    let memory =
+        memory::worker_buffer(limits, &shared.memory, descriptors::workers(&shared.config));
+    let accounts = |most| Accounts::with_limit(limits.stream_buffer, memory, most);
     let (ring, worker_ring) = rings(queue, accounts(exchanges));
     let name = format!("{}-{index}-origin", group.name);
     let (sender, commands) = unbounded_channel();

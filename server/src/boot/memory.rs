@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use sluicegate_config::{Config, Limits};
 use tikv_jemalloc_ctl::{Access, AsName, arenas, background_thread};
 
+use super::descriptors;
 use super::error::BootError;
 use crate::observe::memory_budget::MemoryBudget;
 
@@ -17,12 +19,46 @@ const PERIOD: Duration = Duration::from_millis(200);
 const RETURN_EVERY: u32 = 5;
 /// Part of the machine's memory that the process may hold by default, percent.
 const SHARE: u64 = 80;
+/// Part of the limit that is promised to the buffers of requests, percent. Blocks that are read ahead, or half sent, come on top. Their
+/// accounts are fair to clients; a process that is at its limit refuses all alike.
+const BUFFERS: u64 = 50;
+/// Accounts of a worker: one for HTTP/3, one for its front over TCP.
+const ACCOUNTS: u64 = 2;
 /// Mount point of the second version of control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Returns the budget for the configured limit: bytes, 0 for none, `None` for a share of what the machine gives.
 pub(super) fn budget(configured: Option<u64>) -> MemoryBudget {
     MemoryBudget::new(configured.unwrap_or_else(default_limit))
+}
+
+/// Returns the memory of each account of a worker, bytes: `limits.worker_buffer`, and no more than its part of the budget.
+pub(super) fn worker_buffer(limits: &Limits, budget: &MemoryBudget, workers: u64) -> u64 {
+    if budget.limit() == 0 {
+        return limits.worker_buffer;
+    }
+    let part = budget.limit() / 100 * BUFFERS / (ACCOUNTS * workers.max(1));
+    limits.worker_buffer.min(part.max(limits.stream_buffer))
+}
+
+/// Warns of a `worker_buffer` that the memory limit of the same file leaves no room for.
+pub(super) fn advise(config: &Config) {
+    let Some(limit) = config.server.memory_limit.filter(|limit| *limit > 0) else {
+        return;
+    };
+    let workers = descriptors::workers(config);
+    let part = worker_buffer(&config.limits, &MemoryBudget::new(limit), workers);
+    if part < config.limits.worker_buffer {
+        let worker_buffer = config.limits.worker_buffer;
+        tracing::warn!(
+            worker_buffer,
+            workers,
+            memory_limit = limit,
+            in_effect = part,
+            "server.memory_limit leaves less for the buffers of requests than limits.worker_buffer: set worker_buffer to what is in \
+             effect or below, or raise memory_limit"
+        );
+    }
 }
 
 /// Measures from now on, in a thread of its own. A budget without a limit is not measured.
@@ -163,6 +199,19 @@ mod tests {
         let mut pause = 1;
         assert!(freed(&near, &mut pause));
         assert_eq!(pause, RETURN_EVERY);
+    }
+
+    #[test]
+    fn buffers_of_requests_take_half_of_the_limit_at_most() {
+        let limits = Limits {
+            worker_buffer: 1 << 30,
+            ..Config::embedded().limits
+        };
+        let of = |limit, workers| worker_buffer(&limits, &MemoryBudget::new(limit), workers);
+        assert_eq!(of(600 << 20, 2), (600 << 20) / 100 * 50 / 4);
+        assert_eq!(of(64 << 30, 4), 1 << 30);
+        assert_eq!(of(0, 64), 1 << 30, "no limit bounds nothing");
+        assert_eq!(of(1 << 20, 64), limits.stream_buffer);
     }
 
     #[test]
