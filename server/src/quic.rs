@@ -13,7 +13,6 @@ pub mod header;
 mod holders;
 pub mod initials;
 mod key_file;
-mod overload;
 mod path_size;
 pub mod path_table;
 mod prefetch;

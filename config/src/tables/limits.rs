@@ -15,8 +15,10 @@ table! {
     /// for worker_buffer.
     #[derive(Eq)]
     pub struct Limits = [limits], check: check {
-        /// Connections that a worker may have open, and as many again over TCP; further ones are refused (CONNECTION_REFUSED). An idle connection takes some tens of
-        /// KiB, so choose it by the memory of the machine.
+        /// Connections that a worker may have open, and as many again over TCP; further ones are refused (CONNECTION_REFUSED). Over
+        /// TCP, connections that have brought nothing yet, or no whole handshake, give way to a further one, the oldest
+        /// first, and then those of the client that has most. An idle connection takes some tens of KiB, so choose it by
+        /// the memory of the machine.
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
         /// Connections that one client may have open at one worker; further ones are refused (CONNECTION_REFUSED). Here
         /// a client is always the sender of the packets, and a listener's trusted_proxies may have any number. Raise it
@@ -81,7 +83,9 @@ table! {
         /// worker counts as overloaded for a second: it drops datagrams beyond about a hundred a second of each
         /// connection that neither acknowledge data nor bring any, as in floods of PING or PATH_CHALLENGE frames (RFC
         /// 9000 §21.9). Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones
-        /// for the reason `no_progress`. 100 drops none.
+        /// for the reason `no_progress`. 100 drops none. Over TCP, it is the share of a thread's time that connections may
+        /// take whose clients send much and achieve nothing by it: frames without meaning, or bodies in single bytes.
+        /// Beyond it they are read ever more slowly, and closed after some seconds; 100 closes none.
         overload_above: u64 { kind: count(1, 100, "percent"), default: "50", reload: Live },
         /// Largest request body on routes without a `max_request_body` of their own, whatever their handler; a larger
         /// one gets 413. For uploads, set the key of their route instead.
@@ -98,8 +102,8 @@ table! {
         /// Bytes of responses that may wait to be sent, on all streams of a connection together. Bytes that were sent
         /// but not yet acknowledged are not included; the congestion window bounds those, with the rest of a block of up
         /// to 64 KiB for each stream. Cached files are not copied; file_cache_entry bounds what a connection keeps of
-        /// them. Lower it to serve more slow clients with the same memory. Over TCP it bounds each stream of HTTP/2 alone,
-        /// if it is below 64 KiB; there worker_buffer bounds the sum.
+        /// them. Lower it to serve more slow clients with the same memory. Over HTTP/2 each stream may hold 4 KiB beyond
+        /// it, so that one whose client takes nothing stops no other.
         connection_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of a body that are buffered between the client and a file or an upstream, for each request and in each
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant
@@ -109,8 +113,9 @@ table! {
         /// at first, or twice stream_buffer if that is less; when its bodies move, up to twice stream_buffer, as long
         /// as half of the memory stays free. One client alone may use all of it. If it is used up, the client that has
         /// most gives way: its further requests get 503, and a request of a client that has less ends one of its open
-        /// requests, by 503 or a reset (sluicegate_origin_exchanges_revoked_total). Lower it if memory is short. Not
-        /// below stream_buffer.
+        /// requests, by 503 or a reset (sluicegate_origin_exchanges_revoked_total). All workers together get half of
+        /// server.memory_limit at most, whatever stands here: this bound is fair to clients, and that of the process is
+        /// not. Lower it if memory is short. Not below stream_buffer.
         worker_buffer: u64 { kind: size(MIB, TIB), default: "\"1GiB\"", reload: Restart },
         /// Messages that may wait between a worker and its origin thread, which reads files and talks to upstreams, in
         /// each direction. If it is full, bodies wait and further requests get 503, except those of clients with no

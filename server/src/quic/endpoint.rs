@@ -34,7 +34,6 @@ use super::counters::{Counters, DropReason};
 use super::header::{Header, Kind};
 use super::holders::Holders;
 use super::initials::InitialControl;
-use super::overload::Overload;
 use super::path_table::Resumptions;
 use super::prefetch::prefetch;
 use super::rate_limit::RateLimit;
@@ -46,6 +45,7 @@ use super::timers::Timers;
 use super::token::{NewTokens, RetryTokens};
 use crate::entropy::Entropy;
 use crate::http::exchange::ConnectionKey;
+use crate::http::overload::Overload;
 
 /// Outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

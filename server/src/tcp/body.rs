@@ -1,7 +1,8 @@
 //! Bodies of responses, as hyper takes them.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -9,6 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::exchange::{Exchange, Next};
 use super::request_guard::RequestGuard;
+use super::send_buffer::StreamBuffer;
 use crate::http::exchange::Generator;
 
 /// Largest block that is handed to hyper at once, bytes.
@@ -33,6 +35,8 @@ pub(super) struct ResponseBody {
     left: Option<u64>,
     /// It is the response to a request that had stalled before.
     is_late: bool,
+    /// Part of its stream of the bytes that HTTP/2 holds for the client.
+    buffer: Option<Arc<StreamBuffer>>,
     guard: RequestGuard,
 }
 
@@ -57,6 +61,7 @@ impl ResponseBody {
             end: None,
             left,
             is_late: guard.request.has_stalled(),
+            buffer: guard.connection.stream_buffer(),
             guard,
         };
         body.note();
@@ -90,14 +95,14 @@ impl ResponseBody {
         }
     }
 
-    /// Returns the next block of what is in memory or is generated.
-    fn next_known(&mut self) -> Option<Bytes> {
+    /// Returns the next block of what is in memory or is generated, of at most `most` bytes.
+    fn next_known(&mut self, most: usize) -> Option<Bytes> {
         match &mut self.content {
             Content::Bytes(bytes) if !bytes.is_empty() => {
-                Some(bytes.split_to(bytes.len().min(BLOCK)))
+                Some(bytes.split_to(bytes.len().min(most)))
             }
             Content::Generated(generator, offset) => {
-                let mut block = BytesMut::zeroed(BLOCK);
+                let mut block = BytesMut::zeroed(most);
                 let count = generator.read(*offset, &mut block);
                 *offset += count as u64;
                 block.truncate(count);
@@ -120,10 +125,24 @@ impl ResponseBody {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(length).ok_or(Broken)?;
         }
-        let sent = &self.guard.request.sent;
-        sent.set(sent.get() + length);
+        self.guard.request.on_sent(length);
         self.note();
-        Ok(Frame::data(block))
+        let held = match &self.buffer {
+            Some(buffer) => buffer.hold(block),
+            None => block,
+        };
+        Ok(Frame::data(held))
+    }
+
+    /// Returns how much hyper may take at once, once it may take more.
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        let Some(buffer) = &self.buffer else {
+            return Poll::Ready(usize::MAX);
+        };
+        let room = buffer.poll_room(cx);
+        // What waits here waits for the client to take what HTTP/2 holds of this stream.
+        self.guard.request.is_held.set(room.is_pending());
+        room.map(|room| room.min(BLOCK))
     }
 }
 
@@ -143,11 +162,12 @@ impl Body for ResponseBody {
         if let Some(end) = this.end.take() {
             return Poll::Ready(Some(this.sent(end)));
         }
+        let most = ready!(this.poll_room(cx));
         let Content::Handler(exchange) = &mut this.content else {
-            let block = this.next_known();
+            let block = this.next_known(most.min(BLOCK));
             return Poll::Ready(block.map(|block| this.sent(block)));
         };
-        match std::task::ready!(exchange.poll_next(cx)) {
+        match ready!(exchange.poll_next(cx, most)) {
             Next::Data(block) => Poll::Ready(Some(this.sent(block))),
             Next::Broken => Poll::Ready(Some(Err(Broken))),
             // The body is shorter than its head says.

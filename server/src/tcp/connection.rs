@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::{HeaderValue, Version};
 use tokio::sync::Notify;
@@ -12,6 +13,8 @@ use super::front::Front;
 use super::metered::Meter;
 use super::open_connections::ConnectionHandle;
 use super::open_request::OpenRequest;
+use super::progress::Progress;
+use super::send_buffer::StreamBuffer;
 use crate::http::peer::Peer;
 
 /// Facts of a connection, which its requests share.
@@ -27,6 +30,7 @@ pub(super) struct Connection {
     /// The client speaks HTTP without TLS to a port for TLS.
     pub(super) lacks_tls: bool,
     pub(super) meter: Rc<Meter>,
+    pub(super) progress: Rc<Progress>,
     handle: Rc<ConnectionHandle>,
     open: RefCell<BTreeMap<u64, Rc<OpenRequest>>>,
     /// Number of the request accepted last.
@@ -47,7 +51,6 @@ impl Connection {
         front: &Rc<Front>,
         peer: Peer,
         settings: &TcpListenerConfig,
-        meter: &Rc<Meter>,
         handle: &Rc<ConnectionHandle>,
     ) -> Rc<Connection> {
         let lacks_tls = settings.tls.is_some() && peer.connection.tls.is_none();
@@ -57,7 +60,8 @@ impl Connection {
             alt_svc: settings.alt_svc.clone().filter(|_| !lacks_tls),
             redirect: settings.redirect,
             lacks_tls,
-            meter: Rc::clone(meter),
+            meter: Rc::clone(&handle.meter),
+            progress: Rc::default(),
             handle: Rc::clone(handle),
             open: RefCell::default(),
             taken: Cell::new(0),
@@ -67,6 +71,16 @@ impl Connection {
             broken: Cell::new(false),
             news: Notify::new(),
         })
+    }
+
+    /// Lends its place among the open connections.
+    pub(super) fn handle(&self) -> &Rc<ConnectionHandle> {
+        &self.handle
+    }
+
+    /// Returns a stream's part of what HTTP/2 may hold for the client; `None` for HTTP/1.1, whose buffer hyper bounds.
+    pub(super) fn stream_buffer(&self) -> Option<Arc<StreamBuffer>> {
+        self.is_http2().then(|| self.handle.send_buffer.stream())
     }
 
     /// Waits until the connection is to be left or closed.
@@ -85,6 +99,8 @@ impl Connection {
         self.taken.set(number);
         self.open.borrow_mut().insert(number, request);
         self.handle.is_busy.set(true);
+        self.handle.had_request.set(true);
+        self.progress.on_request();
         let most = self.front.config().site.limits().requests_per_connection;
         if most > 0 && number >= most {
             self.leave();
@@ -115,6 +131,27 @@ impl Connection {
         if cancelled > allowed && !self.broken.get() {
             self.front
                 .count(|counters| counters.connections.closed_abuse += 1);
+            self.break_off();
+        }
+    }
+
+    /// Runs a turn of the connection.
+    pub(super) fn turn<T>(&self, poll: impl FnOnce() -> T) -> T {
+        let start = self.front.now();
+        self.progress.begin_turn(start);
+        let achieves = self.progress.is_in_credit();
+        let polled = poll();
+        if !achieves {
+            self.front.on_turn_in_vain(start);
+        }
+        polled
+    }
+
+    /// Closes the connection of a client that has long sent much and achieved nothing by it.
+    pub(super) fn on_no_progress(&self) {
+        if !self.broken.get() {
+            self.front
+                .count(|counters| counters.connections.closed_no_progress += 1);
             self.break_off();
         }
     }

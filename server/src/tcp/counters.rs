@@ -46,15 +46,19 @@ metrics! {
         /// Connections closed because the client cancelled too many requests.
         pub closed_abuse: u64 = counter(
             "sluicegate_tcp_connections_closed_total", reason = "cancelled_requests";
-            "Connections over TCP that the server closed because of their client, by reason: it cancelled too many requests (cancelled_requests), it made no progress (stalled), it broke the protocol (protocol); or of one that had most of them: for another client when the worker had as many as it may (connections), or because memory was short (memory)."
+            "Connections over TCP that the server closed because of their client, by reason: it cancelled too many requests (cancelled_requests), it sent much that achieved nothing while the thread was overloaded (no_progress), it made no progress (stalled), it broke the protocol (protocol); or for another client when the worker had as many as it may: one that had not finished its handshake, or brought no request (unfinished), or one of the client that had most of them (connections); or because memory was short and its client held most of it (memory)."
         ),
+        /// Connections closed because the client sent much that achieved nothing while the thread was overloaded.
+        pub closed_no_progress: u64 = also(reason = "no_progress"),
         /// Connections closed because the client made no progress.
         pub closed_stalled: u64 = also(reason = "stalled"),
         /// Connections closed because the client broke the protocol, or sent what hyper does not accept.
         pub closed_protocol: u64 = also(reason = "protocol"),
         /// Connections closed because their client had most of them when the worker had as many as it may.
         pub closed_connections: u64 = also(reason = "connections"),
-        /// Connections closed because their client had most of them when memory was short.
+        /// Connections closed because nothing had arrived on them, or no whole handshake, when the worker had as many as it may.
+        pub closed_unfinished: u64 = also(reason = "unfinished"),
+        /// Connections closed because their client held most memory when it was short.
         pub closed_memory: u64 = also(reason = "memory"),
         /// Exchanges of requests that handlers got.
         pub exchanges: LocalCounters = group,

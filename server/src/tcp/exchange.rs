@@ -20,7 +20,7 @@ use super::upload::{Source, Upload};
 use crate::http::exchange::accounts::Direction;
 use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use crate::http::exchange::local::LocalExchange;
-use crate::http::exchange::message::{Head, Request, ToHandler, cost};
+use crate::http::exchange::message::{Head, Request, ToHandler};
 use crate::http::exchange::{Fields, Reply};
 use crate::http::gate::Handling;
 
@@ -55,7 +55,8 @@ impl Exchange {
         source: Option<Source>,
     ) -> Exchange {
         let revocation = permit.revocation();
-        let flow = Rc::new(RefCell::new(Flow::new(permit)));
+        let flow = Flow::new(permit, connection.handle());
+        let flow = Rc::new(RefCell::new(flow));
         let queue = Rc::<FrontQueue>::default();
         let credit = connection.front.exchanges.first_credit();
         let limit = request.timeout;
@@ -102,14 +103,14 @@ impl Exchange {
         head
     }
 
-    /// Returns the next part of the response, and the credit for it to the handler.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+    /// Returns the next part of the response, of at most `most` bytes, and the credit for it to the handler.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Next> {
         let mut flow = self.flow.borrow_mut();
         if flow.broken {
             return Poll::Ready(Next::Broken);
         }
-        if let Some(block) = flow.blocks.pop_front() {
-            let amount = cost(block.len()) + flow.grow(Direction::Response);
+        if let Some((block, cost)) = flow.take_block(most) {
+            let amount = cost + flow.grow(Direction::Response);
             drop(flow);
             self.handle.deliver(ToHandler::Credit(amount));
             return Poll::Ready(Next::Data(block));

@@ -1,7 +1,11 @@
 //! The front over TCP of one origin thread.
 
+mod admission;
+
+pub(super) use admission::Admission;
+
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +22,9 @@ use super::counters::Counters;
 use super::handshakes::HandshakePace;
 use super::listener_phases::{FrontListener, ListenerPhases};
 use super::missing_headers::MissingHeaders;
-use super::open_connections::{ConnectionHandle, OpenConnections};
+use super::open_connections::OpenConnections;
 use super::open_request::OpenRequest;
 use crate::clock;
-use crate::http::clients::ClientPrefix;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::local::LocalExchanges;
@@ -29,6 +32,7 @@ use crate::http::files::Cache;
 use crate::http::gate::{Arrival, Decision, Ending, Gate};
 use crate::http::identification::ReturnedId;
 use crate::http::origin::LocalHandlers;
+use crate::http::overload::Overload;
 use crate::http::peer::Peer;
 use crate::observe::access::{AccessLog, Outcome};
 use crate::observe::memory_budget::MemoryBudget;
@@ -61,6 +65,8 @@ pub(super) struct Front {
     name: String,
     memory: Arc<MemoryBudget>,
     pub(super) missing_headers: Arc<MissingHeaders>,
+    /// By the turns of connections that achieve nothing.
+    overload: RefCell<Overload>,
     most_connections: u64,
     pub(super) listeners: ListenerPhases,
     /// A connection has ended, or the last request, or a socket is closed.
@@ -113,6 +119,7 @@ impl Front {
             handshakes: Rc::new(HandshakePace::new(clock::now)),
             memory,
             missing_headers,
+            overload: RefCell::default(),
             most_connections,
             listeners: ListenerPhases::default(),
             ended: Notify::new(),
@@ -200,6 +207,19 @@ impl Front {
         clock::now()
     }
 
+    /// Notes the turn of a connection that achieves nothing, from its start until now.
+    pub(super) fn on_turn_in_vain(&self, start: Instant) {
+        let now = self.now();
+        let spent = now.saturating_duration_since(start);
+        let percent = self.config().site.limits().overload_above;
+        self.overload.borrow_mut().on_phase(spent, percent, now);
+    }
+
+    /// Returns whether connections that achieve nothing take more of the thread's time than `limits.overload_above`.
+    pub(super) fn is_overloaded(&self) -> bool {
+        self.overload.borrow().is_on(self.now())
+    }
+
     /// Changes the counters.
     pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.state.borrow_mut().counters);
@@ -275,60 +295,6 @@ impl Front {
         }
     }
 
-    /// Takes a client's connection, unless the worker, the client or the process has too much.
-    pub(super) fn admit(
-        self: &Rc<Self>,
-        listener: &Rc<FrontListener>,
-        client: SocketAddr,
-    ) -> Option<Admission> {
-        let short = self.memory_is_short();
-        let state = &mut *self.state.borrow_mut();
-        let limits = state.config.site.limits();
-        // A load balancer names the client later.
-        let settings = listener.settings(&state.config.listeners);
-        let is_proxy = settings.is_some_and(|settings| settings.is_proxy(client.ip()));
-        let prefix = ClientPrefix::from(client.ip());
-        let counters = &mut state.counters.connections;
-        let most = limits.connections_per_worker.min(self.most_connections);
-        let is_full = counters.open.saturating_sub(state.closing) >= most;
-        if short {
-            counters.refused_memory += 1;
-        } else if !is_proxy && state.open.of(prefix) >= limits.connections_per_client {
-            counters.refused_client += 1;
-        } else if is_full && !state.open.make_room(prefix) {
-            counters.refused_worker += 1;
-        } else {
-            if is_full {
-                counters.closed_connections += 1;
-                state.closing += 1;
-            }
-            counters.open += 1;
-            counters.accepted += 1;
-            let (number, handle) = (counters.accepted, Rc::<ConnectionHandle>::default());
-            if !is_proxy {
-                state.open.add(prefix, number, Rc::clone(&handle));
-            }
-            return Some(Admission {
-                front: Rc::clone(self),
-                prefix,
-                number,
-                handle,
-                listener: Rc::clone(listener),
-            });
-        }
-        None
-    }
-
-    /// Closes connections of the clients that have most while memory is short.
-    pub(super) fn relieve(&self) {
-        if self.memory_is_short() {
-            let state = &mut *self.state.borrow_mut();
-            let closed = state.open.relieve();
-            state.counters.connections.closed_memory += closed;
-            state.closing += closed;
-        }
-    }
-
     /// Hands the lines of the access log to its writer.
     pub(super) fn flush_log(&self) {
         if let Some(access) = self.state.borrow_mut().access.as_mut() {
@@ -348,49 +314,5 @@ impl Front {
 impl std::fmt::Debug for Front {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Front").finish_non_exhaustive()
-    }
-}
-
-/// Place of a connection among those of the worker and of its client; dropping it frees it.
-#[derive(Debug)]
-pub(super) struct Admission {
-    pub(super) front: Rc<Front>,
-    prefix: ClientPrefix,
-    /// Number of the connection, which no other one of the front has.
-    pub(super) number: u64,
-    pub(super) handle: Rc<ConnectionHandle>,
-    pub(super) listener: Rc<FrontListener>,
-}
-
-impl Admission {
-    /// Counts the connection of a load balancer as one of the client that it has named. Returns whether the client may have
-    /// another one.
-    pub(super) fn name_client(&mut self, client: IpAddr, is_trusted_proxy: bool) -> bool {
-        if is_trusted_proxy {
-            return true;
-        }
-        let state = &mut *self.front.state.borrow_mut();
-        let limits = state.config.site.limits();
-        let prefix = ClientPrefix::from(client);
-        if state.open.of(prefix) >= limits.connections_per_client {
-            state.counters.connections.refused_client += 1;
-            return false;
-        }
-        self.prefix = prefix;
-        let handle = Rc::clone(&self.handle);
-        state.open.add(prefix, self.number, handle);
-        true
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        let state = &mut *self.front.state.borrow_mut();
-        state.counters.connections.open -= 1;
-        if self.handle.is_closed() {
-            state.closing -= 1;
-        }
-        state.open.remove(self.prefix, self.number);
-        self.front.ended.notify_one();
     }
 }

@@ -27,6 +27,11 @@ impl Meter {
         self.written.get()
     }
 
+    /// Counts bytes that the system has taken.
+    pub(super) fn note_write(&self, count: u64) {
+        self.written.set(self.written.get() + count);
+    }
+
     /// Returns whether the client acknowledges too little for more to be sent.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked.get()
@@ -60,8 +65,8 @@ impl MeteredStream {
 
     /// Waits until there is something to read, or the end.
     pub(super) async fn readable(&self) {
-        // A read returns the error, too.
-        let _ = self.stream.readable().await;
+        // A read returns the error, too. The readiness alone may be that of a socket before.
+        let _ = self.stream.peek(&mut [0]).await;
     }
 
     /// Returns whether a client that speaks TLS would not begin with the byte that waits, but one that speaks HTTP without TLS would.
@@ -79,8 +84,7 @@ impl MeteredStream {
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.meter.blocked.set(result.is_pending());
         if let Poll::Ready(Ok(count)) = &result {
-            let written = &self.meter.written;
-            written.set(written.get() + *count as u64);
+            self.meter.note_write(*count as u64);
         }
         result
     }

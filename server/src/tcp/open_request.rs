@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use super::progress::Progress;
 use super::stream_task::StreamTask;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::gate::RequestRecord;
@@ -41,6 +42,8 @@ pub(super) struct OpenRequest {
     /// End of the request if it is not the client's doing.
     pub(super) outcome: Cell<Option<Outcome>>,
     pub(super) stall: RefCell<StallTimer>,
+    /// Account of its connection.
+    progress: Rc<Progress>,
     /// The response has opened a tunnel.
     pub(super) is_tunnel: Cell<bool>,
     stalled: Cell<bool>,
@@ -56,6 +59,7 @@ impl OpenRequest {
         record: Option<Box<RequestRecord>>,
         returned_id: Option<Box<ReturnedId>>,
         now: Instant,
+        progress: &Rc<Progress>,
     ) -> Rc<OpenRequest> {
         Rc::new(OpenRequest {
             begun: now,
@@ -72,12 +76,25 @@ impl OpenRequest {
             is_held: Cell::new(false),
             outcome: Cell::new(None),
             stall: RefCell::default(),
+            progress: Rc::clone(progress),
             is_tunnel: Cell::new(false),
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),
             stream: StreamTask::current(),
         })
+    }
+
+    /// Counts a block of the response's body that hyper has taken.
+    pub(super) fn on_sent(&self, count: u64) {
+        self.sent.set(self.sent.get() + count);
+        self.progress.on_sent(count);
+    }
+
+    /// Counts a block of the request's body.
+    pub(super) fn on_received(&self, count: u64) {
+        self.received.set(self.received.get() + count);
+        self.progress.on_received(count);
     }
 
     /// Returns the bytes of both bodies that have moved so far.

@@ -21,8 +21,9 @@ use tokio_boring::{HandshakeError, SslStreamBuilder};
 use super::connection::Connection;
 use super::ends::{Ends, ends};
 use super::front::{Admission, Front};
-use super::listener_phases::{FrontListener, Phase};
-use super::metered::{Meter, MeteredStream};
+use super::listener_phases::Phase;
+use super::metered::MeteredStream;
+use super::paced::PacedStream;
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
 use super::tls_stream::TlsStream;
@@ -68,8 +69,8 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
     let Some(settings) = listener.settings(&front.config().listeners) else {
         return;
     };
-    let meter = Rc::<Meter>::default();
-    let stream = MeteredStream::new(stream, &meter);
+    let meter = &admission.handle.meter;
+    let stream = MeteredStream::new(stream, meter);
     let describe = |version, scheme| PeerConnection {
         trusted_proxies: Arc::clone(&settings.trusted_proxies),
         ..PeerConnection::tcp(
@@ -87,15 +88,14 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
             early_data: false,
             connection: Arc::new(described),
         };
-        Connection::new(&front, peer, &settings, &meter, &admission.handle)
+        Connection::new(&front, peer, &settings, &admission.handle)
     };
     let Some(context) = &settings.tls else {
         let connection = connect(describe(Version::HTTP_11, "http"));
         drop(settings);
         return serve_http1(&connection, stream, listener.phase()).await;
     };
-    let tls = (context, &*meter);
-    let stream = match handshake(&front, tls, stream, listener).await {
+    let stream = match handshake(admission, context, stream).await {
         Some(Opened::Tls(stream)) => stream,
         Some(Opened::Plain(stream)) => {
             let connection = connect(describe(Version::HTTP_11, "http"));
@@ -104,6 +104,7 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
         }
         None => return,
     };
+    admission.on_handshake();
     let ssl = stream.ssl();
     if ssl.selected_alpn_protocol() == Some(acme::PROTOCOL) {
         // The handshake was the response (RFC 8737 §3).
@@ -141,11 +142,12 @@ enum Opened {
 }
 
 async fn handshake(
-    front: &Rc<Front>,
-    (context, meter): (&SslContext, &Meter),
+    admission: &Admission,
+    context: &SslContext,
     stream: MeteredStream,
-    listener: &FrontListener,
 ) -> Option<Opened> {
+    let (front, listener) = (&admission.front, &admission.listener);
+    let meter = &admission.handle.meter;
     let limit = front.config().site.limits().handshake_timeout;
     let accepting = async {
         // A client that has sent nothing yet takes no turn and no memory for TLS.
@@ -277,7 +279,9 @@ where
     let slot = TunnelSlot::default();
     let service = RequestService::new(connection, &slot);
     let served = Http1 {
-        requests: Some(builder.serve_connection(TokioIo::new(stream), service)),
+        requests: Some(
+            builder.serve_connection(TokioIo::new(PacedStream::new(stream, connection)), service),
+        ),
         slot,
         rest: None,
     };
@@ -310,6 +314,7 @@ where
     // A reload frees the previous configuration.
     drop(config);
     let service = RequestService::new(connection, &TunnelSlot::default());
+    let stream = PacedStream::new(stream, connection);
     let served = builder.serve_connection(TokioIo::new(stream), service);
     drive(connection, served, phase).await;
 }
@@ -352,7 +357,7 @@ async fn drive(
             }
         };
         tokio::select! {
-            result = poll_fn(|cx| served.as_mut().poll(cx)) => {
+            result = poll_fn(|cx| connection.turn(|| served.as_mut().poll(cx))) => {
                 if let Err(error) = result {
                     on_error(connection, &error);
                 }

@@ -239,7 +239,7 @@ fn begin(
     });
     RequestGuard::new(
         connection,
-        OpenRequest::new(record, returned_id, front.now()),
+        OpenRequest::new(record, returned_id, front.now(), &connection.progress),
     )
 }
 
@@ -271,9 +271,7 @@ async fn discard(
         };
         match part {
             Part::Data(block) => {
-                request
-                    .received
-                    .set(request.received.get() + block.len() as u64);
+                request.on_received(block.len() as u64);
             }
             Part::End(_) => {
                 request.unread.set(false);

@@ -82,7 +82,7 @@ impl ClientTunnel {
         let request = Rc::clone(&guard.request);
         loop {
             let next = tokio::select! {
-                next = poll_fn(|cx| exchange.poll_next(cx)) => next,
+                next = poll_fn(|cx| exchange.poll_next(cx, usize::MAX)) => next,
                 () = request.reset() => return,
             };
             request.has_output.set(exchange.has_output());
@@ -96,7 +96,7 @@ impl ClientTunnel {
                         }
                     }
                     request.is_held.set(false);
-                    request.sent.set(request.sent.get() + block.len() as u64);
+                    request.on_sent(block.len() as u64);
                 }
                 Next::Broken => {
                     // The end of the stream would look like that of the tunnel.

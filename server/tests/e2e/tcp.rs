@@ -5,6 +5,7 @@ mod conformance;
 mod early;
 mod empty_bodies;
 mod endless;
+mod fairness;
 mod floods;
 pub(crate) mod frames;
 mod gone;

@@ -189,6 +189,11 @@ impl Permit {
         self.exchanges
     }
 
+    /// Returns the memory promised to it, bytes; 0 once it was revoked.
+    pub(super) fn promised(&self) -> u64 {
+        self.promised
+    }
+
     /// Returns the client that holds it; `None` once it was revoked.
     pub(super) fn holder(&self) -> Option<ClientPrefix> {
         (self.promised > 0).then_some(self.client)

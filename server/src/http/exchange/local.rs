@@ -155,6 +155,12 @@ impl LocalExchange {
         more
     }
 
+    /// Returns the memory promised to it, bytes.
+    pub fn promised(&self) -> u64 {
+        let open = self.exchanges.open.borrow();
+        { open.entries.get(&self.number) }.map_or(0, |entry| entry.permit.promised())
+    }
+
     /// Returns the withdrawal of its memory, to wait for.
     pub fn revocation(&self) -> Rc<Revocation> {
         Rc::clone(&self.revocation)

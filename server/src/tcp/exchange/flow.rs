@@ -1,14 +1,17 @@
 //! The response of a handler on its way to hyper.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
 use crate::http::exchange::accounts::Direction;
 use crate::http::exchange::local::LocalExchange;
-use crate::http::exchange::message::Head;
+use crate::http::exchange::message::{Head, cost};
 use crate::http::exchange::{Fields, Reply};
+use crate::tcp::open_connections::ConnectionHandle;
 
 /// Response of a handler, as far as hyper has not taken it.
 #[derive(Debug)]
@@ -27,6 +30,9 @@ pub(super) struct Flow {
     pub(super) waker: Option<Waker>,
     /// Memory of the exchange; `None` once it was revoked, or given back early.
     permit: Option<LocalExchange>,
+    /// Connection that this memory counts for, and how much does.
+    handle: Rc<ConnectionHandle>,
+    counted: Cell<u64>,
     /// hyper has dropped its side after the response.
     left: bool,
     /// Wakes the handler's task once hyper has.
@@ -35,8 +41,8 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Returns an empty response with the memory of its exchange.
-    pub(super) fn new(permit: LocalExchange) -> Flow {
-        Flow {
+    pub(super) fn new(permit: LocalExchange, handle: &Rc<ConnectionHandle>) -> Flow {
+        let flow = Flow {
             head: None,
             blocks: VecDeque::new(),
             trailers: None,
@@ -46,14 +52,39 @@ impl Flow {
             taken: false,
             waker: None,
             permit: Some(permit),
+            handle: Rc::clone(handle),
+            counted: Cell::new(0),
             left: false,
             on_leave: None,
+        };
+        flow.count();
+        flow
+    }
+
+    /// Counts the memory of the exchange as the connection's.
+    fn count(&self) {
+        let now = self.permit.as_ref().map_or(0, LocalExchange::promised);
+        self.handle.reserve(self.counted.replace(now), now);
+    }
+
+    /// Takes the first block, or as much of it as `most` bytes. Returns it with the credit that it gives back to the handler.
+    pub(super) fn take_block(&mut self, most: usize) -> Option<(Bytes, u64)> {
+        let mut block = self.blocks.pop_front()?;
+        if block.len() <= most {
+            let cost = cost(block.len());
+            return Some((block, cost));
         }
+        self.blocks.push_front(block.split_off(most));
+        Some((block, most as u64))
     }
 
     /// Raises the memory of a direction that moves. Returns the further credit, bytes.
     pub(super) fn grow(&self, direction: Direction) -> u64 {
-        { self.permit.as_ref() }.map_or(0, |permit| permit.grow(direction))
+        let more = { self.permit.as_ref() }.map_or(0, |permit| permit.grow(direction));
+        if more > 0 {
+            self.count();
+        }
+        more
     }
 
     /// Drops the blocks that hyper has not taken, and gives their memory back. The response is broken off, unless the front responds
@@ -62,6 +93,7 @@ impl Flow {
         self.broken |= !self.refused;
         self.blocks.clear();
         self.permit = None;
+        self.count();
     }
 
     /// Notes that hyper has dropped its side.
@@ -84,5 +116,11 @@ impl Flow {
     /// Returns whether the front responds in place of the handler, or has broken its response off.
     pub(super) fn is_refused(&self) -> bool {
         self.refused || self.broken
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.handle.reserve(self.counted.get(), 0);
     }
 }

@@ -116,8 +116,7 @@ impl HandlerTask {
     fn take_part(&mut self, part: Part) -> bool {
         match part {
             Part::Data(block) => {
-                let received = &self.request.received;
-                received.set(received.get() + block.len() as u64);
+                self.request.on_received(block.len() as u64);
                 self.handle.deliver(ToHandler::Data(block));
             }
             Part::End(trailers) => {

@@ -31,10 +31,10 @@ struct Target {
 }
 
 impl Target {
-    /// Starts a server that waits for a client for a second.
+    /// Starts a server that waits for a client for a second, and calls no thread overloaded.
     fn start(tables: &str) -> Target {
         let folder = Folder::new();
-        let limits = "[limits]\nclient_timeout = \"1s\"";
+        let limits = "[limits]\nclient_timeout = \"1s\"\noverload_above = 100";
         let mut server = server(&folder, &format!("{ADMIN}\n{tables}\n{limits}"));
         let admin = address(&mut server);
         assert_serves(server.address());

@@ -1,31 +1,32 @@
-//! Overload of a worker, which spends most of its time on received datagrams.
+//! Overload of a thread, which spends too much of its time on what clients send.
 
 use std::time::{Duration, Instant};
 
-/// Shortest time over which the share of the receive phases is judged: a handshake or two may fill a shorter one.
+/// Shortest time over which the share of such phases is judged: a handshake or two may fill a shorter one.
 const WINDOW: Duration = Duration::from_millis(20);
 /// Windows in a row that show overload. One alone may be a burst, or a thread that had to wait.
 const WINDOWS: u8 = 2;
-/// Time for which a worker counts as overloaded after the last of these windows.
+/// Time for which a thread counts as overloaded after the last of these windows.
 const WHILE: Duration = Duration::from_secs(1);
 
-/// Overload of a worker, by the share of its time that its receive phases take.
+/// Overload of a thread, by the share of its time that certain phases take: those in which a worker receives, or those in which a front
+/// over TCP reads from connections that achieve nothing.
 #[derive(Debug, Default)]
-pub(super) struct Overload {
-    /// Start of the present window, at the end of a receive phase; `None` before the first.
+pub(crate) struct Overload {
+    /// Start of the present window, at the end of a phase; `None` before the first.
     start: Option<Instant>,
-    /// Time that receive phases have taken since.
+    /// Time that phases have taken since.
     spent: Duration,
     /// Windows in a row in which they took too much.
     windows: u8,
-    /// End of the time for which the worker counts as overloaded.
+    /// End of the time for which the thread counts as overloaded.
     until: Option<Instant>,
 }
 
 impl Overload {
-    /// Notes a receive phase that took `spent` and ended at `now`. The worker counts as overloaded if such phases have taken
+    /// Notes a phase that took `spent` and ended at `now`. The thread counts as overloaded if such phases have taken
     /// more than `percent` of each of [`WINDOWS`] windows.
-    pub(super) fn on_phase(&mut self, spent: Duration, percent: u64, now: Instant) {
+    pub(crate) fn on_phase(&mut self, spent: Duration, percent: u64, now: Instant) {
         let Some(start) = self.start else {
             self.start = Some(now);
             return;
@@ -47,8 +48,8 @@ impl Overload {
         (self.start, self.spent) = (Some(now), Duration::ZERO);
     }
 
-    /// Returns whether the worker counts as overloaded.
-    pub(super) fn is_on(&self, now: Instant) -> bool {
+    /// Returns whether the thread counts as overloaded.
+    pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 }

@@ -1,0 +1,123 @@
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::clock;
+
+fn client(last: u8) -> ClientPrefix {
+    IpAddr::from([192, 0, 2, last]).into()
+}
+
+fn handle() -> Rc<ConnectionHandle> {
+    ConnectionHandle::new(256 << 10, clock::now())
+}
+
+/// Adds connections of a client, numbered from `first` on, that have finished their handshakes.
+fn add(open: &mut OpenConnections, last: u8, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        open.add(client(last), number, handle());
+        open.on_handshake(number);
+    }
+}
+
+/// Returns the handle of a connection.
+fn of(open: &OpenConnections, last: u8, number: u64) -> Rc<ConnectionHandle> {
+    Rc::clone(&open.handles[&(client(last), number)])
+}
+
+fn make_room(open: &mut OpenConnections, last: u8) -> Option<Room> {
+    open.make_room(client(last), clock::now())
+}
+
+#[test]
+fn the_client_with_most_loses_its_oldest_idle_connection() {
+    let mut open = OpenConnections::default();
+    add(&mut open, 1, 0..2);
+    add(&mut open, 2, 2..6);
+    of(&open, 2, 2).is_busy.set(true);
+    let handle = of(&open, 2, 3);
+    assert_eq!(make_room(&mut open, 3), Some(Room::OfGreediest));
+    assert_eq!((open.of(client(1)), open.of(client(2))), (2, 3));
+    assert!(!open.handles.contains_key(&(client(2), 3)));
+    // Its end counts no second time.
+    open.remove(client(2), 3);
+    assert_eq!(open.of(client(2)), 3);
+    assert!(handle.is_closed());
+}
+
+#[test]
+fn a_client_makes_no_room_for_itself_nor_for_one_that_would_have_as_many() {
+    let mut open = OpenConnections::default();
+    add(&mut open, 1, 0..4);
+    add(&mut open, 2, 4..7);
+    assert_eq!(make_room(&mut open, 1), None);
+    assert_eq!(make_room(&mut open, 2), None);
+    assert_eq!(make_room(&mut open, 3), Some(Room::OfGreediest));
+}
+
+#[test]
+fn what_has_brought_nothing_gives_way_before_anything_else_and_the_oldest_first() {
+    let mut open = OpenConnections::default();
+    add(&mut open, 1, 0..4);
+    for (last, number) in [(2, 4), (3, 5), (4, 6), (5, 7)] {
+        open.add(client(last), number, handle());
+    }
+    // A request without TLS.
+    of(&open, 3, 5).had_request.set(true);
+    let order = [(2, 4), (4, 6), (5, 7)];
+    for (last, number) in order {
+        let unfinished = of(&open, last, number);
+        assert_eq!(make_room(&mut open, 6), Some(Room::OfNewcomer));
+        assert!(unfinished.is_closed(), "{number}");
+    }
+    assert_eq!(make_room(&mut open, 6), Some(Room::OfGreediest));
+    assert_eq!((open.of(client(1)), open.of(client(3))), (3, 1));
+    assert!(open.unfinished.is_empty());
+}
+
+#[test]
+fn handshakes_under_way_give_way_when_their_client_has_had_time_to_finish_them() {
+    let mut open = OpenConnections::default();
+    open.add(client(1), 0, handle());
+    let begun = of(&open, 1, 0);
+    begun.meter.note_write(1000);
+    assert_eq!(open.make_room(client(2), begun.begun), None);
+    let later = begun.begun + FINISHING;
+    assert_eq!(open.make_room(client(2), later), Some(Room::OfNewcomer));
+}
+
+#[test]
+fn whoever_holds_most_bytes_loses_first_however_few_connections_hold_them() {
+    let mut open = OpenConnections::default();
+    add(&mut open, 1, 0..30);
+    add(&mut open, 2, 30..34);
+    add(&mut open, 3, 34..36);
+    let stream = of(&open, 2, 31).send_buffer.stream();
+    let held = stream.hold(Bytes::from(vec![0; 200 << 10]));
+    of(&open, 2, 32).reserve(0, 8 << 20);
+    of(&open, 3, 34).reserve(0, 500 << 10);
+    let first = of(&open, 2, 32);
+    assert_eq!(open.relieve(), 1);
+    assert!(first.is_closed());
+    assert_eq!(
+        open.relieve(),
+        0,
+        "all others hold less than everybody keeps"
+    );
+    of(&open, 3, 34).reserve(500 << 10, KEPT);
+    assert_eq!(open.relieve(), 1);
+    drop(held);
+    assert_eq!((open.of(client(1)), open.of(client(3))), (30, 1));
+}
+
+#[test]
+fn relief_takes_from_those_that_have_most_and_leaves_each_some() {
+    const SOME: u64 = KEPT / CONNECTION;
+    let mut open = OpenConnections::default();
+    add(&mut open, 1, 0..SOME + 10);
+    add(&mut open, 2, 100..100 + SOME);
+    assert_eq!(open.relieve(), 10);
+    assert_eq!((open.of(client(1)), open.of(client(2))), (SOME, SOME));
+    assert_eq!(open.relieve(), 0);
+}
