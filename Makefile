@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -31,12 +31,13 @@ LOAD_URL ?= https://127.0.0.1:4433/bytes/10KiB
 ADMIN ?= 127.0.0.1:9180
 FLAMEGRAPH_SECONDS ?= 10
 PREFIX ?= /usr/local
-# `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
-DPDK ?= auto
+# `make build DPDK=yes` includes DPDK, and installs libdpdk for it; the binary then needs libdpdk wherever it runs. Without it, builds
+# leave DPDK out, and tests include it where it can be installed (DPDK=auto). With `DPDK=no` tests leave it out, too.
+DPDK ?=
 DESTDIR ?=
 # The binary that `make install` installs, by the command line alone; without one it builds one.
 BINARY :=
-# The profile that `make dist` optimises with, by the command line alone. `make DPDK=no pgo` records target/pgo/profile.
+# The profile that `make dist` optimises with, by the command line alone. `make pgo` records target/pgo/profile.
 PGO :=
 # What a profile fits, by the features of its build: another commit or Rust has other functions, and features change their names.
 PGO_FITS = $(shell git describe --always --dirty --abbrev=40 --exclude='*'), $(shell rustc --version), $(or $(1),no features)
@@ -50,8 +51,14 @@ OUTSIDE := benches/compare/peers cc/examples/own-controller cc/fuzz dataplane/fu
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 # Clients and tools that only tests run.
 clients: PACKAGES := chromium curl nghttp2-client nginx valgrind
-# Evaluated when it is used: `make setup` may install the library.
-FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
+# What a build needs first if it is to include DPDK.
+ASKED_DPDK := $(if $(filter yes,$(DPDK)),dpdk)
+# Features of a build, which includes DPDK only if that is asked for, and of tests. Evaluated when they are used: `make dpdk` may
+# install the library.
+HAS_DPDK = $(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo yes)
+WITH_DPDK = --features sluicegate/dpdk
+FEATURES = $(if $(filter yes,$(DPDK))$(if $(filter auto,$(DPDK)),$(HAS_DPDK)),$(WITH_DPDK))
+TEST_FEATURES = $(if $(filter yes,$(DPDK))$(if $(filter-out no yes,$(or $(DPDK),auto)),$(HAS_DPDK)),$(WITH_DPDK))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
 PYTHON_CLIENTS := aioquic==1.7.2 h2==4.4.1 hypercorn==0.18.0 websockets==17.4
@@ -125,15 +132,6 @@ clients setup:
 	        exit 1
 	    fi
 	fi
-	if [ "$(DPDK)" != no ] && ! pkg-config --exists 'libdpdk >= 22.11'; then
-	    as_root=""
-	    [ "$$(id -u)" = 0 ] || as_root="sudo -n"
-	    if command -v apt-get >/dev/null && $$as_root true 2>/dev/null; then
-	        apt-cache show libdpdk-dev >/dev/null 2>&1 || $$as_root apt-get update -qq || true
-	        $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libdpdk-dev >/dev/null 2>&1 || true
-	    fi
-	    pkg-config --exists 'libdpdk >= 22.11' || echo "DPDK is left out: libdpdk is not installed (Debian: libdpdk-dev)" >&2
-	fi
 	if ! command -v $(CARGO) >/dev/null; then
 	    echo "There is no cargo. Install Rust $(RUST_NEEDED) or newer by rustup: https://rustup.rs" >&2
 	    echo "(Debian 12's own Rust is too old.)" >&2
@@ -144,6 +142,24 @@ clients setup:
 	    echo "Rust is $$found ($$(command -v rustc)), $(RUST_NEEDED) or newer is needed: rustup update stable" >&2
 	    echo "(rustup: https://rustup.rs; Debian 12's own Rust is too old.)" >&2
 	    exit 1
+	fi
+
+# Tests try to install it, and a build that asks for it insists.
+dpdk: setup
+	@if [ "$(DPDK)" != no ] && ! pkg-config --exists 'libdpdk >= 22.11'; then
+	    as_root=""
+	    [ "$$(id -u)" = 0 ] || as_root="sudo -n"
+	    if command -v apt-get >/dev/null && $$as_root true 2>/dev/null; then
+	        apt-cache show libdpdk-dev >/dev/null 2>&1 || $$as_root apt-get update -qq || true
+	        $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libdpdk-dev >/dev/null 2>&1 || true
+	    fi
+	    if ! pkg-config --exists 'libdpdk >= 22.11'; then
+	        if [ "$(DPDK)" = yes ]; then
+	            echo "DPDK=yes needs libdpdk 22.11 or newer, which is not installed (Debian: libdpdk-dev)" >&2
+	            exit 1
+	        fi
+	        echo "The tests leave DPDK out: libdpdk is not installed (Debian: libdpdk-dev)" >&2
+	    fi
 	fi
 
 # Exported by the build script of boring-sys, with its patches. It wants an empty folder, and does not run again for one
@@ -157,15 +173,15 @@ $(BORINGSSL): | setup
 	BORING_BSSL_INSTALL_DIR="$@.new" $(CARGO) build --quiet --locked --profile $(PROFILE) -p boring-sys
 	mv "$@.new" "$@"
 
-run: setup $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
+run: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
 	@$(CARGO) run --locked --release -p sluicegate $(FEATURES) -- run $(ARGS)
 
-build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate
+build: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate; DPDK=yes includes DPDK
 	@$(CARGO) build --locked --release -p sluicegate $(FEATURES)
 
 # As root: `compare` makes a network namespace. Its workloads are the training. The flags are for the host alone, not for build
 # scripts, hence --target.
-pgo: setup $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; half an hour
+pgo: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; half an hour
 	@[ "$$(id -u)" = 0 ] || { echo "make pgo needs root, for a network namespace" >&2; exit 1; }
 	command -v nginx >/dev/null || { echo "make pgo needs nginx, the upstream of its proxied workloads: make clients" >&2; exit 1; }
 	tools=$$(rustc --print target-libdir)/../bin
@@ -209,12 +225,12 @@ install: $(if $(BINARY),,build) ## Installs the binary below PREFIX (/usr/local)
 	install -D -m 644 deploy/sluicegate.service "$(DESTDIR)/etc/systemd/system/sluicegate.service"
 
 # As root: it makes network namespaces. The server's and the clients' core must be free of other work.
-bench-backends: setup $(BORINGSSL) ## Compares the backends over a veth pair, in 8 minutes; ARGS="--h2load FILE" names the client
-	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-backends $(FEATURES)
+bench-backends: setup dpdk $(BORINGSSL) ## Compares the backends over a veth pair, in 8 minutes; ARGS="--h2load FILE" names the client
+	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-backends $(TEST_FEATURES)
 	"$(TARGET)/release/backends" --folder "$(TARGET)/backends" $(ARGS)
 
 # As root: it makes a network namespace. Both cores must be free of other work.
-compare: setup $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="quinn caddy" builds some of them, ARGS="nginx=FILE" names one
+compare: setup $(ASKED_DPDK) $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="quinn caddy" builds some of them, ARGS="nginx=FILE" names one
 	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
 	"$(TARGET)/release/compare" sluicegate $(ARGS)
 
@@ -234,13 +250,13 @@ fmt-check: setup
 	    [ -z "$$unformatted" ] || { echo "gofmt -w formats $$unformatted" >&2; exit 1; }
 	fi
 
-clippy: setup $(BORINGSSL) ## Lints everything; warnings are errors
+clippy: setup dpdk $(BORINGSSL) ## Lints everything; warnings are errors
 	@echo "== clippy"
-	$(CARGO) clippy --quiet --locked --workspace $(FEATURES) --all-targets --profile $(PROFILE) -- -D warnings
+	$(CARGO) clippy --quiet --locked --workspace $(TEST_FEATURES) --all-targets --profile $(PROFILE) -- -D warnings
 
-doc: setup $(BORINGSSL) ## Builds the documentation of the crates; warnings are errors
+doc: setup dpdk $(BORINGSSL) ## Builds the documentation of the crates; warnings are errors
 	@echo "== documentation"
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace $(FEATURES) --no-deps --profile $(PROFILE)
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace $(TEST_FEATURES) --no-deps --profile $(PROFILE)
 
 deny: setup ## Checks licences, sources and banned crates, where cargo-deny is installed
 	@echo "== dependencies"
@@ -330,9 +346,9 @@ example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, 
 	"$(TARGET)/$(PROFILE)/own-controller" cc | grep -A1 '^constant$$'
 
 # The tests' own build. What else the machine does changes no figure.
-counts: setup clients $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
+counts: setup clients dpdk $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
 	@echo "== instructions"
-	$(CARGO) build --quiet --locked --workspace $(FEATURES) --profile $(PROFILE)
+	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
 	"$(TARGET)/$(PROFILE)/counts" --folder "$(TARGET)/counts" $(ARGS)
 
 # With any Rust: only running the targets needs nightly and cargo-fuzz.
@@ -341,14 +357,14 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup clients fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers example fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers example fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
-	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
+	$(CARGO) build --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
 	echo "== test"
-	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
+	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
 
-test-long: setup clients venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
-	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
+test-long: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 
 # They judge how fast the server is, so they run what users run.
@@ -379,7 +395,7 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 # BoringSSL is linked as it is, without the sanitizer. `asan` leaves the server's tests the sanitizer's own allocator: it sees
 # nothing of jemalloc's memory. DPDK's libraries and what is in their buffers are not instrumented either: of DPDK it sees our Rust,
 # with what that keeps and frees.
-asan: setup $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of the exchange rings under AddressSanitizer
+asan: setup dpdk $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of the exchange rings under AddressSanitizer
 	@echo "== AddressSanitizer"
 	if ! $(NIGHTLY) rustc --version >/dev/null 2>&1; then
 	    echo "skipped: no nightly Rust (rustup toolchain install nightly)" >&2
@@ -388,7 +404,7 @@ asan: setup $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of the 
 	export RUSTFLAGS="-Zsanitizer=address --cfg asan" LSAN_OPTIONS="suppressions=$(CURDIR)/dataplane/dpdk/lsan.supp"
 	run="$(NIGHTLY) $(CARGO) test --locked --target $(HOST) --target-dir $(TARGET)/asan"
 	$$run -p sluicegate-frames --lib --tests
-	if [ -n "$(FEATURES)" ]; then
+	if [ -n "$(TEST_FEATURES)" ]; then
 	    $$run -p sluicegate-dpdk --features libdpdk --lib --tests
 	    $$run -p sluicegate-dataplane --features dpdk --lib --tests
 	else
@@ -467,12 +483,12 @@ sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/di
 
 # The same commit, profile, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
 # Both this and `make pgo` pass --target: without it crates have other hashes, which are part of the names in a profile.
-dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/; PGO=target/pgo/profile optimises with a profile of `make DPDK=no pgo`
+dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/; PGO=target/pgo/profile optimises with a profile of `make pgo`
 	@echo "== release $(VERSION)"
 	git diff --quiet HEAD || { echo "There are changes that are not committed: a release is built of a commit" >&2; exit 1; }
 	profile=
 	if [ -n "$(PGO)" ]; then
-	    remedy="make DPDK=no pgo records target/pgo/profile"
+	    remedy="make pgo records target/pgo/profile"
 	    [ -f "$(PGO)" ] && [ -f "$(PGO).fits" ] || { echo "PGO: $(PGO) or $(PGO).fits is missing; $$remedy" >&2; exit 1; }
 	    fits=$$(cat "$(PGO).fits")
 	    wanted="$(call PGO_FITS,)"

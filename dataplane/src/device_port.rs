@@ -139,7 +139,7 @@ impl DevicePortOptions {
 pub enum PortError {
     /// The build has no DPDK.
     #[error(
-        "this build leaves DPDK out; install libdpdk-dev and build with `make build` (or cargo's `--features dpdk`), or set \
+        "this build leaves DPDK out; build with `make build DPDK=yes` (or install libdpdk-dev and use cargo's `--features dpdk`), or set \
          `backend = \"auto\"`"
     )]
     LeftOut,

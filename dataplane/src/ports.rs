@@ -136,7 +136,7 @@ mod tests {
     fn a_build_without_dpdk_says_so_and_names_the_remedy() {
         let line = Ports::start(&[]).unwrap_err().to_string();
         assert!(
-            line.contains("leaves DPDK out") && line.contains("libdpdk-dev"),
+            line.contains("leaves DPDK out") && line.contains("make build DPDK=yes"),
             "{line}"
         );
         assert_eq!(Ports::examine(&[]), Ok(()));

@@ -16,10 +16,7 @@ mod soak;
 #[cfg(not(feature = "dpdk"))]
 #[test]
 fn over_a_veth_pair() {
-    crate::skip(
-        "dpdk",
-        &"this build leaves DPDK out: libdpdk is not installed",
-    );
+    crate::skip("dpdk", &"this build leaves DPDK out");
 }
 
 #[cfg(feature = "dpdk")]
