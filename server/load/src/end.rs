@@ -13,7 +13,7 @@ use crate::protocol::Version;
 /// Longest text of a server that is shown, characters.
 const MAX_REASON: usize = 80;
 /// Advice for a server that does not respond over QUIC.
-const CHECK: &str = "check that a server of HTTP/3 listens there and that UDP may pass";
+const CHECK: &str = "check that a server of HTTP/3 listens there and that UDP may pass, or load one without QUIC by --alpn-list=h2";
 
 /// End of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub(crate) fn of_socket(peer: SocketAddr, error: &Error, heard: bool) -> End {
         ErrorKind::ConnectionRefused if heard => format!("{peer} has stopped listening"),
         ErrorKind::ConnectionRefused => {
             format!(
-                "connection refused by {peer}: nothing listens on this UDP port; check host and port"
+                "connection refused by {peer}: nothing listens on this UDP port; check host and port, or load a server without QUIC by \
+                 --alpn-list=h2"
             )
         }
         _ => format!("cannot send to {peer}: {error}"),
@@ -157,7 +158,9 @@ pub(crate) fn of_connection(quic: &mut quiche::Connection, peer: SocketAddr) -> 
     const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
     if let Some(error) = quic.peer_error() {
         return End::Failed(match (error.is_app, error.error_code) {
-            (false, NO_APPLICATION_PROTOCOL) => format!("{peer} speaks QUIC but no HTTP/3"),
+            (false, NO_APPLICATION_PROTOCOL) => {
+                format!("{peer} speaks QUIC but no HTTP/3; --alpn-list=h2 tries HTTP/2 over TCP")
+            }
             (false, 0x2) => format!("{peer} refuses connections"),
             (is_app, code) => {
                 let layer = if is_app { "HTTP/3" } else { "QUIC" };

@@ -1,6 +1,7 @@
 //! The report as one page of HTML, with charts.
 
 use std::fmt::{Display, Write as _};
+use std::time::UNIX_EPOCH;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -82,7 +83,7 @@ pub(crate) fn page(
     for note in report.notes(args).lines() {
         let _ = writeln!(page, "<p class=\"warning\">{}</p>", escaped(note));
     }
-    page.push_str(&summary(report));
+    page.push_str(&summary(report, args));
     let seconds = |value: &f64| decimal(*value);
     let over_time = |name, color, of: fn(&Interval) -> f64| Line {
         name,
@@ -127,13 +128,36 @@ pub(crate) fn page(
     Ok(page)
 }
 
+/// Returns the verdict about --slo-p99, if it was given.
+fn slo(report: &Report<'_>, args: &LoadArgs) -> Option<String> {
+    let limit = duration(args.slo_p99?.as_secs_f64());
+    Some(match report.missed_slo(args) {
+        Some(_) => format!("<strong class=\"warning\">not met</strong>: above {limit}"),
+        None if report.tally.request.len() == 0 => {
+            "<strong class=\"warning\">unknown</strong>: no response".into()
+        }
+        None => format!("met: at most {limit}"),
+    })
+}
+
+/// Returns the name of this host.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
 /// Returns the table of what counts.
-fn summary(report: &Report<'_>) -> String {
+fn summary(report: &Report<'_>, args: &LoadArgs) -> String {
     let tally = report.tally;
     let times = tally.request.statistics(1e9);
     let [_, _, s2, s3, s4, s5] = tally.status;
     let (rate, byte_rate) = report.rates();
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + report.unix);
+    let protocol = tally.protocol.as_deref().unwrap_or("none: no connection");
     let rows = [
+        ("Date", date),
+        ("Generator", escaped(&host_name())),
+        ("Protocol", escaped(protocol)),
         ("Time", duration(report.counted.as_secs_f64())),
         ("Requests per second", decimal(rate)),
         ("Received per second", bytes(byte_rate) + "B"),
@@ -150,8 +174,12 @@ fn summary(report: &Report<'_>) -> String {
         ("Latency, longest", duration(times.max)),
         ("Connections", tally.connections.to_string()),
     ];
-    let rows = rows.map(|(name, value)| format!("<tr><th>{name}<td>{value}\n"));
-    format!("<table>\n{}</table>\n", rows.concat())
+    let verdict = slo(report, args).map(|verdict| ("Verdict of --slo-p99", verdict));
+    let rows = rows.into_iter().chain(verdict);
+    let rows: String = rows
+        .map(|(name, value)| format!("<tr><th>{name}<td>{value}\n"))
+        .collect();
+    format!("<table>\n{rows}</table>\n")
 }
 
 /// Returns the times by percentile: x is the number of nines, `-log10(1 - quantile)`, and y the time, milliseconds.
@@ -280,6 +308,7 @@ mod tests {
         Report {
             tally,
             is_quic: true,
+            unix: Duration::from_secs(1_700_000_000),
             wall: Duration::from_secs(3),
             counted: Duration::from_secs(3),
             verdict: Some("the <generator> was slow".into()),
@@ -296,6 +325,34 @@ mod tests {
         );
         assert!(page.contains("the &lt;generator&gt; was slow"), "{page}");
         assert!(!page.contains("<script"), "{page}");
+    }
+
+    #[test]
+    fn a_page_says_when_where_and_how_and_whether_it_was_fast_enough() {
+        let mut tally = Tally {
+            protocol: Some("h2<".into()),
+            ..Tally::default()
+        };
+        let page = |tally: &Tally, words: &[&str]| {
+            let args = options::parse(&[words, &["https://a/"]].concat()).unwrap();
+            page(&args, &report(tally), &[]).unwrap()
+        };
+        let text = page(&tally, &["--slo-p99", "5ms"]);
+        for part in [
+            "Tue, 14 Nov 2023 22:13:20 GMT",
+            "<td>h2&lt;",
+            "unknown</strong>",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(
+            text.contains(&format!("<th>Generator<td>{}", escaped(&host_name()))),
+            "{text}"
+        );
+        tally.request.add(10_000_000);
+        assert!(page(&tally, &["--slo-p99", "5ms"]).contains("not met</strong>: above 5.00ms"));
+        assert!(page(&tally, &["--slo-p99", "20ms"]).contains("met: at most 20.00ms"));
+        assert!(!page(&tally, &[]).contains("slo-p99"));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub enum Format {
 ///
 /// DURATION is a whole number with the unit h, m, s or ms; seconds without a unit. A timeout or duration of 0 is none.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_override_self = true)]
 #[command(after_help = "\
 Examples:
   sluicegate load -n 100000 -c 16 -m 32 https://localhost:4433/
@@ -275,6 +276,13 @@ mod tests {
             (Some(10), Duration::from_millis(100))
         );
         assert!(args.h3 && args.verbose);
+        // Options may come again: the last one counts, as with getopt.
+        let args = parse("load -vvv --h3 --h3 -n1 -n 2 -c3 -c4 -H a:b -H c:d a").unwrap();
+        assert!(args.verbose && args.h3);
+        assert_eq!(
+            (args.requests, args.clients, args.header.len()),
+            (Some(2), 4, 2)
+        );
         let args = parse("load --timing-script-file f -n10 -c2 -B https://a/").unwrap();
         assert_eq!(args.timing_script_file, Some("f".into()));
         let rest = "load -i urls -B https://b:1 -H accept:*/* -Hx:y -d body --rps=12.5 --connect-to=10.0.0.1:443 --sni c \

@@ -22,6 +22,8 @@ pub(crate) struct Report<'a> {
     pub(crate) tally: &'a Tally,
     /// Packets of QUIC carried it, and have figures.
     pub(crate) is_quic: bool,
+    /// Start of the run, since 1970.
+    pub(crate) unix: Duration,
     /// Time of the whole run.
     pub(crate) wall: Duration,
     /// Time of what counts.

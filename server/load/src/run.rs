@@ -57,8 +57,9 @@ pub fn run(
     allow_descriptors(args)?;
     // Mistakes are found before anything starts.
     drop(Connector::new(&plan, registry)?);
-    let begin = (clock.now)();
-    let mut outputs = Outputs::open(args, (begin, (clock.unix)()))?;
+    let start = ((clock.now)(), (clock.unix)());
+    let (begin, unix) = start;
+    let mut outputs = Outputs::open(args, start)?;
     for warning in plan.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
@@ -79,6 +80,7 @@ pub fn run(
     let report = Report {
         tally: &tally,
         is_quic: plan.protocol.is_quic(),
+        unix,
         wall,
         counted: args.duration.map_or(counted, |time| time.min(counted)),
         verdict: Busy::verdict(&tally.busy),

@@ -136,6 +136,8 @@ impl Samples {
 /// Figures of a thread, or of all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
+    /// Protocol of the first connection that had a handshake.
+    pub(crate) protocol: Option<String>,
     /// Requests that were to be made.
     pub(crate) total: u64,
     pub(crate) started: u64,
@@ -232,6 +234,7 @@ impl Tally {
         for (cause, count) in other.failures {
             self.fail(cause, count);
         }
+        self.protocol = self.protocol.take().or(other.protocol);
         self.busy.extend(other.busy);
         self.errors.extend(other.errors);
     }

@@ -3,6 +3,16 @@
 use super::{Plan, RequestCount};
 use crate::options::Format;
 
+/// Returns whether the fields are those of gRPC.
+fn is_grpc(fields: &[(String, String)]) -> bool {
+    let is = |name: &str, value: &str| {
+        fields.iter().any(|(found, text)| {
+            found.eq_ignore_ascii_case(name) && text.to_ascii_lowercase().starts_with(value)
+        })
+    };
+    is("content-type", "application/grpc") && !is("content-type", "application/grpc-web")
+}
+
 impl Plan {
     /// Returns warnings about the options.
     pub(crate) fn warnings(&self) -> Vec<String> {
@@ -27,6 +37,16 @@ impl Plan {
             let most = options.max_concurrent_streams;
             warnings.push(format!(
                 "-m {most}: a connection of HTTP/1.1 has one request open at a time"
+            ));
+        }
+        if self.protocol.is_http1_alone() && is_grpc(&options.header) {
+            let remedy = if self.protocol.has_tls() {
+                "leave out --h1, or give --alpn-list=h2"
+            } else {
+                "-p h2c"
+            };
+            warnings.push(format!(
+                "gRPC needs HTTP/2, and these requests go over HTTP/1.1: {remedy}"
             ));
         }
         if options.histogram && options.format != Format::H2load {
@@ -120,6 +140,14 @@ mod tests {
             ),
             ("--resume http://127.0.0.1/", "without TLS"),
             (
+                "-H content-type:application/grpc http://127.0.0.1/",
+                "-p h2c",
+            ),
+            (
+                "-H Content-Type:application/grpc+proto --h1 https://127.0.0.1/",
+                "leave out --h1",
+            ),
+            (
                 "--resume --early-data -d /dev/null https://127.0.0.1/",
                 "may change something",
             ),
@@ -149,6 +177,9 @@ mod tests {
             "--resume --early-data https://127.0.0.1/",
             "--resume --h1 https://127.0.0.1/",
             "--histogram https://127.0.0.1/",
+            "-H content-type:application/grpc -p h2c http://127.0.0.1/",
+            "-H content-type:application/grpc https://127.0.0.1/",
+            "-H content-type:application/grpc-web --h1 https://127.0.0.1/",
         ] {
             assert_eq!(warnings(line), [""; 0], "{line}");
         }

@@ -46,6 +46,7 @@ fn tally() -> Tally {
 fn report(tally: &Tally) -> Report<'_> {
     Report {
         tally,
+        unix: Duration::ZERO,
         is_quic: true,
         wall: Duration::from_secs(1),
         counted: Duration::from_secs(1),
@@ -133,6 +134,7 @@ req/s           :    1000.00     1000.00     1000.00        0.00   100.00%
 fn figures_of_quic_are_left_out_over_tcp() {
     let tally = tally();
     let report = Report {
+        unix: Duration::ZERO,
         is_quic: false,
         ..report(&tally)
     };
