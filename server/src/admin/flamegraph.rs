@@ -194,7 +194,7 @@ fn record(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Box<dyn Profile>>, RecordError> {
     match query.kind {
-        Kind::Cpu => cpu::record(query.frequency, query.length, is_cancelled),
+        Kind::Cpu => cpu::record(query.frequency, query.threads, query.length, is_cancelled),
         Kind::Memory(memory) => heap::record(memory, query.length, is_cancelled),
     }
 }

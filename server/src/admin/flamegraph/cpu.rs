@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 use self::profile::CpuProfile;
 use super::error::RecordError;
 use super::graph::Profile;
+use super::query::Threads;
 use super::symbols::{names, symbol};
 use super::wait::wait;
 use crate::clock;
@@ -26,6 +27,7 @@ const NO_TIMER: i32 = 2_000_000;
 /// There may be one recording at a time.
 pub(super) fn record(
     frequency: u16,
+    threads: Threads,
     length: Duration,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Box<dyn Profile>>, RecordError> {
@@ -73,6 +75,7 @@ pub(super) fn record(
         cpu_time,
         length,
         frequency,
+        threads,
     };
     tracing::info!(
         samples = profile.samples(),

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use inferno::flamegraph;
+use inferno::flamegraph::{self, TextTruncateDirection};
 
 use super::error::RecordError;
 
@@ -36,6 +36,8 @@ pub(super) fn draw(title: String, unit: &str, folded: &str) -> Result<Vec<u8>, R
     let mut options = flamegraph::Options::default();
     options.title = title;
     options.count_name = unit.into();
+    // The begin of a name says more: paths of modules are short, and types with parameters long.
+    options.text_truncate_direction = TextTruncateDirection::Right;
     // A function has the same color in each graph.
     options.deterministic = true;
     // inferno wants lines in the order of their bytes, in which `a::b` comes before `a;c`, and draws a function in two pieces then. A flame

@@ -19,6 +19,7 @@ pub(super) struct Query {
     /// Samples for each second of CPU time of the process.
     pub(super) frequency: u16,
     pub(super) format: Format,
+    pub(super) threads: Threads,
 }
 
 /// Subject of a profile.
@@ -51,6 +52,20 @@ impl Kind {
         let known = Kind::ALL.iter().find(|(_, kind)| *kind == self);
         known.map_or("", |(name, _)| name)
     }
+}
+
+/// Outermost frames of a flame graph of CPU time. pprof has the thread as a label, and needs none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// The workers of a group are one frame.
+    Merged,
+    /// Each thread is a frame.
+    Each,
+}
+
+impl Threads {
+    const ALL: [(&'static str, Threads); 2] =
+        [("merged", Threads::Merged), ("each", Threads::Each)];
 }
 
 /// Form of a profile.
@@ -87,6 +102,7 @@ impl Query {
         length: Duration::from_secs(10),
         frequency: DEFAULT_FREQUENCY,
         format: Format::Svg,
+        threads: Threads::Merged,
     };
     /// A request for `/debug/pprof/profile` without parameters, with the defaults of Go's servers.
     pub(super) const PPROF: Query = Query {
@@ -94,6 +110,7 @@ impl Query {
         length: Duration::from_secs(30),
         frequency: DEFAULT_FREQUENCY,
         format: Format::Pprof,
+        threads: Threads::Merged,
     };
 
     /// A request for `/debug/pprof/allocs` without parameters.
@@ -112,17 +129,19 @@ impl Query {
     /// # Errors
     /// A parameter is unknown, comes twice or has a wrong value; the text names it and what is expected.
     pub(super) fn parse(text: &str, defaults: Query) -> Result<Query, String> {
-        let (mut kind, mut seconds, mut frequency, mut format) = (None, None, None, None);
+        let (mut kind, mut seconds, mut frequency) = (None, None, None);
+        let (mut format, mut threads) = (None, None);
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let is_second = match name {
                 "seconds" => seconds.replace(number(name, value, SECONDS)?).is_some(),
                 "frequency" => frequency.replace(number(name, value, FREQUENCY)?).is_some(),
                 "format" => format.replace(word(name, value, &Format::ALL)?).is_some(),
+                "threads" => threads.replace(word(name, value, &Threads::ALL)?).is_some(),
                 "profile" => kind.replace(word(name, value, &Kind::ALL)?).is_some(),
                 _ => {
                     return Err(format!(
-                        "unknown parameter `{name}`; there are profile, seconds, frequency and format\n"
+                        "unknown parameter `{name}`; there are profile, seconds, frequency, threads and format\n"
                     ));
                 }
             };
@@ -134,6 +153,9 @@ impl Query {
         if kind != Kind::Cpu && frequency.is_some() {
             return Err("`frequency` is for CPU time; leave it out\n".into());
         }
+        if kind != Kind::Cpu && threads.is_some() {
+            return Err("`threads` is for CPU time; leave it out\n".into());
+        }
         Ok(Query {
             kind,
             length: seconds.map_or(defaults.length, |seconds| {
@@ -141,6 +163,7 @@ impl Query {
             }),
             frequency: frequency.unwrap_or(defaults.frequency),
             format: format.unwrap_or(defaults.format),
+            threads: threads.unwrap_or(defaults.threads),
         })
     }
 }
@@ -177,6 +200,7 @@ mod tests {
                 length,
                 frequency,
                 format,
+                threads: Threads::Merged,
             })
         };
         let parse = |text| Query::parse(text, Query::FLAMEGRAPH);
@@ -188,6 +212,8 @@ mod tests {
         assert_eq!(parse(all), query(60, 250, Format::Pprof));
         let least = "seconds=1&&frequency=1&format=folded";
         assert_eq!(parse(least), query(1, 1, Format::Folded));
+        let each = parse("threads=each&format=folded").unwrap();
+        assert_eq!(each.threads, Threads::Each);
         let kind = |text| parse(text).unwrap().kind;
         assert_eq!(kind("profile=allocs"), Kind::Memory(Memory::Allocated));
         assert_eq!(kind("profile=heap&seconds=1"), Kind::Memory(Memory::InUse));
@@ -209,9 +235,15 @@ mod tests {
             ("frequency=251", "`frequency`", "from 1 to 250"),
             ("format=png", "`format` is `png`", "svg, folded, pprof"),
             ("seconds=1&seconds=1", "`seconds`", "once"),
-            ("kind=heap", "`kind`", "seconds, frequency and format"),
+            (
+                "kind=heap",
+                "`kind`",
+                "seconds, frequency, threads and format",
+            ),
             ("profile=stack", "`profile`", "cpu, allocs, heap"),
             ("profile=heap&frequency=9", "`frequency`", "leave it out"),
+            ("threads=all", "`threads` is `all`", "merged, each"),
+            ("profile=heap&threads=each", "`threads`", "leave it out"),
         ] {
             let reason = Query::parse(text, Query::FLAMEGRAPH).unwrap_err();
             assert!(

@@ -9,6 +9,7 @@ use pprof::{Frames, Report, Symbol};
 
 use crate::admin::flamegraph::error::RecordError;
 use crate::admin::flamegraph::graph::{Profile, compress, draw, folded_name};
+use crate::admin::flamegraph::query::Threads;
 
 /// Samples of the CPU time of this process.
 pub(super) struct CpuProfile {
@@ -19,6 +20,7 @@ pub(super) struct CpuProfile {
     pub(super) length: Duration,
     /// Samples for each second of CPU time.
     pub(super) frequency: u16,
+    pub(super) threads: Threads,
 }
 
 impl CpuProfile {
@@ -45,11 +47,11 @@ impl Profile for CpuProfile {
         draw(title, "samples", &self.folded())
     }
 
-    /// Its numbers are samples, and a thread is outermost.
+    /// Its numbers are samples, and a thread, or what merges several, is outermost.
     fn folded(&self) -> String {
         let mut stacks: BTreeMap<Vec<String>, usize> = BTreeMap::new();
         self.report.data.iter().for_each(|(frames, count)| {
-            *stacks.entry(stack(frames)).or_default() += count.unsigned_abs();
+            *stacks.entry(stack(frames, self.threads)).or_default() += count.unsigned_abs();
         });
         let lines = stacks.iter();
         lines
@@ -63,10 +65,31 @@ impl Profile for CpuProfile {
 }
 
 /// Returns the names of the thread and of the functions, outermost first.
-fn stack(frames: &Frames) -> Vec<String> {
+fn stack(frames: &Frames, threads: Threads) -> Vec<String> {
     let functions = frames.frames.iter().rev().flatten().map(Symbol::name);
-    let names = once(frames.thread_name_or_id()).chain(functions);
+    let thread = frames.thread_name_or_id();
+    let thread = match threads {
+        Threads::Merged => merged(&thread),
+        Threads::Each => thread,
+    };
+    let names = once(thread).chain(functions);
     names.map(|name| folded_name(&name)).collect()
+}
+
+/// Returns the name that stands for all threads of a kind: `default-*` for the workers of a group, as `default-0`, and
+/// `default-*-origin` for their origin threads, of whose names the kernel keeps 15 bytes.
+fn merged(thread: &str) -> String {
+    const ORIGIN: &str = "-origin";
+    let (start, end) = match thread.rfind("-o") {
+        Some(at) if ORIGIN.starts_with(&thread[at..]) => (&thread[..at], ORIGIN),
+        _ => (thread, ""),
+    };
+    match start.rsplit_once('-') {
+        Some((group, index)) if !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{group}-*{end}")
+        }
+        _ => thread.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +128,7 @@ mod tests {
             cpu_time: Duration::from_millis(1500),
             length: Duration::from_secs(2),
             frequency: 99,
+            threads: Threads::Each,
         }
     }
 
@@ -136,6 +160,37 @@ mod tests {
         assert_eq!(message.sample.len(), 4);
         let has = |name: &str| message.string_table.iter().any(|text| text == name);
         assert!(has("memcpy") && has("<impl>::f") && has("default-0"));
+    }
+
+    #[test]
+    fn workers_of_a_group_are_one_frame() {
+        for (thread, expected) in [
+            ("default-0", "default-*"),
+            ("default-17", "default-*"),
+            ("edge-2-0", "edge-2-*"),
+            ("default-0-origin", "default-*-origin"),
+            ("default-0-origi", "default-*-origin"),
+            ("default-10-ori", "default-*-origin"),
+            ("control", "control"),
+            ("control-socket", "control-socket"),
+            ("a-o", "a-o"),
+            ("1234", "1234"),
+            ("a-", "a-"),
+        ] {
+            assert_eq!(merged(thread), expected, "{thread}");
+        }
+        let mut second = frames(&["turn", "main"], 2);
+        second.thread_name = "default-1".into();
+        let mut both = profile([(frames(&["turn", "main"], 1), 2), (second, 3)]);
+        assert_eq!(
+            both.folded(),
+            "default-0;main;turn 2\ndefault-1;main;turn 3\n"
+        );
+        both.threads = Threads::Merged;
+        assert_eq!(both.folded(), "default-*;main;turn 5\n");
+        let svg = String::from_utf8(both.svg().unwrap()).unwrap();
+        assert!(svg.contains("default-* (5 samples, 100.00%)"), "{svg}");
+        assert!(svg.contains("truncate_text_right = true"), "{svg}");
     }
 
     #[test]
