@@ -1,28 +1,54 @@
-//! `sluicegate get` sends one request over HTTP/3; its options have the letters of curl's.
+//! `sluicegate get` sends a request over HTTP/3; its options have the letters of curl's.
 
 mod closed;
 mod connect;
 mod connection;
 mod fetch;
+mod progress;
+mod request;
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use fetch::{Fetched, Sink};
+use http::Method;
+use progress::ProgressLine;
+use request::{Field, Request};
 use sluicegate_load::Url;
 
 /// Exit code if `--fail` turned a status into a failure, as in curl.
 const EXIT_FAILED_STATUS: u8 = 22;
+/// Redirects that are followed, as in curl.
+const MAX_REDIRECTS: usize = 50;
 
 /// Fetch a URL over HTTP/3.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GetArgs {
     /// URL to fetch: https://host[:port]/path
     url: String,
+    /// Method of the request; without it GET, or POST with data.
+    #[arg(short = 'X', long, value_name = "METHOD", value_parser = request::method, conflicts_with = "head")]
+    request: Option<Method>,
+    /// Field of the request, "name: value", in place of one that this program sends itself; "name:" sends none. May be given
+    /// several times.
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = request::field)]
+    headers: Vec<Field>,
+    /// Send this data, or @FILE without its line ends, or @- for standard input. Several are joined by &.
+    #[arg(short = 'd', long, value_name = "DATA", conflicts_with = "head")]
+    data: Vec<String>,
+    /// Send this data, or @FILE as it is, or @- for standard input.
+    #[arg(long, value_name = "DATA", conflicts_with = "head")]
+    data_binary: Vec<String>,
+    /// Follow redirects, up to 50.
+    #[arg(short = 'L', long)]
+    location: bool,
+    /// Show no progress on a terminal.
+    #[arg(short = 's', long)]
+    silent: bool,
     /// Don't check the server's certificate.
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -87,6 +113,30 @@ fn resolution(text: &str) -> Result<Resolution, String> {
 }
 
 impl GetArgs {
+    /// Returns the request for a URL.
+    ///
+    /// # Errors
+    /// A file of data cannot be read.
+    fn to_request(&self, url: &Url) -> anyhow::Result<Request> {
+        let body = request::body(&self.data, &self.data_binary)?;
+        let usual = match &body {
+            Some(_) => Method::POST,
+            None if self.head => Method::HEAD,
+            None => Method::GET,
+        };
+        let is_host = |(name, _): &&Field| name == http::header::HOST;
+        let host = self.headers.iter().find(is_host);
+        let host = host.map(|(_, value)| value.to_str().map(ToOwned::to_owned));
+        let fields = self.headers.iter().filter(|field| !is_host(field));
+        Ok(Request {
+            method: self.request.clone().unwrap_or(usual),
+            authority: host.transpose()?.unwrap_or_else(|| url.authority()),
+            path: url.path.clone(),
+            fields: fields.cloned().collect(),
+            body,
+        })
+    }
+
     /// Returns the addresses to try, in order.
     fn addresses(&self, url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
         let given = self.resolve.iter();
@@ -115,8 +165,7 @@ pub fn run(
     stderr: &mut impl Write,
 ) -> anyhow::Result<u8> {
     let start = clock();
-    let url = Url::parse(&args.url).with_context(|| format!("cannot fetch {}", args.url))?;
-    let result = exchange(args, &url, start, clock, stdout, stderr);
+    let result = follow(args, start, clock, stdout, stderr);
     // Nobody after this reads the turn's time.
     quiche::clock::set(None);
     let (handshake, fetched) = result.with_context(|| format!("cannot fetch {}", args.url))?;
@@ -130,16 +179,43 @@ pub fn run(
     Ok(0)
 }
 
-/// Connects and fetches; also returns the time when the handshake was complete.
-fn exchange(
+/// Fetches, and follows redirects if that is asked for; also returns the time when the handshake of the last one was complete.
+fn follow(
     args: &GetArgs,
-    url: &Url,
     start: Instant,
     clock: fn() -> Instant,
     stdout: &mut impl Write,
     stderr: &mut impl Write,
 ) -> anyhow::Result<(Instant, Fetched)> {
     let deadline = start + args.max_time;
+    let mut url = Url::parse(&args.url)?;
+    let mut request = args.to_request(&url)?;
+    for _ in 0..=MAX_REDIRECTS {
+        let (handshake, fetched) = exchange(
+            args,
+            (&url, &request),
+            deadline,
+            clock,
+            (&mut *stdout, &mut *stderr),
+        )?;
+        let Some(location) = fetched.location.as_ref().filter(|_| args.location) else {
+            return Ok((handshake, fetched));
+        };
+        let next = request::target(&url, location)?;
+        request = request.redirected(fetched.status, args.request.is_some(), (&url, &next));
+        url = next;
+    }
+    bail!("more than {MAX_REDIRECTS} redirects")
+}
+
+/// Connects and fetches; also returns the time when the handshake was complete.
+fn exchange(
+    args: &GetArgs,
+    (url, request): (&Url, &Request),
+    deadline: Instant,
+    clock: fn() -> Instant,
+    (stdout, stderr): (&mut impl Write, &mut impl Write),
+) -> anyhow::Result<(Instant, Fetched)> {
     let addresses = args.addresses(url)?;
     let mut tls = connect::client_config(args.insecure, args.cacert.as_deref())?;
     let mut note = |line: &str| {
@@ -150,11 +226,10 @@ fn exchange(
     };
     let mut client = connect::connect(url, &addresses, &mut tls, deadline, clock, &mut note)?;
     let handshake = client.now();
-    let request = fetch::Request {
-        method: if args.head { "HEAD" } else { "GET" },
-        authority: url.authority(),
-        path: url.path.clone(),
-    };
+    let mut terminal = std::io::stderr();
+    let shows = !args.silent && !args.verbose && terminal.is_terminal();
+    let shows = shows && (args.output.is_some() || !std::io::stdout().is_terminal());
+    let terminal: Option<&mut dyn Write> = if shows { Some(&mut terminal) } else { None };
     let mut sink = Sink {
         stdout,
         file: None,
@@ -162,8 +237,10 @@ fn exchange(
         headers: args.include || args.head,
         // The exit code reports a failed status.
         body_below: if args.fail { 400 } else { u16::MAX },
+        follows: args.location,
+        progress: ProgressLine::new(terminal, handshake),
     };
-    let fetched = fetch::fetch(&mut client, &request, &mut sink, deadline, &mut note);
+    let fetched = fetch::fetch(&mut client, request, &mut sink, deadline, &mut note);
     client.close();
     Ok((handshake, fetched?))
 }
@@ -210,6 +287,10 @@ mod tests {
             "-f",
             "-v",
             "-I",
+            "-L",
+            "-s",
+            "-H",
+            "a: b",
             "-m",
             "1.5",
             "-o",
@@ -217,6 +298,7 @@ mod tests {
             "https://a/",
         ]);
         let args = args.unwrap();
+        assert!(args.location && args.silent && args.headers.len() == 1);
         assert!(args.insecure && args.include && args.fail && args.verbose && args.head);
         assert_eq!(args.max_time, Duration::from_millis(1500));
         assert_eq!(args.output, Some(PathBuf::from("x")));
@@ -231,12 +313,34 @@ mod tests {
             &["-m", "-1", "a"],
             &["-m", "nan", "a"],
             &["-m", "1e9", "a"],
+            &["-X", "A B", "a"],
+            &["-H", "x", "a"],
+            &["-I", "-d", "x", "a"],
             &["--resolve", "a:1", "a"],
             &["--resolve", "a:x:::1", "a"],
             &["--resolve", "a:1:b", "a"],
         ] {
             assert!(parse(words).is_err(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn data_makes_a_post_and_a_host_field_the_authority() {
+        let url = Url::parse("https://a.example/x").unwrap();
+        let request = |words: &[&str]| parse(words).unwrap().to_request(&url).unwrap();
+        let get = request(&["u"]);
+        assert_eq!((get.method, get.body), (Method::GET, None));
+        assert_eq!(request(&["-I", "u"]).method, Method::HEAD);
+        let post = request(&["-d", "a=1", "--data", "b=2", "u"]);
+        assert_eq!(
+            (post.method, post.body.unwrap()),
+            (Method::POST, b"a=1&b=2".to_vec())
+        );
+        let put = request(&["-X", "PUT", "-d", "x", "-H", "Host: b.example", "u"]);
+        assert_eq!(
+            (put.method, &*put.authority, put.fields.len()),
+            (Method::PUT, "b.example", 0)
+        );
     }
 
     #[test]

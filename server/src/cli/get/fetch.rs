@@ -10,22 +10,19 @@ use quiche::h3::{self, NameValue as _};
 
 use super::closed::{closed, readable};
 use super::connection::ClientConnection;
+use super::progress::ProgressLine;
+use super::request::Request;
 
 /// Bytes read from the stream at once.
 const CHUNK: usize = 64 * 1024;
 
-/// A request without body.
-pub(super) struct Request {
-    pub(super) method: &'static str,
-    pub(super) authority: String,
-    pub(super) path: String,
-}
-
 /// Facts of a complete response.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fetched {
     /// Status of the final response.
     pub(super) status: u16,
+    /// Target of a redirect.
+    pub(super) location: Option<String>,
     /// Bytes of the body.
     pub(super) bytes: u64,
     /// Time when the head of the final response was complete.
@@ -45,6 +42,10 @@ pub(super) struct Sink<'a, W> {
     pub(super) headers: bool,
     /// Lowest status whose bodies are not written.
     pub(super) body_below: u16,
+    /// Whether redirects are followed, so that their bodies are not written.
+    pub(super) follows: bool,
+    /// Line that shows how the body advances.
+    pub(super) progress: ProgressLine<&'a mut dyn Write>,
 }
 
 impl<W: Write> Sink<'_, W> {
@@ -63,13 +64,14 @@ impl<W: Write> Sink<'_, W> {
         file.write_all(bytes).with_context(describe)
     }
 
-    fn takes_body(&self, status: u16) -> bool {
-        status < self.body_below
+    fn takes_body(&self, status: u16, location: Option<&String>) -> bool {
+        status < self.body_below && !(self.follows && location.is_some())
     }
 
     /// Ends the body, and makes the file even if the body is empty.
-    fn finish(&mut self, status: u16) -> anyhow::Result<()> {
-        if self.takes_body(status) {
+    fn finish(&mut self, fetched: &Fetched) -> anyhow::Result<()> {
+        self.progress.finish();
+        if self.takes_body(fetched.status, fetched.location.as_ref()) {
             self.write(&[])?;
         }
         self.stdout
@@ -84,6 +86,10 @@ struct Progress {
     head: Option<(u16, Instant)>,
     /// Value of the head's `content-length`.
     announced: Option<u64>,
+    /// Value of the head's `location`, where the status is that of a redirect.
+    location: Option<String>,
+    /// Bytes of the request's body that were sent; `None` once there is nothing more to send.
+    sent: Option<usize>,
     bytes: u64,
     done: bool,
 }
@@ -105,15 +111,18 @@ pub(super) fn fetch<W: Write>(
         stream: send(client, &mut session, request, note)?,
         head: None,
         announced: None,
+        location: None,
+        sent: request.body.as_ref().map(|_| 0),
         bytes: 0,
         done: false,
     };
     let mut chunk = vec![0; CHUNK];
     loop {
+        upload(client, &mut session, request, &mut progress)?;
         events(client, &mut session, &mut progress, &mut chunk, sink, note)?;
         if progress.done {
-            let fetched = complete(request, &progress, client.now())?;
-            sink.finish(fetched.status)?;
+            let fetched = complete(request, progress, client.now())?;
+            sink.finish(&fetched)?;
             return Ok(fetched);
         }
         if client.connection.is_closed() || client.connection.is_draining() {
@@ -133,21 +142,39 @@ fn send(
     request: &Request,
     note: &mut impl FnMut(&str),
 ) -> anyhow::Result<u64> {
-    let agent = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
-    let head = [
-        (":method", request.method),
-        (":scheme", "https"),
-        (":authority", &request.authority),
-        (":path", &request.path),
-        ("user-agent", agent),
-        ("accept", "*/*"),
-    ];
-    for (name, value) in head {
-        note(&format!("> {name}: {value}"));
+    let head = request.head();
+    for (name, value) in &head {
+        note(&format!("> {name}: {}", readable(value)));
     }
-    let head = head.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
-    let stream = session.send_request(&mut client.connection, &head, true);
+    let fields = head.iter();
+    let fields: Vec<_> = fields
+        .map(|(name, value)| h3::Header::new(name.as_bytes(), value))
+        .collect();
+    let is_whole = request.body.is_none();
+    let stream = session.send_request(&mut client.connection, &fields, is_whole);
     stream.context("cannot send the request")
+}
+
+/// Sends as much of the request's body as the server takes now.
+fn upload(
+    client: &mut ClientConnection,
+    session: &mut h3::Connection,
+    request: &Request,
+    progress: &mut Progress,
+) -> anyhow::Result<()> {
+    while let (Some(body), Some(sent)) = (&request.body, progress.sent) {
+        match session.send_body(&mut client.connection, progress.stream, &body[sent..], true) {
+            Ok(written) => {
+                let sent = sent + written;
+                progress.sent = (sent < body.len()).then_some(sent);
+            }
+            Err(h3::Error::Done) => return Ok(()),
+            // The server has its response already (RFC 9114 §4.1), or the connection ends, and the events say why.
+            Err(h3::Error::TransportError(_) | h3::Error::FrameUnexpected) => progress.sent = None,
+            Err(error) => return Err(anyhow!("cannot send the request's body: {error:?}")),
+        }
+    }
+    Ok(())
 }
 
 fn events<W: Write>(
@@ -189,7 +216,7 @@ fn head<W: Write>(
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
     let mut status = None;
-    let mut announced = None;
+    let (mut announced, mut location) = (None, None);
     for header in list {
         note(&format!(
             "< {}: {}",
@@ -199,6 +226,7 @@ fn head<W: Write>(
         match header.name() {
             b":status" => status = Some(number(header.value()).context("a status that is none")?),
             b"content-length" => announced = number(header.value()),
+            b"location" => location = Some(readable(header.value())),
             _ => {}
         }
         if !header.name().starts_with(b":") {
@@ -219,6 +247,7 @@ fn head<W: Write>(
     if status >= 200 {
         progress.head = Some((status, now));
         progress.announced = announced;
+        progress.location = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308));
     }
     Ok(())
 }
@@ -232,13 +261,16 @@ fn body<W: Write>(
 ) -> anyhow::Result<()> {
     let wanted = progress
         .head
-        .is_some_and(|(status, _)| sink.takes_body(status));
+        .is_some_and(|(status, _)| sink.takes_body(status, progress.location.as_ref()));
     loop {
         match session.recv_body(&mut client.connection, progress.stream, chunk) {
             Ok(read) => {
                 progress.bytes += read as u64;
                 if wanted {
                     sink.write(&chunk[..read])?;
+                    let now = client.now();
+                    sink.progress
+                        .on_bytes(progress.bytes, progress.announced, now);
                 }
             }
             Err(h3::Error::Done) => return Ok(()),
@@ -247,9 +279,9 @@ fn body<W: Write>(
     }
 }
 
-fn complete(request: &Request, progress: &Progress, now: Instant) -> anyhow::Result<Fetched> {
+fn complete(request: &Request, progress: Progress, now: Instant) -> anyhow::Result<Fetched> {
     let (status, first_byte) = progress.head.context("the response has no head")?;
-    let bodiless = request.method == "HEAD" || status == 304;
+    let bodiless = request.method == http::Method::HEAD || status == 304;
     if let Some(announced) = progress
         .announced
         .filter(|n| !bodiless && *n != progress.bytes)
@@ -261,6 +293,7 @@ fn complete(request: &Request, progress: &Progress, now: Instant) -> anyhow::Res
     }
     Ok(Fetched {
         status,
+        location: progress.location,
         bytes: progress.bytes,
         first_byte,
         finished: now,
