@@ -21,10 +21,11 @@ A line that starts with \"# e.g.\" shows another value. Lines without # are the 
 the required keys, with examples. A file needs one [[listener]]; each [[route]] says which requests \
 get which handler.
 
-`sluicegate check FILE` reports mistakes with their lines, or prints the whole configuration \
-with the defaults filled in. `sluicegate check --schema` prints a JSON Schema for editors. \
-`sluicegate run -c FILE` starts the server; after SIGHUP it reads the file again and applies the \
-changes. If a key that needs a restart has changed, it applies none and logs the key.
+`sluicegate check FILE` reports mistakes with their lines; with --print it prints the whole \
+configuration with the defaults filled in. `sluicegate check --schema` prints a JSON Schema for editors. \
+`sluicegate run -c FILE` starts the server; after `sluicegate reload FILE` or SIGHUP it reads the \
+file again and applies the changes. If a key that needs a restart has changed, it applies none and \
+says so.
 
 Durations are numbers with units in a string: ns, us, ms, s, m, h, d, as in \"250ms\" or \"1m30s\". \
 Sizes are a number of bytes or a string with a unit: B, KiB, MiB, GiB, TiB (powers of 1024) or KB, \

@@ -6,6 +6,7 @@ mod compress;
 mod connect_udp;
 mod dpdk;
 mod error_pages;
+mod foreign_variables;
 mod group;
 mod handler;
 mod hash_by;
@@ -34,6 +35,7 @@ mod status_range;
 mod tracing;
 mod upstream;
 mod upstream_tls;
+mod without_secrets;
 
 pub use acme::{Acme, AcmeChallenge};
 pub use basic_auth::BasicAuth;
@@ -41,6 +43,7 @@ pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression}
 pub use connect_udp::{ConnectUdp, UdpHost, UdpTarget};
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use error_pages::{ErrorPage, ErrorStatuses};
+pub use foreign_variables::ForeignVariable;
 pub use group::{Cores, Group, Scheduler};
 pub use handler::*;
 pub use hash_by::HashBy;

@@ -12,6 +12,7 @@ mod cross_site;
 mod deadline;
 mod flamegraph;
 mod pages;
+mod places;
 mod process;
 mod response;
 mod scrape;

@@ -4,6 +4,8 @@ mod acme;
 mod admin_address;
 mod advice;
 mod bind_tcp;
+mod buffers;
+mod control_socket;
 mod cores;
 mod descriptors;
 mod error;
@@ -13,6 +15,7 @@ mod listen;
 mod listener_settings;
 mod liveness;
 mod memory;
+mod names;
 mod observability;
 mod place;
 mod ports;
@@ -35,16 +38,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
 use self::acme::AcmeRenewals;
 use self::admin_address::AdminAddress;
+use self::control_socket::ControlSocket;
+pub use self::control_socket::{Verdict, ask_to_reload, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
-pub use self::error::{BootError, ListenerError, ReloadError};
+pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::group::prepare_group;
 use self::listen::Announced;
 use self::listener_settings::{Before, prepare};
+pub use self::names::unresolved;
 use self::observability::Observability;
 pub use self::place::place;
 use self::ports::{OnPort, OpenPorts};
@@ -60,20 +67,30 @@ use self::watch::{Event, await_ready, run_down};
 use crate::affinity::scheduler;
 use crate::clock;
 use crate::http::route::Site;
+use crate::observe::certificates::Certificates;
 use crate::observe::lifecycle::Lifecycle;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
-/// Serves until a signal to stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
+/// Where a server's configuration comes from, and where it can be reached.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// File of the configuration; `None` where it is part of the binary.
+    pub source: Option<PathBuf>,
+    /// Path of the control socket, as [`control_socket`] returns it.
+    pub control: Option<PathBuf>,
+}
+
+/// Serves until a signal to stop. On SIGHUP, or when it is asked at the control socket, it reads its configuration again from
+/// its file, if it came from one.
 ///
 /// # Errors
 /// The cause that keeps the server from starting, or the workers from serving.
-pub fn serve(
-    config: Config,
-    source: Option<PathBuf>,
-    registry: &Registry,
-) -> Result<(), BootError> {
+pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), BootError> {
+    if !config.server.core_dumps {
+        keep_memory_private();
+    }
     descriptors::raise_limit();
     keep_off_spinning_workers(&config)?;
     // Open as long as the server runs.
@@ -106,7 +123,7 @@ pub fn serve(
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
     let mut renewals = renewals(&events, &lifecycle);
     // Before it reports that it serves: from then on the signal to stop may come.
-    signal::watch(events, Event::Signal).map_err(BootError::Signals)?;
+    signal::watch(events.clone(), Event::Signal).map_err(BootError::Signals)?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
@@ -115,10 +132,12 @@ pub fn serve(
     ports.announce();
     admin.announce();
     announced.warn_of_inherited();
+    buffers::advise(&shared.config, &announced.lines);
     advise(&shared.config);
+    names::look_up(&shared.config);
     renewals.adopt(&shared.config);
     let mut reloader = Reloader {
-        source,
+        source: places.source,
         registry,
         config: shared.config.clone(),
         upkeep: Upkeep::new(&lifecycle, &shared.secrets, &snapshot),
@@ -134,7 +153,9 @@ pub fn serve(
         next_id: announced.next_id(),
         renewals,
     };
+    let _control = ControlSocket::open(places.control, events, Event::Reload);
     supervisor.ready(&reloader.standing());
+    announce_ready(reloader.source.as_deref());
     run_down(
         &inbox,
         &mailboxes,
@@ -145,7 +166,24 @@ pub fn serve(
     .log();
     ports.close();
     observability.close();
+    tracing::info!("stopped");
     Ok(())
+}
+
+/// Keeps the memory of the process, which holds keys, out of core dumps and from other programs of its user.
+fn keep_memory_private() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "a core dump of this process would hold its keys");
+    }
+}
+
+/// Logs who serves, with which configuration. A start that fails logs only why.
+fn announce_ready(source: Option<&Path>) {
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    let file =
+        source.map(|source| std::path::absolute(source).unwrap_or_else(|_| source.to_owned()));
+    let file = file.map_or_else(|| "none".to_owned(), |file| file.display().to_string());
+    tracing::info!(version, pid, config = %file, "ready: every worker serves");
 }
 
 /// Binds the listeners of all groups, and returns the setup of each worker with the sender to its mailbox.
@@ -180,16 +218,21 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         accept_open: config.server.open_secrets,
     })?;
     Site::compile(&config.routes, &config.limits)?;
-    advice::on_pools(config);
-    advice::on_sites(config);
-    memory::advise(config);
     check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     check_real_time(config)?;
     ports::examine(&on_ports(config)?)?;
+    let mut expiries = Vec::new();
     for listener in &config.listeners {
-        prepare(listener, registry, config, &secrets, Before::default())?;
+        let settings = prepare(listener, registry, config, &secrets, Before::default())?;
+        expiries.extend(settings.identities.expiries.iter().cloned());
     }
+    let certificates = Certificates::default();
+    certificates.set(expiries);
+    certificates.warn(clock::unix());
+    // A configuration that cannot be served is shown with its mistakes alone.
+    advice::on_file(config);
+    memory::advise(config);
     Ok(())
 }
 
@@ -308,8 +351,7 @@ fn advise(config: &Config) {
             tracing::warn!(group = %group.name, "no listener uses this group");
         }
     }
-    advice::on_pools(config);
-    advice::on_sites(config);
+    advice::on_file(config);
     advice::on_key_logs(config);
     advice::on_redirects(config);
     descriptors::advise(config);

@@ -9,7 +9,7 @@ use crate::print;
 use crate::schema::{GIB, KIB, Key, Kind, MIB, TIB, choice, count, ratio, size};
 use crate::section::Section;
 use crate::value::Item;
-use crate::words::{canonical, socket_address, token};
+use crate::words::{canonical, host, socket_address, token};
 
 /// Largest length of a field's name, in characters.
 const MAX_NAME: usize = 128;
@@ -136,7 +136,7 @@ table! {
     /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
     /// returns 200 while it accepts connections, and 503 while it starts or drains or a thread hangs. /metrics is for Prometheus.
     /// /debug/flamegraph shows what the server uses CPU time for.
-    #[derive(Copy, Eq)]
+    #[derive(Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
         /// listeners and upstreams: bind an address of this host or of a private network. A reload binds another address
@@ -150,10 +150,27 @@ table! {
             examples: ["\"127.0.0.1:9180\""],
             reload: Live
         },
+        /// Names by which /metrics and the profiles may be asked, as the Host field has them without a port, beside localhost
+        /// and IP addresses. A page in an operator's browser could read them by a name of its own that leads to this
+        /// address (DNS rebinding). Set it for a loopback address that is asked by another name, as by a proxy in front of it, and for
+        /// others where browsers may reach them. /healthz and /readyz take any name.
+        hosts: Vec<String> {
+            kind: Kind::Words {
+                words: "a host name such as \"edge1.example\", without a port",
+                each: "",
+                min: 1,
+                max: 64,
+                read: |word| canonical(host(word)),
+            },
+            unset: "no other name at a loopback address, any name at others",
+            examples: ["[\"edge1.example\"]"],
+            reload: Live
+        },
         /// Whether /debug/flamegraph records profiles: which functions use CPU time, or memory, as a flame graph (SVG).
         /// Parameters: profile, cpu (the default), allocs (bytes that functions allocate during the recording) or heap (by
         /// how much the bytes in use grow); seconds, 1 to 60, 10 by default; frequency, samples for each second of CPU time
-        /// of all threads together, 1 to 250, 99 by default; format, svg, folded (a line for each stack) or pprof.
+        /// of all threads together, 1 to 250, 99 by default; threads, merged (the default, a frame for all workers of a group) or
+        /// each; format, svg, folded (a line for each stack) or pprof.
         /// /debug/pprof/profile, /debug/pprof/allocs and /debug/pprof/heap are the same for go tool pprof: their defaults
         /// are 30 seconds and pprof. There is one recording at a time. A recording of CPU time costs about 1 % of it, and
         /// its memory stays allocated; without a recording there is no cost. Samples need a temporary file, in /tmp or

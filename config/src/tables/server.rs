@@ -9,7 +9,7 @@ table! {
     #[derive(Eq)]
     pub struct Server = [server] {
         /// Folder for state that outlives a restart: secrets, the keys of session tickets, and the number of the
-        /// current run. With it, clients resume sessions after a restart, and a client whose connection the restart
+        /// current run; and for the socket at which `sluicegate reload` asks the server. With it, clients resume sessions after a restart, and a client whose connection the restart
         /// ended learns it at once by a stateless reset; without it, such a client waits for its timeout. The server
         /// creates the folder if it is missing. Let nobody else read it or write to it. If its secrets may have leaked,
         /// stop the server, delete the files secrets and tickets there, and start it: clients then begin new sessions.
@@ -49,11 +49,15 @@ table! {
             examples: ["\"2GiB\"", "0"],
             reload: Restart
         },
-        /// Whether the server accepts files of secrets and private keys that every user of the host may read, or that their
-        /// group may change. If not, it refuses them at the start, at a reload and in `sluicegate check`; their group
+        /// Whether the server accepts files of secrets and private keys that every user of the host may read, that their
+        /// group may change, or that every user may replace, because all may write to a folder above them. If not, it refuses them at the start, at a reload and in `sluicegate check`; their group
         /// may read them in any case. Set it only where no other user exists, as in a container whose secrets are
         /// mounted with mode 444.
         open_secrets: bool { kind: Kind::Switch, default: "false", reload: Restart },
+        /// Whether the system may write the memory of the process to a file when it crashes, and whether programs of the
+        /// server's user may read it, as debuggers do. It holds private keys, passwords and the requests of clients. Set it
+        /// for as long as you look for the cause of a crash.
+        core_dumps: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT; those that have not finished then
         /// are cut off. Raise it for long downloads. Keep it below the time after which the service manager kills the
         /// process.

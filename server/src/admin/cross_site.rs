@@ -9,19 +9,25 @@ use hyper::Request;
 use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
 
-/// Returns why a request is refused that reached the local address `local`; `None` if it may record a profile.
+/// Returns why a request is refused that reached the local address `local`; `None` if it may read the metrics or record a profile.
+/// `hosts` are further names by which the address may be asked.
 ///
 /// Browsers say in Sec-Fetch-Site where a request comes from (W3C Fetch Metadata §2.3), but not to each address; in Origin, for
 /// some requests (RFC 6454 §7). They say neither if a site points its own name at this host (DNS rebinding). So a loopback
-/// address, which needs no other name, takes only addresses and `localhost` for one.
-pub(super) fn refusal<B>(request: &Request<B>, local: IpAddr) -> Option<&'static str> {
+/// address, which needs no other name, takes only addresses, `localhost` and `hosts` for one. So does another address if there are
+/// `hosts`.
+pub(super) fn refusal<B>(
+    request: &Request<B>,
+    local: IpAddr,
+    hosts: &[String],
+) -> Option<&'static str> {
     let headers = request.headers();
     let mut sites = headers.get_all("sec-fetch-site").iter();
     if sites.any(|site| site != "same-origin" && site != "none") {
         return Some("a page of another site asks for this; open the address itself\n");
     }
-    let mut hosts = headers.get_all(HOST).iter();
-    let (host, second) = (hosts.next(), hosts.next());
+    let mut given = headers.get_all(HOST).iter();
+    let (host, second) = (given.next(), given.next());
     let Some(host) = host.filter(|_| second.is_none()) else {
         return Some("the request needs one Host header\n");
     };
@@ -33,9 +39,14 @@ pub(super) fn refusal<B>(request: &Request<B>, local: IpAddr) -> Option<&'static
     let Ok(host) = Authority::try_from(host.as_bytes()) else {
         return Some("the Host header is no address\n");
     };
-    if local.to_canonical().is_loopback() && !is_loopback_name(host.host()) {
+    let name = host.host();
+    let is_known =
+        is_loopback_name(name) || hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let is_bound = local.to_canonical().is_loopback() || !hosts.is_empty();
+    if is_bound && !is_known {
         return Some(
-            "a loopback address is asked by this name: use localhost or the IP address as the host\n",
+            "the admin address is asked by this name: use localhost or the IP address as the host, or add the name to `hosts` of \
+             [admin]\n",
         );
     }
     None
@@ -59,11 +70,16 @@ mod tests {
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
     fn refused(headers: &[(&str, &str)], local: IpAddr) -> bool {
+        refused_beside(headers, local, &[])
+    }
+
+    fn refused_beside(headers: &[(&str, &str)], local: IpAddr, hosts: &[&str]) -> bool {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
         let mut request = Request::builder().uri("/debug/flamegraph");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        refusal(&request.body(()).unwrap(), local).is_some()
+        refusal(&request.body(()).unwrap(), local, &hosts).is_some()
     }
 
     #[test]
@@ -111,6 +127,19 @@ mod tests {
             assert_eq!(refused(&host, mapped), expected, "{host:?}");
         }
         assert!(!refused(&[("host", "edge1.example:9180")], OTHER));
+        // Names of the operator's, and no other where there are some.
+        for local in [LOOPBACK, OTHER] {
+            for (host, expected) in [
+                ("Edge1.example:9180", false),
+                ("localhost", false),
+                ("192.0.2.1:9180", false),
+                ("site.example", true),
+                ("edge1.example.site.example", true),
+            ] {
+                let refused = refused_beside(&[("host", host)], local, &["edge1.example"]);
+                assert_eq!(refused, expected, "{host}");
+            }
+        }
         for local in [LOOPBACK, OTHER] {
             assert!(refused(&[], local));
             assert!(refused(&[("host", "")], local));

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
@@ -24,6 +24,19 @@ pub struct AdminState {
     pub scraper: Scraper,
     /// Records profiles.
     pub profiles: Profiles,
+    /// Names by which the address may be asked, beside `localhost` and IP addresses.
+    pub hosts: Mutex<Arc<[String]>>,
+}
+
+impl AdminState {
+    fn hosts(&self) -> Arc<[String]> {
+        Arc::clone(&self.hosts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes these names by which the address may be asked.
+    pub fn set_hosts(&self, hosts: &[String]) {
+        *self.hosts.lock().unwrap_or_else(PoisonError::into_inner) = hosts.into();
+    }
 }
 
 /// Returns the response to a request that reached a local address. It does not read the request's body.
@@ -48,15 +61,17 @@ pub(super) async fn respond<B: Body>(
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" => ready(&admin_state.lifecycle),
-        _ if is_profile => match cross_site::refusal(request, local) {
+        _ => match cross_site::refusal(request, local, &admin_state.hosts()) {
             Some(reason) => text(StatusCode::FORBIDDEN, reason),
-            None => flamegraph::respond(request, &admin_state.profiles, deadline).await,
+            None if is_profile => {
+                flamegraph::respond(request, &admin_state.profiles, deadline).await
+            }
+            None => page(
+                StatusCode::OK,
+                metrics::CONTENT_TYPE,
+                admin_state.scraper.page().await.into(),
+            ),
         },
-        _ => page(
-            StatusCode::OK,
-            metrics::CONTENT_TYPE,
-            admin_state.scraper.page().await.into(),
-        ),
     })
 }
 

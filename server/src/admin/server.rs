@@ -11,13 +11,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use super::deadline::ConnectionDeadline;
 use super::pages::{self, AdminState};
+use super::places::{Place, Places};
 
-/// Connections served at a time; further ones wait in the system's queue.
+/// Connections served at a time. A further one takes the place of the one that has been silent for longest, and waits in the system's
+/// queue if all have sent their requests.
 const MAX_CONNECTIONS: usize = 32;
 /// Time for a connection, from its first byte to its last; it carries one request. The length of a profile comes on top.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -111,15 +112,14 @@ fn run(
 ) {
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Places::new(MAX_CONNECTIONS);
         tokio::select! {
             () = serve(&listener, &places, admin_state) => {}
             _ = dropped => {}
         }
         drop(listener);
         // The connections that are open get their responses.
-        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
-        let _ = places.acquire_many(all).await;
+        places.all().await;
         io::Result::Ok(())
     });
     if let Err(error) = served {
@@ -127,25 +127,22 @@ fn run(
     }
 }
 
-async fn serve(
-    listener: &tokio::net::TcpListener,
-    places: &Arc<Semaphore>,
-    admin_state: Arc<AdminState>,
-) {
+async fn serve(listener: &tokio::net::TcpListener, places: &Places, admin_state: Arc<AdminState>) {
     let mut failing = false;
-    while let Ok(place) = Arc::clone(places).acquire_owned().await {
+    loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 failing = false;
                 let admin_state = Arc::clone(&admin_state);
+                let place = places.take().await;
                 tokio::spawn(async move {
                     let deadline = ConnectionDeadline::after(LIFETIME);
                     tokio::select! {
-                        () = serve_connection(stream, admin_state, deadline.clone()) => {}
+                        () = serve_connection(stream, admin_state, deadline.clone(), &place) => {}
                         // A connection that takes longer is closed.
                         () = deadline.passed() => {}
+                        () = place.is_needed() => {}
                     }
-                    drop(place);
                 });
             }
             Err(error) => {
@@ -163,6 +160,7 @@ async fn serve_connection(
     stream: TcpStream,
     admin_state: Arc<AdminState>,
     deadline: ConnectionDeadline,
+    place: &Place,
 ) {
     let local = match stream.local_addr() {
         Ok(local) => local.ip(),
@@ -172,6 +170,8 @@ async fn serve_connection(
         }
     };
     let service = service_fn(move |request| {
+        // The head is whole.
+        place.on_request();
         let (admin_state, deadline) = (Arc::clone(&admin_state), deadline.clone());
         async move { pages::respond(&request, &admin_state, &deadline, local).await }
     });

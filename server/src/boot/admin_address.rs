@@ -60,6 +60,7 @@ impl AdminAddress {
     /// Puts the settings of a configuration into effect, beside its address.
     pub(super) fn adopt(&self, admin: &Admin) {
         self.admin_state.profiles.allow(allows_profiles(admin));
+        self.admin_state.set_hosts(&admin.hosts);
     }
 
     /// Logs the address.
@@ -99,11 +100,16 @@ mod tests {
             ("10.0.0.1:1", Some(true), true),
         ] {
             let address = Some(address.parse().unwrap());
-            let admin = Admin { address, profiles };
+            let admin = Admin {
+                address,
+                hosts: Vec::new(),
+                profiles,
+            };
             assert_eq!(allows_profiles(&admin), expected, "{admin:?}");
         }
         let nowhere = Admin {
             address: None,
+            hosts: Vec::new(),
             profiles: None,
         };
         assert!(!allows_profiles(&nowhere));

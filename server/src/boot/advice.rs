@@ -1,6 +1,32 @@
 //! Advice on a configuration that can be served.
 
-use sluicegate_config::{Config, PlainHttp};
+use sluicegate_config::{Config, ForeignVariable, PlainHttp};
+
+/// Warns of what is likely to be a mistake, as far as the file alone shows it.
+pub(super) fn on_file(config: &Config) {
+    on_pools(config);
+    on_sites(config);
+    if config.routes.is_empty() {
+        tracing::warn!(
+            "no [[route]]: every request gets 404; add one, with a handler such as `proxy`, `files` or `fixed`"
+        );
+    }
+    for ForeignVariable {
+        place,
+        field,
+        text,
+        remedy,
+    } in config.foreign_variables()
+    {
+        let remedy = match remedy {
+            Some(placeholder) => format!("write {placeholder}"),
+            None => {
+                "placeholders are written {name}, and config/example.toml lists them".to_owned()
+            }
+        };
+        tracing::warn!(%place, %field, %text, "a value has a variable of another server, and is sent as it stands: {remedy}");
+    }
+}
 
 /// Warns of files with the keys of connections.
 pub(super) fn on_key_logs(config: &Config) {
@@ -28,7 +54,7 @@ pub(super) fn on_redirects(config: &Config) {
 }
 
 /// Warns of pools that no route uses, and of queues in which no request ever waits.
-pub(super) fn on_pools(config: &Config) {
+fn on_pools(config: &Config) {
     for pool in config.unused_pools() {
         tracing::warn!(
             pool,
@@ -44,7 +70,7 @@ pub(super) fn on_pools(config: &Config) {
 }
 
 /// Warns of sites that no route belongs to.
-pub(super) fn on_sites(config: &Config) {
+fn on_sites(config: &Config) {
     for site in config.unused_sites() {
         tracing::warn!(
             site,

@@ -218,19 +218,33 @@ impl From<sluicegate_config::Error> for ReloadError {
     }
 }
 
+impl ReloadError {
+    /// Returns the error for a terminal: each mistake of a file in a line.
+    pub(super) fn lines(&self) -> String {
+        let ReloadError::Config(error) = self else {
+            return one_line(self);
+        };
+        let each: Vec<_> = error.each().map(ToString::to_string).collect();
+        each.join("\n")
+    }
+}
+
 /// Returns all mistakes of a file in one line.
 fn mistakes(error: &sluicegate_config::Error) -> String {
     let each: Vec<_> = error.each().map(ToString::to_string).collect();
     each.join("; ")
 }
 
-/// Returns an error and its sources as one line.
-pub(super) fn one_line(error: &dyn Error) -> String {
+/// Returns an error and its sources as one line. A source that an error before it has in its text is not said twice.
+pub fn one_line(error: &(dyn Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
+        let text = cause.to_string();
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
         source = cause.source();
     }
     line
@@ -250,6 +264,26 @@ mod tests {
         let keys = vec!["log.level".to_owned(), "admin.address".to_owned()];
         let error = ReloadError::NeedsRestart(keys).to_string();
         assert!(error.starts_with("log.level, admin.address cannot change while the server runs"));
+    }
+
+    #[test]
+    fn a_cause_is_said_once_even_if_errors_above_it_repeat_it() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let tcp = crate::boot::bind_tcp::bind(address, 1).unwrap_err();
+        let admin = AdminError::Os {
+            address,
+            source: io::Error::from_raw_os_error(libc::EADDRINUSE),
+        };
+        for error in [
+            BootError::listener(("main", &[address]), ListenerError::BindTcp(tcp)),
+            BootError::Admin(admin),
+        ] {
+            let line = one_line(&error);
+            assert_eq!(line.matches("Address already in use").count(), 1, "{line}");
+        }
+        let context = anyhow::Error::from(io::Error::other("the cause")).context("the place");
+        assert_eq!(one_line(&*context), "the place: the cause");
     }
 
     #[test]

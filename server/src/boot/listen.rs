@@ -71,7 +71,7 @@ pub(super) struct Announced {
 pub(super) struct Line {
     id: ListenerId,
     /// Facts of its sockets, once its group is open.
-    facts: Option<ListenerFacts>,
+    pub(super) facts: Option<ListenerFacts>,
     pub(super) listener: String,
     pub(super) address: SocketAddr,
     pub(super) group: String,

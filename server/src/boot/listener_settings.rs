@@ -68,11 +68,12 @@ fn try_prepare(
     let all = all.zip(automatic.chain([false]));
     let obtained = all.filter(|(identity, _)| !identity.is_placeholder());
     let expiries = obtained.map(|(identity, automatic)| {
-        let (first_name, not_after) = identity.expiry()?;
+        let (first_name, (not_before, not_after)) = identity.validity()?;
         Ok(Certificate {
             listener: name.clone(),
             name: first_name,
             not_after,
+            not_before,
             automatic,
         })
     });

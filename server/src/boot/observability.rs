@@ -1,6 +1,6 @@
 //! The state that the admin address shows, and the logs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
@@ -26,6 +26,7 @@ impl Observability {
             lifecycle: Arc::clone(&sources.lifecycle),
             scraper: Scraper::new(sources.clone()),
             profiles: Profiles::default(),
+            hosts: Mutex::default(),
         });
         Observability {
             admin_state,

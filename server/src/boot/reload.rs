@@ -11,10 +11,12 @@ use sluicegate_dataplane::Seed;
 use super::acme::AcmeRenewals;
 use super::admin_address::AdminAddress;
 use super::advice;
+use super::buffers;
 use super::error::{BootError, ReloadError};
 use super::limits::REBIND_LIMIT;
 use super::listen::{Announced, Kept, KeptState};
 use super::listener_settings::{Before, prepare};
+use super::names;
 use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
 use super::replies::Replies;
@@ -162,10 +164,11 @@ impl Reloader<'_> {
             worker.mailbox.send(command);
         }
         process_log::set(&config.log);
-        advice::on_pools(&config);
-        advice::on_sites(&config);
+        advice::on_file(&config);
         advice::on_key_logs(&config);
         advice::on_redirects(&config);
+        buffers::advise(&config, &announced.lines);
+        names::look_up(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
         if let Some(admin) = admin {
             admin.announce();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
+use super::control_socket::{Reply, Verdict};
 use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
 use crate::observe::lifecycle::Lifecycle;
@@ -41,6 +42,8 @@ struct Adoption {
     at: Instant,
     call: LivenessCheck,
     status: String,
+    /// Those who wait for it.
+    replies: Vec<Reply>,
 }
 
 impl Supervisor {
@@ -83,15 +86,20 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the workers to take up what they were sent; the service is reported ready again once they have.
-    pub(super) fn reloaded(&mut self, status: String, now: Instant) {
+    /// Waits for the workers to take up what they were sent; once they have, the service is reported ready again, and `reply` gets
+    /// the status.
+    pub(super) fn reloaded(&mut self, status: String, reply: Option<Reply>, now: Instant) {
         // Commands are read in order: a thread that replies has read what came before.
+        let before = self.adoption.take().map(|before| before.replies);
+        let replies = before.unwrap_or_default().into_iter().chain(reply);
+        let replies = replies.collect();
         let mut call = LivenessCheck::of(&self.workers);
         call.send();
         self.adoption = Some(Adoption {
             at: now,
             call,
             status,
+            replies,
         });
     }
 
@@ -126,8 +134,13 @@ impl Supervisor {
             adoption.at = now + ADOPTION_STEP;
             if adoption.call.missing().is_empty() {
                 let status = std::mem::take(&mut adoption.status);
+                let replies = std::mem::take(&mut adoption.replies);
                 self.adoption = None;
                 self.ready(&status);
+                for reply in replies {
+                    // The client may have gone.
+                    let _ = reply.send(Verdict::Taken(status.clone()));
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::Features;
 
+use super::control_socket::{Reply, Verdict};
 use super::error::{BootError, one_line};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
@@ -25,6 +26,8 @@ pub(super) enum Event {
     /// A front over TCP has drained or stopped.
     Front(Box<tcp::Counters>),
     Signal(Signal),
+    /// Somebody asks at the control socket for a reload, and waits for the verdict.
+    Reload(Reply),
     /// ACME has obtained certificates.
     Certificates,
 }
@@ -73,8 +76,8 @@ pub(super) fn await_ready(
             Ok(Event::Worker(Report::Stopped(..)) | Event::Front(_)) => {
                 return Err(BootError::WorkerStopped);
             }
-            // The certificates were read later than these were written.
-            Ok(Event::Certificates) => {}
+            // The certificates were read later than these were written. The control socket is not open yet.
+            Ok(Event::Certificates | Event::Reload(_)) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -154,10 +157,10 @@ pub(super) fn run_down(
             }
             Ok(Event::Worker(_) | Event::Certificates) => {}
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
-            Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => {
-                tracing::warn!("no reload while the server drains");
-            }
-            Ok(Event::Signal(Signal::Reload)) => reload(observability, reloader, supervisor),
+            Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => refuse(None),
+            Ok(Event::Reload(reply)) if deadline.is_some() => refuse(Some(reply)),
+            Ok(Event::Signal(Signal::Reload)) => reload(observability, reloader, supervisor, None),
+            Ok(Event::Reload(reply)) => reload(observability, reloader, supervisor, Some(reply)),
             Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {}
             Ok(Event::Signal(Signal::Stop)) | Err(_) => {
                 if stopped {
@@ -194,7 +197,23 @@ fn install_certificates(reloader: &mut Reloader<'_>) -> Option<Duration> {
     Some(pause)
 }
 
-fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
+/// Refuses a reload while the server drains.
+fn refuse(reply: Option<Reply>) {
+    let reason = "no reload while the server drains";
+    tracing::warn!("{reason}");
+    if let Some(reply) = reply {
+        let _ = reply.send(Verdict::Refused(reason.into()));
+    }
+}
+
+/// Reloads the configuration. Whoever waits for the verdict learns of a refusal at once, and of success once every worker has applied
+/// the configuration.
+fn reload(
+    observability: &Observability,
+    reloader: &mut Reloader<'_>,
+    supervisor: &mut Supervisor,
+    mut reply: Option<Reply>,
+) {
     supervisor.reloading();
     let result = reloader.reload();
     // Counted before it is logged, so that whoever reads the log finds it in the metrics.
@@ -205,10 +224,14 @@ fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor
     match result {
         Ok(snapshot) => tracing::info!(snapshot, "configuration reloaded"),
         Err(error) => {
+            if let Some(reply) = reply.take() {
+                // The client may have gone.
+                let _ = reply.send(Verdict::Refused(error.lines()));
+            }
             let (error, snapshot) = (one_line(&error), reloader.snapshot.generation);
             tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");
             standing.push_str("; the last reload was refused, see the log");
         }
     }
-    supervisor.reloaded(standing, clock::now());
+    supervisor.reloaded(standing, reply, clock::now());
 }

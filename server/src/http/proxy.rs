@@ -64,6 +64,11 @@ pub use tls::TlsError;
 
 use crate::http::exchange::handler::Incoming;
 
+/// Returns whether the name of an upstream has an address, by these name servers, or those of the system if there are none.
+pub async fn has_address(host: &str, servers: &[std::net::SocketAddr]) -> bool {
+    !transport::look_up(host, servers).await.is_empty()
+}
+
 /// Forwards a request to an upstream of its route's pool, and the response to the client. Runs on a `LocalSet`; dropping
 /// the future closes the upstream's connection.
 pub async fn serve(

@@ -19,6 +19,8 @@ pub struct Certificate {
     pub name: String,
     /// End of its validity, in seconds since 1970.
     pub not_after: i64,
+    /// Begin of its validity, in seconds since 1970.
+    pub not_before: i64,
     /// Whether the server renews it itself; then it also says itself when that fails.
     pub automatic: bool,
 }
@@ -54,18 +56,24 @@ impl Certificates {
                 listener,
                 name,
                 not_after,
+                not_before,
                 ..
             } = certificate;
+            let end = date(not_after);
+            if seconds(unix) < not_before {
+                let begin = date(not_before);
+                tracing::error!(%listener, %name, %begin, "a certificate is not valid yet, so clients refuse it; correct the clock of this host, or the certificate, and reload");
+            }
             match left(not_after, unix) {
                 Left::Enough => {}
                 Left::Days(days) => {
-                    tracing::warn!(%listener, %name, days, "a certificate expires soon; renew it and reload");
+                    tracing::warn!(%listener, %name, days, %end, "a certificate expires soon; renew it and reload");
                 }
                 Left::LessThanADay => {
-                    tracing::error!(%listener, %name, "a certificate expires within a day; renew it and reload");
+                    tracing::error!(%listener, %name, %end, "a certificate expires within a day; renew it and reload");
                 }
                 Left::Expired => {
-                    tracing::error!(%listener, %name, "a certificate has expired, so clients refuse it; renew it and reload");
+                    tracing::error!(%listener, %name, %end, "a certificate has expired, so clients refuse it; renew it and reload");
                 }
             }
         }
@@ -79,9 +87,18 @@ impl Certificates {
     }
 }
 
+fn seconds(unix: Duration) -> i64 {
+    i64::try_from(unix.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Returns a time as people write it, in UTC.
+fn date(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
 fn left(not_after: i64, unix: Duration) -> Left {
-    let now = i64::try_from(unix.as_secs()).unwrap_or(i64::MAX);
-    match not_after.saturating_sub(now) {
+    match not_after.saturating_sub(seconds(unix)) {
         ..=0 => Left::Expired,
         seconds if seconds < DAY => Left::LessThanADay,
         seconds if seconds < SOON * DAY => Left::Days(seconds / DAY),
@@ -115,6 +132,7 @@ mod tests {
             listener: listener.to_owned(),
             name: name.to_owned(),
             not_after,
+            not_before: 0,
             automatic: false,
         }
     }
@@ -135,6 +153,12 @@ mod tests {
             let now = Duration::from_secs(u64::try_from(end - before).unwrap());
             assert_eq!(left(end, now), expected, "{before}");
         }
+    }
+
+    #[test]
+    fn times_are_dates_for_people() {
+        assert_eq!(date(1_700_000_000), "2023-11-14T22:13:20Z");
+        assert_eq!(date(i64::MAX), i64::MAX.to_string());
     }
 
     #[test]

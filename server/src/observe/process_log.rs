@@ -54,10 +54,20 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
+/// Returns whether messages have colours: on a terminal, unless the user wants none (<https://no-color.org>).
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable is the user's word to every program"
+)]
+fn has_colors() -> bool {
+    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !wants_none
+}
+
 fn writer(format: LogFormat) -> Writer {
     let layer = fmt::layer()
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(has_colors())
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Json => layer.json().boxed(),

@@ -117,15 +117,15 @@ impl Identity {
         }
     }
 
-    /// Returns the first name that the certificate is for and the end of its validity, in seconds since 1970.
+    /// Returns the first name that the certificate is for, and begin and end of its validity, in seconds since 1970.
     ///
     /// # Errors
     /// The first certificate cannot be read.
-    pub fn expiry(&self) -> Result<(String, i64), TransportError> {
-        let read = || -> Result<(String, i64), ErrorStack> {
+    pub fn validity(&self) -> Result<(String, (i64, i64)), TransportError> {
+        let read = || -> Result<(String, (i64, i64)), ErrorStack> {
             let leaf = X509::from_pem(&self.chain)?;
             let name = sni::names(&leaf).into_iter().next().unwrap_or_default();
-            Ok((name, validity::end(&leaf)?))
+            Ok((name, (validity::begin(&leaf)?, validity::end(&leaf)?)))
         };
         read().map_err(|e| TransportError::Tls {
             origin: self.origin.clone(),

@@ -26,6 +26,9 @@ fn listener(address: &str, key: &str) -> String {
     )
 }
 
+/// A route, without which there is a warning.
+const ROUTE: &str = "[[route]]\npath = \"/\"\nfixed = {}\n";
+
 #[test]
 fn a_wrong_configuration_is_shown_by_file_line_and_column() {
     let folder = Folder::new();
@@ -157,8 +160,13 @@ fn advice_waits_until_the_server_serves() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let folder = Folder::new();
-    std::fs::write(folder.path("edge.toml"), listener("127.0.0.1:0", "key.pem")).unwrap();
-    for arguments in [&["cc"][..], &["check", "edge.toml"]] {
+    let text = listener("127.0.0.1:0", "key.pem") + ROUTE;
+    std::fs::write(folder.path("edge.toml"), text).unwrap();
+    for arguments in [
+        &["cc"][..],
+        &["check", "edge.toml"],
+        &["check", "--print", "edge.toml"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_sluicegate"))
@@ -271,7 +279,7 @@ fn where_io_uring_is_forbidden_an_explicit_choice_fails() {
 #[test]
 fn check_names_what_a_running_server_cannot_change() {
     let folder = Folder::new();
-    let running = listener("127.0.0.1:0", "key.pem");
+    let running = listener("127.0.0.1:0", "key.pem") + ROUTE;
     std::fs::write(folder.path("running.toml"), &running).unwrap();
     let check = |more: &str| {
         std::fs::write(folder.path("new.toml"), format!("{more}{running}")).unwrap();
@@ -298,11 +306,18 @@ fn check_reads_what_the_configuration_names() {
         let code = process.wait().code();
         (code, std::mem::take(&mut process.said))
     };
-    let (code, said) = check(&listener("127.0.0.1:0", "key.pem"));
+    let (code, said) = check(&(listener("127.0.0.1:0", "key.pem") + ROUTE));
     assert_eq!(code, Some(0), "{said:?}");
     let mut process = Process::start(&["check", "-c", "checked.toml"], &folder.path(""));
     assert_eq!(process.wait().code(), Some(0), "{:?}", process.said);
-    assert!(said.iter().any(|line| line == "[quic]"), "{said:?}");
+    assert_eq!(said, ["ok"]);
+    let mut process = Process::start(&["check", "--print", "checked.toml"], &folder.path(""));
+    assert_eq!(process.wait().code(), Some(0));
+    assert!(
+        process.said.iter().any(|line| line == "[quic]"),
+        "{:?}",
+        process.said
+    );
     let secrets = folder.path("secrets.txt");
     std::fs::write(&secrets, "0123456789abcdef".repeat(4)).unwrap();
     std::fs::set_permissions(&secrets, Permissions::from_mode(0o644)).unwrap();

@@ -8,6 +8,7 @@
 mod access;
 mod acme;
 mod admin;
+mod advice;
 mod bounds;
 mod browser;
 mod certificates;

@@ -5,6 +5,7 @@ mod limits;
 mod listeners;
 mod logs;
 mod under_load;
+mod verdict;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

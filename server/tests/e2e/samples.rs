@@ -45,7 +45,11 @@ fn accepted(name: &str, text: &str, folder: &Folder) {
 #[test]
 fn samples_can_be_served() {
     let folder = folder();
-    for name in ["deploy/edge.toml", "deploy/compose.toml"] {
+    for name in [
+        "deploy/edge.toml",
+        "deploy/compose.toml",
+        "deploy/container.toml",
+    ] {
         let text = read(name).replace("/srv/www/static", "static");
         accepted(name, &text, &folder);
     }

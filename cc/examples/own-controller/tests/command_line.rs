@@ -55,7 +55,7 @@ fn configuration_takes_the_name_and_the_options() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |config: &str| {
         std::fs::write(folder.path().join("lab.toml"), config).expect("written");
-        output(&["check", "lab.toml"], folder.path())
+        output(&["check", "--print", "lab.toml"], folder.path())
     };
     let good = check(CONFIG);
     assert!(good.status.success(), "{}", text(&good.stderr));

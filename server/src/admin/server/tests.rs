@@ -1,5 +1,6 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Mutex;
 
 use super::*;
 use crate::admin::flamegraph::{FLAMEGRAPH, PPROF, Profiles};
@@ -16,6 +17,7 @@ fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
         }),
         lifecycle,
         profiles: Profiles::default(),
+        hosts: Mutex::default(),
     });
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let server = AdminServer::start(any, Arc::clone(&admin_state)).unwrap();
@@ -68,7 +70,7 @@ fn metrics_have_the_media_type_that_scrapers_want() {
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8"));
     assert!(body.contains("\nprocess_start_time_seconds "));
-    let head_only = send(address, "HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
+    let head_only = send(address, "HEAD /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert_eq!(status(&head_only), "200");
     assert!(head_only.ends_with("\r\n\r\n"), "{head_only}");
 }
@@ -122,21 +124,28 @@ fn everything_else_is_refused() {
 }
 
 #[test]
-fn connections_beyond_the_limit_wait_and_lose_nothing() {
+fn silent_connections_give_way_to_a_request() {
     let (address, _panel) = served();
     let connect = |_| TcpStream::connect(address).unwrap();
-    let mut silent: Vec<TcpStream> = (0..MAX_CONNECTIONS).map(connect).collect();
+    let silent: Vec<TcpStream> = (0..MAX_CONNECTIONS + 8).map(connect).collect();
     let mut waiting = TcpStream::connect(address).unwrap();
     waiting
         .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         .unwrap();
-    // One connection is closed.
-    drop(silent.pop());
     let mut response = String::new();
     waiting.read_to_string(&mut response).unwrap();
     assert_eq!(status(&response), "200");
-    // The others are closed for their silence.
+    // It took the place of the first ones, and the last ones are open still.
+    let is_open = |stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let read = (&*stream).read(&mut [0]);
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    };
+    assert!(!is_open(&silent[0]) && !is_open(&silent[8]));
+    assert!(is_open(&silent[MAX_CONNECTIONS + 7]));
+    // Each is closed for its silence in the end.
     for mut stream in silent {
+        stream.set_nonblocking(false).unwrap();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
     }
@@ -167,7 +176,7 @@ fn profiles_are_refused_until_they_are_allowed() {
 }
 
 #[test]
-fn no_page_of_another_site_records_a_profile() {
+fn no_page_of_another_site_records_a_profile_or_reads_metrics() {
     let (address, (admin_state, _server)) = served();
     admin_state.profiles.allow(true);
     for path in [FLAMEGRAPH, PPROF] {
@@ -194,7 +203,17 @@ fn no_page_of_another_site_records_a_profile() {
         );
         assert_eq!(status(&send(address, &opened)), "400");
     }
-    // Scrapers use any name.
-    let scraped = "GET /metrics HTTP/1.1\r\nhost: edge1.example\r\n\r\n";
-    assert_eq!(status(&send(address, scraped)), "200");
+    // Nor does one read the metrics; health checks may have any name.
+    let with_host = |path: &str, host: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        status(&send(address, &request)).to_owned()
+    };
+    assert_eq!(with_host("/metrics", "site.example"), "403");
+    assert_eq!(with_host("/healthz", "site.example"), "200");
+    assert_eq!(with_host("/metrics", "127.0.0.1:9180"), "200");
+    let foreign = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site\r\n\r\n";
+    assert_eq!(status(&send(address, foreign)), "403");
+    admin_state.set_hosts(&["edge1.example".to_owned()]);
+    assert_eq!(with_host("/metrics", "edge1.example"), "200");
+    assert_eq!(with_host("/metrics", "site.example"), "403");
 }

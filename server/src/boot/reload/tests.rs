@@ -67,6 +67,7 @@ fn reloader<'a>(
         lifecycle: Arc::clone(lifecycle),
         scraper: Scraper::new(Sources::default()),
         profiles: Profiles::default(),
+        hosts: std::sync::Mutex::default(),
     });
     let mut reloader = Reloader {
         source: Some(source),

@@ -168,9 +168,9 @@ impl Transport {
     }
 }
 
-/// Returns the addresses of a host by the name servers of the system; none if the name has none.
-pub(super) async fn look_up(host: &str) -> Vec<IpAddr> {
-    resolver::look_up(host, &[], false).await.addresses
+/// Returns the addresses of a host by these name servers, or those of the system if there are none; none if the name has none.
+pub(super) async fn look_up(host: &str, servers: &[SocketAddr]) -> Vec<IpAddr> {
+    resolver::look_up(host, servers, false).await.addresses
 }
 
 /// Returns the protocol that the upstream has chosen: HTTP/1.1 if it does not know ALPN.

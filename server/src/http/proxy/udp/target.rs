@@ -77,7 +77,7 @@ impl Target {
         {
             return Err(Refusal::Denied);
         }
-        let found = look_up(name).await;
+        let found = look_up(name, &[]).await;
         if found.is_empty() {
             return Err(Refusal::Resolve);
         }

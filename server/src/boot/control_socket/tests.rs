@@ -1,0 +1,166 @@
+use std::os::unix::net::UnixStream as Client;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A socket in a folder of its own, and what the main thread receives from it.
+fn socket() -> (tempfile::TempDir, ControlSocket, Receiver<Reply>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, inbox) = channel();
+    let socket = open(folder.path().join(NAME), events).unwrap();
+    (folder, socket, inbox)
+}
+
+fn open(path: PathBuf, events: Sender<Reply>) -> Option<ControlSocket> {
+    ControlSocket::open(Some(path), events, |reply| reply)
+}
+
+/// Waits for a request to reload, and gives a verdict.
+fn reply(inbox: &Receiver<Reply>, verdict: Verdict) {
+    let reply = inbox.recv_timeout(LIMIT).unwrap();
+    reply.send(verdict).unwrap();
+}
+
+#[test]
+fn the_verdict_of_the_main_thread_reaches_whoever_asked() {
+    let (_folder, socket, inbox) = socket();
+    for verdict in [
+        Verdict::Taken("configuration 2 is in effect".into()),
+        Verdict::Refused("a.toml:1:1: unknown key\na.toml:2:1: another".into()),
+    ] {
+        let path = socket.path.clone();
+        let asked = thread::spawn(move || ask_to_reload(&path, LIMIT));
+        reply(&inbox, verdict.clone());
+        assert_eq!(asked.join().unwrap().unwrap(), verdict);
+    }
+}
+
+#[test]
+fn two_requests_at_a_time_get_a_verdict_each() {
+    let (_folder, socket, inbox) = socket();
+    let ask = || {
+        let path = socket.path.clone();
+        thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
+    };
+    let asked = [ask(), ask()];
+    for number in 0..2 {
+        reply(&inbox, Verdict::Taken(number.to_string()));
+    }
+    let mut verdicts = asked.map(|asked| asked.join().unwrap().text());
+    verdicts.sort();
+    assert_eq!(verdicts, ["taken 0", "taken 1"]);
+}
+
+#[test]
+fn a_server_that_ends_first_and_one_that_is_late_are_errors() {
+    let (_folder, socket, inbox) = socket();
+    let late = ask_to_reload(&socket.path, Duration::from_millis(1));
+    assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    // The main thread ends without a verdict.
+    drop(inbox);
+    let Verdict::Refused(reason) = ask_to_reload(&socket.path, LIMIT).unwrap() else {
+        panic!("taken by nobody")
+    };
+    assert!(reason.contains("the server stops"), "{reason}");
+}
+
+#[test]
+fn other_requests_reach_nobody() {
+    let (_folder, socket, inbox) = socket();
+    for request in [
+        &b"RELOAD\n"[..],
+        b"reload ",
+        b"\0\0\0\0\0\0\0",
+        b"GET / HTTP/1.1\r\n",
+    ] {
+        let mut client = Client::connect(&socket.path).unwrap();
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        client.write_all(request).unwrap();
+        let mut response = [0; 7];
+        client.read_exact(&mut response).unwrap();
+        assert_eq!(&response, b"refused");
+    }
+    // One that ends in the middle of its request.
+    Client::connect(&socket.path)
+        .unwrap()
+        .write_all(b"rel")
+        .unwrap();
+    let path = socket.path.clone();
+    let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
+    reply(&inbox, Verdict::Taken("it".into()));
+    assert_eq!(asked.join().unwrap(), Verdict::Taken("it".into()));
+    assert!(inbox.try_recv().is_err());
+}
+
+#[test]
+fn only_the_server_s_user_and_root_may_ask() {
+    let own = rustix::process::geteuid().as_raw();
+    assert!(may_reload(0) && may_reload(own));
+    assert!(!may_reload(own + 1) && !may_reload(65_534));
+    let (_folder, socket, _inbox) = socket();
+    let mode = fs::metadata(&socket.path).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_socket_that_was_left_gives_way_and_that_of_a_successor_stays() {
+    let (folder, first, _inbox) = socket();
+    let path = first.path.clone();
+    let (events, inbox) = channel();
+    let second = open(path.clone(), events).unwrap();
+    drop(first);
+    let asked = {
+        let path = path.clone();
+        thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
+    };
+    reply(&inbox, Verdict::Taken("by the second".into()));
+    assert_eq!(
+        asked.join().unwrap(),
+        Verdict::Taken("by the second".into())
+    );
+    drop(second);
+    assert!(!path.exists());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let gone = ask_to_reload(&path, LIMIT).unwrap_err();
+    assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_folder_that_takes_no_socket_leaves_the_server_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, _inbox) = channel();
+    let long = folder.path().join("x".repeat(120));
+    for path in [folder.path().join("none").join(NAME), long] {
+        assert!(open(path, events.clone()).is_none());
+    }
+    assert!(ControlSocket::open(None, events, |reply| reply).is_none());
+}
+
+#[test]
+fn the_state_directory_comes_before_the_folder_of_the_run() {
+    let registry = sluicegate_cc::Registry::builtin();
+    let listener = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
+    let run = Path::new("/run/sluicegate");
+    for (server, runtime_dir, expected) in [
+        ("", None, None),
+        ("", Some(run), Some("/run/sluicegate/control.sock")),
+        (
+            "[server]\nstate_dir = \"/s\"\n",
+            Some(run),
+            Some("/s/control.sock"),
+        ),
+        (
+            "[server]\nstate_dir = \"/s\"\n",
+            None,
+            Some("/s/control.sock"),
+        ),
+    ] {
+        let text = format!("{listener}{server}");
+        let config = Config::from_toml("test.toml", &text, &registry).unwrap();
+        let found = control_socket(&config, runtime_dir);
+        assert_eq!(found.as_deref(), expected.map(Path::new), "{server}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Exit codes of the command line.
+
+use std::path::Path;
+
+use sluicegate_config::Config;
+
+use crate::boot::{self, BootError};
+
+/// Exit code of a wrong configuration.
+pub(super) const EXIT_CONFIG: u8 = 2;
+
+/// Returns the exit code after printing. It is no error if the reader closes the pipe early, as `head` does.
+pub(super) fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(0),
+    }
+}
+
+/// Prints each mistake of a configuration, and returns the exit code.
+pub(super) fn wrong(error: &sluicegate_config::Error) -> u8 {
+    for mistake in error.each() {
+        eprintln!("{mistake}");
+    }
+    EXIT_CONFIG
+}
+
+/// Returns the exit code after an error of the start. A mistake in the file is shown with its place, as one that was found by
+/// reading the file alone.
+pub(super) fn failed(error: BootError, file: Option<&Path>, config: &Config) -> anyhow::Result<u8> {
+    let at = file.zip(boot::place(&error, config));
+    let Some((file, place)) = at else {
+        return Err(error.into());
+    };
+    let at = sluicegate_config::locate(file, &place);
+    let at = at.map(|at| format!(":{}:{}", at.line, at.column));
+    let error = boot::one_line(&error);
+    eprintln!("{}{}: {error}", file.display(), at.unwrap_or_default());
+    Ok(EXIT_CONFIG)
+}

@@ -1,0 +1,103 @@
+//! `sluicegate reload` asks the running server to reload, and prints the verdict.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use sluicegate_cc::Registry;
+use sluicegate_config::Config;
+
+use super::exit::{EXIT_CONFIG, printed, wrong};
+use crate::boot::{Verdict, ask_to_reload, control_socket};
+
+/// Have the running server reload its configuration, and say whether it took it.
+///
+/// Run it as root or as the server's user. The exit code is 0 once every worker has applied the configuration, and 2 if the server
+/// refused it; the previous one then stays in effect. The server listens at control.sock in its state_dir.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ReloadArgs {
+    /// Configuration file of the server, whose state_dir has the socket.
+    #[arg(required_unless_present_any = ["config", "socket"])]
+    file: Option<PathBuf>,
+    /// Configuration file, as `run` takes it.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// The server's control socket, instead of that in state_dir.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["file", "config"])]
+    socket: Option<PathBuf>,
+    /// Fail after this many seconds; the server may still take the configuration later.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    timeout: u16,
+}
+
+/// Asks the server, prints its verdict, and returns the exit code.
+///
+/// # Errors
+/// No server can be asked, or it does not reply.
+pub(super) fn run(
+    args: &ReloadArgs,
+    runtime_dir: Option<&Path>,
+    registry: &Registry,
+) -> anyhow::Result<u8> {
+    let socket = match (&args.socket, args.file.as_ref().or(args.config.as_ref())) {
+        (Some(socket), _) => socket.clone(),
+        (None, Some(file)) => match Config::load(file, registry) {
+            Ok(config) => socket_of(&config, file, runtime_dir)?,
+            Err(error) => {
+                let code = wrong(&error);
+                eprintln!("the server was not asked, and goes on with its previous configuration");
+                return Ok(code);
+            }
+        },
+        (None, None) => bail!("a configuration file or --socket is needed"),
+    };
+    let limit = Duration::from_secs(args.timeout.into());
+    match ask_to_reload(&socket, limit) {
+        Ok(Verdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
+        Ok(Verdict::Refused(reason)) => {
+            eprintln!("{}", shown(&reason));
+            eprintln!("refused; the previous configuration stays in effect");
+            Ok(EXIT_CONFIG)
+        }
+        Err(error) => Err(explained(error, &socket, limit)),
+    }
+}
+
+fn socket_of(config: &Config, file: &Path, runtime_dir: Option<&Path>) -> anyhow::Result<PathBuf> {
+    control_socket(config, runtime_dir).with_context(|| {
+        format!(
+            "{} sets no `state_dir` in [server], so its server has no control socket: set it and restart the server, name the \
+             socket by --socket, or send SIGHUP and read the log",
+            file.display()
+        )
+    })
+}
+
+/// Adds to an error what can be done about it.
+fn explained(error: std::io::Error, socket: &Path, limit: Duration) -> anyhow::Error {
+    let at = socket.display();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
+            "no server listens at {at}: it does not run, was started with another `state_dir` (which only a restart changes), or \
+             has no control socket, which its log says"
+        ),
+        ErrorKind::PermissionDenied => {
+            anyhow!(
+                "this user may not ask the server at {at}; run the command as root or as the server's user"
+            )
+        }
+        ErrorKind::TimedOut => {
+            anyhow!("no verdict from the server at {at} within {limit:?}; see its log")
+        }
+        ErrorKind::InvalidData => {
+            anyhow!("the server at {at} ended without a verdict; see its log")
+        }
+        _ => anyhow::Error::from(error).context(format!("cannot ask the server at {at}")),
+    }
+}
+
+/// Returns the server's text without control characters, which a terminal would obey.
+fn shown(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
