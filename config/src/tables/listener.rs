@@ -45,9 +45,8 @@ table! {
         /// HTTP/3.
         tcp: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Time for which clients remember that this server speaks HTTP/3: responses over TCP advertise the listener's
-        /// port by Alt-Svc (RFC 7838), unless a route sets that field itself. 0s advertises nothing. Set it to 0s, and
-        /// write the field yourself by a route's response_headers, if clients reach the server by another UDP port than the
-        /// listener's.
+        /// port by Alt-Svc (RFC 7838), unless a route sets that field itself. 0s advertises nothing. Set https_port if clients
+        /// reach the server by another port than the listener's.
         alt_svc: Duration { kind: duration(seconds(0), seconds(365 * 86_400)), default: "\"1d\"", reload: Live },
         /// Addresses at which the listener also takes HTTP/1.1 over TCP without TLS, as at port 80. It responds to challenges of ACME
         /// there, see `[acme]`, and http says what other requests get. Limits, log and metrics are those of the listener.

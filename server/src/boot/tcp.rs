@@ -117,8 +117,9 @@ fn redirect(listener: &Listener, port: u16) -> Option<u16> {
     (listener.http == PlainHttp::Redirect).then(|| listener.https_port.unwrap_or(port))
 }
 
-/// Returns the field that advertises HTTP/3 at `port`.
+/// Returns the field that advertises HTTP/3 at the port by which clients reach the listener: `port`, unless it is said to be another.
 fn alt_svc(listener: &Listener, port: u16) -> Option<HeaderValue> {
+    let port = listener.https_port.unwrap_or(port);
     let seconds = listener.alt_svc.as_secs();
     let text = (seconds > 0).then(|| format!("h3=\":{port}\"; ma={seconds}"))?;
     HeaderValue::try_from(text).ok()
@@ -133,6 +134,9 @@ mod tests {
         let mut listener = Config::embedded().listeners[0].clone();
         let value = alt_svc(&listener, 4433).unwrap();
         assert_eq!(value, "h3=\":4433\"; ma=86400");
+        listener.https_port = Some(443);
+        let value = alt_svc(&listener, 4433).unwrap();
+        assert_eq!(value, "h3=\":443\"; ma=86400");
         listener.alt_svc = std::time::Duration::ZERO;
         assert_eq!(alt_svc(&listener, 4433), None);
     }
