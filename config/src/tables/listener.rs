@@ -65,11 +65,11 @@ table! {
         /// What requests without TLS get: with redirect, a 308 to the same URL with https; with serve, what the routes
         /// respond. Passwords and cookies of such requests can be read on their way, and such clients have no certificate for client_ca.
         http: PlainHttp { kind: choice(PlainHttp::WORDS), default: "\"redirect\"", reload: Live },
-        /// Port to which requests without TLS are redirected. Set it if clients reach the server by another port than it has
-        /// here, as in a container.
+        /// Port by which clients reach the listener over TLS and QUIC. Requests without TLS are redirected to it, and Alt-Svc advertises
+        /// it. Set it if it is another one than the server has here, as in a container or behind a load balancer.
         https_port: Option<u16> {
             kind: count(1, 65_535, ""),
-            unset: "port of the first address",
+            unset: "for redirects the port of the first address, for Alt-Svc that of the connection",
             examples: ["443"],
             reload: Live
         },
@@ -126,7 +126,8 @@ table! {
         /// while server.memory_limit is used up, a proxy counts as one client with all its connections. Upstreams
         /// receive the proxies' X-Forwarded-For or Forwarded with the proxy's address added. From every other address,
         /// X-Forwarded-* and Forwarded are dropped, because anybody can write them. X-Real-IP, CF-Connecting-IP and
-        /// similar fields are always dropped, because proxies may pass them on as their clients sent them. After a
+        /// similar fields are dropped from every address, because proxies may pass them on as their clients sent them; see
+        /// pass_fields of [route.proxy]. After a
         /// reload, a connection keeps the networks that it began with. Configure the proxies so that they remove
         /// client_address_field of their clients' requests or append to it; with x-forwarded-for, they must also remove
         /// or replace every other X-Forwarded-* field that upstreams trust.

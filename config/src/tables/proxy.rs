@@ -105,6 +105,12 @@ table! {
         /// if it is one of the listener's trusted_proxies, as client_address_field says. `remove` of
         /// [route.request_headers] withholds some of them. Turn it off if upstreams must not learn addresses.
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Fields that upstreams receive from any client although they claim what only a proxy can know: x-original-url, say, or the
+        /// client's address in a field of a device. All others of this kind are dropped: fields that name an address, as those that end in
+        /// -ip, a user (remote-user), a client's certificate, or another scheme or target than the request's, with - or _ in their names. List
+        /// what your application needs and does not believe. `remove` of [route.request_headers] withholds further
+        /// fields. Not forwarded and x-forwarded-for, -host and -proto: the server writes them, see trusted_proxies.
+        pass_fields: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-original-url\"]"], reload: Live },
         /// Name of this server in the Via field of requests to upstreams (RFC 9110 §7.6.3), which shows them loops and
         /// the protocol that the client speaks. "off" sends none, against the RFC. Servers may compress no responses to
         /// requests with Via; for nginx, set `gzip_proxied any` there rather than "off" here.
@@ -130,11 +136,27 @@ fn upgrade(word: &str) -> Option<&str> {
     (is_other && word.len() <= 64 && token(name, 64) && token(version, 64)).then_some(word)
 }
 
+/// Fields about the client that the server writes.
+const WRITTEN: [&str; 4] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
+
 fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {
     if proxy.raw_path && proxy.strip_prefix {
         let found = "`raw_path` with `strip_prefix` in [route.proxy]";
         let at = section.position("raw_path");
         return Err(section.source.error(at, found, "at most one of them true"));
+    }
+    let is_written = |name: &&String| WRITTEN.contains(&name.as_str());
+    if let Some(name) = proxy.pass_fields.iter().find(is_written) {
+        let found = format!("`{name}` in `pass_fields` of [route.proxy]");
+        let at = section.position("pass_fields");
+        let expected =
+            "other fields: the server writes this one, and passes it on from `trusted_proxies`";
+        return Err(section.source.error(at, found, expected));
     }
     if proxy.rewrite.is_some() && (proxy.raw_path || proxy.strip_prefix) {
         let found = "`rewrite` with `strip_prefix` or `raw_path` in [route.proxy]";

@@ -9,6 +9,7 @@ mod across_threads;
 mod attempt;
 mod balance;
 mod blocks;
+mod claims;
 mod connection;
 mod counters;
 mod deadline;

@@ -3,7 +3,7 @@
 use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::forwarded;
+use super::claims::is_claim;
 use crate::http::exchange::{FieldNames, is_any};
 
 /// Fields that frame a message or concern its connection (RFC 9110 §7.6.1, RFC 9114 §4.2). `content-length` is one of
@@ -95,7 +95,7 @@ pub(super) fn trailers(trailers: HeaderMap, replaced: &FieldNames) -> HeaderMap 
         is_hop_by_hop(name)
             || NOT_TRAILERS.contains(&name)
             || name.starts_with("if-")
-            || forwarded::is_claim(name)
+            || is_claim(name)
     };
     let mut kept = HeaderMap::with_capacity(trailers.keys_len());
     let mut current = None;

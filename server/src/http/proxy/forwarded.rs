@@ -22,27 +22,6 @@ const TYPICAL_LENGTH: usize = 128;
 /// Length of the longest address, in bytes: IPv6 with an IPv4 address in it.
 const LONGEST_ADDRESS: usize = 45;
 
-/// Fields by which some proxies name the client, beside `forwarded` and those that begin with `x-forwarded-`.
-const CLIENT_NAMES: [&str; 11] = [
-    "cf-connecting-ip",
-    "cf-connecting-ipv6",
-    "fastly-client-ip",
-    "true-client-ip",
-    "x-client-ip",
-    "x-cluster-client-ip",
-    "x-envoy-external-address",
-    "x-forwarded",
-    "x-original-forwarded-for",
-    "x-real-ip",
-    "x-remote-ip",
-];
-
-/// Returns whether a field claims something about the client that only this server or a trusted proxy can know, so that a
-/// client's own is dropped.
-pub(super) fn is_claim(name: &str) -> bool {
-    name == "forwarded" || name.starts_with("x-forwarded-") || CLIENT_NAMES.contains(&name)
-}
-
 /// Claims that come from a trusted proxy, which writes them itself: those of the field in which it names the client. It may
 /// pass on all others as its client sent them.
 pub(super) struct Believed {
@@ -302,20 +281,5 @@ mod tests {
             let address = Ipv4Addr::from(octets);
             assert_eq!(Node::new(address.into()).text, address.to_string());
         }
-    }
-
-    #[test]
-    fn what_only_this_server_can_know_is_a_claim() {
-        for name in [
-            "forwarded",
-            "x-forwarded-for",
-            "x-forwarded-port",
-            "x-real-ip",
-            "true-client-ip",
-        ] {
-            assert!(is_claim(name), "{name}");
-        }
-        assert!(!is_claim("via"));
-        assert!(!is_claim("x-forward"));
     }
 }

@@ -13,6 +13,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Handler, Proxy};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+pub(crate) use super::claims::is_claim;
 use super::definition::{PoolCompiler, SitePools};
 use super::exchange::Exchange;
 use super::http1::Http1Connection;

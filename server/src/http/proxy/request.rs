@@ -6,6 +6,7 @@ use http::header::{
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
+use super::claims;
 use super::fields::{Nominated, is_hop_by_hop};
 use super::forwarded;
 use super::rules::RequestRules;
@@ -115,7 +116,8 @@ fn forward_fields(
     let nominated = Nominated::by(connection.map(|(_, value)| value));
     let mut cookies = Vec::new();
     for (name, value) in lines() {
-        let claimed = is_claim(name) && !rules.sets(name) && !is_believed(name);
+        let claimed =
+            is_claim(name) && !rules.sets(name) && !is_believed(name) && !is_passed(proxy, name);
         if claimed || is_dropped(name) || nominated.contains(name) {
             continue;
         }
@@ -156,7 +158,15 @@ fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsenda
 
 /// Returns whether only this server or its configuration may send the field.
 fn is_claim(name: &HeaderName) -> bool {
-    is_any(name, forwarded::is_claim)
+    is_any(name, claims::is_claim)
+}
+
+/// Returns whether the configuration lets a claim through, whoever sends it.
+fn is_passed(proxy: &Proxy, name: &HeaderName) -> bool {
+    proxy
+        .pass_fields
+        .iter()
+        .any(|passed| passed == name.as_str())
 }
 
 /// Returns whether no upstream gets this field.

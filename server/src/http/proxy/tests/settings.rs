@@ -50,6 +50,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         host: HostHeader::Client,
         strip_prefix: false,
         raw_path: false,
+        pass_fields: Vec::new(),
         rewrite: None,
         intercept_errors: false,
         connect_timeout: Duration::from_secs(3),

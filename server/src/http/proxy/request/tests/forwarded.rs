@@ -38,6 +38,32 @@ fn claims_of_the_client_about_itself_are_replaced() {
     assert_eq!(request.headers().len(), 2, "{request:?}");
 }
 
+#[test]
+fn claims_have_one_shape_and_a_route_may_let_some_through() {
+    let claims = [
+        ("client-ip", "127.0.0.1"),
+        ("wl-proxy-client-ip", "127.0.0.1"),
+        ("x-azure-clientip", "127.0.0.1"),
+        ("client_ip", "127.0.0.1"),
+        ("remote-user", "admin"),
+        ("remote_user", "admin"),
+        ("x-original-url", "/admin"),
+        ("x_original_url", "/admin"),
+        ("x-rewrite-url", "/admin"),
+    ];
+    let plain = rewritten(head("GET", "/", &[]), &config()).unwrap();
+    let request = rewritten(head("GET", "/", &claims), &config()).unwrap();
+    assert_eq!(request.headers(), plain.headers());
+    let passing = Proxy {
+        pass_fields: vec!["x-original-url".to_owned()],
+        ..config()
+    };
+    let request = rewritten(head("GET", "/", &claims), &passing).unwrap();
+    let mut expected = plain.headers().clone();
+    expected.insert("x-original-url", HeaderValue::from_static("/admin"));
+    assert_eq!(request.headers(), &expected);
+}
+
 /// Returns the client at 192.0.2.7 of a connection whose listener trusts these networks.
 fn trusting(networks: &str, field: &str, head: RequestHead) -> Request {
     let listener = format!(

@@ -1,0 +1,200 @@
+//! Fields that claim something about the client or its request that only this server, or a proxy which it trusts, can know.
+//!
+//! Applications believe them, and each proxy, content delivery network and framework has names of its own, so a rule of shape knows
+//! them. It errs on the side of dropping: `pass_fields` of a route lets others through.
+
+/// Beginnings of names, without `x-`, that speak of the client's address, user or certificate, or of another target than the
+/// request's.
+const BEGINNINGS: [&str; 14] = [
+    "auth-request-",
+    "authentik-",
+    "client-dn",
+    "client-principal",
+    "client-verify",
+    "envoy-original-",
+    "ms-client-principal",
+    "original-",
+    "remote-",
+    "rewrite-",
+    "ssl-",
+    "tailscale-user-",
+    "webauth-",
+    "wl-proxy-",
+];
+
+/// Names without `x-` that claim the scheme of the client's request.
+const SCHEMES: [&str; 3] = ["front-end-https", "scheme", "url-scheme"];
+
+/// Parties whose address, user or certificate a field may name.
+const PARTIES: [&str; 18] = [
+    "caller",
+    "client",
+    "cluster",
+    "connecting",
+    "connection",
+    "external",
+    "host",
+    "origin",
+    "original",
+    "originating",
+    "peer",
+    "real",
+    "remote",
+    "socket",
+    "source",
+    "true",
+    "user",
+    "viewer",
+];
+
+/// Returns whether a field is such a claim. `name` is in lower case, with `-` in place of `_`.
+pub(crate) fn is_claim(name: &str) -> bool {
+    // Metadata of objects in stores, which belong to their content.
+    if name.contains("-meta-") {
+        return false;
+    }
+    let bare = name.strip_prefix("x-").unwrap_or(name);
+    let mut words = bare.rsplit('-');
+    let (last, before) = (words.next().unwrap_or_default(), words.next());
+    let is_certificate = bare.contains("client-cert") || bare.contains("clientcert");
+    is_certificate
+        || bare.contains("forwarded")
+        || bare.contains("authenticated")
+        || SCHEMES.contains(&bare)
+        || BEGINNINGS.iter().any(|begin| bare.starts_with(begin))
+        || names_address(last, before)
+}
+
+/// Returns whether the last words of a name say that the value is the address of a party, as in `client-ip`, `clientip`,
+/// `connecting-ipv6` and `external-address`.
+fn names_address(last: &str, before: Option<&str>) -> bool {
+    let is_party = |word: &str| PARTIES.contains(&word);
+    if matches!(last, "ip" | "ipv4" | "ipv6") {
+        return true;
+    }
+    if matches!(last, "addr" | "address" | "port") {
+        return before.is_some_and(is_party);
+    }
+    { ["ip", "ipv4", "ipv6", "addr", "address"].iter() }
+        .filter_map(|end| last.strip_suffix(end))
+        .any(is_party)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_servers_and_networks_use_for_the_client_are_claims() {
+        for name in [
+            // Addresses.
+            "forwarded",
+            "forwarded-for",
+            "x-forwarded",
+            "x-forwarded-for",
+            "x-forwarded-port",
+            "x-forwarded-client-cert",
+            "x-original-forwarded-for",
+            "x-vercel-forwarded-for",
+            "x-real-ip",
+            "x-client-ip",
+            "client-ip",
+            "http-client-ip",
+            "proxy-client-ip",
+            "wl-proxy-client-ip",
+            "true-client-ip",
+            "fly-client-ip",
+            "fastly-client-ip",
+            "x-cluster-client-ip",
+            "x-originating-ip",
+            "x-remote-ip",
+            "x-remote-addr",
+            "remote-addr",
+            "x-client-addr",
+            "x-azure-clientip",
+            "x-azure-socketip",
+            "cf-connecting-ip",
+            "cf-connecting-ipv6",
+            "cf-pseudo-ipv4",
+            "do-connecting-ip",
+            "ali-cdn-real-ip",
+            "x-appengine-user-ip",
+            "x-proxyuser-ip",
+            "x-nf-client-connection-ip",
+            "x-envoy-external-address",
+            "cloudfront-viewer-address",
+            "x-client-port",
+            // Users and certificates.
+            "remote-user",
+            "x-remote-user",
+            "x-remote-group",
+            "remote-groups",
+            "x-webauth-user",
+            "x-auth-request-email",
+            "x-authenticated-user",
+            "x-goog-authenticated-user-email",
+            "cf-access-authenticated-user-email",
+            "x-ms-client-principal-id",
+            "tailscale-user-login",
+            "client-cert",
+            "client-cert-chain",
+            "x-arr-clientcert",
+            "x-ssl-client-verify",
+            "ssl-client-s-dn",
+            "wl-proxy-ssl",
+            // Targets and schemes.
+            "x-original-url",
+            "x-original-host",
+            "x-rewrite-url",
+            "x-envoy-original-path",
+            "front-end-https",
+            "x-url-scheme",
+        ] {
+            assert!(is_claim(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn fields_of_clients_are_none() {
+        for name in [
+            "accept",
+            "authorization",
+            "cookie",
+            "origin",
+            "referer",
+            "user-agent",
+            "via",
+            "te",
+            "traceparent",
+            "content-type",
+            "content-location",
+            "if-none-match",
+            "sec-ch-ua-platform",
+            "sec-websocket-key",
+            "sec-fetch-user",
+            "x-api-key",
+            "x-client-id",
+            "x-client-version",
+            "x-client-info",
+            "x-csrf-token",
+            "x-device-id",
+            "x-email-address",
+            "x-forward",
+            "x-goog-api-client",
+            "x-http-method-override",
+            "x-membership",
+            "x-request-id",
+            "x-requested-with",
+            "x-tenant",
+            "x-user-id",
+            "x-zip",
+            "remote",
+            "proxy-authorization",
+            "x-amz-date",
+            "x-amz-meta-client-ip",
+            "x-goog-meta-original-name",
+        ] {
+            assert!(!is_claim(name), "{name}");
+        }
+    }
+}
