@@ -16,5 +16,6 @@ pub mod peer;
 pub mod proxy;
 pub mod rate_limit;
 pub mod route;
+pub mod target;
 pub mod trusted_proxies;
 pub mod websocket;

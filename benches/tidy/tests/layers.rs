@@ -18,6 +18,9 @@ use sluicegate_tidy::rooms::ROOMS;
 
 /// Each package and the packages of this workspace that it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("http", &[]),
+    // As published.
+    ("sluicegate-http-source", &["http"]),
     ("sluicegate-options", &[]),
     ("sluicegate-cc", &["sluicegate-options"]),
     ("sluicegate-sim", &["sluicegate-cc"]),
@@ -43,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "sluicegate",
         &[
+            "http",
             "sluicegate-cc",
             "sluicegate-config",
             "sluicegate-dataplane",
@@ -50,7 +54,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-quiche",
         ],
     ),
-    ("sluicegate-load", &["sluicegate-cc", "sluicegate-quiche"]),
+    (
+        "sluicegate-load",
+        &["http", "sluicegate-cc", "sluicegate-quiche"],
+    ),
     (
         "sluicegate-benches",
         &[

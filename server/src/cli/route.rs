@@ -12,6 +12,7 @@ use crate::http::authority::is_authority;
 use crate::http::exchange::RequestHead;
 use crate::http::path::CanonicalPath;
 use crate::http::route::{Explanation, Rule, Verdict};
+use crate::http::target::Query;
 
 /// Exit code if no route responds.
 pub(super) const EXIT_NO_ROUTE: u8 = 1;
@@ -58,6 +59,10 @@ impl RouteArgs {
             matches!(scheme, Some("https" | "http")),
             "the URL must begin with https:// or http://"
         );
+        ensure!(
+            !self.method.bytes().any(|byte| byte.is_ascii_lowercase()),
+            "the method is refused with 400: methods are in upper case"
+        );
         let path = CanonicalPath::parse(uri.path()).context("the path is refused with 400")?;
         Ok(RequestHead {
             method: self.method.clone(),
@@ -65,7 +70,7 @@ impl RouteArgs {
             scheme: scheme.map(ToOwned::to_owned),
             authority: authority.to_owned(),
             path,
-            query: uri.query().map(ToOwned::to_owned),
+            query: uri.query().map(Query::new),
             headers: self.headers.clone(),
         })
     }
@@ -191,11 +196,13 @@ mod tests {
             ("example.org/x", "URL"),
             ("ftp://example.org/", "must begin with https://"),
             ("https://a@example.org/", "names no host"),
-            ("https://example.org/a%2fb", "refused with 400"),
+            ("https://example.org/a%2f..", "refused with 400"),
         ] {
             let error = head(&[url]).unwrap_err().to_string();
             assert!(error.contains(reason), "{url}: {error}");
         }
         assert!(head(&["https://example.org/", "-H", "a b"]).is_err());
+        let error = head(&["https://example.org/", "-X", "post"]).unwrap_err();
+        assert!(error.to_string().contains("upper case"), "{error}");
     }
 }

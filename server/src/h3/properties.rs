@@ -134,7 +134,7 @@ fn written(head: &RequestHead) -> Vec<Header> {
     }
     if let Some(scheme) = &head.scheme {
         let target = match &head.query {
-            Some(query) => format!("{}?{query}", head.path.raw()),
+            Some(query) => format!("{}?{}", head.path.raw(), query.raw()),
             None => head.path.raw().to_owned(),
         };
         list.push(Header::new(b":scheme", scheme.as_bytes()));

@@ -6,7 +6,7 @@ use quiche::h3::NameValue;
 use crate::http::authority::is_authority;
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
-use crate::http::path::CanonicalPath;
+use crate::http::target::Target;
 
 /// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,7 +126,8 @@ impl<'a> Pseudo<'a> {
             b":path" => &mut self.path,
             _ => return Err(Malformed),
         };
-        let visible = value.iter().all(u8::is_ascii_graphic);
+        let visible = |byte: &u8| byte.is_ascii_graphic() || name == b":path" && !byte.is_ascii();
+        let visible = value.iter().all(visible);
         let value = std::str::from_utf8(value).map_err(|_| Malformed)?;
         if !visible || slot.replace(value).is_some() {
             return Err(Malformed);
@@ -159,26 +160,17 @@ impl<'a> Pseudo<'a> {
             }
             _ => (Some(scheme(self.scheme)?), target(method, self.path)?),
         };
-        let (path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query.to_owned())),
-            None => (target, None),
-        };
-        let canonical = match path {
-            "" => Ok(CanonicalPath::empty()),
-            "*" => Ok(CanonicalPath::asterisk()),
-            path => CanonicalPath::parse(path),
-        };
-        let raw = canonical.is_err().then(|| path.to_owned());
+        let target = Target::read(target).ok_or(Malformed)?;
         let head = RequestHead {
             method: method.to_owned(),
             protocol: self.protocol.map(str::to_owned),
             scheme,
             authority,
-            path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),
-            query,
+            path: target.path,
+            query: target.query,
             headers,
         };
-        Ok((head, raw))
+        Ok((head, target.refused))
     }
 }
 
@@ -193,7 +185,7 @@ fn scheme(given: Option<&str>) -> Result<String, Refusal> {
 /// Checks `:path` (RFC 9114 §4.3.1).
 fn target<'a>(method: &str, given: Option<&'a str>) -> Result<&'a str, Refusal> {
     let path = given.ok_or(Malformed)?;
-    let origin_form = path.starts_with('/') && !path.contains('#');
+    let origin_form = path.starts_with('/');
     let asterisk = path == "*" && method == "OPTIONS";
     if !origin_form && !asterisk {
         return Err(Malformed);

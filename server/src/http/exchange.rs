@@ -34,6 +34,7 @@ pub use key::{ConnectionKey, ExchangeKey};
 pub use opaque::Opaque;
 
 use crate::http::path::CanonicalPath;
+use crate::http::target::Query;
 
 /// Head of a request; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub struct RequestHead {
     /// Canonical path; `*` for OPTIONS, empty for CONNECT without a protocol.
     pub path: CanonicalPath,
     /// Query: the part of the target behind the first `?`.
-    pub query: Option<String>,
+    pub query: Option<Query>,
     /// Fields in the order sent, without pseudo-header fields.
     pub headers: Fields,
 }
@@ -76,6 +77,12 @@ impl RequestHead {
     /// as if it did not.
     pub fn is_upgrade(&self) -> bool {
         self.protocol.is_some() && !self.is_tunnel()
+    }
+
+    /// Returns whether the method has letters in lower case. Such a method is none of those that routes and handlers know, yet some
+    /// applications take `post` for POST.
+    pub fn has_lower_case_method(&self) -> bool {
+        self.method.bytes().any(|byte| byte.is_ascii_lowercase())
     }
 
     /// Returns the method as a client of this version has sent it.

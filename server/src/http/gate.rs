@@ -106,6 +106,9 @@ impl Gate<'_> {
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early().into());
         }
+        if head.has_lower_case_method() {
+            return self.discard(arrival, None, replies::lower_case_method());
+        }
         if head.is_tunnel() && !head.is_websocket() && !head.is_connect_udp() {
             return self.refuse_tunnel(arrival, None);
         }

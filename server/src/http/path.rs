@@ -274,7 +274,8 @@ fn check(byte: u8) -> Result<(), PathError> {
     }
 }
 
-fn escape(byte: u8, to: &mut String) {
+/// Appends an octet, percent-encoded.
+pub(super) fn escape(byte: u8, to: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     to.push('%');
     to.push(char::from(DIGITS[usize::from(byte >> 4)]));

@@ -3,6 +3,7 @@
 mod opening;
 mod refusal;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use http::header::{
@@ -17,7 +18,7 @@ use refusal::Refusal::{Malformed, TooLarge};
 use crate::http::authority::is_authority;
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
-use crate::http::path::CanonicalPath;
+use crate::http::target::Target;
 
 /// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,13 +55,7 @@ pub(super) fn parse(
         Some(given) if given == "http" || given == "https" => Some(given.to_owned()),
         Some(_) => return Err(Malformed),
     };
-    let (path, query) = target(parts, is_connect)?;
-    let canonical = match path {
-        "" => Ok(CanonicalPath::empty()),
-        "*" => Ok(CanonicalPath::asterisk()),
-        path => CanonicalPath::parse(path),
-    };
-    let refused_path = canonical.is_err().then(|| path.to_owned());
+    let target = Target::read(&target(parts, is_connect)?).ok_or(Malformed)?;
     let expects_status = { parts.headers.get(EXPECT) }
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     Ok(ParsedRequest {
@@ -74,13 +69,13 @@ pub(super) fn parse(
             protocol,
             scheme,
             authority,
-            path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),
-            query: query.map(str::to_owned),
+            path: target.path,
+            query: target.query,
             headers: fields(&parts.headers, parts.version)?,
         },
         expects_status,
         accept,
-        refused_path,
+        refused_path: target.refused,
     })
 }
 
@@ -156,29 +151,25 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
     }
 }
 
-/// Returns path and query (RFC 9112 §3.2): both empty for CONNECT without a protocol.
-fn target(parts: &request::Parts, is_connect: bool) -> Result<(&str, Option<&str>), Refusal> {
+/// Returns the target in origin form, or `*` (RFC 9112 §3.2): empty for CONNECT without a protocol.
+fn target(parts: &request::Parts, is_connect: bool) -> Result<Cow<'_, str>, Refusal> {
+    let target = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
     if is_connect {
-        return if parts.uri.path_and_query().is_none_or(|path| path == "/") {
-            Ok(("", None))
+        return if matches!(target, "" | "/") {
+            Ok("".into())
         } else {
             Err(Malformed)
         };
     }
-    // `http` reads an empty path as `/`, as it is in an absolute target of HTTP/1.1.
-    let begins_with_query = |target: &PathAndQuery| target.as_str().starts_with('?');
-    if parts.version == Version::HTTP_2 && parts.uri.path_and_query().is_some_and(begins_with_query)
-    {
-        return Err(Malformed);
+    let is_asterisk = target == "*" && parts.method == Method::OPTIONS;
+    if target.starts_with('/') || is_asterisk {
+        Ok(target.into())
+    } else if target.starts_with('?') && parts.version != Version::HTTP_2 {
+        // An absolute target of HTTP/1.1 may lack a path, which is then empty.
+        Ok(format!("/{target}").into())
+    } else {
+        Err(Malformed)
     }
-    let path = parts.uri.path();
-    let asterisk = path == "*" && parts.method == Method::OPTIONS;
-    let visible = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
-    let query = parts.uri.query();
-    if !(path.starts_with('/') || asterisk) || !visible(path) || !query.is_none_or(visible) {
-        return Err(Malformed);
-    }
-    Ok((path, query))
 }
 
 fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {

@@ -176,7 +176,7 @@ async fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
 /// path of its own.
 fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
     let head = arrival.head;
-    if arrival.path_refused || !head.path.starts_with('/') {
+    if arrival.path_refused || !head.path.starts_with('/') || head.has_lower_case_method() {
         return None;
     }
     let Some(host) = redirect_host(arrival) else {

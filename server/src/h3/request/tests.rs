@@ -100,13 +100,19 @@ fn pseudo_fields_come_once_first_and_known() {
 
 #[test]
 fn paths_have_one_of_their_forms() {
-    for path in ["a", "http://example.org/", "*", "?a", "/a#b", "/\u{e9}"] {
+    for path in ["a", "http://example.org/", "*", "?a", "#a", "/\u{7f}"] {
         assert_eq!(
             check_replaced(":path", Some(path), &[]),
             Err(Malformed),
             "{path}"
         );
     }
+    for (path, canonical) in [("/\u{e9}<", "/%C3%A9%3C"), ("/`{\"}", "/%60%7B%22%7D")] {
+        let checked = check_replaced(":path", Some(path), &[]).unwrap();
+        assert_eq!(checked.head.path.as_str(), canonical);
+    }
+    let fragment = check_replaced(":path", Some("/a?b#c"), &[]);
+    assert!(matches!(fragment, Err(Refusal::Path(_))), "{fragment:?}");
     let asterisk = [
         (":method", "OPTIONS"),
         (":scheme", "https"),

@@ -60,7 +60,7 @@ pub(crate) fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Optio
 /// Returns the head of a request to `example.org`; what follows a `?` in `target` is its query.
 pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -> RequestHead {
     let (path, query) = match target.split_once('?') {
-        Some((path, query)) => (path, Some(query.to_owned())),
+        Some((path, query)) => (path, Some(query.into())),
         None => (target, None),
     };
     let line = |(name, value): &(&'static str, &str)| {

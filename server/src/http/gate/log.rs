@@ -73,7 +73,7 @@ impl RequestRecord {
                 .to_owned(),
             authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
             path: path.unwrap_or_default().to_owned(),
-            query: head.and_then(|head| head.query.clone()),
+            query: head.and_then(|head| Some(head.query.as_deref()?.to_owned())),
             referer: field(REFERER),
             user_agent: field(USER_AGENT),
             request_id: { head }.and_then(|head| identification.request_id(&head.headers).cloned()),

@@ -22,6 +22,11 @@ pub fn lacks_tls() -> Reply {
     Reply::plain(400, "400 this port speaks HTTPS only: use https://\n")
 }
 
+/// Returns 400: methods are case-sensitive, and all that are registered are in upper case (RFC 9110 §9.1, §16.1).
+pub fn lower_case_method() -> Reply {
+    Reply::plain(400, "400 method not in upper case\n")
+}
+
 /// Returns 408: the body did not arrive in time.
 pub fn request_timeout() -> Reply {
     Reply::plain(408, "408 request body not sent in time\n")

@@ -51,7 +51,9 @@ pub(super) fn rewrite(
     *rewritten.method_mut() =
         Method::from_bytes(head.method_of_route().as_bytes()).map_err(|_| Unsendable::Method)?;
     *rewritten.version_mut() = Version::HTTP_11;
-    *rewritten.uri_mut() = request_target(head, path)?;
+    let query = head.query.as_ref();
+    let query = query.map(|query| if proxy.raw_path { query.raw() } else { query });
+    *rewritten.uri_mut() = request_target(head, path, query)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
     headers.insert(HOST, host(proxy, head, upstream)?);
     forward_fields(request, (proxy, rules), framing, &mut headers)?;
@@ -63,7 +65,7 @@ pub(super) fn rewrite(
 }
 
 /// Returns the request target: the origin form, or the asterisk (RFC 9112 §3.2).
-fn request_target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
+fn request_target(head: &RequestHead, path: &str, query: Option<&str>) -> Result<Uri, Unsendable> {
     if head.path.as_str() == "*" {
         return if head.method == "OPTIONS" {
             Ok(Uri::from_static("*"))
@@ -76,17 +78,15 @@ fn request_target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
         text.push('/');
     }
     text.push_str(path);
-    if let Some(query) = &head.query {
+    if let Some(query) = query {
         text.push('?');
         text.push_str(query);
     }
-    let target = PathAndQuery::try_from(text.as_str()).map_err(|_| Unsendable::Path)?;
-    // `PathAndQuery` cuts the text at a `#`.
-    if target.as_str() == text {
-        Ok(Uri::from(target))
-    } else {
-        Err(Unsendable::Path)
+    if text.contains('#') {
+        return Err(Unsendable::Path);
     }
+    let target = PathAndQuery::try_from(text).map_err(|_| Unsendable::Path)?;
+    Ok(Uri::from(target))
 }
 
 fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue, Unsendable> {

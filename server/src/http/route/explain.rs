@@ -204,6 +204,7 @@ fn status(reply: &Reply) -> String {
 mod tests {
     use super::*;
     use crate::http::exchange::test_front::head;
+    use crate::http::target::Query;
     use sluicegate_config::Config;
 
     fn explain_text(routes: &str, head: &RequestHead) -> Explanation {
@@ -338,7 +339,7 @@ mod tests {
             ),
         ] {
             let request = RequestHead {
-                query: Some("q".to_owned()),
+                query: Some(Query::new("q")),
                 ..head("GET", "/a/b.c", &[])
             };
             let (first, behind) = (route(&first), route(&behind));

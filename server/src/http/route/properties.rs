@@ -12,6 +12,7 @@ use super::{Routed, Site};
 use crate::http::authority::host;
 use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
+use crate::http::target::Query;
 use crate::properties::{Bytes, request_head};
 
 /// Hosts of all kinds, prefixes of each other, exact paths, regular expressions, methods and conditions that share a path with
@@ -156,7 +157,9 @@ pub fn route(bytes: &[u8]) -> bool {
     };
     let head = RequestHead {
         authority,
-        query: Some(query).filter(|query| !query.is_empty()),
+        query: Some(query)
+            .filter(|query| !query.is_empty())
+            .map(|query| Query::new(&query)),
         ..request_head(method, path)
     };
     let Known { config, site } = &*KNOWN;

@@ -166,10 +166,27 @@ fn a_section_beyond_the_limit_is_too_large() {
 
 #[test]
 fn a_path_that_servers_read_differently_is_kept_for_the_log() {
-    let parts = parts("GET", "/a%2fb", &[("host", "a")]);
+    let parts = parts("GET", "/a%2f..", &[("host", "a")]);
     let parsed = parse(&parts, "https", 1000).unwrap();
-    assert_eq!(parsed.refused_path.as_deref(), Some("/a%2fb"));
+    assert_eq!(parsed.refused_path.as_deref(), Some("/a%2f.."));
     assert_eq!(parsed.head.path.as_str(), "");
+}
+
+#[test]
+fn a_target_with_a_fragment_is_refused_with_its_path() {
+    for (target, path) in [("/a#b", "/a#b"), ("/a?b#c", "/a"), ("http://a/#", "/#")] {
+        let parsed = parse(&parts("GET", target, &[("host", "a")]), "https", 1000).unwrap();
+        assert_eq!(parsed.refused_path.as_deref(), Some(path), "{target}");
+        assert_eq!(parsed.head.path.as_str(), "");
+    }
+}
+
+#[test]
+fn excluded_characters_of_a_target_are_percent_encoded() {
+    let target = "/<`\u{e9}?q=up{job=\"x\"}";
+    let parsed = parse(&parts("GET", target, &[("host", "a")]), "https", 1000).unwrap();
+    assert_eq!(parsed.head.path.as_str(), "/%3C%60%C3%A9");
+    assert_eq!(parsed.head.query.as_deref(), Some("q=up%7Bjob=%22x%22%7D"));
 }
 
 #[test]

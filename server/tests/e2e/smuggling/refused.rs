@@ -154,13 +154,10 @@ fn pseudo_header_fields_come_once_in_front_and_fit() {
     for path in [
         "http://localhost/p",
         "https://other/p",
-        "//other#/p",
         "p",
         "?p",
         "#",
         "*",
-        "/p#x",
-        "/p/\u{e9}",
         "localhost:443",
     ] {
         heads.push(replaced(":path", path));

@@ -5,6 +5,7 @@ use super::super::meta::FileStat;
 use super::*;
 use crate::http::exchange::test_front::head;
 use crate::http::path::CanonicalPath;
+use crate::http::target::Query;
 
 fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
     let stat = FileStat {
@@ -196,7 +197,7 @@ fn a_folder_is_a_place_of_this_host() {
     ] {
         let mut head = head("GET", "/a.txt", &[]);
         head.path = CanonicalPath::parse(path).unwrap();
-        head.query = query.map(str::to_owned);
+        head.query = query.map(Query::new);
         let plan = ResponsePlan::moved(&head);
         assert_eq!(plan.status, 301);
         let (_, found) = { plan.fields.iter() }

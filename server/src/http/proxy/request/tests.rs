@@ -180,15 +180,15 @@ fn targets_are_in_origin_form() {
         of("GET", "/a#b c\r\nx: y", false).unwrap(),
         "/a%23b%20c%0D%0Ax:%20y"
     );
-    for path in [
-        "/a?#b",
-        "/a?b c",
-        "/a?\u{7f}",
-        "/a?\r\nx: y",
-        "/a?b\nc",
-        "/?\0",
+    // Fronts refuse these.
+    for (path, sent) in [
+        ("/a?#b", "/a?%23b"),
+        ("/a?b c", "/a?b%20c"),
+        ("/a?\u{7f}", "/a?%7F"),
+        ("/a?\r\nx: y", "/a?%0D%0Ax:%20y"),
+        ("/?\0", "/?%00"),
     ] {
-        assert_eq!(of("GET", path, false), Err(Unsendable::Path), "{path:?}");
+        assert_eq!(of("GET", path, false).unwrap(), sent, "{path:?}");
     }
     let long = format!("/{}", "a".repeat(70_000));
     assert_eq!(of("GET", &long, false), Err(Unsendable::Path));

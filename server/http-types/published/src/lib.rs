@@ -1,0 +1,1 @@
+//! Nothing: the manifest puts the published source of http into Cargo.lock.
