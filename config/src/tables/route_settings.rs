@@ -67,6 +67,17 @@ table! {
             examples: ["{ 404 = \"pages/404.html\", 5xx = \"pages/sorry.html\" }"],
             reload: Live
         },
+        /// Whether the route takes paths with an encoded slash (%2F) or backslash (%5C), as GitLab, npm, RabbitMQ and object stores
+        /// need them: /projects/group%2Fproject. Otherwise they get 400. Such a slash is data: it ends no segment for `path`, for access
+        /// rules and for strip_prefix, and upstreams get it encoded. An upstream may decode it and see a separator; a request that would then
+        /// belong to a route with stricter rules for access gets 400, but what the upstream itself protects by paths it must protect in both
+        /// spellings. "." and ".." beside such a slash are refused in any case, and routes with `files` take none.
+        allow_encoded_slashes: Option<bool> {
+            kind: Kind::Switch,
+            unset: "false",
+            examples: ["true"],
+            reload: Live
+        },
         /// Whether responses of this route are compressed; `[compress]` says how.
         /// Set it to false for pages that contain secrets beside text that others choose (BREACH).
         compression as compress: RouteCompression {
@@ -173,6 +184,7 @@ impl RouteSettings {
             request_headers: self.request_headers.after(&site.request_headers),
             response_headers: [&site.response_headers[..], &self.response_headers].concat(),
             error_pages: error_pages(&self.error_pages, &site.error_pages),
+            allow_encoded_slashes: self.allow_encoded_slashes.or(site.allow_encoded_slashes),
             compression: self.compression.or(&site.compression),
             max_request_body: self.max_request_body.or(site.max_request_body),
             timeout: self.timeout.or(site.timeout),

@@ -210,6 +210,10 @@ fn inherited_keys(route: &Route, site: &SiteDefaults) -> Vec<&'static str> {
         ),
         ("error_pages", !site_has.error_pages.is_empty()),
         (
+            "allow_encoded_slashes",
+            own.allow_encoded_slashes.is_none() && site_has.allow_encoded_slashes.is_some(),
+        ),
+        (
             "compress",
             own.compression == none.compression && site_has.compression != none.compression,
         ),

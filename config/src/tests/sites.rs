@@ -22,6 +22,7 @@ error_pages = { 404 = "404.html", 5xx = "sorry.html" }
 compress = true
 max_request_body = "1MiB"
 timeout = "30s"
+allow_encoded_slashes = true
 [site.request_headers]
 remove = "x-a"
 set = { x-b = "site", x-c = "{host}" }
@@ -67,7 +68,7 @@ fn a_route_has_all_that_its_site_has() {
 fn what_a_route_says_replaces_what_its_site_says() {
     let config = with(
         "host = \"a.example\"\nallow = \"all\"\ndeny = \"10.1.0.0/16\"\nrate_limit = { rate = \"1/s\" }\n\
-         basic_auth = { users_file = \"others\" }\ncompress = false\nmax_request_body = 7\ntimeout = \"1s\"",
+         basic_auth = { users_file = \"others\" }\ncompress = false\nallow_encoded_slashes = false\nmax_request_body = 7\ntimeout = \"1s\"",
     );
     let route = &config.routes[0];
     let settings = route.settings();

@@ -22,6 +22,8 @@ pub struct CanonicalPath {
     forward: Option<Box<str>>,
     /// The spelling of [`CanonicalPath::raw`]; `None` where that is the text.
     raw: Option<Box<str>>,
+    /// A segment holds an encoded slash or backslash.
+    has_separators: bool,
 }
 
 /// Reasons to refuse a path with 400.
@@ -36,10 +38,10 @@ pub enum PathError {
     /// The path holds NUL, where many programs end a name.
     #[error("it holds NUL")]
     Nul,
-    /// The path holds a backslash, or a slash that is encoded: some servers see a separator, others a part of a name.
-    #[error("it holds a backslash or an encoded slash")]
+    /// The path holds a backslash: some servers see a separator, others a part of a name.
+    #[error("it holds a backslash")]
     Separator,
-    /// The path holds a dot segment where none may be.
+    /// The path holds a dot segment where none may be, such as beside an encoded slash.
     #[error("it holds a dot segment")]
     DotSegment,
     /// A dot segment has parameters, as in `/..;x/`: some servers drop the parameters and then the segment.
@@ -79,20 +81,37 @@ impl CanonicalPath {
             text: text.to_owned(),
             forward: None,
             raw: None,
+            has_separators: false,
         }
     }
 
-    /// Returns the path that a server reads which drops parameters, as in `/admin;x=1/users` (RFC 3986 §3.3); `None` if there are
-    /// none.
-    pub fn without_parameters(&self) -> Option<Result<CanonicalPath, PathError>> {
-        if !self.text.contains(';') {
-            return None;
+    /// Returns whether a segment holds an encoded slash or backslash, as in `/group%2Fproject`. It is data here: `%2F` or `%5C` in
+    /// the text. Other servers may see a separator, so only a route that allows for it takes such a path.
+    pub fn has_separators(&self) -> bool {
+        self.has_separators
+    }
+
+    /// Returns the paths that other servers may read: those that drop parameters, as in `/admin;x=1/users` (RFC 3986 §3.3), and those
+    /// that take an encoded slash or backslash for a separator.
+    ///
+    /// # Errors
+    /// Such a server finds no path.
+    pub fn other_readings(&self) -> Result<Vec<CanonicalPath>, PathError> {
+        let mut readings = Vec::new();
+        if self.text.contains(';') {
+            readings.push(without_parameters(&self.text));
         }
-        let segments = self.text.split('/');
-        let bare: Vec<&str> = segments
-            .filter_map(|segment| segment.split(';').next())
-            .collect();
-        Some(CanonicalPath::parse(&bare.join("/")))
+        if self.has_separators {
+            let slashes = self.text.replace("%2F", "/");
+            let separators = slashes.replace("%5C", "/");
+            if slashes.contains(';') {
+                readings.extend([&slashes, &separators].map(|text| without_parameters(text)));
+            }
+            readings.extend([slashes, separators]);
+        }
+        { readings.iter() }
+            .map(|text| CanonicalPath::parse(text))
+            .collect()
     }
 
     /// Returns the client's spelling. If that has dot segments, two slashes at its start or an octet outside visible
@@ -174,6 +193,7 @@ struct Reader {
     forward: String,
     /// The path has a dot segment.
     has_dots: bool,
+    has_separators: bool,
 }
 
 impl Reader {
@@ -183,6 +203,7 @@ impl Reader {
             text: String::with_capacity(raw.len()),
             forward: String::with_capacity(raw.len()),
             has_dots: false,
+            has_separators: false,
         };
         let mut ends_in_slash = true;
         for segment in segments {
@@ -195,6 +216,7 @@ impl Reader {
             text,
             forward,
             has_dots,
+            has_separators,
         } = reader;
         let visible = raw.bytes().all(|byte| byte.is_ascii_graphic());
         let is_ambiguous = has_dots || raw.starts_with("//") || !visible;
@@ -202,6 +224,8 @@ impl Reader {
         Ok(CanonicalPath {
             raw: (raw != text).then(|| raw.into()),
             forward: (forward != text).then(|| forward.into_boxed_str()),
+            // One may have stood in a segment that was removed.
+            has_separators: has_separators && (text.contains("%2F") || text.contains("%5C")),
             text,
         })
     }
@@ -235,6 +259,9 @@ impl Reader {
         if name.starts_with(".;") || name.starts_with("..;") {
             return Err(PathError::DotParameters);
         }
+        if self.has_separators && has_dots_beside_separators(name) {
+            return Err(PathError::DotSegment);
+        }
         Ok(false)
     }
 
@@ -252,12 +279,18 @@ impl Reader {
 
     /// Adds an octet that the client encoded.
     fn encoded(&mut self, byte: u8) -> Result<(), PathError> {
-        if !is_reserved_in_segment(byte) {
-            return self.raw(byte);
+        if is_reserved_in_segment(byte) {
+            self.text.push(char::from(byte));
+            escape(byte, &mut self.forward);
+            return Ok(());
         }
-        self.text.push(char::from(byte));
-        escape(byte, &mut self.forward);
-        Ok(())
+        if matches!(byte, b'/' | b'\\') {
+            self.has_separators = true;
+            escape(byte, &mut self.text);
+            escape(byte, &mut self.forward);
+            return Ok(());
+        }
+        self.raw(byte)
     }
 
     fn push(&mut self, char: char) {
@@ -269,7 +302,7 @@ impl Reader {
 fn check(byte: u8) -> Result<(), PathError> {
     match byte {
         0 => Err(PathError::Nul),
-        b'/' | b'\\' => Err(PathError::Separator),
+        b'\\' => Err(PathError::Separator),
         _ => Ok(()),
     }
 }
@@ -289,6 +322,23 @@ fn digit(byte: Option<u8>) -> Option<u8> {
         digit @ b'A'..=b'F' => Some(digit - b'A' + 10),
         _ => None,
     }
+}
+
+/// Returns whether a server that takes an encoded slash or backslash for a separator finds a dot segment in a segment.
+fn has_dots_beside_separators(name: &str) -> bool {
+    let slashes = name.replace("%5C", "%2F");
+    let parts = slashes.split("%2F");
+    let mut names = parts.filter_map(|part| part.split(';').next());
+    slashes.contains("%2F") && names.any(|name| matches!(name, "." | ".."))
+}
+
+/// Returns a path whose segments have no parameters.
+fn without_parameters(path: &str) -> String {
+    let segments = path.split('/');
+    let bare: Vec<&str> = segments
+        .filter_map(|segment| segment.split(';').next())
+        .collect();
+    bare.join("/")
 }
 
 /// Removes the last segment with its slash; there may be none (RFC 3986 §5.2.4).

@@ -195,7 +195,8 @@ impl Site {
 
     /// Finds the route of a request: of those that match, the one with the highest priority, then the most specific host, then one for
     /// the exact path, then the first whose regular expression matches, then the one with the longest prefix. Without a route the response
-    /// is 404, or 405 if only the method does not match; it is 400 if the path has parameters that lead around a restricted route.
+    /// is 404, or 405 if only the method does not match; it is 400 if the path has encoded slashes that the route does not take, or if
+    /// those or parameters lead around a restricted route.
     ///
     /// # Errors
     /// There is no such route; the error is the response.
@@ -204,8 +205,10 @@ impl Site {
             return Err(allowing(204, "GET, HEAD", ""));
         }
         match self.table.find(head) {
+            Found::Route(route) if !route.takes_path(&head.path) => Err(ambiguous_path()),
             Found::Route(route) if self.evades_restriction(head, route) => Err(ambiguous_path()),
             Found::Route(route) => Ok(route),
+            _ if head.path.has_separators() => Err(ambiguous_path()),
             Found::OtherMethods(methods) => Err(allowing(
                 405,
                 &methods.join(", "),
@@ -215,20 +218,18 @@ impl Site {
         }
     }
 
-    /// Returns whether a request would have another route without the parameters of its path, and that route is restricted. An
-    /// upstream may drop them, and serve what the restriction protects.
+    /// Returns whether a request would have another route as other servers may read its path, and that route is restricted. An
+    /// upstream may be such a server, and serve what the restriction protects.
     fn evades_restriction(&self, head: &RequestHead, found: &Arc<Route>) -> bool {
-        let bare = match head.path.without_parameters() {
-            None => return false,
-            Some(Err(_)) => return true,
-            Some(Ok(bare)) => bare,
+        let Ok(readings) = head.path.other_readings() else {
+            return true;
         };
-        match self.table.find_by_path(head, &bare) {
+        { readings.iter() }.any(|path| match self.table.find_by_path(head, path) {
             Found::Route(route) => {
                 !Arc::ptr_eq(route, found) && route.access().is_stricter_than(found.access())
             }
             Found::OtherMethods(_) | Found::Nothing => false,
-        }
+        })
     }
 
     /// Routes a request of a client that may use every route.

@@ -4,6 +4,7 @@
 mod fronts;
 mod passed;
 mod refused;
+mod targets;
 mod upstream;
 
 use crate::raw::{Act, Outcome, Raw, headers};
@@ -53,6 +54,8 @@ impl Chain {
             .with(&format!(
                 "[[route]]\npath = \"~ ^/p\"\n[route.proxy]\nupstreams = \"{address}\"\n\
                  [[route]]\npath = \"/raw/\"\n[route.proxy]\nupstreams = \"{address}\"\nraw_path = true\n\
+                 [[route]]\npath = \"/slash/\"\nallow_encoded_slashes = true\n[route.proxy]\nupstreams = \"{address}\"\n\
+                 [[route]]\npath = \"/strip\"\nallow_encoded_slashes = true\n[route.proxy]\nupstreams = \"{address}\"\nstrip_prefix = true\n\
                  [limits]\ncancelled_requests = {CANCELLED}\nmax_concurrent_streams = 16"
             ));
         let server = Server::start(&setup, &folder);

@@ -65,17 +65,58 @@ fn paths_that_servers_read_differently_are_refused() {
         ("/%0g", PathError::Escape),
         ("/%/2e", PathError::Escape),
         ("/a%00.html", PathError::Nul),
-        ("/private%2fx", PathError::Separator),
-        ("/private%2Fx", PathError::Separator),
-        ("/private%5cx", PathError::Separator),
         ("/private\\x", PathError::Separator),
-        ("/x/..%5cprivate", PathError::Separator),
+        ("/x/..%5cprivate", PathError::DotSegment),
+        ("/x%2f..", PathError::DotSegment),
+        ("/x%2F%2e%2e/private", PathError::DotSegment),
+        ("/x%2F..;a/private", PathError::DotSegment),
+        ("/x%2F.%5Cy", PathError::DotSegment),
         ("/x/..;/private", PathError::DotParameters),
         ("/x/.;a=b/private", PathError::DotParameters),
         ("/x/%2e.%3b/private", PathError::DotParameters),
     ] {
         assert_eq!(text(raw), Err(error), "{raw}");
     }
+}
+
+#[test]
+fn an_encoded_separator_is_data_and_known() {
+    for (raw, canonical, forward) in [
+        ("/group%2fproject", "/group%2Fproject", "/group%2Fproject"),
+        ("/@scope%2fpkg/x", "/@scope%2Fpkg/x", "/@scope%2Fpkg/x"),
+        ("/queues/%2F/q%40", "/queues/%2F/q@", "/queues/%2F/q%40"),
+        ("/%2f%2F", "/%2F%2F", "/%2F%2F"),
+        ("/a%5cb", "/a%5Cb", "/a%5Cb"),
+        ("/..a%2F.b/", "/..a%2F.b/", "/..a%2F.b/"),
+    ] {
+        let path = CanonicalPath::parse(raw).unwrap();
+        assert_eq!((&*path, path.forward(0)), (canonical, forward), "{raw}");
+        assert_eq!(path.raw(), raw);
+        assert!(path.has_separators(), "{raw}");
+    }
+    for raw in ["/a/b", "/a%252Fb", "/a%2Fb/..", "/a%2520b"] {
+        assert!(
+            !CanonicalPath::parse(raw).unwrap().has_separators(),
+            "{raw}"
+        );
+    }
+}
+
+#[test]
+fn other_servers_may_see_separators_and_drop_parameters() {
+    let readings = |raw| {
+        let path = CanonicalPath::parse(raw).unwrap();
+        let readings = path.other_readings().unwrap();
+        readings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(readings("/a/b"), [""; 0]);
+    assert_eq!(readings("/a;x/b"), ["/a/b"]);
+    assert_eq!(readings("/a%2Fb%5Cc"), ["/a/b%5Cc", "/a/b/c"]);
+    assert_eq!(
+        readings("/a;x%2Fb"),
+        ["/a", "/a/b", "/a/b", "/a;x/b", "/a;x/b"]
+    );
+    assert!(CanonicalPath::parse("/x/..;y").is_err());
 }
 
 #[test]

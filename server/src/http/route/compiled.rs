@@ -48,6 +48,8 @@ pub struct Route {
     error_pages: Arc<ErrorPages>,
     access: Arc<Access>,
     compression: Option<Arc<Compress>>,
+    /// Paths may have encoded slashes and backslashes.
+    takes_separators: bool,
     /// Largest request body, bytes.
     pub max_request_body: u64,
     /// Time limit of an exchange.
@@ -129,6 +131,9 @@ impl Route {
             error_pages,
             access,
             compression: compression_of(route).cloned(),
+            // No file has a name with a slash.
+            takes_separators: settings.allow_encoded_slashes == Some(true)
+                && !matches!(route.handler, Handler::Files(_)),
             max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
             timeout: settings.timeout,
         })
@@ -137,6 +142,11 @@ impl Route {
     /// Returns whether a field that the route sets has the ID of the request.
     pub(super) fn names_id(&self) -> bool {
         self.request_headers.names_id() || self.response_headers.names_id()
+    }
+
+    /// Returns whether the route takes a path that it was found for: one with encoded slashes only where the configuration allows it.
+    pub(super) fn takes_path(&self, path: &CanonicalPath) -> bool {
+        self.takes_separators || !path.has_separators()
     }
 
     /// Returns how responses are compressed; `None` if they are not.

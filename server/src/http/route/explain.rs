@@ -113,6 +113,12 @@ fn verdict(
 
 /// Returns what responds to a request, in words.
 fn response(site: &Site, head: &RequestHead, client: Option<IpAddr>) -> String {
+    if let Found::Route(route) = site.table.find(head)
+        && !route.takes_path(&head.path)
+    {
+        return "status 400: an encoded slash needs `allow_encoded_slashes`, and no file has one"
+            .to_owned();
+    }
     let mut handler = handler(site, head);
     let Ok(route) = site.find(head) else {
         return handler;
@@ -361,6 +367,16 @@ mod tests {
         let explanation = explain_text(only_put, &head("GET", "/", &[]));
         assert_eq!(explanation.response, "status 405, allow: PUT");
         assert_eq!(explanation.verdicts, [Verdict::Method]);
+    }
+
+    #[test]
+    fn an_encoded_slash_is_refused_with_the_key_that_allows_it() {
+        let route = "[[route]]\npath = \"/\"\nproxy = { upstreams = \"a:1\" }\n";
+        let path = head("GET", "/group%2Fproject", &[]);
+        let refused = explain_text(route, &path).response;
+        assert!(refused.starts_with("status 400") && refused.contains("allow_encoded_slashes"));
+        let allowed = format!("{route}allow_encoded_slashes = true\n");
+        assert_eq!(explain_text(&allowed, &path).response, "proxy to a:1");
     }
 
     #[test]

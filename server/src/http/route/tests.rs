@@ -309,7 +309,8 @@ fn a_route_is_written_in_the_canonical_spelling() {
         ("/%7euser/", "`path = \"/~user/\"`"),
         ("/a/../xx", "`path = \"/xx\"`"),
         ("/a b", "`path = \"/a%20b\"`"),
-        ("/a%2fb", "encoded slash"),
+        ("/a%2fb", "`path = \"/a%2Fb\"`"),
+        ("/a%2F..", "dot segment"),
         ("/a%2", "percent sign"),
     ] {
         let error = compile(path).unwrap_err().to_string();

@@ -102,7 +102,7 @@ fn over_http2(server: &Server, head: &[Line], body: &str, trailers: &[Line]) -> 
 }
 
 /// Returns a field section of literals in HPACK, with any names and values.
-fn section(lines: &[Line]) -> Vec<u8> {
+pub(super) fn section(lines: &[(&str, &str)]) -> Vec<u8> {
     let texts = lines.iter().flat_map(|(name, value)| {
         let text = |text: &str| {
             assert!(text.len() < 127, "{text}");
