@@ -11,6 +11,7 @@ pub mod clock;
 pub mod entropy;
 pub mod h3;
 pub mod http;
+mod named_file;
 pub mod networks;
 pub mod observe;
 #[cfg(any(test, fuzzing))]

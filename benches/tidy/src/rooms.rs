@@ -47,13 +47,23 @@ pub const ROOMS: &[Room] = &[
             "clock",
             "entropy",
             "networks",
+            "named_file",
             "self_signed",
             "state_file",
         ],
     ),
     room("h3", &["http*", "observe", "clock"]),
     room("tcp", &["acme", "http*", "observe", "clock", "networks"]),
-    room("acme", &["observe", "clock", "self_signed", "state_file"]),
+    room(
+        "acme",
+        &[
+            "observe",
+            "clock",
+            "named_file",
+            "self_signed",
+            "state_file",
+        ],
+    ),
     room(
         "http::gate",
         &[
@@ -91,12 +101,13 @@ pub const ROOMS: &[Room] = &[
             "http::proxy",
             "observe",
             "clock",
+            "named_file",
             "networks",
         ],
     ),
     room(
         "http::proxy",
-        &["http", "http::exchange", "observe", "clock"],
+        &["http", "http::exchange", "observe", "clock", "named_file"],
     ),
     room(
         "http::files",
@@ -129,6 +140,7 @@ pub const ROOMS: &[Room] = &[
     room("affinity", &[]),
     room("clock", &[]),
     room("entropy", &[]),
+    room("named_file", &[]),
     room("networks", &[]),
     room("self_signed", &[]),
     room("state_file", &[]),

@@ -1,6 +1,5 @@
 //! The authority's directory, and the account there.
 
-use std::fs;
 use std::path::Path;
 
 use instant_acme::{
@@ -12,6 +11,7 @@ use super::error::AcmeError;
 use super::https::HttpsClient;
 use super::settings::AcmeSettings;
 use super::store::Lock;
+use crate::named_file;
 use crate::observe::acme::AcmeFailure;
 
 /// An authority at which this server has an account.
@@ -100,7 +100,8 @@ fn external_key(path: &Path) -> Result<Vec<u8>, AcmeError> {
         let cause = format!("acme.external_key {}: {cause}", path.display());
         AcmeError::new(AcmeFailure::Account, cause)
     };
-    let text = fs::read_to_string(path).map_err(|error| refused(&error.to_string()))?;
+    let text = named_file::read_text(path, named_file::SECRET)
+        .map_err(|error| refused(&error.to_string()))?;
     let mut text = text.trim().replace('-', "+").replace('_', "/");
     while text.len() % 4 != 0 {
         text.push('=');
@@ -111,6 +112,8 @@ fn external_key(path: &Path) -> Result<Vec<u8>, AcmeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

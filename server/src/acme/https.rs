@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use boring::error::ErrorStack;
 use boring::ssl::{SslConnector, SslMethod, SslVersion};
+use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -22,6 +23,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::error::AcmeError;
+use crate::named_file;
 use crate::observe::acme::AcmeFailure;
 
 /// Time for a request and its response.
@@ -59,15 +61,25 @@ impl HttpsClient {
         let file = file.ok_or_else(|| {
             failed("this host has no file of trusted authorities (package ca-certificates)".into())
         })?;
+        let unusable = |cause: String| {
+            failed(format!(
+                "trusted authorities in {}: {cause}",
+                file.display()
+            ))
+        };
+        let pem = named_file::read(&file, named_file::PEM);
+        let pem = pem.map_err(|error| unusable(error.to_string()))?;
         let connector = || -> Result<SslConnector, ErrorStack> {
             let mut builder = SslConnector::builder(SslMethod::tls())?;
             builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
-            builder.set_cert_store_builder(X509StoreBuilder::new()?);
-            builder.set_ca_file(&file)?;
+            let mut store = X509StoreBuilder::new()?;
+            for certificate in X509::stack_from_pem(&pem)? {
+                store.add_cert(&certificate)?;
+            }
+            builder.set_cert_store_builder(store);
             Ok(builder.build())
         };
-        let connector = connector()
-            .map_err(|e| failed(format!("trusted authorities in {}: {e}", file.display())))?;
+        let connector = connector().map_err(|error| unusable(error.to_string()))?;
         Ok(HttpsClient { connector })
     }
 }

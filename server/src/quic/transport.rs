@@ -5,8 +5,6 @@ mod options;
 mod sni;
 mod validity;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +25,7 @@ pub use super::key_file::TooOpen;
 use super::secrets::Secrets;
 use super::tickets;
 use crate::entropy::draw;
-use crate::{clock, self_signed};
+use crate::{clock, named_file, self_signed};
 
 /// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
 const MAX_STREAMS_UNI: u64 = 8;
@@ -206,9 +204,8 @@ fn read(path: &Path, accept_open: bool) -> Result<Vec<u8>, TransportError> {
         path: path.display().to_string(),
         cause,
     };
-    let mut file = File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(failed)?;
+    let file = named_file::open(path).map_err(failed)?;
+    let bytes = named_file::read_open(&file, named_file::PEM).map_err(failed)?;
     // Another file, given by mistake, is not a secret; that it holds no key is the better error.
     let is_key = bytes.windows(MARK.len()).any(|part| part == MARK);
     if is_key && !accept_open {

@@ -36,6 +36,7 @@ mod lifecycle;
 mod load;
 mod memory;
 mod memory_budget;
+mod named_files;
 mod names;
 mod nginx;
 mod policy;

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use sluicegate_config::UpstreamTls;
 use thiserror::Error;
 
 use super::transport::sessions;
+use crate::named_file;
 
 /// Protocols that are offered by ALPN (RFC 7301 §3.1), with HTTP/2.
 const ALPN_HTTP2: &[u8] = b"\x02h2\x08http/1.1";
@@ -176,7 +176,7 @@ struct Source {
 
 impl Source {
     fn read(key: Option<&'static str>, path: PathBuf) -> Result<Source, TlsError> {
-        match (fs::read(&path), key) {
+        match (named_file::read(&path, named_file::PEM), key) {
             (Ok(bytes), _) => Ok(Source { key, path, bytes }),
             (Err(cause), Some(key)) => Err(TlsError::File {
                 key,
@@ -324,6 +324,8 @@ fn identify(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,5 @@
 //! The clients that may use a route.
 
-use std::fs;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use super::error::SiteError;
 use super::rate_limits::RateLimitCompiler;
 use crate::http::auth::{BasicAuth, Users};
 use crate::http::rate_limit::RateLimit;
+use crate::named_file;
 use crate::networks::Networks;
 
 /// Rules about the clients that may use a route.
@@ -105,7 +105,8 @@ fn basic_auth(route: &sluicegate_config::Route) -> Result<Option<BasicAuth>, Sit
         file: auth.users_file.clone(),
         cause,
     };
-    let text = fs::read_to_string(&auth.users_file).map_err(|error| refuse(error.to_string()))?;
+    let text = named_file::read_text(&auth.users_file, named_file::PAGE);
+    let text = text.map_err(|error| refuse(error.to_string()))?;
     let users = Users::parse(&text).map_err(|error| refuse(error.to_string()))?;
     let protection = BasicAuth::new(Arc::new(users), &auth.realm, auth.forward);
     protection.map(Some).map_err(|field| SiteError::Field {

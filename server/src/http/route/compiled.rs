@@ -25,6 +25,7 @@ use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::Peer;
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
+use crate::named_file;
 
 /// Compiled route.
 #[derive(Debug)]
@@ -301,10 +302,12 @@ impl Action {
                 let bytes = match &reply.body_file {
                     None => Bytes::from(reply.body.clone().unwrap_or_default()),
                     Some(file) => {
-                        Bytes::from(fs::read(file).map_err(|cause| SiteError::BodyFile {
-                            route: route.label(),
-                            file: file.clone(),
-                            cause,
+                        Bytes::from(named_file::read(file, named_file::PAGE).map_err(|cause| {
+                            SiteError::BodyFile {
+                                route: route.label(),
+                                file: file.clone(),
+                                cause,
+                            }
                         })?)
                     }
                 };
@@ -341,10 +344,12 @@ fn compression_of(route: &sluicegate_config::Route) -> Option<&Arc<Compress>> {
 /// Reads the error pages of a route.
 fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
     let pages = route.settings().error_pages.iter().map(|page| {
-        let body = fs::read(&page.file).map_err(|cause| SiteError::ErrorPage {
-            route: route.label(),
-            file: page.file.clone(),
-            cause,
+        let body = named_file::read(&page.file, named_file::PAGE).map_err(|cause| {
+            SiteError::ErrorPage {
+                route: route.label(),
+                file: page.file.clone(),
+                cause,
+            }
         })?;
         let content_type = content_type(page.file.as_os_str().as_bytes(), &[]);
         let compress = compression_of(route);

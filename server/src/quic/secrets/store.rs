@@ -12,7 +12,7 @@ use crate::clock;
 use crate::entropy::draw;
 use crate::quic::cid::GENERATIONS;
 use crate::quic::key_file;
-use crate::state_file;
+use crate::{named_file, state_file};
 
 /// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
@@ -145,7 +145,7 @@ pub(super) fn read_key_file(
     accept_open: bool,
 ) -> Result<Vec<RootSecret>, SecretsError> {
     let failed = |source| failed("read", path, source);
-    let file = File::open(path).map_err(failed)?;
+    let file = named_file::open(path).map_err(failed)?;
     let roots = parse(&limited(&file).map_err(failed)?, path)?;
     if !accept_open {
         key_file::check(path, &file).map_err(failed)??;

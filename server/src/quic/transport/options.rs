@@ -1,6 +1,6 @@
 //! TLS options of a listener, which the contexts of all its certificates share: versions, certificates of clients, key log.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use sluicegate_config::{ClientAuth, Listener, TlsVersion};
 
 use super::error::TransportError;
 use super::validity;
+use crate::named_file;
 use crate::quic::{key_file, tickets};
 
 /// TLS options of a listener.
@@ -106,10 +107,11 @@ impl TlsOptions {
 
 impl Authorities {
     fn load(path: &Path, required: bool) -> Result<Authorities, TransportError> {
-        let pem = fs::read(path).map_err(|cause| TransportError::File {
-            path: path.display().to_string(),
-            cause,
-        })?;
+        let pem =
+            named_file::read(path, named_file::PEM).map_err(|cause| TransportError::File {
+                path: path.display().to_string(),
+                cause,
+            })?;
         let unusable = |cause: String| TransportError::Tls {
             origin: path.display().to_string(),
             cause,
