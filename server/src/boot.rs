@@ -69,6 +69,7 @@ use crate::clock;
 use crate::http::route::Site;
 use crate::observe::certificates::Certificates;
 use crate::observe::lifecycle::Lifecycle;
+use crate::observe::process_log;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
@@ -93,6 +94,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     }
     descriptors::raise_limit();
     keep_off_spinning_workers(&config)?;
+    process_log::start_thread().map_err(BootError::Thread)?;
     // Open as long as the server runs.
     let _latency = hold_latency(&config)?;
     let shared = Arc::new(Shared::new(config)?);

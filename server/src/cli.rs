@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use sluicegate_cc::Registry;
@@ -21,6 +22,9 @@ use self::exit::{failed, printed, wrong};
 use crate::http::route::Verdict;
 use crate::observe::process_log;
 use crate::{boot, clock};
+
+/// Time for the messages that wait to be written as the process ends.
+const LOG_LIMIT: Duration = Duration::from_secs(2);
 
 /// Edge server for HTTP/1.1, HTTP/2 and HTTP/3, whose congestion control of QUIC is chosen per listener.
 #[derive(Debug, Parser)]
@@ -93,7 +97,12 @@ fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
         source: file.clone(),
         control: boot::control_socket(&config, runtime_dir().as_deref()),
     };
-    match boot::serve(config.clone(), places, registry) {
+    let served = boot::serve(config.clone(), places, registry);
+    if !process_log::finish(LOG_LIMIT) {
+        // Whatever is written to standard error now would keep the process from ending.
+        return Ok(u8::from(served.is_err()));
+    }
+    match served {
         Ok(()) => Ok(0),
         Err(error) => failed(error, file.as_deref(), &config),
     }
@@ -164,10 +173,16 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Lets a panic in any thread end the process: a server that has lost a thread would silently drop connections.
+/// Lets a panic in any thread end the process: a server that has lost a thread would silently drop connections. It ends even if
+/// nobody reads standard error.
 fn die_loudly() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        let _ = std::thread::Builder::new().spawn(|| {
+            std::thread::park_timeout(2 * LOG_LIMIT);
+            std::process::abort();
+        });
+        process_log::finish(LOG_LIMIT);
         print(info);
         std::process::abort();
     }));
@@ -175,6 +190,7 @@ fn die_loudly() {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
@@ -234,5 +250,20 @@ mod tests {
                 .status();
             assert_eq!(child.unwrap().signal(), signal, "{kind}");
         }
+    }
+
+    #[test]
+    fn a_panic_aborts_even_if_nobody_reads_standard_error() {
+        let (_unread, mut full) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&full, true).unwrap();
+        while full.write(&[b'.'; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&full, false).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "cli::tests::panics_in_a_thread"])
+            .env(KIND, "thread")
+            .stdout(std::process::Stdio::null())
+            .stderr(full)
+            .status();
+        assert_eq!(child.unwrap().signal(), Some(libc::SIGABRT));
     }
 }

@@ -95,7 +95,10 @@ fn check_qlog(qlog: &mut Qlog, section: &Section<'_>) -> Result<(), Error> {
 }
 
 table! {
-    /// Messages of the process, on standard error.
+    /// Messages of the process, on standard error. They are the server's own; its libraries write none. A thread of its own writes them:
+    /// if their reader is stuck, or the disk is full, messages are dropped and counted
+    /// (sluicegate_log_records_dropped_total), and no request waits. Of each kind of message 32 are written at once and
+    /// two a second after that, except those about starts, reloads and stops; every ten seconds a message says how many more there were.
     #[derive(Copy, Eq)]
     pub struct Log = [log] {
         /// Least severe level that is written. debug and trace cost throughput.
@@ -189,8 +192,8 @@ table! {
     /// the disk. A reload may begin, end or move the log; requests that are open get their lines in the new one.
     #[derive(Eq)]
     pub struct AccessLog = [access_log] {
-        /// File that lines are appended to; it is created if missing, and SIGUSR1 reopens it. "stdout" writes to
-        /// standard output, for containers.
+        /// File that lines are appended to; it is created if missing, and SIGUSR1 reopens it. It may be a named pipe.
+        /// "stdout" writes to standard output, for containers.
         file: Option<LogTarget> {
             kind: Kind::LogTarget,
             unset: "no access log",

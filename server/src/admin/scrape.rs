@@ -14,6 +14,7 @@ use crate::observe::access::CurrentAccess;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{Page, Show};
+use crate::observe::process_log::LogCounters;
 use crate::observe::qlog::CurrentTraces;
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
@@ -34,6 +35,8 @@ pub struct Sources {
     pub lifecycle: Arc<Lifecycle>,
     /// Memory budget of the process.
     pub memory: Arc<MemoryBudget>,
+    /// Messages of the process's log.
+    pub log: Arc<LogCounters>,
 }
 
 /// Makes metrics pages. Concurrent scrapes wait for each other.
@@ -95,9 +98,11 @@ impl Scraper {
             access,
             lifecycle,
             memory,
+            log,
         } = &self.sources;
         lifecycle.show(&mut page);
         memory.show(&mut page);
+        log.show(&mut page);
         workers::show(known, &mut page);
         if let Some(writer) = traces.get() {
             writer.counters().show(&mut page);

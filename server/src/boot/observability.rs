@@ -6,6 +6,7 @@ use super::limits::STOP_LIMIT;
 use super::shared::Shared;
 use crate::admin::{AdminState, Profiles, Scraper, Sources};
 use crate::observe::lifecycle::Lifecycle;
+use crate::observe::process_log;
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
 pub(super) struct Observability {
@@ -21,6 +22,7 @@ impl Observability {
             access: Arc::clone(&shared.access),
             lifecycle: Arc::new(Lifecycle::default()),
             memory: Arc::clone(&shared.memory),
+            log: process_log::counters(),
         };
         let admin_state = Arc::new(AdminState {
             lifecycle: Arc::clone(&sources.lifecycle),

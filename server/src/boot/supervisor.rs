@@ -107,8 +107,8 @@ impl Supervisor {
     pub(super) fn stopping(&mut self, limit: Duration) {
         self.adoption = None;
         let status = format!("draining, for up to {limit:?}");
-        // Workers close their connections then, and both logs are written to their ends.
-        let whole = limit + 4 * STOP_LIMIT;
+        // Workers close their connections then, and the logs and the traces are written to their ends.
+        let whole = limit + 5 * STOP_LIMIT;
         let micros = whole.as_micros().try_into().unwrap_or(u32::MAX);
         self.notify(&[
             NotifyState::Stopping,

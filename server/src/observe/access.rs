@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_config::AccessFormat;
 
 use super::background::Queue;
+use super::line_sink::Lines;
 use super::metrics::metrics;
 
 pub use current::CurrentAccess;
@@ -69,13 +70,6 @@ impl AccessCounters {
     }
 }
 
-/// A batch of whole lines for the writer.
-#[derive(Debug)]
-struct Lines {
-    bytes: Vec<u8>,
-    records: u64,
-}
-
 /// A worker's end of the log.
 #[derive(Debug)]
 pub struct AccessLog {
@@ -117,13 +111,7 @@ impl AccessLog {
         if self.lines.records == 0 {
             return;
         }
-        let Lines { bytes, records } = std::mem::replace(
-            &mut self.lines,
-            Lines {
-                bytes: Vec::new(),
-                records: 0,
-            },
-        );
+        let Lines { bytes, records } = std::mem::take(&mut self.lines);
         // What it holds, not only what it says.
         let size = bytes.capacity() as u64;
         if !self.queue.send(Lines { bytes, records }, size) {

@@ -34,6 +34,7 @@ mod inherit;
 mod installed;
 mod lifecycle;
 mod load;
+mod logs;
 mod memory;
 mod memory_budget;
 mod named_files;

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use crate::observe::unprintable::{escape_json, is_unprintable};
+
 /// Longest piece of a client's text, bytes; a longer one is cut and ends with [`CUT`].
 pub(super) const MAX_FIELD: usize = 4096;
 /// Marks a field that was cut off.
@@ -14,8 +16,7 @@ fn cut(field: &[u8]) -> (&[u8], &'static str) {
     }
 }
 
-/// Writes the content of a JSON string (RFC 8259 §7). Escapes more than JSON requires: everything that some reader may take for the
-/// end of a line or for a command. Bytes that are not UTF-8 become U+FFFD.
+/// Writes the content of a JSON string (RFC 8259 §7). Escapes more than JSON requires: everything that could mislead a reader. Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn json(out: &mut Vec<u8>, field: &[u8]) {
     let (field, end) = cut(field);
     match std::str::from_utf8(field) {
@@ -38,18 +39,12 @@ fn json_text(out: &mut Vec<u8>, text: &str) {
             Some('\n') => out.extend_from_slice(b"\\n"),
             Some('\r') => out.extend_from_slice(b"\\r"),
             Some('\t') => out.extend_from_slice(b"\\t"),
-            // Writing to memory cannot fail. All of them are in the first plane.
-            Some(c) if ends_a_line(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            Some(c) if is_unprintable(c) => escape_json(out, c),
             _ => out.extend_from_slice(&end.as_bytes()[..end.len() - characters.as_str().len()]),
         }
         rest = characters.as_str();
     }
     out.extend_from_slice(rest.as_bytes());
-}
-
-/// Returns whether a character ends a line: control characters, line and paragraph separators (Unicode Standard Annex 14).
-fn ends_a_line(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 /// Writes a field for the quotes of the combined format: printable ASCII as it is, except quotes and backslashes; every

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::escape::{CUT, MAX_FIELD};
 use super::{Outcome, Record, UpstreamTimes, format};
+use crate::observe::unprintable::is_unprintable;
 use crate::properties::Bytes;
 
 /// Members of a line in JSON.
@@ -76,8 +77,7 @@ fn check_json(record: &Record<'_>) {
     format::json(&mut out, record, "default-0");
     let line = String::from_utf8(out).expect("a line in UTF-8");
     let line = line.strip_suffix('\n').expect("a line's end");
-    let ends = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    assert!(!line.contains(ends), "{line}");
+    assert!(!line.contains(is_unprintable), "{line}");
     let parsed: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!(parsed.as_object().map(|object| object.len()), Some(MEMBERS));
     let (method, authority) = (record.method.as_bytes(), record.authority.as_bytes());

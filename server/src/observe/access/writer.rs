@@ -1,6 +1,6 @@
 //! The thread that writes the access log.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,8 +8,9 @@ use std::time::Duration;
 use sluicegate_config::AccessFormat;
 
 use super::target::Target;
-use super::{AccessCounters, AccessLog, Lines};
+use super::{AccessCounters, AccessLog};
 use crate::observe::background::{Background, Bounds, Health, Job};
+use crate::observe::line_sink::{LineSink, Lines, Written};
 
 /// Bytes of the queue for which it has one place; a batch is seldom smaller.
 const PLACE: u64 = 1024;
@@ -44,8 +45,7 @@ impl AccessWriter {
         let sink = target.open()?;
         let log_writer = LogWriter {
             target,
-            sink,
-            torn: Vec::new(),
+            sink: LineSink::new(sink),
             counters: Arc::clone(&counters),
             reopen: Arc::clone(&reopen),
             health: Health::new("access log"),
@@ -101,10 +101,7 @@ impl AccessWriter {
             format: self.format,
             queries: self.queries,
             worker,
-            lines: Lines {
-                bytes: Vec::new(),
-                records: 0,
-            },
+            lines: Lines::default(),
             _user: Arc::clone(&self.users),
         }
     }
@@ -134,9 +131,7 @@ impl AccessWriter {
 /// Writes whole lines.
 struct LogWriter {
     target: Box<dyn Target>,
-    sink: Box<dyn Write + Send>,
-    /// The rest of a line of which the sink took only the beginning.
-    torn: Vec<u8>,
+    sink: LineSink,
     counters: Arc<AccessCounters>,
     reopen: Arc<AtomicBool>,
     health: Health,
@@ -147,27 +142,8 @@ impl Job for LogWriter {
 
     fn take(&mut self, lines: Lines) {
         self.on_wake();
-        if !self.mend() {
-            return count(&self.counters.records_dropped_disk, lines.records);
-        }
-        let (taken, result) = write(&mut self.sink, &lines.bytes);
-        count(&self.counters.bytes_written, taken as u64);
-        let Err(error) = result else {
-            count(&self.counters.records_written, lines.records);
-            return self.health.works();
-        };
-        self.failed("write to", &error);
-        let (there, missing) = lines.bytes.split_at(taken);
-        let whole = newlines(there);
-        count(&self.counters.records_written, whole);
-        let mut lost = lines.records - whole;
-        if !(there.is_empty() || there.ends_with(b"\n")) {
-            // The line that was begun is neither there nor lost yet.
-            let rest = missing.split_inclusive(|byte| *byte == b'\n').next();
-            self.torn = rest.unwrap_or_default().to_vec();
-            lost -= 1;
-        }
-        count(&self.counters.records_dropped_disk, lost);
+        let written = self.sink.write(&lines);
+        self.on_written(&written);
     }
 
     fn on_wake(&mut self) {
@@ -176,12 +152,8 @@ impl Job for LogWriter {
         }
         match self.target.open() {
             Ok(sink) => {
-                // The old file gets its last chance.
-                if !self.mend() {
-                    self.torn.clear();
-                    count(&self.counters.records_dropped_disk, 1);
-                }
-                self.sink = sink;
+                let written = self.sink.replace(sink);
+                self.on_written(&written);
                 count(&self.counters.reopened, 1);
                 tracing::info!(file = %self.target.name(), "access log reopened");
             }
@@ -194,50 +166,23 @@ impl Job for LogWriter {
     }
 
     fn on_idle(&mut self) {
-        self.mend();
+        let written = self.sink.mend();
+        self.on_written(&written);
     }
 }
 
 impl LogWriter {
-    /// Ends the line that was begun, and returns whether the sink can take another one.
-    fn mend(&mut self) -> bool {
-        if self.torn.is_empty() {
-            return true;
-        }
-        let (taken, result) = write(&mut self.sink, &self.torn);
-        count(&self.counters.bytes_written, taken as u64);
-        self.torn.drain(..taken);
-        if let Err(error) = result {
-            self.failed("write to", &error);
-            return false;
-        }
-        count(&self.counters.records_written, 1);
-        self.health.works();
-        true
-    }
-
-    fn failed(&mut self, action: &str, error: &io::Error) {
-        count(&self.counters.disk_errors, 1);
-        self.health.failed(action, &self.target.name(), error);
-    }
-}
-
-/// Returns how many bytes the sink took, and the error that ended it.
-fn write(sink: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
-    let mut taken = 0;
-    while taken < bytes.len() {
-        match sink.write(&bytes[taken..]) {
-            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
-            Ok(more) => taken += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (taken, Err(error)),
+    fn on_written(&mut self, written: &Written) {
+        count(&self.counters.bytes_written, written.bytes);
+        count(&self.counters.records_written, written.records);
+        count(&self.counters.records_dropped_disk, written.lost);
+        if let Some(error) = &written.error {
+            count(&self.counters.disk_errors, 1);
+            self.health.failed("write to", &self.target.name(), error);
+        } else if written.records > 0 {
+            self.health.works();
         }
     }
-    (taken, Ok(()))
-}
-
-fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 fn count(counter: &AtomicU64, by: u64) {

@@ -190,6 +190,8 @@ impl KeyLog {
     fn open(&self) -> std::io::Result<File> {
         let mut options = OpenOptions::new();
         options.create(true).append(true).mode(0o600);
+        // Of a pipe, the reader is not waited for, and what it has no room for is dropped.
+        options.custom_flags(libc::O_NONBLOCK);
         let file = options.open(&self.path)?;
         if !self.accept_open {
             key_file::check(&self.path, &file)?.map_err(std::io::Error::other)?;

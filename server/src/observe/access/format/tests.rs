@@ -6,6 +6,8 @@ use serde_json::Value;
 use super::super::tests::record;
 use super::super::{Outcome, TlsSession, escape};
 use super::*;
+use crate::observe::unprintable::is_unprintable;
+use crate::observe::unprintable::tests::MISLEADING;
 
 fn as_json(record: &Record<'_>) -> String {
     let mut out = Vec::new();
@@ -123,6 +125,26 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
 }
 
 #[test]
+fn characters_that_could_mislead_a_reader_are_escaped() {
+    for character in MISLEADING {
+        let agent = format!("a{character}b");
+        let record = Record {
+            user_agent: Some(agent.as_bytes()),
+            ..record()
+        };
+        let line = as_json(&record);
+        assert!(!line.trim_end_matches('\n').contains(*character), "{line}");
+        let parsed: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(parsed["user_agent"], *agent);
+        for write in [combined, extended] {
+            let mut line = Vec::new();
+            write(&mut line, &record);
+            assert!(line.is_ascii(), "{character:?}");
+        }
+    }
+}
+
+#[test]
 fn hostile_values_stay_within_their_field() {
     let agent = b"\"},{\"a\":\"\\\r\n\t\x00\x1b[2J\x7f\xc2\x85\xe2\x80\xa8\xff\xc3\xa9";
     let hostile = Record {
@@ -201,9 +223,8 @@ proptest! {
         };
         let line = as_json(&record);
         let content = line.strip_suffix('\n').unwrap();
-        let ends_a_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        let broken = content.contains(ends_a_line);
-        prop_assert!(!broken);
+        let misleads = content.contains(is_unprintable);
+        prop_assert!(!misleads);
         let parsed: Value = serde_json::from_str(content).unwrap();
         prop_assert_eq!(&parsed["method"], &method);
         prop_assert_eq!(&parsed["path"], &path);
