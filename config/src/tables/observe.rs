@@ -188,7 +188,7 @@ table! {
 }
 
 table! {
-    /// Access log: one line for each request. Lines that exceed the queue are dropped and counted; no request waits for
+    /// Access log: one line for each request, those included that are refused because their heads are too large or malformed. Lines that exceed the queue are dropped and counted; no request waits for
     /// the disk. A reload may begin, end or move the log; requests that are open get their lines in the new one.
     #[derive(Eq)]
     pub struct AccessLog = [access_log] {
@@ -215,7 +215,9 @@ table! {
         /// response. Last, cause, if the server itself responded with a 5xx status or 429, or reset the stream: a
         /// reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout, after
         /// `timeout` of the route; open_files or file_error of a file; passwords_wait, if too many passwords wait to be
-        /// checked; or a reason of sluicegate_http_requests_refused_total such as no_room, memory or rate_limit. combined: Apache's format of that name, for tools that read only that. extended: the
+        /// checked; or a reason of sluicegate_http_requests_refused_total such as no_room, memory or rate_limit. It is
+        /// head_too_large, head_malformed, too_many_streams or connection_error for a request that
+        /// sluicegate_http_heads_refused_total counts; such a line has neither method nor path. combined: Apache's format of that name, for tools that read only that. extended: the
         /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
         /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
         /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, the

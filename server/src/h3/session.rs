@@ -210,7 +210,10 @@ impl Session {
             match self.h3.poll(conn) {
                 Ok((stream, event)) => self.on_event(conn, stream, event, context),
                 Err(Error::Done) => break,
-                Err(error) => return self.fail(conn, code(error), context),
+                Err(error) => {
+                    self.record_refused_head(conn, &error, context);
+                    return self.fail(conn, code(error), context);
+                }
             }
         }
         self.cancelled.clear();

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::config::TcpListenerConfig;
 use super::front::Front;
+use super::heads::Heads;
 use super::metered::Meter;
 use super::open_connections::ConnectionHandle;
 use super::open_request::OpenRequest;
@@ -30,6 +31,8 @@ pub(super) struct Connection {
     /// The client speaks HTTP without TLS to a port for TLS.
     pub(super) lacks_tls: bool,
     pub(super) meter: Rc<Meter>,
+    /// Heads of HTTP/2, with those that the service does not receive.
+    pub(super) heads: Rc<Heads>,
     pub(super) progress: Rc<Progress>,
     handle: Rc<ConnectionHandle>,
     open: RefCell<BTreeMap<u64, Rc<OpenRequest>>>,
@@ -61,6 +64,7 @@ impl Connection {
             redirect: settings.redirect,
             lacks_tls,
             meter: Rc::clone(&handle.meter),
+            heads: Rc::default(),
             progress: Rc::default(),
             handle: Rc::clone(handle),
             open: RefCell::default(),

@@ -1,7 +1,6 @@
 //! One connection: its TLS handshake, its protocol, and its end.
 
 use std::future::{Future, pending, poll_fn};
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,15 +20,19 @@ use tokio_boring::{HandshakeError, SslStreamBuilder};
 use super::connection::Connection;
 use super::ends::{Ends, ends};
 use super::front::{Admission, Front};
+use super::heads::HeadStream;
 use super::listener_phases::Phase;
 use super::metered::MeteredStream;
 use super::paced::PacedStream;
+use super::refused_head::RefusedHead;
+use super::refused_heads;
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
 use super::tls_stream::TlsStream;
 use super::tunnel::TunnelSlot;
 use super::watchdog::{Verdict, Watchdog};
 use crate::acme;
+use crate::address::ValidatedAddress;
 use crate::http::gate::MAX_FIELDS;
 use crate::http::peer::{ClientCertificate, Peer, PeerConnection};
 use crate::observe::access::TlsSession;
@@ -51,7 +54,11 @@ const GRACE: Duration = Duration::from_secs(1);
 const HTTP1_ROOM: u64 = 16 * 1024;
 
 /// Serves a connection until it is closed, perhaps in favour of others.
-pub(super) async fn serve(mut admission: Admission, mut stream: TcpStream, sender: SocketAddr) {
+pub(super) async fn serve(
+    mut admission: Admission,
+    mut stream: TcpStream,
+    sender: ValidatedAddress,
+) {
     let ends = ends(&mut admission, &mut stream, sender).await;
     let Some(ends) = ends else {
         return;
@@ -314,7 +321,7 @@ where
     // A reload frees the previous configuration.
     drop(config);
     let service = RequestService::new(connection, &TunnelSlot::default());
-    let stream = PacedStream::new(stream, connection);
+    let stream = HeadStream::new(PacedStream::new(stream, connection), &connection.heads);
     let served = builder.serve_connection(TokioIo::new(stream), service);
     drive(connection, served, phase).await;
 }
@@ -357,7 +364,11 @@ async fn drive(
             }
         };
         tokio::select! {
-            result = poll_fn(|cx| connection.turn(|| served.as_mut().poll(cx))) => {
+            result = poll_fn(|cx| {
+                let polled = connection.turn(|| served.as_mut().poll(cx));
+                refused_heads::record_all(connection);
+                polled
+            }) => {
                 if let Err(error) = result {
                     on_error(connection, &error);
                 }
@@ -382,6 +393,9 @@ async fn drive(
 /// Counts the error that ended a connection, unless the client merely went away.
 fn on_error(connection: &Connection, error: &hyper::Error) {
     tracing::trace!(%error, "a connection over TCP ended by an error");
+    if let Some(head) = RefusedHead::of(error).filter(|_| !connection.is_http2()) {
+        refused_heads::record(connection, head);
+    }
     if error.is_timeout() {
         let front = &connection.front;
         front.count(|counters| {

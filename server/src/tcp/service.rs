@@ -69,6 +69,7 @@ impl Service<Request<Incoming>> for RequestService {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let connection = Rc::clone(&self.connection);
+        connection.heads.on_served();
         let switch = self.switch(&mut request);
         Box::pin(async move { Ok(respond(&connection, request, switch).await) })
     }

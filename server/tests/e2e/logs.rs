@@ -2,6 +2,7 @@
 //! are stuck cost lines and no service.
 
 mod floods;
+mod refused;
 mod stuck;
 
 use std::net::{SocketAddr, TcpListener};

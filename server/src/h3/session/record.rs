@@ -1,11 +1,18 @@
 //! Records of a session's requests for the access log.
 
+use std::time::Duration;
+
+use quiche::h3::Error;
+
 use super::{Exchange, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::RequestHead;
 use crate::http::gate::{Ending, RequestRecord};
 use crate::http::peer::Peer;
 use crate::observe::access::Outcome;
+
+/// Reason for which quiche closes a connection whose client has sent a section that it does not decode.
+const UNPARSED: &[u8] = b"Error parsing headers.";
 
 impl Session {
     /// Begins the record of a request if there is an access log. `raw_path` is a path that is refused.
@@ -45,6 +52,47 @@ impl Session {
                 bytes_sent: exchange.sent(),
                 bytes_received: exchange.received,
                 outcome,
+            };
+            record.write(&ending, access);
+        }
+    }
+
+    /// Records a request whose head made quiche close the connection, if `error` is about a head. quiche does not say of which stream.
+    pub(super) fn record_refused_head(
+        &self,
+        conn: &quiche::Connection,
+        error: &Error,
+        context: &mut SessionContext,
+    ) {
+        let parses = conn
+            .local_error()
+            .is_some_and(|local| local.reason == UNPARSED);
+        let cause = match error {
+            // Its frame may be too long to be read at all.
+            Error::ExcessiveLoad
+                if parses || self.h3.streams_without_head(conn).next().is_some() =>
+            {
+                context.counters.heads_too_large += 1;
+                "head_too_large"
+            }
+            Error::QpackDecompressionFailed if parses => {
+                context.counters.heads_ended += 1;
+                "connection_error"
+            }
+            _ => return,
+        };
+        context.counters.requests += 1;
+        let peer = self.peer(conn);
+        let identification = context.site.identification();
+        if let Some(access) = context.access.as_mut() {
+            let mut record = RequestRecord::new(peer, None, None, identification);
+            record.set_cause(cause);
+            let ending = Ending {
+                duration: Duration::ZERO,
+                status: None,
+                bytes_sent: 0,
+                bytes_received: 0,
+                outcome: Outcome::Reset,
             };
             record.write(&ending, access);
         }

@@ -1,0 +1,61 @@
+//! Requests that hyper or h2 refuses before the service receives them: they are counted, and have a line in the access log, as every
+//! other request.
+
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::open_request::OpenRequest;
+use super::refused_head::RefusedHead;
+use crate::http::gate::{Ending, RequestRecord};
+use crate::observe::access::Outcome;
+
+/// Records the requests of HTTP/2 that the service did not receive; called when hyper has been polled.
+pub(super) fn record_all(connection: &Connection) {
+    if !connection.meter.is_blocked() {
+        let refused = connection.heads.take_refused();
+        refused
+            .into_iter()
+            .for_each(|head| record(connection, head));
+    }
+}
+
+/// Counts a request of which the head was refused, and writes its line.
+pub(super) fn record(connection: &Connection, refused: RefusedHead) {
+    let front = &connection.front;
+    let status = refused.status(connection.is_http2());
+    front.count(|counters| {
+        counters.requests.requests += 1;
+        if connection.is_http2() {
+            counters.connections.http2 += 1;
+        } else {
+            counters.connections.http1 += 1;
+        }
+        if let Some(status) = status {
+            counters.requests.responses.record(status);
+        }
+        refused.count(&mut counters.requests);
+    });
+    let line = front.has_log().then(|| {
+        let config = front.config();
+        let identification = config.site.identification();
+        let mut line = RequestRecord::new(connection.peer.clone(), None, None, identification);
+        line.set_cause(refused.cause());
+        Box::new(line)
+    });
+    let ending = Ending {
+        duration: Duration::ZERO,
+        status,
+        bytes_sent: 0,
+        bytes_received: 0,
+        outcome: if status.is_some() {
+            Outcome::Complete
+        } else {
+            Outcome::Reset
+        },
+    };
+    front.on_begin();
+    front.on_end(
+        &ending,
+        &OpenRequest::new(line, None, front.now(), &connection.progress),
+    );
+}
