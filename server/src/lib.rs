@@ -3,6 +3,7 @@
 //! The binary is a thin shell around this library; benchmarks run its endpoint and its sessions without a network.
 
 pub mod acme;
+pub mod address;
 pub mod admin;
 mod affinity;
 pub mod boot;

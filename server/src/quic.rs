@@ -32,3 +32,4 @@ pub mod timers;
 pub mod token;
 pub mod transport;
 pub mod version;
+mod whereabouts;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use sluicegate::address::ValidatedAddress;
 use sluicegate::http::exchange::Opaque;
 use sluicegate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use sluicegate::http::exchange::message::{Request, ToFront};
@@ -81,7 +82,7 @@ impl Hop {
         let request = Request {
             head,
             peer: Peer {
-                address: ([192, 0, 2, 7], 50_000).into(),
+                address: ValidatedAddress::supposed([192, 0, 2, 7].into()),
                 proxy: None,
                 local: None,
                 early_data: false,

@@ -189,10 +189,29 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Returns the peer's address on the active path, if it is validated.
-    pub fn validated_peer(&self) -> Option<SocketAddr> {
+    /// Returns the addresses of the active path, this side's first, if the peer's is validated (RFC 9000 §8). Its MTU may not be.
+    pub fn validated_path(&self) -> Option<(SocketAddr, SocketAddr)> {
         let path = self.paths.get_active().ok()?;
-        (path.validated() && path.verified_peer_address).then(|| path.peer_addr())
+        path.verified_peer_address.then(|| (path.local_addr(), path.peer_addr()))
+    }
+
+    /// Returns whether the peer may have used more than one path.
+    pub fn has_other_paths(&self) -> bool {
+        self.paths.len() > 1
+    }
+
+    /// Has the paths that the connection has left validated again if the peer returns to one, but not the path to which the
+    /// connection reverts if the active one fails its validation (RFC 9000 §9.3.2).
+    ///
+    /// A server may skip the validation of an address that was seen recently (§9.3). The caller knows how long ago that was.
+    pub fn forget_left_paths(&mut self) {
+        let is_validated = self.paths.get_active().is_ok_and(Path::validated);
+        let kept = if is_validated { None } else { self.paths.way_back() };
+        for (id, path) in self.paths.iter_mut() {
+            if !path.active() && Some(id) != kept {
+                path.forget_validation();
+            }
+        }
     }
 
     /// Returns the peer's address on the active path.

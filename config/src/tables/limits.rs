@@ -22,9 +22,10 @@ table! {
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
         /// Connections that one client may have open at one worker; further ones are refused (CONNECTION_REFUSED). Here
         /// a client is always the sender of the packets, and a listener's trusted_proxies may have any number. Raise it
-        /// if many people share an address. Lower it to hold back single attackers, but not below quic.retry_above:
-        /// until a Retry proves addresses, an attacker can send from a client's address and so use up its share until
-        /// these handshakes time out.
+        /// if many people share an address, and lower it to hold back single attackers. A QUIC connection counts as its
+        /// client's once the handshake or a Retry has proved the address. Unfinished handshakes that claim the address
+        /// of a client make the next one prove it by a Retry when they would use up the share; with
+        /// `quic.retry_above = "never"` they count as the client's own.
         connections_per_client: u64 { kind: count(1, 10_000_000, "connections"), default: "4096", reload: Live },
         /// Time in which a handshake must finish; otherwise the connection is closed. A shorter time frees memory
         /// sooner when attackers leave handshakes unfinished; a longer one helps clients on very bad links.

@@ -27,8 +27,8 @@ table! {
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
         /// Time for which a client may use the token that each connection gives it (NEW_TOKEN, RFC 9000 §8.1.3). A
         /// client that returns with one from the same IP address to the same listener needs no Retry, however many
-        /// handshakes are unfinished (retry_above). Each server process accepts a token once. A longer time spares more
-        /// clients the Retry; a shorter one limits for how long an attacker who captures a token, or gets the client's
+        /// handshakes are unfinished (retry_above), and its requests in early data need not wait (early_data). Each
+        /// server process accepts a token once. A longer time spares more clients the Retry; a shorter one limits for how long an attacker who captures a token, or gets the client's
         /// address later, can use it. With 0s the server sends no tokens and accepts none.
         new_token_lifetime: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1d\"", reload: Live },
         /// Retry packets that a worker may send per second; a client whose Initial gets none sends it again. Each takes
@@ -66,16 +66,19 @@ table! {
         ack_delay: Duration { kind: duration(millis(0), millis(1000)), default: "\"25ms\"", reload: Live },
         /// Whether clients may move a connection to another address, for example when they change networks (RFC 9000
         /// §9). If not, the server announces disable_active_migration to them, but still follows a client whose address
-        /// was changed by a NAT. Turn it off behind a load balancer that cannot route by connection ID.
+        /// was changed by a NAT. In either case requests count as those of the previous address until the client has
+        /// shown that it receives at the new one, and again at one that it left more than ten seconds ago. Turn it off behind a load balancer that cannot route by connection ID.
         migration: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Whether clients get tickets, with which they resume a TLS session by a shorter handshake (RFC 8446 §2.2).
         session_tickets: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Whether a client that resumes a session may send requests with its first packet (0-RTT), which saves it a
         /// round trip. An attacker who records such a packet can send it again (RFC 8470 §3). So the server processes
         /// only GET, HEAD and OPTIONS early, and upstreams receive these with Early-Data: 1. An upstream may respond with
-        /// 425 to them, which the client receives. Other methods get 425; after a 425, a client sends its request again
-        /// when the handshake is complete. Turn it on only if repeating a GET, HEAD or OPTIONS does
-        /// no harm. Needs session_tickets.
+        /// 425 to them, which the client receives. Other methods get 425, and so does every early request to a route
+        /// with `allow` or `deny`; after a 425, a client sends its request again when the handshake is complete. Early
+        /// requests wait for the handshake unless a Retry or the token of an earlier connection (new_token_lifetime)
+        /// proves the client's address: anybody can forge it in a first packet. Those from trusted_proxies of the
+        /// listener always do unless there was a Retry. Turn it on only if repeating a GET, HEAD or OPTIONS does no harm. Needs session_tickets.
         early_data: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time for which a ticket is valid, in whole seconds; TLS allows at most seven days (RFC 8446 §4.6.1). A
         /// shorter time limits the use of stolen tickets and secrets. The keys of tickets change by themselves after

@@ -19,7 +19,8 @@ table! {
     pub struct RouteSettings = [route] {
         /// Networks of the clients that may use the route. All others get 403, and so do those in `deny`: `deny` comes
         /// first, whatever stands in `allow`. The client is the one that logs name: behind a proxy in trusted_proxies of the
-        /// listener, the one that the proxy names. A route that refuses a client still responds: the request does not go to
+        /// listener, the one that the proxy names. An address counts once the client has shown that it receives there. A
+        /// route that refuses a client still responds: the request does not go to
         /// another route.
         allow: Vec<IpNet> {
             kind: networks(),

@@ -27,7 +27,7 @@ use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
 use crate::http::id_map::IdMap;
 use crate::http::identification::ReturnedId;
-use crate::http::peer::{ClientCertificate, PeerConnection};
+use crate::http::peer::{ClientCertificate, ClientPath, PeerConnection};
 use crate::observe::access::{Outcome, TlsSession};
 
 thread_local! {
@@ -72,6 +72,8 @@ pub struct Session {
     goaway: Option<u64>,
     /// The client's connection, as handlers and logs see it.
     connection: Arc<PeerConnection>,
+    /// Path on which the client's address was validated last.
+    path: ClientPath,
     /// Heads received, including refused ones.
     requests: u64,
     /// Requests accepted.
@@ -156,7 +158,7 @@ impl Exchange {
 }
 
 impl Session {
-    /// Opens the control streams on a connection that can send.
+    /// Opens the control streams on a connection that can send, and whose client has proved its address on `path`.
     ///
     /// # Errors
     /// The client allows no streams for them; the connection is then being closed.
@@ -164,7 +166,7 @@ impl Session {
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
         key: ConnectionKey,
-        connection: PeerConnection,
+        (connection, path): (PeerConnection, ClientPath),
     ) -> Result<Session, Error> {
         let connection = PeerConnection {
             server_name: conn.server_name().map(Box::from),
@@ -189,6 +191,7 @@ impl Session {
             leaving: false,
             goaway: None,
             connection: Arc::new(connection),
+            path,
             requests: 0,
             taken: 0,
             wasted: 0,
@@ -231,6 +234,11 @@ impl Session {
         }
         self.send_goaway(conn);
         self.write(conn, context);
+    }
+
+    /// Takes another validated path of the client, by which its next requests are decided.
+    pub fn move_to(&mut self, path: ClientPath) {
+        self.path = path;
     }
 
     /// Tells the client to send further requests on another connection, and serves those that come (RFC 9114 §5.2).

@@ -22,6 +22,7 @@ use crate::clock;
 use crate::h3::{Session, SessionContext};
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::ring::OriginRing;
+use crate::http::peer::ClientPath;
 use crate::http::peer::PeerConnection;
 use crate::http::route::Site;
 use quiche::h3::{Event, Header, NameValue};
@@ -82,6 +83,15 @@ fn site() -> Arc<Site> {
     Site::of_routes(&text, &limits())
 }
 
+/// Returns the path of a client that has proved its address.
+fn client_path(server: &quiche::Connection) -> ClientPath {
+    let path = server.path_stats().find(|path| path.active).unwrap();
+    ClientPath {
+        client: path.peer_addr.into(),
+        local: path.local_addr,
+    }
+}
+
 impl Pair {
     fn new() -> Pair {
         Pair::of(connected())
@@ -93,11 +103,15 @@ impl Pair {
             slot: 0,
             generation: 1,
         };
+        let path = client_path(&server);
         let session = Session::new(
             &mut server,
             &config,
             key,
-            PeerConnection::http3("l".into(), Box::default(), "cubic"),
+            (
+                PeerConnection::http3("l".into(), Box::default(), "cubic"),
+                path,
+            ),
         )
         .unwrap();
         let plain = quiche::h3::Config::new().unwrap();

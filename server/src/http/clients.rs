@@ -3,23 +3,60 @@
 use std::collections::BTreeSet;
 use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::address::{UnvalidatedAddress, ValidatedAddress};
 
 /// Addresses that count as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum ClientPrefix {
+pub(crate) struct ClientPrefix(Prefix);
+
+/// The same of a datagram's source, which may be forged: it tells what is to be proved first, and holds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SourcePrefix(Prefix);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Prefix {
     V4(Ipv4Addr),
     V6([u8; 7]),
 }
 
-impl From<IpAddr> for ClientPrefix {
-    fn from(address: IpAddr) -> Self {
+impl Prefix {
+    fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => ClientPrefix::V4(address),
+            IpAddr::V4(address) => Prefix::V4(address),
             IpAddr::V6(address) => {
                 let [a, b, c, d, e, f, g, ..] = address.octets();
-                ClientPrefix::V6([a, b, c, d, e, f, g])
+                Prefix::V6([a, b, c, d, e, f, g])
             }
+        }
+    }
+}
+
+impl From<ValidatedAddress> for ClientPrefix {
+    fn from(address: ValidatedAddress) -> Self {
+        ClientPrefix(Prefix::of(address.ip()))
+    }
+}
+
+impl From<UnvalidatedAddress> for SourcePrefix {
+    fn from(address: UnvalidatedAddress) -> Self {
+        SourcePrefix(Prefix::of(address.ip()))
+    }
+}
+
+impl SourcePrefix {
+    /// Returns the client that its sender claims to be, to count what they would hold together.
+    pub(crate) fn claimed_client(self) -> ClientPrefix {
+        ClientPrefix(self.0)
+    }
+
+    /// Returns the bytes in which all its addresses agree.
+    pub(crate) fn octets(&self) -> Vec<u8> {
+        match self.0 {
+            Prefix::V4(address) => address.octets().to_vec(),
+            Prefix::V6(prefix) => prefix.to_vec(),
         }
     }
 }
@@ -27,9 +64,22 @@ impl From<IpAddr> for ClientPrefix {
 /// Writes the address, or the network of an IPv6 client.
 impl fmt::Display for ClientPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Names an address that somebody may have forged.
+impl fmt::Display for SourcePrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (not validated)", self.0)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ClientPrefix::V4(address) => address.fmt(f),
-            ClientPrefix::V6(prefix) => {
+            Prefix::V4(address) => address.fmt(f),
+            Prefix::V6(prefix) => {
                 let mut octets = [0; 16];
                 octets[..prefix.len()].copy_from_slice(prefix);
                 write!(f, "{}/56", Ipv6Addr::from(octets))
@@ -39,41 +89,50 @@ impl fmt::Display for ClientPrefix {
 }
 
 /// Amounts by client: connections, exchanges, bytes. Clients with none have no entry. A change takes time logarithmic in the
-/// number of clients, and so does the search for the client that has most.
-#[derive(Debug, Default)]
-pub(crate) struct Clients {
-    amounts: HashMap<ClientPrefix, u64>,
-    order: BTreeSet<(u64, ClientPrefix)>,
+/// number of clients, and so does the search for the client that has most. `P` names a client.
+#[derive(Debug)]
+pub(crate) struct Clients<P = ClientPrefix> {
+    amounts: HashMap<P, u64>,
+    order: BTreeSet<(u64, P)>,
 }
 
-impl Clients {
+impl<P> Default for Clients<P> {
+    fn default() -> Self {
+        Clients {
+            amounts: HashMap::new(),
+            order: BTreeSet::new(),
+        }
+    }
+}
+
+impl<P: Copy + Ord + Hash> Clients<P> {
     /// Returns how much `client` has.
-    pub(crate) fn open(&self, client: ClientPrefix) -> u64 {
+    pub(crate) fn open(&self, client: P) -> u64 {
         self.amounts.get(&client).copied().unwrap_or(0)
     }
 
     /// Returns the client that has most, and how much.
-    pub(crate) fn most(&self) -> Option<(ClientPrefix, u64)> {
+    pub(crate) fn most(&self) -> Option<(P, u64)> {
         self.order.last().map(|(amount, client)| (*client, *amount))
     }
 
     /// Sets what `client` has.
-    pub(crate) fn set(&mut self, client: ClientPrefix, amount: u64) {
+    pub(crate) fn set(&mut self, client: P, amount: u64) {
         self.change(client, |_| amount);
     }
 
     /// Adds to what `client` has, and returns how much that is.
-    pub(crate) fn add(&mut self, client: ClientPrefix, more: u64) -> u64 {
+    pub(crate) fn add(&mut self, client: P, more: u64) -> u64 {
         self.change(client, |amount| amount.saturating_add(more))
     }
 
     /// Subtracts from what `client` has.
-    pub(crate) fn subtract(&mut self, client: ClientPrefix, less: u64) {
+    pub(crate) fn subtract(&mut self, client: P, less: u64) {
         self.change(client, |amount| amount.saturating_sub(less));
     }
 
     /// Sets what `client` has to what `to` returns for it, and returns that.
-    fn change(&mut self, client: ClientPrefix, to: impl FnOnce(u64) -> u64) -> u64 {
+    fn change(&mut self, client: P, to: impl FnOnce(u64) -> u64) -> u64 {
         let (before, amount) = match self.amounts.entry(client) {
             Entry::Occupied(mut entry) => {
                 let before = *entry.get();
@@ -105,12 +164,12 @@ impl Clients {
     }
 
     /// Counts one that `client` has opened.
-    pub(crate) fn enter(&mut self, client: ClientPrefix) {
+    pub(crate) fn enter(&mut self, client: P) {
         self.add(client, 1);
     }
 
     /// Counts one that had entered as gone.
-    pub(crate) fn leave(&mut self, client: ClientPrefix) {
+    pub(crate) fn leave(&mut self, client: P) {
         self.subtract(client, 1);
     }
 
@@ -125,7 +184,7 @@ mod tests {
     use super::*;
 
     fn client(address: &str) -> ClientPrefix {
-        address.parse::<IpAddr>().unwrap().into()
+        address.parse::<ValidatedAddress>().unwrap().into()
     }
 
     #[test]
@@ -175,7 +234,7 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             let [host, amount, ..] = random.to_be_bytes();
-            let client = ClientPrefix::V4([192, 0, 2, host % 16].into());
+            let client = ClientPrefix(Prefix::V4([192, 0, 2, host % 16].into()));
             let amount = u64::from(amount / 4);
             let held = expected.entry(client).or_insert(0_u64);
             if random & (1 << 40) > 0 {

@@ -101,7 +101,8 @@ impl Gate<'_> {
     /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.
     pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
         let head = arrival.head;
-        if arrival.peer.early_data && !is_early(&head.method) {
+        let is_safe = matches!(&*head.method, "GET" | "HEAD" | "OPTIONS");
+        if arrival.peer.early_data && !is_safe {
             // RFC 8470 §5.2: early data may be a replay, so a request with effects must wait.
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early().into());
@@ -152,7 +153,12 @@ impl Gate<'_> {
         if access.is_open() && rate_limit.is_none() {
             return Ok(());
         }
-        let client = arrival.peer.client(&arrival.head.headers).ip();
+        if arrival.peer.early_data && !access.is_open() {
+            // A token has proved the address, and somebody else may have it by now: the handshake shows who has.
+            self.counters.too_early += 1;
+            return Err(replies::too_early().into());
+        }
+        let client = arrival.peer.client(&arrival.head.headers);
         access.check(client).map_err(|_| {
             self.counters.denied += 1;
             Refusal::from(replies::forbidden())
@@ -277,7 +283,7 @@ impl Counters {
         request: Box<Request>,
     ) -> Result<u64, Refusal> {
         let opened = origin_ring.and_then(|origin_ring| {
-            let permit = origin_ring.admit(request.peer.address.ip())?;
+            let permit = origin_ring.admit(request.peer.address)?;
             origin_ring.open(key, request, permit)
         });
         opened.ok_or_else(|| {
@@ -293,9 +299,4 @@ fn own_reply(arrival: &Arrival<'_>, route: Option<&Arc<Route>>, reply: Reply) ->
         Some(route) => route.refuse(reply, arrival.head),
         None => reply,
     }
-}
-
-/// Returns whether a request is processed in early data: by a safe method (RFC 9110 §9.2.1) other than TRACE.
-fn is_early(method: &str) -> bool {
-    matches!(method, "GET" | "HEAD" | "OPTIONS")
 }

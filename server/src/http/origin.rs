@@ -242,10 +242,7 @@ impl Handlers {
     /// Verifies the credentials of a request, and returns it if they are valid. Otherwise it gets its response here.
     async fn admit(&self, claim: &Claim, incoming: Incoming) -> Option<Incoming> {
         let auth = claim.route.access().basic_auth()?;
-        let (credentials, client) = (
-            claim.credentials.clone(),
-            incoming.request.peer.address.ip(),
-        );
+        let (credentials, client) = (claim.credentials.clone(), incoming.request.peer.address);
         let verdict = self.passwords.verify(&auth.users, credentials, client);
         let mut reply = match verdict.await {
             Verdict::Accepted => return Some(incoming),

@@ -9,15 +9,17 @@ use http::{HeaderName, HeaderValue, Version};
 
 pub use self::client_certificate::ClientCertificate;
 use super::trusted_proxies::TrustedProxies;
+use crate::address::ValidatedAddress;
 use crate::observe::access::TlsSession;
 
 /// Client of a request, at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Address of the client on its current network path, or as a trusted proxy names it, with port 0 if it names none.
-    pub address: SocketAddr,
+    /// Address of the client: the last one that it has proved to receive at, or as a trusted proxy names it, with port 0 if it names
+    /// none.
+    pub address: ValidatedAddress,
     /// Trusted proxy between the client and this server.
-    pub proxy: Option<SocketAddr>,
+    pub proxy: Option<ValidatedAddress>,
     /// Address of the server on that network path.
     pub local: Option<SocketAddr>,
     /// The request came in early data, so somebody may be replaying it (RFC 8470).
@@ -28,7 +30,7 @@ pub struct Peer {
 
 impl Peer {
     /// Returns the address of the client of a request with these fields: another one, if this peer is a trusted proxy.
-    pub fn client(&self, fields: &[(HeaderName, HeaderValue)]) -> SocketAddr {
+    pub fn client(&self, fields: &[(HeaderName, HeaderValue)]) -> ValidatedAddress {
         let named = self.connection.trusted_proxies.client(self.address, fields);
         named.unwrap_or(self.address)
     }
@@ -51,6 +53,15 @@ impl Peer {
             None => self,
         }
     }
+}
+
+/// Network path on which a client has proved that it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPath {
+    /// Address of the client.
+    pub client: ValidatedAddress,
+    /// Address of the server.
+    pub local: SocketAddr,
 }
 
 /// A client's connection, as its front knows it.

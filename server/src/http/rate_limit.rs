@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::address::ValidatedAddress;
+
 /// Clients whose slots are searched together, under one lock.
 const WAYS: usize = 8;
 
@@ -53,7 +55,7 @@ impl RateLimit {
     ///
     /// # Errors
     /// The client has used up its burst; the error is the time until its next request is admitted. The request does not count.
-    pub fn count(&self, client: IpAddr, now: Instant) -> Result<(), Duration> {
+    pub fn count(&self, client: ValidatedAddress, now: Instant) -> Result<(), Duration> {
         let client = key(client);
         // Another thread that panicked has ended the process.
         let mut set = { self.set(client).lock() }.unwrap_or_else(PoisonError::into_inner);
@@ -85,8 +87,8 @@ impl RateLimit {
 
 /// Returns the number of a client: that of an IPv4 address or of an IPv6 /64. The IPv6 networks with the numbers of IPv4
 /// addresses, ::/32, are reserved.
-fn key(client: IpAddr) -> u64 {
-    match client.to_canonical() {
+fn key(client: ValidatedAddress) -> u64 {
+    match client.ip().to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX),
     }
@@ -109,7 +111,7 @@ mod tests {
         RateLimit::new(config.routes[0].settings().rate_limit.given().unwrap())
     }
 
-    fn client(text: &str) -> IpAddr {
+    fn client(text: &str) -> ValidatedAddress {
         text.parse().unwrap()
     }
 
@@ -179,12 +181,12 @@ mod tests {
         assert_eq!(limit.sets.len(), 128);
         let start = clock::now();
         // All of one set.
-        let place = |client: &IpAddr| std::ptr::from_ref(limit.set(key(*client)));
+        let place = |client: &ValidatedAddress| std::ptr::from_ref(limit.set(key(*client)));
         let first = client("10.0.0.0");
         let addresses =
-            (0_u32..).map(|number| IpAddr::from(Ipv4Addr::from_bits((10 << 24) + number)));
+            (0_u32..).map(|number| IpAddr::from(Ipv4Addr::from_bits((10 << 24) + number)).into());
         let same = addresses.filter(|address| place(address) == place(&first));
-        let same: Vec<IpAddr> = same.take(WAYS + 1).collect();
+        let same: Vec<ValidatedAddress> = same.take(WAYS + 1).collect();
         for (at, client) in (0_u32..).zip(&same[..WAYS]) {
             assert_eq!(limit.count(*client, start + at * MS), Ok(()));
         }

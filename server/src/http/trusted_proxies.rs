@@ -6,6 +6,7 @@ use http::header::FORWARDED;
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{ClientAddressField, Listener};
 
+use crate::address::ValidatedAddress;
 use crate::networks::Networks;
 
 /// Name of the field that lists the addresses on a request's way.
@@ -36,9 +37,9 @@ impl TrustedProxies {
     /// read.
     pub fn client(
         &self,
-        sender: SocketAddr,
+        sender: ValidatedAddress,
         fields: &[(HeaderName, HeaderValue)],
-    ) -> Option<SocketAddr> {
+    ) -> Option<ValidatedAddress> {
         if !self.contains(sender.ip()) {
             return None;
         }
@@ -49,7 +50,8 @@ impl TrustedProxies {
                 let Some((before, Some(address))) = self.last_entry(rest) else {
                     return Some(client);
                 };
-                client = address;
+                // Its word counts as far as the entries behind it are trusted proxies'.
+                client = ValidatedAddress::named_by(sender, address);
                 if !self.networks.contains(client.ip()) {
                     return Some(client);
                 }

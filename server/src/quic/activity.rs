@@ -35,7 +35,7 @@ enum Requests {
 /// Unfinished work of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// The handshake is complete.
+    /// The handshake is complete, or requests in early data wait for it.
     pub(super) established: bool,
     /// Requests taken so far.
     pub(super) taken: u64,

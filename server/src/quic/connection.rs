@@ -6,7 +6,7 @@ mod emit;
 mod receive;
 mod too_big;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ use super::path_size::PathSize;
 use super::progress::Progress;
 use super::reset::ResetTokens;
 use super::settings::Listener;
+use super::whereabouts::Whereabouts;
+use crate::address::UnvalidatedAddress;
 use crate::h3;
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
@@ -41,10 +43,12 @@ pub struct Connection {
     pub(super) listener: ListenerId,
     /// Name of the congestion control algorithm.
     pub(super) algorithm: &'static str,
-    /// Client or proxy that opened it, wherever it is now; `None` once it does not count as one's.
+    /// Client or proxy that opened it, wherever it is now, or who has yet to prove its address; `None` once it does not count as one's.
     pub(super) holder: Option<Holder>,
     /// Peer's address on the active path, under which the endpoint finds it, too.
-    pub(super) address: SocketAddr,
+    pub(super) address: UnvalidatedAddress,
+    /// What is known of the client's address.
+    whereabouts: Whereabouts,
     /// Connection IDs under which the endpoint finds it.
     cids: Vec<ConnectionId>,
     /// First destination connection ID that the client chose. The endpoint keeps it for the connection's life, or a late
@@ -95,8 +99,8 @@ pub(super) struct Accepted {
     pub(super) listener: ListenerId,
     pub(super) algorithm: &'static str,
     pub(super) holder: Holder,
-    /// Peer's address.
-    pub(super) address: SocketAddr,
+    /// Source of the first datagram.
+    pub(super) address: UnvalidatedAddress,
     /// Deadline of the handshake.
     pub(super) handshake_deadline: Instant,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
@@ -118,6 +122,7 @@ impl Connection {
             algorithm: accepted.algorithm,
             holder: Some(accepted.holder),
             address: accepted.address,
+            whereabouts: Whereabouts::default(),
             cids: vec![cid],
             original_dcid: original.map(<[u8]>::to_vec),
             half_open: true,
@@ -252,16 +257,17 @@ impl Connection {
 
     /// Runs the HTTP/3 session, once the handshake allows one. Writes no packet.
     pub fn service(&mut self, context: &mut h3::SessionContext) {
-        while self.quic.path_event_next().is_some() {
-            self.may_have_moved = true;
-        }
+        self.take_path_events(context.now);
         self.quic.make_path_room();
-        // In early data requests come before the handshake is done.
+        // In early data requests come before the handshake is done. They wait for it unless the client's address is proved.
         let ready = self.quic.is_established() || self.quic.is_in_early_data();
-        if self.session.is_none() && ready {
+        if self.session.is_none()
+            && ready
+            && let Some(path) = self.client_path()
+        {
             let unknown = || PeerConnection::http3(Arc::from(""), Box::default(), self.algorithm);
             let peer = self.peer.take().unwrap_or_else(unknown);
-            match h3::Session::new(&mut self.quic, &context.h3, self.key, peer) {
+            match h3::Session::new(&mut self.quic, &context.h3, self.key, (peer, path)) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");

@@ -17,9 +17,9 @@ mod service;
 mod stateless;
 mod stateless_packet;
 mod tokens;
+mod validation;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,7 @@ use super::reset::ResetTokens;
 use super::settings::Settings;
 use super::timers::Timers;
 use super::token::{NewTokens, RetryTokens};
+use crate::address::UnvalidatedAddress;
 use crate::entropy::Entropy;
 use crate::http::exchange::ConnectionKey;
 use crate::http::overload::Overload;
@@ -81,7 +82,7 @@ pub struct Endpoint {
     /// Slots by connection ID.
     cid_table: HashMap<Vec<u8>, usize>,
     /// Slots by the peer's address on the active path.
-    peers: BTreeSet<(SocketAddr, usize)>,
+    peers: BTreeSet<(UnvalidatedAddress, usize)>,
     timers: Timers,
     /// Slots of connections that [`Endpoint::service`] is to run.
     to_service: VecDeque<usize>,

@@ -1,9 +1,12 @@
 //! Holders of a worker's connections, with the number that each holds.
+//!
+//! A connection counts as its client's once the client's address is validated: strangers could open connections in a client's name
+//! and use up its share. Until then it counts for the address that it claims, which makes the next one prove its address, and no more.
 
 use std::fmt;
-use std::net::IpAddr;
 
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::address::{UnvalidatedAddress, ValidatedAddress};
+use crate::http::clients::{ClientPrefix, Clients, SourcePrefix};
 
 /// Holder of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +15,13 @@ pub(super) enum Holder {
     Client(ClientPrefix),
     /// A proxy that its listener trusts, and that bears the requests of many clients.
     Proxy(ClientPrefix),
+    /// Somebody who has not proved the address yet.
+    Unproved(SourcePrefix),
 }
 
 impl Holder {
-    /// Returns the holder of connections from an address.
-    pub(super) fn new(address: IpAddr, is_proxy: bool) -> Holder {
+    /// Returns the holder of connections from a validated address.
+    pub(super) fn new(address: ValidatedAddress, is_proxy: bool) -> Holder {
         if is_proxy {
             Holder::Proxy(address.into())
         } else {
@@ -24,9 +29,19 @@ impl Holder {
         }
     }
 
+    /// Returns the holder of a connection from an address that nobody has validated.
+    pub(super) fn unproved(source: UnvalidatedAddress) -> Holder {
+        Holder::Unproved(source.into())
+    }
+
     /// Returns whether it is a proxy.
     pub(super) fn is_proxy(self) -> bool {
         matches!(self, Holder::Proxy(_))
+    }
+
+    /// Returns whether it has not proved its address.
+    pub(super) fn is_unproved(self) -> bool {
+        matches!(self, Holder::Unproved(_))
     }
 }
 
@@ -35,6 +50,7 @@ impl Holder {
 pub(super) struct Holders {
     clients: Clients,
     proxies: Clients,
+    unproved: Clients<SourcePrefix>,
 }
 
 impl Holders {
@@ -43,17 +59,26 @@ impl Holders {
         match holder {
             Holder::Client(prefix) => self.clients.open(prefix),
             Holder::Proxy(prefix) => self.proxies.open(prefix),
+            Holder::Unproved(source) => self.unproved.open(source),
         }
     }
 
-    /// Returns the largest number of connections of one proxy, or of one client.
+    /// Returns how many connections the client has that a sender claims to be, and how many it would have if those of everybody who
+    /// claims to be it were its own.
+    pub(super) fn claimed(&self, source: UnvalidatedAddress) -> (u64, u64) {
+        let source = SourcePrefix::from(source);
+        let own = self.clients.open(source.claimed_client());
+        (own, own + self.unproved.open(source))
+    }
+
+    /// Returns the largest number of connections of one proxy, or of one other holder.
     pub(super) fn most(&self, of_proxies: bool) -> u64 {
-        let holders = if of_proxies {
-            &self.proxies
-        } else {
-            &self.clients
-        };
-        holders.most().map_or(0, |(_, most)| most)
+        let most = |found: Option<u64>| found.unwrap_or(0);
+        if of_proxies {
+            return most(self.proxies.most().map(|(_, number)| number));
+        }
+        let clients = most(self.clients.most().map(|(_, number)| number));
+        clients.max(most(self.unproved.most().map(|(_, number)| number)))
     }
 
     /// Counts a connection that `holder` has opened.
@@ -61,6 +86,7 @@ impl Holders {
         match holder {
             Holder::Client(prefix) => self.clients.enter(prefix),
             Holder::Proxy(prefix) => self.proxies.enter(prefix),
+            Holder::Unproved(source) => self.unproved.enter(source),
         }
     }
 
@@ -69,20 +95,23 @@ impl Holders {
         match holder {
             Holder::Client(prefix) => self.clients.leave(prefix),
             Holder::Proxy(prefix) => self.proxies.leave(prefix),
+            Holder::Unproved(source) => self.unproved.leave(source),
         }
     }
 
     /// Returns the number of holders with a connection.
     #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
-        self.clients.len() + self.proxies.len()
+        self.clients.len() + self.proxies.len() + self.unproved.len()
     }
 }
 
 /// Writes its addresses, for a log.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Holder::Client(prefix) | Holder::Proxy(prefix)) = self;
-        prefix.fmt(f)
+        match self {
+            Holder::Client(prefix) | Holder::Proxy(prefix) => prefix.fmt(f),
+            Holder::Unproved(source) => source.fmt(f),
+        }
     }
 }

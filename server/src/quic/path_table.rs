@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 pub use events::{Resumption, Resumptions};
 use sluicegate_cc::{Observation, PathCapacity, PathMemory, ResumeEvent};
 
+use crate::address::AwaitedAddress;
 use crate::http::clients::ClientPrefix;
 
 /// Paths whose slots are searched together, under one lock.
@@ -56,17 +57,16 @@ impl PathTable {
     }
 
     /// Returns the memory of the path between an address of the server and a client, for one connection, whose events count in
-    /// `events`.
+    /// `events`. Until the client's address is validated, the connection claims nothing and leaves nothing behind.
     pub fn path(
         self: &Arc<Self>,
         local: IpAddr,
-        client: IpAddr,
+        client: &AwaitedAddress,
         events: &Arc<Resumptions>,
     ) -> Box<dyn PathMemory> {
         Box::new(Path {
-            path: self
-                .hash
-                .hash_one((local.to_canonical(), ClientPrefix::from(client))),
+            local,
+            client: client.clone(),
             connection: self.connections.fetch_add(1, Ordering::Relaxed),
             table: Arc::clone(self),
             events: Arc::clone(events),
@@ -90,22 +90,31 @@ impl PathTable {
 struct Path {
     table: Arc<PathTable>,
     events: Arc<Resumptions>,
-    /// Hash of the path. Two paths with the same one would share a capacity, which both would validate.
-    path: u64,
+    local: IpAddr,
+    client: AwaitedAddress,
     connection: u64,
 }
 
 impl Path {
-    fn is_own(&self, slot: Option<&Slot>) -> bool {
-        slot.is_some_and(|slot| slot.path == self.path)
+    /// Returns the hash of the path; `None` before the client's address is validated. Two paths with the same one would share a
+    /// capacity, which both would validate.
+    fn hash(&self) -> Option<u64> {
+        let client = ClientPrefix::from(self.client.get()?);
+        let path = (self.local.to_canonical(), client);
+        Some(self.table.hash.hash_one(path))
     }
 
     /// Calls `change` with the path's slot, if it has one.
     fn change<T>(&self, change: impl FnOnce(&mut Option<Slot>) -> Option<T>) -> Option<T> {
-        let mut set = self.table.set(self.path);
-        let own = set.iter_mut().find(|slot| self.is_own(slot.as_ref()))?;
+        let path = self.hash()?;
+        let mut set = self.table.set(path);
+        let own = set.iter_mut().find(|slot| is_of(slot.as_ref(), path))?;
         change(own)
     }
+}
+
+fn is_of(slot: Option<&Slot>, path: u64) -> bool {
+    slot.is_some_and(|slot| slot.path == path)
 }
 
 impl PathMemory for Path {
@@ -136,8 +145,11 @@ impl PathMemory for Path {
 
     fn save(&self, observed: Observation) {
         let now = quiche::clock::now();
-        let mut set = self.table.set(self.path);
-        let own = set.iter().position(|slot| self.is_own(slot.as_ref()));
+        let Some(path) = self.hash() else {
+            return;
+        };
+        let mut set = self.table.set(path);
+        let own = set.iter().position(|slot| is_of(slot.as_ref(), path));
         let oldest = (0..WAYS).min_by_key(|at| set[*at].map(|slot| slot.saved));
         let before = own.and_then(|at| set[at]);
         let user = before.and_then(|slot| slot.user);
@@ -145,7 +157,7 @@ impl PathMemory for Path {
         let valid = before.filter(|slot| self.table.is_valid(slot, now));
         let kept = valid.filter(|slot| !observed.replaces(&slot.capacity));
         set[own.or(oldest).unwrap_or(0)] = Some(Slot {
-            path: self.path,
+            path,
             capacity: kept.map_or(observed.capacity, |slot| slot.capacity),
             saved: kept.map_or(now, |slot| slot.saved),
             user,

@@ -16,7 +16,8 @@ use sluicegate_config::{CongestionControl, CongestionRule, Listener};
 use thiserror::Error;
 
 use super::path_table::Resumptions;
-use crate::http::clients::ClientPrefix;
+use crate::address::{UnvalidatedAddress, ValidatedAddress};
+use crate::http::clients::SourcePrefix;
 use crate::networks::Networks;
 
 /// Time that a measured network is remembered.
@@ -51,7 +52,9 @@ impl Choice {
     /// Returns the maker of one connection's controllers, of which the first resumes what is known of its path.
     pub fn factory_for(&self, known: Option<KnownPath>) -> quiche::cc::Factory {
         match known {
-            Some(KnownPath { memory, max_jump }) => self.factory.resuming(memory, max_jump),
+            Some(KnownPath {
+                memory, max_jump, ..
+            }) => self.factory.resuming(memory, max_jump),
             None => self.factory.clone(),
         }
     }
@@ -154,24 +157,21 @@ impl Selection {
         }
     }
 
-    /// Returns what is known of the path from an address of the server to a client, for a connection whose events count in
+    /// Returns what is known of the path from an address of the server to a client that is known later, for a connection whose events count in
     /// `events`; `None` if the listener does not resume.
-    pub fn path(
-        &self,
-        local: IpAddr,
-        client: IpAddr,
-        events: &Arc<Resumptions>,
-    ) -> Option<KnownPath> {
+    pub fn path(&self, local: IpAddr, events: &Arc<Resumptions>) -> Option<KnownPath> {
         let resume = self.resume.as_ref()?;
-        Some(resume.path(local, client, events))
+        Some(resume.path(local, events))
     }
 
-    /// Returns the choice for a connection from `peer`, and whether the guard overruled another one. A client gets the same
-    /// choice for all its connections.
-    pub fn choose(&mut self, peer: IpAddr, now: Instant) -> (&Choice, bool) {
-        let peer = peer.to_canonical();
+    /// Returns the choice for a connection whose packets go to `peer`, and whether the guard overruled another one. A client gets
+    /// the same choice for all its connections.
+    ///
+    /// The address need not be validated: the choice is how to send to it, and a handshake that comes from elsewhere never ends.
+    pub fn choose(&mut self, peer: UnvalidatedAddress, now: Instant) -> (&Choice, bool) {
+        let address = peer.ip().to_canonical();
         let claims = |(index, rule): &(usize, &Rule)| {
-            rule.networks.contains(peer)
+            rule.networks.contains(address)
                 && (rule.share >= 1.0 || draw(&self.draw_key, peer, *index) < rule.share)
         };
         let chosen = self
@@ -181,7 +181,7 @@ impl Selection {
             .find(claims)
             .map_or(&self.own, |(_, rule)| &rule.choice);
         match &self.guard {
-            Some(guard) if chosen.model_based && guard.remembers(peer, now) => {
+            Some(guard) if chosen.model_based && guard.remembers(address, now) => {
                 (&guard.instead, true)
             }
             _ => (chosen, false),
@@ -189,10 +189,15 @@ impl Selection {
     }
 
     /// Takes a measured minimum round-trip time to `peer`. Returns the network if the guard is now set for it.
-    pub fn learn(&mut self, peer: IpAddr, min_rtt: Duration, now: Instant) -> Option<IpNet> {
+    pub fn learn(
+        &mut self,
+        peer: ValidatedAddress,
+        min_rtt: Duration,
+        now: Instant,
+    ) -> Option<IpNet> {
         self.guard
             .as_mut()?
-            .learn(peer.to_canonical(), min_rtt, now)
+            .learn(peer.ip().to_canonical(), min_rtt, now)
     }
 }
 
@@ -212,12 +217,9 @@ fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice
 }
 
 /// Returns a number from 0 to 1, 1 excluded: always the same for a client and a rule, and unforeseeable without the key.
-fn draw(key: &[u8; 32], peer: IpAddr, rule: usize) -> f64 {
+fn draw(key: &[u8; 32], peer: UnvalidatedAddress, rule: usize) -> f64 {
     let mut drawn_for = rule.to_be_bytes().to_vec();
-    match ClientPrefix::from(peer) {
-        ClientPrefix::V4(address) => drawn_for.extend(address.octets()),
-        ClientPrefix::V6(prefix) => drawn_for.extend(prefix),
-    }
+    drawn_for.extend(SourcePrefix::from(peer).octets());
     let digest = hmac_sha256(key, &drawn_for).expect("HMAC-SHA256 fails only where memory ran out");
     let (first, _) = digest
         .split_first_chunk()

@@ -18,9 +18,10 @@
 //! bounds a replay, which opens another handshake for the same address, port and connection ID.
 //!
 //! A NEW_TOKEN token is valid for much longer, and an observer sees it in the client's Initial packet. So it is good once, for all
-//! workers of a process ([`UsedTokens`]); with instances that share root secrets, once at each. It saves the client a Retry, and is
-//! opened only where one would be sent. It lifts no limit: not that of three times what came from the address, which somebody else may
-//! have by now, nor one of connections or of what they hold. Whatever is wrong with it, it counts as none, and the client is served.
+//! workers of a process ([`UsedTokens`]); with instances that share root secrets, once at each. It saves the client a Retry, and requests
+//! in early data the wait for the handshake; it is opened only where one of these is due. It lifts no limit: not that of three times what
+//! came from the address, which somebody else may have by now, nor one of connections or of what they hold, and access rules admit no
+//! request by it. Whatever is wrong with it, it counts as none, and the client is served.
 
 mod new_token;
 mod retry;

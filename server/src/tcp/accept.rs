@@ -1,7 +1,7 @@
 //! Accepts connections of a listening socket.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::front::Front;
 use super::listener_phases::{FrontListener, Phase};
 use super::serve::serve;
+use crate::address::ValidatedAddress;
 
 /// Most connections that the system has established and no front has accepted, per socket.
 pub const BACKLOG: u16 = 4096;
@@ -45,7 +46,10 @@ async fn accept_all(
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
         };
         match accepted {
-            Ok((stream, client)) => begin(front, listener, stream, client),
+            Ok((stream, sender)) => {
+                let sender = ValidatedAddress::by_tcp_handshake(sender);
+                begin(front, listener, stream, sender);
+            }
             Err(error) => {
                 refused(front, &error);
                 sleep(PAUSE).await;
@@ -66,11 +70,12 @@ async fn accept_queued(front: &Rc<Front>, listener: &Rc<FrontListener>, socket: 
     while left > 0 {
         wait_for_room(front, listener).await;
         match socket.accept() {
-            Ok((stream, client)) => {
+            Ok((stream, sender)) => {
+                let sender = ValidatedAddress::by_tcp_handshake(sender);
                 left -= 1;
                 let _ = stream.set_nonblocking(true);
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    begin(front, listener, stream, client);
+                    begin(front, listener, stream, sender);
                 }
                 yield_now().await;
             }
@@ -98,9 +103,14 @@ fn is_waiting(socket: &TcpListener) -> bool {
     poll(&mut queue, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-fn begin(front: &Rc<Front>, listener: &Rc<FrontListener>, stream: TcpStream, client: SocketAddr) {
-    if let Some(admission) = front.admit(listener, client) {
-        spawn_local(serve(admission, stream, client));
+fn begin(
+    front: &Rc<Front>,
+    listener: &Rc<FrontListener>,
+    stream: TcpStream,
+    sender: ValidatedAddress,
+) {
+    if let Some(admission) = front.admit(listener, sender) {
+        spawn_local(serve(admission, stream, sender));
     }
 }
 

@@ -10,16 +10,17 @@ use tokio::time::timeout;
 
 use super::front::Admission;
 use super::proxy_protocol::{self, ProxyHeader};
+use crate::address::ValidatedAddress;
 
 /// Addresses of the client and of the server that it has connected to.
-pub(super) type Ends = (SocketAddr, Option<SocketAddr>);
+pub(super) type Ends = (ValidatedAddress, Option<SocketAddr>);
 
 /// Returns the ends of a connection: those of the stream, or those that a load balancer names. Returns `None` if it names none in time,
 /// or if the client has too many connections.
 pub(super) async fn ends(
     admission: &mut Admission,
     stream: &mut TcpStream,
-    sender: SocketAddr,
+    sender: ValidatedAddress,
 ) -> Option<Ends> {
     let front = Rc::clone(&admission.front);
     let config = front.config();
@@ -43,8 +44,9 @@ pub(super) async fn ends(
     match header {
         Ok(ProxyHeader::Sender) => Some(own),
         Ok(ProxyHeader::Client { client, server }) => {
+            let client = ValidatedAddress::named_by(sender, client);
             let is_proxy = trusted_proxies.contains(client.ip());
-            let may_enter = admission.name_client(client.ip(), is_proxy);
+            let may_enter = admission.name_client(client, is_proxy);
             may_enter.then_some((client, Some(server)))
         }
         Err(error) => {

@@ -369,7 +369,7 @@ async fn hand_over(
     let front = &connection.front;
     let mut handed = handling.request(parsed.head, peer, parsed.content_length, source.is_some());
     handed.wants_report = front.has_log();
-    let Some(permit) = front.exchanges.open(handed.peer.address.ip()) else {
+    let Some(permit) = front.exchanges.open(handed.peer.address) else {
         front.count(|counters| counters.requests.gate.overloaded += 1);
         if let Some(Source::Body(body)) = source {
             unread_body::leave(connection, &guard.request, body).await;

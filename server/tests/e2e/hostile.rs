@@ -2,6 +2,7 @@
 
 mod crowd;
 mod floods;
+mod forged;
 mod frames;
 mod peers;
 

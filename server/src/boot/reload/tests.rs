@@ -148,11 +148,10 @@ fn reload_keeps_the_capacities_of_paths() {
     let mut reloader = reloader(source.clone(), &registry, &lifecycle, vec![worker]);
     let path = |of: &Reloader<'_>| {
         let selection = &of.snapshot.bound_listeners[0].settings.selection;
-        let [here, client] = ["::1", "2001:db8::1"].map(|address| address.parse().unwrap());
-        selection
-            .path(here, client, &Arc::default())
-            .unwrap()
-            .memory
+        let path = selection.path("::1".parse().unwrap(), &Arc::default());
+        let path = path.unwrap();
+        path.client.set("2001:db8::1".parse().unwrap());
+        path.memory
     };
     let capacity = PathCapacity {
         cwnd: 100_000,

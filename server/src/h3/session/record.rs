@@ -98,14 +98,13 @@ impl Session {
         }
     }
 
-    /// Returns the client at present. Data that arrives before the handshake is complete is early data.
+    /// Returns the client at present, where it has proved to receive: a request may have come from an address that is not validated
+    /// yet. Data that arrives before the handshake is complete is early data.
     pub(super) fn peer(&self, conn: &quiche::Connection) -> Peer {
-        let path = conn.path_stats().find(|path| path.active);
-        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
         Peer {
-            address: path.as_ref().map_or(nobody, |path| path.peer_addr),
+            address: self.path.client,
             proxy: None,
-            local: path.map(|path| path.local_addr),
+            local: Some(self.path.local),
             early_data: !conn.is_established(),
             connection: std::sync::Arc::clone(&self.connection),
         }

@@ -3,7 +3,6 @@
 
 mod cases;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::clock;
@@ -24,7 +23,7 @@ use super::transport::in_early_data;
 use super::{Pair, site};
 
 /// Address of a client beside the one under test.
-const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9));
+const OTHER: &str = "192.0.2.9";
 
 /// Returns accounts with enough memory for exchanges, or with none.
 fn accounts(case: &Case) -> Arc<Accounts> {
@@ -75,7 +74,9 @@ fn http3_keeps_to_the_policy() {
             Pair::new()
         };
         let accounts = accounts(case);
-        let _promised = case.no_memory.then(|| accounts.admit(OTHER).unwrap());
+        let _promised = case
+            .no_memory
+            .then(|| accounts.admit(OTHER.parse().unwrap()).unwrap());
         let (origin_ring, mut worker_ring) = rings(64, accounts);
         pair.context.origin_ring = Some(origin_ring);
         for _ in 0..case.running {
@@ -114,7 +115,9 @@ fn http3_keeps_to_the_policy() {
 fn the_test_front_keeps_to_the_policy() {
     check(|case| {
         let accounts = accounts(case);
-        let _promised = case.no_memory.then(|| accounts.admit(OTHER).unwrap());
+        let _promised = case
+            .no_memory
+            .then(|| accounts.admit(OTHER.parse().unwrap()).unwrap());
         let (method, path) = (case.method, case.path);
         let path_refused = path.starts_with('/') && CanonicalPath::parse(path).is_err();
         let path = if path_refused { "" } else { path };

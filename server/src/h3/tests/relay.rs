@@ -32,7 +32,7 @@ fn a_request_is_handed_over_as_it_came_and_as_configured() {
     assert!(!request.has_body && !request.peer.early_data);
     assert_eq!(
         request.peer.address,
-        sluicegate_test_support::client_address()
+        sluicegate_test_support::client_address().into()
     );
 }
 

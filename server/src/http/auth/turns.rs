@@ -180,9 +180,10 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
+    use crate::address::ValidatedAddress;
 
     fn client(number: u32) -> ClientPrefix {
-        IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)).into()
+        ValidatedAddress::from(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))).into()
     }
 
     /// Has a check of a client wait. Returns its receiver, if it has a place.

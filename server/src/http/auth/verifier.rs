@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use super::counters::Counters;
 use super::credentials::Credentials;
 use super::results::{Digest, Results};
 use super::users::{Hash, Users};
+use crate::address::ValidatedAddress;
 use crate::http::clients::ClientPrefix;
 
 /// Time for which a thread uses its copy of a result. A use in this time prolongs nothing.
@@ -80,7 +80,12 @@ impl Verifier {
     }
 
     /// Verifies credentials that a client claims.
-    pub async fn verify(&self, users: &Users, claimed: Credentials, client: IpAddr) -> Verdict {
+    pub async fn verify(
+        &self,
+        users: &Users,
+        claimed: Credentials,
+        client: ValidatedAddress,
+    ) -> Verdict {
         let verdict = match self.accepts(users, claimed, client.into()).await {
             Some(true) => Verdict::Accepted,
             Some(false) => Verdict::Refused,

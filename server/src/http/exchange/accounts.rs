@@ -10,9 +10,9 @@
 //! An exchange begins with a small part of its memory. It gets the rest of it for each direction once that direction moves, while
 //! half of the memory is free. So exchanges whose client takes nothing stay small, and many small requests fit in.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::address::ValidatedAddress;
 use crate::http::clients::{ClientPrefix, Clients};
 
 /// Memory of each direction of an exchange at its beginning, at most, bytes.
@@ -108,7 +108,7 @@ impl Accounts {
 
     /// Promises memory to an exchange of the client at `address`; `None` if there is none left, or no exchange. The first exchange
     /// always gets its memory, however small the whole is.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
+    pub fn admit(self: &Arc<Self>, address: ValidatedAddress) -> Option<Permit> {
         let client = ClientPrefix::from(address);
         let permit = self.promise(client);
         if permit.is_none() {

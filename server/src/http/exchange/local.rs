@@ -1,7 +1,6 @@
 //! Exchanges of a front that runs on the origin thread itself, so that there is no ring between it and the handlers.
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::accounts::{Accounts, Direction, Permit};
 use super::revocable::Revocable;
+use crate::address::ValidatedAddress;
 use crate::http::clients::ClientPrefix;
 use crate::http::id_map::IdMap;
 use crate::observe::metrics::metrics;
@@ -101,7 +101,7 @@ impl LocalExchanges {
 
     /// Opens an exchange of the client at `address`. If no memory is left, an exchange of the client that holds the most is
     /// cancelled for it; `None` if no client holds more than this one would.
-    pub fn open(self: &Rc<Self>, address: IpAddr) -> Option<LocalExchange> {
+    pub fn open(self: &Rc<Self>, address: ValidatedAddress) -> Option<LocalExchange> {
         let client = ClientPrefix::from(address);
         let permit = self.accounts.promise(client).or_else(|| {
             self.revoke(self.accounts.most_greedy(client)?);
@@ -180,8 +180,8 @@ impl Drop for LocalExchange {
 mod tests {
     use super::*;
 
-    const GREEDY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+    const GREEDY: &str = "192.0.2.1";
+    const OTHER: &str = "192.0.2.2";
 
     /// Returns exchanges whose memory suffices for four.
     fn four() -> Rc<LocalExchanges> {
@@ -191,9 +191,11 @@ mod tests {
     #[tokio::test]
     async fn the_client_with_most_gives_way_to_another_one_and_to_no_exchange_of_its_own() {
         let exchanges = four();
-        let held: Vec<_> = (0..4).map(|_| exchanges.open(GREEDY).unwrap()).collect();
-        assert!(exchanges.open(GREEDY).is_none());
-        let other = exchanges.open(OTHER).unwrap();
+        let held: Vec<_> = (0..4)
+            .map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap())
+            .collect();
+        assert!(exchanges.open(GREEDY.parse().unwrap()).is_none());
+        let other = exchanges.open(OTHER.parse().unwrap()).unwrap();
         // Of those that never moved, the oldest.
         held[0].revocation().revoked().await;
         assert!(!held[1].revocation.done.get() && !other.revocation.done.get());
@@ -211,9 +213,11 @@ mod tests {
     #[test]
     fn an_exchange_that_is_dropped_returns_its_memory() {
         let exchanges = four();
-        let held: Vec<_> = (0..4).map(|_| exchanges.open(GREEDY).unwrap()).collect();
+        let held: Vec<_> = (0..4)
+            .map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap())
+            .collect();
         drop(held);
         assert_eq!(exchanges.accounts.balance().promised, 0);
-        assert!(exchanges.open(GREEDY).is_some());
+        assert!(exchanges.open(GREEDY.parse().unwrap()).is_some());
     }
 }

@@ -53,7 +53,7 @@ pub(crate) const KEY: ExchangeKey = ExchangeKey {
 
 /// Opens an exchange as a front does: with a permit.
 pub(crate) fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
-    let permit = origin_ring.admit(request.peer.address.ip())?;
+    let permit = origin_ring.admit(request.peer.address)?;
     origin_ring.open(KEY, request, permit)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn tunnel(protocol: Option<&str>) -> RequestHead {
 /// Returns the client at 192.0.2.7.
 pub(crate) fn peer(early_data: bool) -> Peer {
     Peer {
-        address: ([192, 0, 2, 7], 50_000).into(),
+        address: "192.0.2.7:50000".parse().unwrap(),
         proxy: None,
         local: None,
         early_data,

@@ -133,7 +133,7 @@ impl FileServer {
         // GET and HEAD have none.
         drop(body);
         let head = &request.head;
-        let client = ClientPrefix::from(request.peer.address.ip());
+        let client = ClientPrefix::from(request.peer.address);
         let (mut plan, source) = match found {
             Ok(located) => {
                 let located = self.compress(folder, head, located).await;

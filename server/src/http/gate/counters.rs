@@ -18,7 +18,7 @@ metrics! {
         pub overloaded: u64 = also(reason = "no_room"),
         /// Requests refused with 503, because the process has used up its memory budget.
         pub memory: u64 = also(reason = "memory"),
-        /// Requests refused with 425: an unsafe method in early data.
+        /// Requests refused with 425: in early data, by an unsafe method or to a route with access rules.
         pub too_early: u64 = also(reason = "early_data"),
         /// Requests for a tunnel that their route does not open, refused with 501: CONNECT, with or without a protocol.
         pub tunnels: u64 = also(reason = "tunnel"),

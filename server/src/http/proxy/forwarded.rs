@@ -9,6 +9,7 @@ use sluicegate_config::{ClientAddressField, Proxy, Via};
 
 use super::rules::RequestRules;
 use super::unsendable::Unsendable;
+use crate::address::ValidatedAddress;
 use crate::http::exchange::message::Request;
 use crate::http::trusted_proxies::{X_FORWARDED_FOR, is_token};
 
@@ -80,7 +81,7 @@ pub(super) fn add(
     if !proxy.forwarded {
         return Ok(());
     }
-    let hops = Hops::of(peer.address.ip(), peer.proxy.map(|proxy| proxy.ip()));
+    let hops = Hops::of(peer.address, peer.proxy);
     let (scheme, authority) = (peer.connection.scheme, &request.head.authority);
     for name in [
         FORWARDED,
@@ -139,9 +140,9 @@ struct Hops {
 
 impl Hops {
     /// Returns the addresses of a client and of the trusted proxy through which it came.
-    fn of(client: IpAddr, proxy: Option<IpAddr>) -> Hops {
-        let sender = proxy.unwrap_or(client).to_canonical();
-        let client = client.to_canonical();
+    fn of(client: ValidatedAddress, proxy: Option<ValidatedAddress>) -> Hops {
+        let sender = proxy.unwrap_or(client).ip().to_canonical();
+        let client = client.ip().to_canonical();
         Hops {
             client: (client != sender).then(|| Node::new(client)),
             sender: Node::new(sender),

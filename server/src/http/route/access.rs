@@ -1,10 +1,10 @@
 //! The clients that may use a route.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::error::SiteError;
 use super::rate_limits::RateLimitCompiler;
+use crate::address::ValidatedAddress;
 use crate::http::auth::{BasicAuth, Users};
 use crate::http::rate_limit::RateLimit;
 use crate::named_file;
@@ -85,7 +85,8 @@ impl Access {
     ///
     /// # Errors
     /// The client is in `deny`, or there is an `allow` and it is not there.
-    pub fn check(&self, client: IpAddr) -> Result<(), Denial> {
+    pub fn check(&self, client: ValidatedAddress) -> Result<(), Denial> {
+        let client = client.ip();
         if self.deny.contains(client) {
             return Err(Denial::Denied);
         }

@@ -11,6 +11,7 @@ use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
 use super::rank::{Rank, Rule};
 use super::table::{Found, lower_case};
+use crate::address::ValidatedAddress;
 use crate::http::authority::host;
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::proxy::{RequestRules, RouteProxy};
@@ -130,7 +131,7 @@ fn response(site: &Site, head: &RequestHead, client: Option<IpAddr>) -> String {
     if access.is_open() {
         return handler;
     }
-    match client.map(|client| access.check(client)) {
+    match client.map(|client| access.check(ValidatedAddress::supposed(client))) {
         None => format!("{handler}, if `allow` and `deny` admit the client (see --from)"),
         Some(Ok(())) => handler,
         Some(Err(Denial::Denied)) => "status 403: the client is in `deny`".to_owned(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::escape::{CUT, MAX_FIELD};
 use super::{Outcome, Record, UpstreamTimes, format};
+use crate::address::ValidatedAddress;
 use crate::observe::unprintable::is_unprintable;
 use crate::properties::Bytes;
 
@@ -17,7 +18,10 @@ const MEMBERS: usize = 32;
 pub fn line(bytes: &[u8]) -> bool {
     let mut bytes = Bytes::new(bytes);
     let (seconds, micros) = (bytes.array(), bytes.array());
-    let client = SocketAddr::from((bytes.array::<16>(), u16::from_be_bytes(bytes.array())));
+    let client = ValidatedAddress::from(SocketAddr::from((
+        bytes.array::<16>(),
+        u16::from_be_bytes(bytes.array()),
+    )));
     let status = bytes.one_of(&[None, Some(100), Some(200), Some(599)]);
     let sent = [0; 4].map(|_: u8| bytes.text());
     let [method, authority, path, query] = &sent;

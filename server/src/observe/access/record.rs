@@ -1,9 +1,10 @@
 //! Facts of a request for the access log.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use boring::ssl::{SslCipherRef, SslRef};
+
+use crate::address::ValidatedAddress;
 
 /// End of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +39,9 @@ pub struct Record<'a> {
     /// Time from then until the end.
     pub duration: Duration,
     /// Address of the client; port 0 if a trusted proxy named it without one.
-    pub client: SocketAddr,
+    pub client: ValidatedAddress,
     /// Trusted proxy that named the client.
-    pub proxy: Option<SocketAddr>,
+    pub proxy: Option<ValidatedAddress>,
     /// Name of the listener.
     pub listener: &'a str,
     /// Protocol of the request, as in `HTTP/3`.

@@ -1,27 +1,130 @@
-//! The client's address: where the connection has moved to, and whether the address is validated.
+//! The client's address: where the connection has moved to, and the last address that is validated.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Connection;
+use crate::address::{AwaitedAddress, UnvalidatedAddress, ValidatedAddress};
+use crate::http::peer::ClientPath;
+
+/// Time for which an address that the client has left needs no other validation (RFC 9000 §9.3: "seen recently").
+const RECENT: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// Returns the peer's address on the active path where it may be another since the last call, or validated.
-    pub(in crate::quic) fn take_move(&mut self) -> Option<SocketAddr> {
-        let moved = std::mem::take(&mut self.may_have_moved);
-        moved.then(|| self.quic.active_peer()).flatten()
+    /// Notes the path that the client uses now if it is validated; called after each datagram.
+    pub(in crate::quic) fn note_path(&mut self) {
+        // Most connections never have another path than the one that their handshake validates.
+        if self.whereabouts.validated.is_some() && !self.quic.has_other_paths() {
+            return;
+        }
+        let Some((local, peer)) = self.quic.validated_path() else {
+            return;
+        };
+        let path = ClientPath {
+            client: ValidatedAddress::by_path_validation(peer),
+            local,
+        };
+        if self.whereabouts.validated.replace(path) != Some(path)
+            && let Some(session) = &mut self.session
+        {
+            session.move_to(path);
+        }
     }
 
-    /// Returns the client's address and the lowest round-trip time to it so far.
-    pub fn min_rtt(&self) -> Option<(IpAddr, Duration)> {
+    /// Has addresses validated again that the client left some time ago; called before each datagram.
+    pub(super) fn forget_left_paths(&mut self, now: Instant) {
+        if self.whereabouts.forgotten_at.is_some_and(|at| at <= now) {
+            self.whereabouts.forgotten_at = None;
+            self.quic.forget_left_paths();
+        }
+    }
+
+    /// Takes the events of its paths.
+    pub(super) fn take_path_events(&mut self, now: Instant) {
+        let mut any = false;
+        while self.quic.path_event_next().is_some() {
+            any = true;
+        }
+        self.may_have_moved |= any;
+        if any && self.quic.has_other_paths() {
+            self.whereabouts.forgotten_at.get_or_insert(now + RECENT);
+        }
+    }
+
+    /// Returns the addresses of the active path, this side's first.
+    pub(in crate::quic) fn active_path(&self) -> Option<(SocketAddr, SocketAddr)> {
         let path = self.quic.path_stats().find(|path| path.active)?;
-        Some((path.peer_addr.ip(), path.min_rtt?))
+        Some((path.local_addr, path.peer_addr))
     }
 
-    /// Returns the client's address if the handshake is complete, the address is validated, and the last token was for another one.
-    pub(in crate::quic) fn address_without_token(&self) -> Option<IpAddr> {
-        let address = self.quic.validated_peer()?.ip();
-        (self.quic.is_established() && self.token_for != Some(address)).then_some(address)
+    /// Returns the path by which requests are decided; `None` before the client's address is validated.
+    pub(super) fn client_path(&self) -> Option<ClientPath> {
+        self.whereabouts.validated.or(self.whereabouts.by_token)
+    }
+
+    /// Keeps the token of the client's first Initial, which may prove the address for early data.
+    pub(in crate::quic) fn keep_token(&mut self, token: &[u8]) {
+        self.whereabouts.token = (!token.is_empty()).then(|| token.into());
+    }
+
+    /// Tells what waits for it the client's address once that is validated.
+    pub(in crate::quic) fn await_address(&mut self, awaited: AwaitedAddress) {
+        self.whereabouts.awaited = Some(awaited);
+    }
+
+    /// Returns the token of its Initial if requests in early data wait for a proof of the client's address; once.
+    pub(in crate::quic) fn take_token(&mut self) -> Option<Box<[u8]>> {
+        if self.client_path().is_some() {
+            self.whereabouts.token = None;
+        }
+        let waits = self.whereabouts.token.is_some() && self.quic.is_in_early_data();
+        waits.then(|| self.whereabouts.token.take()).flatten()
+    }
+
+    /// Takes the proof of a token that the client receives at the address that it sends from.
+    pub(in crate::quic) fn prove_by_token(&mut self, client: ValidatedAddress, local: SocketAddr) {
+        self.whereabouts.token = None;
+        self.whereabouts.by_token = Some(ClientPath { client, local });
+    }
+
+    /// Returns the client's validated address where its connection counts as nobody's yet.
+    pub(in crate::quic) fn validated_newcomer(&mut self) -> Option<ValidatedAddress> {
+        if !self.holder.is_some_and(|holder| holder.is_unproved()) {
+            return None;
+        }
+        let client = self.whereabouts.validated?.client;
+        if let Some(awaited) = self.whereabouts.awaited.take() {
+            awaited.set(client);
+        }
+        Some(client)
+    }
+
+    /// Closes a connection beyond the client's share (CONNECTION_REFUSED).
+    pub(in crate::quic) fn refuse(&mut self) {
+        let code = quiche::WireErrorCode::ConnectionRefused as u64;
+        let _ = self.quic.close(false, code, b"");
+    }
+
+    /// Returns the peer's address on the active path where it may be another since the last call, or validated.
+    pub(in crate::quic) fn take_move(&mut self) -> Option<UnvalidatedAddress> {
+        let moved = std::mem::take(&mut self.may_have_moved);
+        let peer = moved.then(|| self.quic.active_peer()).flatten();
+        peer.map(UnvalidatedAddress::from)
+    }
+
+    /// Returns the client's validated address and the lowest round-trip time to it so far, if it is there now.
+    pub fn min_rtt(&self) -> Option<(ValidatedAddress, Duration)> {
+        let client = self.whereabouts.validated?.client;
+        let path = self.quic.path_stats().find(|path| path.active)?;
+        client
+            .is_at(path.peer_addr)
+            .then_some((client, path.min_rtt?))
+    }
+
+    /// Returns the client's validated address if the handshake is complete and the last token was for another one.
+    pub(in crate::quic) fn address_without_token(&self) -> Option<ValidatedAddress> {
+        let client = self.whereabouts.validated?.client;
+        (self.quic.is_established() && self.token_for != Some(client.ip())).then_some(client)
     }
 
     /// Sends the client a token for `address` in a NEW_TOKEN frame. Returns whether it will be sent.

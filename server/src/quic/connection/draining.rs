@@ -92,7 +92,7 @@ impl Connection {
     /// was closed.
     pub(in crate::quic) fn finish(&mut self, since: Instant, now: Instant) -> bool {
         let load = Load {
-            established: self.quic.is_established(),
+            established: self.quic.is_established() || self.quic.is_in_early_data(),
             taken: self.taken(),
             idle: self.is_idle(),
             unacked: self.quic.has_unacked(),

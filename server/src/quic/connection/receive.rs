@@ -27,7 +27,9 @@ impl Connection {
             self.quic.raise_pmtu();
         }
         let before = self.received();
+        self.forget_left_paths(now);
         let received = self.quic.recv_with_ecn(datagram, info, ecn).map(drop);
+        self.note_path();
         self.progress.on_datagram(before, self.received());
         received
     }

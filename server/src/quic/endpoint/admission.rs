@@ -6,6 +6,7 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
+use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::Label;
 use crate::observe::qlog::TraceName;
 use crate::quic::cid::ConnectionId;
@@ -13,7 +14,10 @@ use crate::quic::connection::Accepted;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::{Header, V1};
 use crate::quic::holders::Holder;
-use crate::quic::token::Kind;
+use crate::quic::token::{Kind, OriginalDcid};
+
+/// The sender of an Initial has not proved its address.
+struct Unproved;
 
 impl Endpoint {
     /// Decides about an Initial for a connection that does not exist. Returns the slot of the connection that was made.
@@ -25,8 +29,9 @@ impl Endpoint {
         header: &Header<'_>,
         (now, unix): (Instant, Duration),
     ) -> Option<usize> {
+        let source = UnvalidatedAddress::from(meta.peer);
         if let Some(reason) = self.refusal(meta) {
-            self.log_refusal(meta, reason, now);
+            self.log_refusal(source, reason, now);
             self.refuse(meta, header, reason, now);
             return None;
         }
@@ -34,12 +39,9 @@ impl Endpoint {
         if Kind::of(header.token) == Some(Kind::Retry) {
             let opened = self
                 .retry_tokens
-                .open(header.token, meta.peer, header.dcid, unix);
+                .open(header.token, source, header.dcid, unix);
             match opened {
-                Ok(original) => {
-                    let cid = ConnectionId::try_from(header.dcid).ok()?;
-                    return self.accept(meta, cid, Some(original.as_ref()));
-                }
+                Ok(original) => return self.admit_proved(meta, header, &original),
                 Err(error) => {
                     self.counters.bad_tokens += 1;
                     tracing::debug!(reason = error.name(), "Retry token refused");
@@ -49,13 +51,7 @@ impl Endpoint {
                 }
             }
         }
-        let retry_above = self.settings.quic.retry_above;
-        let asks = retry_above.is_some_and(|above| self.half_open >= above);
-        // A token is not used up where nothing is asked of the client.
-        if asks && !self.is_spared_retry(meta, header.token, unix) {
-            self.ask_to_retry(meta, header, (now, unix));
-            return None;
-        }
+        let by_token = self.ask_for_proof(meta, header, (now, unix)).ok()?;
         let cid = self.cids.generate();
         let key = self.accept(meta, cid, None)?;
         let original = header.dcid.to_vec();
@@ -63,20 +59,80 @@ impl Endpoint {
         self.cid_table.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
             connection.keep_original(original);
+            match by_token {
+                Some(client) => connection.prove_by_token(client, meta.local),
+                None => connection.keep_token(header.token),
+            }
         }
         Some(key)
+    }
+
+    /// Accepts a client that has proved its address by a Retry.
+    fn admit_proved(
+        &mut self,
+        meta: &RxMeta,
+        header: &Header<'_>,
+        original: &OriginalDcid,
+    ) -> Option<usize> {
+        let cid = ConnectionId::try_from(header.dcid).ok()?;
+        let slot = self.accept(meta, cid, Some(original.as_ref()))?;
+        if let Some(connection) = self.connections[slot].as_mut() {
+            connection.note_path();
+        }
+        self.note_validation(slot);
+        Some(slot)
+    }
+
+    /// Asks the sender of an Initial to prove its address by a Retry where many handshakes are unfinished, or where those in a client's
+    /// name make up its share: they may be somebody else's. Returns the address that a token proves in its place.
+    ///
+    /// # Errors
+    /// The sender has to come back with the proof, or is refused where no proof is ever asked for.
+    fn ask_for_proof(
+        &mut self,
+        meta: &RxMeta,
+        header: &Header<'_>,
+        (now, unix): (Instant, Duration),
+    ) -> Result<Option<ValidatedAddress>, Unproved> {
+        let source = UnvalidatedAddress::from(meta.peer);
+        let (_, claimed) = self.holders.claimed(source);
+        let has_share = claimed < self.settings.limits.connections_per_client
+            || self.is_proxy(meta.listener, source.ip());
+        match self.settings.quic.retry_above {
+            None if has_share => return Ok(None),
+            None => {
+                self.log_refusal(source, RefusalReason::Client, now);
+                self.refuse(meta, header, RefusalReason::Client, now);
+            }
+            Some(above) if has_share => {
+                if self.half_open < above {
+                    // A token is not used up where nothing is asked of the client.
+                    return Ok(None);
+                }
+                let client = self.open_token((meta.listener, source), header.token, unix);
+                if client.is_some() {
+                    return Ok(client.filter(|client| !self.is_proxy(meta.listener, client.ip())));
+                }
+                self.ask_to_retry(meta, header, (now, unix));
+            }
+            Some(_) => self.ask_to_retry(meta, header, (now, unix)),
+        }
+        Err(Unproved)
     }
 
     /// Returns why no further connection is accepted from the sender of a datagram, if so.
     fn refusal(&self, meta: &RxMeta) -> Option<RefusalReason> {
         let limits = &self.settings.limits;
-        let holder = self.holder(meta);
+        let source = UnvalidatedAddress::from(meta.peer);
+        // Whoever sends it, the client may have no other connection.
+        let (own, _) = self.holders.claimed(source);
         let is_removed = !self.settings.listeners.contains_key(&meta.listener);
         if self.is_draining() || is_removed {
             Some(RefusalReason::Draining)
         } else if self.len() as u64 >= limits.connections_per_worker {
             Some(RefusalReason::Worker)
-        } else if !holder.is_proxy() && self.holders.open(holder) >= limits.connections_per_client {
+        } else if !self.is_proxy(meta.listener, source.ip()) && own >= limits.connections_per_client
+        {
             Some(RefusalReason::Client)
         } else if self.settings.sessions.memory.is_short() {
             Some(RefusalReason::Memory)
@@ -85,17 +141,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns who holds a connection that the sender of a datagram opens.
-    fn holder(&self, meta: &RxMeta) -> Holder {
-        let (listener, address) = (self.settings.listeners.get(&meta.listener), meta.peer.ip());
-        let is_proxy = listener.is_some_and(|listener| listener.trusted_proxies.contains(address));
-        Holder::new(address, is_proxy)
-    }
-
     /// Logs whose connection is refused at a limit, now and then.
-    fn log_refusal(&mut self, meta: &RxMeta, reason: RefusalReason, now: Instant) {
+    fn log_refusal(&mut self, source: UnvalidatedAddress, reason: RefusalReason, now: Instant) {
         if reason != RefusalReason::Draining && self.may_log(now) {
-            let (client, refused) = (self.holder(meta), self.counters.refused[reason]);
+            let (client, refused) = (Holder::unproved(source), self.counters.refused[reason]);
             tracing::warn!(%client, reason = reason.name(), refused, "connection refused");
         }
     }
@@ -121,7 +170,8 @@ impl Endpoint {
             return;
         }
         let cid = self.cids.generate();
-        let Some(token) = self.retry_tokens.seal(meta.peer, header.dcid, cid, unix) else {
+        let source = UnvalidatedAddress::from(meta.peer);
+        let Some(token) = self.retry_tokens.seal(source, header.dcid, cid, unix) else {
             return;
         };
         let mut out = vec![0; 512];
@@ -146,14 +196,14 @@ impl Endpoint {
         cid: ConnectionId,
         original: Option<&[u8]>,
     ) -> Option<usize> {
-        let holder = self.holder(meta);
+        let source = UnvalidatedAddress::from(meta.peer);
         let listener = self.settings.listeners.get_mut(&meta.listener)?;
         // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
         let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
         listener.config.set_stateless_reset_token(Some(token));
-        let (local, peer) = (meta.local.ip(), meta.peer.ip());
-        let known = listener.selection.path(local, peer, &self.resumptions);
-        let (choice, guarded) = listener.selection.choose(peer, quiche::clock::now());
+        let known = listener.selection.path(meta.local.ip(), &self.resumptions);
+        let awaited = known.as_ref().map(|known| known.client.clone());
+        let (choice, guarded) = listener.selection.choose(source, quiche::clock::now());
         let algorithm = choice.algorithm;
         listener.config.set_cc_factory(choice.factory_for(known));
         let max_datagram = listener.max_datagram(meta.local.ip(), &self.settings.quic);
@@ -179,13 +229,16 @@ impl Endpoint {
             quic,
             listener: meta.listener,
             algorithm,
-            holder,
-            address: meta.peer,
+            holder: Holder::unproved(source),
+            address: source,
             handshake_deadline: quiche::clock::now() + self.settings.limits.handshake_timeout,
             max_datagram,
         };
-        self.holders.enter(holder);
+        self.holders.enter(accepted.holder);
         let key = self.insert(accepted, cid, original);
+        if let (Some(connection), Some(awaited)) = (self.connections[key].as_mut(), awaited) {
+            connection.await_address(awaited);
+        }
         self.cid_table.insert(cid.as_bytes().to_vec(), key);
         self.half_open += 1;
         self.counters.accepted += 1;

@@ -7,6 +7,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::super::connection::Connection;
 use super::Endpoint;
+use crate::address::UnvalidatedAddress;
 
 impl Endpoint {
     /// Returns name and address of a listener; `None` if the configuration does not have it any more.
@@ -45,6 +46,7 @@ impl Endpoint {
         peer: SocketAddr,
         mut act: impl FnMut(&mut Connection) -> bool,
     ) {
+        let peer = UnvalidatedAddress::from(peer);
         let of_peer = self.peers.range((peer, 0)..=(peer, usize::MAX));
         let slots: Vec<usize> = of_peer.map(|&(_, slot)| slot).collect();
         for slot in slots {

@@ -38,6 +38,8 @@ impl Endpoint {
     }
 
     fn service_connection(&mut self, slot: usize, now: Instant) {
+        self.prove_by_token(slot);
+        self.note_validation(slot);
         let Some(connection) = self.connections[slot].as_mut() else {
             return;
         };

@@ -2,36 +2,60 @@
 
 use std::time::Duration;
 
-use sluicegate_dataplane::RxMeta;
+use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
+use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::Label;
 use crate::quic::token::Kind;
 
 impl Endpoint {
-    /// Returns whether the token of an Initial spares its sender the Retry, and uses it up. Any other counts as none, whatever is
-    /// wrong with it.
+    /// Returns the address that the token of an Initial proves, and uses it up: its sender is spared the Retry, and requests in early
+    /// data may count on the address. Any other token counts as none, whatever is wrong with it.
     ///
-    /// The limit of three times what came from an address (RFC 9000 §8.1) holds all the same: who had the address when the token was
-    /// made need not have it now, and may have collected many tokens.
-    pub(super) fn is_spared_retry(&mut self, meta: &RxMeta, token: &[u8], unix: Duration) -> bool {
-        let Some(listener) = self.settings.listeners.get(&meta.listener) else {
-            return false;
-        };
+    /// The limits of connections, and of three times what came from an address (RFC 9000 §8.1), hold all the same: who had the address
+    /// when the token was made need not have it now, and may have collected many tokens.
+    pub(super) fn open_token(
+        &mut self,
+        (listener, source): (ListenerId, UnvalidatedAddress),
+        token: &[u8],
+        unix: Duration,
+    ) -> Option<ValidatedAddress> {
+        let listener = self.settings.listeners.get(&listener)?;
         if Kind::of(token) != Some(Kind::NewToken) || !self.new_tokens.is_on() {
-            return false;
+            return None;
         }
-        let opened = self
-            .new_tokens
-            .open(token, meta.peer.ip(), &listener.name, unix);
+        let opened = self.new_tokens.open(token, source, &listener.name, unix);
         match opened {
-            Ok(()) => self.counters.new_tokens_accepted += 1,
+            Ok(_) => self.counters.new_tokens_accepted += 1,
             Err(reason) => {
                 self.counters.new_tokens_refused[reason] += 1;
                 tracing::debug!(reason = reason.name(), "token of a NEW_TOKEN frame refused");
             }
         }
-        opened.is_ok()
+        opened.ok()
+    }
+
+    /// Opens the token of a connection whose requests in early data wait for a proof of the client's address. Those from the address of
+    /// a trusted proxy wait for the handshake: they could name any client.
+    pub(super) fn prove_by_token(&mut self, slot: usize) {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        let Some(token) = connection.take_token() else {
+            return;
+        };
+        let (id, source) = (connection.listener, connection.address);
+        if self.is_proxy(id, source.ip()) {
+            return;
+        }
+        let proved = self.open_token((id, source), &token, self.unix);
+        if let Some(client) = proved
+            && let Some(connection) = self.connections[slot].as_mut()
+            && let Some((local, _)) = connection.active_path()
+        {
+            connection.prove_by_token(client, local);
+        }
     }
 
     /// Gives a client a token for its validated address, unless it has got one for that address.
@@ -44,7 +68,7 @@ impl Endpoint {
             && let Some(address) = connection.address_without_token()
         {
             let token = self.new_tokens.seal(address, &listener.name, self.unix);
-            let sent = connection.send_token(&token, address);
+            let sent = connection.send_token(&token, address.ip());
             self.counters.new_tokens_sent += u64::from(sent);
         }
     }

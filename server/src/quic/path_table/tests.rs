@@ -19,8 +19,11 @@ fn observed(cwnd: u64) -> Observation {
     }
 }
 
-fn client(text: &str) -> IpAddr {
-    text.parse().unwrap()
+/// Returns the address of a client that is validated.
+fn client(text: &str) -> AwaitedAddress {
+    let address = AwaitedAddress::default();
+    address.set(text.parse().unwrap());
+    address
 }
 
 /// A table in a time of the test's own.
@@ -42,7 +45,7 @@ impl Bench {
     }
 
     fn path(&self, text: &str) -> Box<dyn PathMemory> {
-        self.table.path(HERE, client(text), &self.events)
+        self.table.path(HERE, &client(text), &self.events)
     }
 
     /// Saves a capacity for connections that come later.
@@ -89,8 +92,29 @@ fn a_client_is_an_ipv4_address_or_an_ipv6_56_at_an_address_of_the_server() {
     let elsewhere = IpAddr::V6(Ipv6Addr::LOCALHOST);
     let other = bench
         .table
-        .path(elsewhere, client("192.0.2.1"), &bench.events);
+        .path(elsewhere, &client("192.0.2.1"), &bench.events);
     assert_eq!(other.claim(), None);
+}
+
+#[test]
+fn who_has_not_proved_an_address_claims_nothing_and_leaves_nothing() {
+    let bench = Bench::new(1000);
+    bench.leave("192.0.2.1", 1);
+    let awaited = AwaitedAddress::default();
+    let path = bench.table.path(HERE, &awaited, &bench.events);
+    assert_eq!(path.claim(), None);
+    path.save(observed(2));
+    path.discard();
+    path.release();
+    assert_eq!(bench.path("192.0.2.1").claim(), Some(capacity(1)));
+    bench.path("192.0.2.1").release();
+    let found = bench.path("192.0.2.1");
+    assert_eq!(found.claim(), None, "in use");
+    awaited.set("192.0.2.2".parse().unwrap());
+    path.save(observed(3));
+    path.release();
+    assert_eq!(bench.path("192.0.2.2").claim(), Some(capacity(3)));
+    assert_eq!(bench.len(), 2);
 }
 
 #[test]

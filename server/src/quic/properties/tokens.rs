@@ -51,13 +51,18 @@ pub fn token(bytes: &[u8]) -> bool {
 fn retry_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool {
     let [mut maker, mut reader] =
         [maker, reader].map(|secrets| RetryTokens::new(secrets, LIFETIME));
-    let known = reader.open(&[], peer(bytes), &[], LIFETIME);
+    let known = reader.open(&[], peer(bytes).into(), &[], LIFETIME);
     assert_eq!(known, Err(TokenError::Truncated));
     let Some(sealed) = seal(&mut maker, bytes) else {
         return false;
     };
     // The maker itself reads what it made, as it made it.
-    let opened = maker.open(&sealed.bytes, sealed.peer, sealed.scid.as_ref(), sealed.at);
+    let opened = maker.open(
+        &sealed.bytes,
+        sealed.peer.into(),
+        sealed.scid.as_ref(),
+        sealed.at,
+    );
     assert_eq!(opened.expect("as it was made").as_ref(), sealed.original);
     present(&sealed, &mut reader, bytes)
 }
@@ -69,8 +74,11 @@ fn new_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool {
         peer(bytes).ip(),
         Duration::from_secs(u64::from(bytes.byte()) << 24),
     );
-    let made = maker.seal(made_for, LISTENERS[0], made_at);
-    let mut own = || maker.open(&made, made_for, LISTENERS[0], made_at);
+    let made = maker.seal(made_for.into(), LISTENERS[0], made_at);
+    let mut own = || {
+        let opened = maker.open(&made, made_for.into(), LISTENERS[0], made_at);
+        opened.map(drop)
+    };
     assert_eq!([own(), own()], [Ok(()), Err(NewTokenRefusal::Used)]);
     let (mut token, mut from, mut listener, mut now) = (made.to_vec(), made_for, 0, made_at);
     let late = Duration::from_millis(u64::from(u16::from_be_bytes(bytes.array())));
@@ -84,7 +92,10 @@ fn new_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool {
         6 => token[usize::from(bytes.byte()) % NewTokens::LEN] ^= bytes.byte(),
         _ => {}
     }
-    let mut open = || reader.open(&token, from, LISTENERS[listener], now);
+    let mut open = || {
+        let opened = reader.open(&token, from.into(), LISTENERS[listener], now);
+        opened.map(drop)
+    };
     let (first, again) = (open(), open());
     let same = token == made && from == made_for && listener == 0;
     let live = now <= made_at + LIFETIME && made_at <= now + SKEW;
@@ -117,7 +128,7 @@ fn seal(maker: &mut RetryTokens, bytes: &mut Bytes<'_>) -> Option<Sealed> {
     let original = bytes.take(length.into()).to_vec();
     let scid = ConnectionId::from(bytes.array());
     let at = Duration::from_secs(u64::from(bytes.byte()) << 24);
-    let made = maker.seal(peer, &original, scid, at);
+    let made = maker.seal(peer.into(), &original, scid, at);
     assert_eq!(made.is_some(), original.len() <= MAX_V1_CID);
     Some(Sealed {
         bytes: made?.to_vec(),
@@ -146,7 +157,7 @@ fn present(sealed: &Sealed, reader: &mut RetryTokens, bytes: &mut Bytes<'_>) -> 
         }
         _ => {}
     }
-    let opened = reader.open(&token, from, &dcid, now);
+    let opened = reader.open(&token, from.into(), &dcid, now);
     let same = token == sealed.bytes && from == sealed.peer && dcid == sealed.scid.as_ref();
     let live = now <= sealed.at + LIFETIME && sealed.at <= now + SKEW;
     match opened {

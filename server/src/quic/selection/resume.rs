@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluicegate_cc::PathMemory;
 use sluicegate_config::Listener;
 
+use crate::address::AwaitedAddress;
 use crate::quic::path_table::{PathTable, Resumptions};
 
 /// Capacities that a listener's connections have found, and how much of one a later connection may try at once.
@@ -27,6 +28,8 @@ struct Settings {
 pub struct KnownPath {
     /// Capacity that earlier connections have saved.
     pub memory: Box<dyn PathMemory>,
+    /// Address of the client, before which the memory is empty.
+    pub client: AwaitedAddress,
     /// Most bytes in flight that the connection may try.
     pub max_jump: u64,
 }
@@ -49,14 +52,11 @@ impl Resume {
         }))
     }
 
-    pub(super) fn path(
-        &self,
-        local: IpAddr,
-        client: IpAddr,
-        events: &Arc<Resumptions>,
-    ) -> KnownPath {
+    pub(super) fn path(&self, local: IpAddr, events: &Arc<Resumptions>) -> KnownPath {
+        let client = AwaitedAddress::default();
         KnownPath {
-            memory: self.table.path(local, client, events),
+            memory: self.table.path(local, &client, events),
+            client,
             max_jump: self.settings.max_jump,
         }
     }

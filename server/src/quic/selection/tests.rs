@@ -64,7 +64,7 @@ fn shares_divide_the_clients() {
     let now = crate::clock::now();
     let mut counts = HashMap::new();
     for client in 0..CLIENTS {
-        let (choice, _) = selection.choose(Ipv4Addr::from_bits(client).into(), now);
+        let (choice, _) = selection.choose(IpAddr::from(Ipv4Addr::from_bits(client)).into(), now);
         *counts.entry(choice.algorithm).or_insert(0_u32) += 1;
     }
     // Ten standard deviations of the binomial distribution, and more.

@@ -1,6 +1,5 @@
 //! Tokens of NEW_TOKEN frames.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use boring::sha::sha256;
 
 use super::seal::{HEAD, Seal, SealError};
 use super::{Kind, UsedTokens, address, expiry, is_current};
+use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::labels;
 use crate::quic::secrets::Secrets;
 
@@ -64,12 +64,17 @@ impl NewTokens {
     }
 
     /// Returns a token for a later connection of the client at `peer` to `listener`, at `now` since 1970.
-    pub fn seal(&mut self, peer: IpAddr, listener: &str, now: Duration) -> [u8; Self::LEN] {
+    pub fn seal(
+        &mut self,
+        peer: ValidatedAddress,
+        listener: &str,
+        now: Duration,
+    ) -> [u8; Self::LEN] {
         let mut token = [0; Self::LEN];
         let mut rest = &mut token[HEAD..];
         for field in [
             &expiry(self.lifetime, now)[..],
-            &address(peer),
+            &address(peer.ip()),
             &digest(listener),
         ] {
             let place = rest.split_off_mut(..field.len());
@@ -81,31 +86,33 @@ impl NewTokens {
         token
     }
 
-    /// Verifies the token of an Initial from `peer` to `listener`, and notes that it was used if it is good.
+    /// Verifies the token of an Initial from `peer` to `listener`, and notes that it was used if it is good. Returns the address,
+    /// which the client had when the token was made.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn open(
         &mut self,
         token: &[u8],
-        peer: IpAddr,
+        peer: UnvalidatedAddress,
         listener: &str,
         now: Duration,
-    ) -> Result<(), NewTokenRefusal> {
+    ) -> Result<ValidatedAddress, NewTokenRefusal> {
         let (nonce, body) = self.seal.open::<BODY>(token)?;
         let (expiry, rest) = body.split_first_chunk().ok_or(NewTokenRefusal::Forged)?;
         if !is_current(*expiry, self.lifetime, now) {
             return Err(NewTokenRefusal::Expired);
         }
         let (ip, name) = rest.split_at(16);
-        if ip != address(peer) {
+        if ip != address(peer.ip()) {
             return Err(NewTokenRefusal::WrongAddress);
         }
         if name != digest(listener) {
             return Err(NewTokenRefusal::WrongListener);
         }
         let fresh = self.used.note(&nonce, self.lifetime, now);
-        fresh.then_some(()).ok_or(NewTokenRefusal::Used)
+        let proved = fresh.then(|| ValidatedAddress::by_token(peer));
+        proved.ok_or(NewTokenRefusal::Used)
     }
 }
 

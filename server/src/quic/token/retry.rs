@@ -1,10 +1,10 @@
 //! Tokens of Retry packets.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::seal::{HEAD, Seal, SealError};
 use super::{Kind, address, expiry, is_current};
+use crate::address::UnvalidatedAddress;
 use crate::quic::cid::{self, ConnectionId};
 use crate::quic::header::MAX_V1_CID;
 use crate::quic::secrets::Secrets;
@@ -92,7 +92,7 @@ impl RetryTokens {
     /// `None` where `original_dcid` is longer than version 1 allows.
     pub fn seal(
         &mut self,
-        peer: SocketAddr,
+        peer: UnvalidatedAddress,
         original_dcid: &[u8],
         retry_scid: ConnectionId,
         now: Duration,
@@ -103,7 +103,7 @@ impl RetryTokens {
         for field in [
             &expiry(self.lifetime, now)[..],
             &address(peer.ip()),
-            &peer.port().to_be_bytes(),
+            &peer.socket().port().to_be_bytes(),
             retry_scid.as_ref(),
             &[length],
             original_dcid,
@@ -121,7 +121,7 @@ impl RetryTokens {
     pub fn open(
         &mut self,
         token: &[u8],
-        peer: SocketAddr,
+        peer: UnvalidatedAddress,
         dcid: &[u8],
         now: Duration,
     ) -> Result<OriginalDcid, TokenError> {
@@ -132,7 +132,7 @@ impl RetryTokens {
         }
         let (ip, rest) = rest.split_at(16);
         let (port, rest) = rest.split_at(2);
-        if ip != address(peer.ip()) || port != peer.port().to_be_bytes() {
+        if ip != address(peer.ip()) || port != peer.socket().port().to_be_bytes() {
             return Err(TokenError::WrongAddress);
         }
         let (scid, rest) = rest.split_at(cid::LEN);

@@ -1,4 +1,3 @@
-use std::net::SocketAddr;
 use std::path::Path;
 
 use sluicegate_sim::Rng;
@@ -6,6 +5,7 @@ use sluicegate_sim::Rng;
 use super::super::cid::{self, ConnectionId};
 use super::super::secrets::{Purpose, RootSecret, Secrets};
 use super::*;
+use crate::address::UnvalidatedAddress;
 
 mod new_token;
 
@@ -27,7 +27,7 @@ fn scid() -> ConnectionId {
     ConnectionId::from([0x5c; cid::LEN])
 }
 
-fn peer() -> SocketAddr {
+fn peer() -> UnvalidatedAddress {
     PEER.parse().unwrap()
 }
 

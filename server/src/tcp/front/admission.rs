@@ -1,9 +1,9 @@
 //! Admission of connections to a front, and those that give way to others.
 
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use super::Front;
+use crate::address::ValidatedAddress;
 use crate::http::clients::ClientPrefix;
 use crate::tcp::listener_phases::FrontListener;
 use crate::tcp::open_connections::{ConnectionHandle, Room};
@@ -13,7 +13,7 @@ impl Front {
     pub(in crate::tcp) fn admit(
         self: &Rc<Self>,
         listener: &Rc<FrontListener>,
-        client: SocketAddr,
+        client: ValidatedAddress,
     ) -> Option<Admission> {
         let (short, now) = (self.memory_is_short(), self.now());
         let state = &mut *self.state.borrow_mut();
@@ -21,7 +21,7 @@ impl Front {
         // A load balancer names the client later.
         let settings = listener.settings(&state.config.listeners);
         let is_proxy = settings.is_some_and(|settings| settings.is_proxy(client.ip()));
-        let prefix = ClientPrefix::from(client.ip());
+        let prefix = ClientPrefix::from(client);
         let counters = &mut state.counters.connections;
         let most = limits.connections_per_worker.min(self.most_connections);
         let is_full = counters.open.saturating_sub(state.closing) >= most;
@@ -87,7 +87,11 @@ pub(in crate::tcp) struct Admission {
 impl Admission {
     /// Counts the connection of a load balancer as one of the client that it has named. Returns whether the client may have
     /// another one.
-    pub(in crate::tcp) fn name_client(&mut self, client: IpAddr, is_trusted_proxy: bool) -> bool {
+    pub(in crate::tcp) fn name_client(
+        &mut self,
+        client: ValidatedAddress,
+        is_trusted_proxy: bool,
+    ) -> bool {
         if is_trusted_proxy {
             return true;
         }

@@ -3,10 +3,11 @@ use std::net::IpAddr;
 use bytes::Bytes;
 
 use super::*;
+use crate::address::ValidatedAddress;
 use crate::clock;
 
 fn client(last: u8) -> ClientPrefix {
-    IpAddr::from([192, 0, 2, last]).into()
+    ValidatedAddress::from(IpAddr::from([192, 0, 2, last])).into()
 }
 
 fn handle() -> Rc<ConnectionHandle> {

@@ -1,10 +1,11 @@
 //! Verification in virtual time.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use super::*;
+use crate::address::ValidatedAddress;
 use crate::http::auth::results::{LONGEST, REMEMBERED};
 use crate::http::auth::turns::{PENDING, PENDING_OF_CLIENT};
 
@@ -31,8 +32,8 @@ fn claim(user: &str, password: &str) -> Credentials {
     }
 }
 
-fn client(last: u8) -> IpAddr {
-    Ipv4Addr::new(192, 0, 2, last).into()
+fn client(last: u8) -> ValidatedAddress {
+    IpAddr::from([192, 0, 2, last]).into()
 }
 
 /// Waits for all of these at a time, as tasks do.

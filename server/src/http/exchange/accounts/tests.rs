@@ -1,7 +1,10 @@
-use super::*;
+use std::net::IpAddr;
 
-fn address(last: u8) -> IpAddr {
-    [192, 0, 2, last].into()
+use super::*;
+use crate::address::ValidatedAddress;
+
+fn address(last: u8) -> ValidatedAddress {
+    IpAddr::from([192, 0, 2, last]).into()
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Room for an exchange at the expense of the client that holds the most memory.
 
-use std::net::IpAddr;
-
 use super::OriginRing;
+use crate::address::ValidatedAddress;
 use crate::http::clients::ClientPrefix;
 use crate::http::exchange::ExchangeKey;
 use crate::http::exchange::accounts::Permit;
@@ -10,7 +9,7 @@ use crate::http::exchange::accounts::Permit;
 impl OriginRing {
     /// Promises memory to an exchange of the client at `address`. If there is none left, an exchange of the client that holds the
     /// most is cancelled for it; `None` if no client holds more than this one would.
-    pub fn admit(&mut self, address: IpAddr) -> Option<Permit> {
+    pub fn admit(&mut self, address: ValidatedAddress) -> Option<Permit> {
         let client = ClientPrefix::from(address);
         if let Some(permit) = self.accounts.promise(client) {
             return Some(permit);

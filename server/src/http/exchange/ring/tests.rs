@@ -1,5 +1,5 @@
 use super::*;
-use crate::http::clients::ClientPrefix;
+use crate::address::ValidatedAddress;
 use crate::http::exchange::test_front::{self, KEY, open};
 
 fn request() -> Box<Request> {
@@ -158,8 +158,9 @@ fn exchanges_that_never_moved_give_way_before_those_that_did() {
     let more = std::iter::from_fn(|| open(&mut origin_ring, request_of(1)));
     assert_eq!(more.count(), 13);
     assert!(open(&mut origin_ring, request_of(2)).is_some());
+    let one: ValidatedAddress = "192.0.2.1".parse().unwrap();
     let order: Vec<(u64, bool)> = { origin_ring.exchanges.iter() }
-        .filter(|(_, entry)| entry.permit.holder() != Some(ClientPrefix::V4([192, 0, 2, 1].into())))
+        .filter(|(_, entry)| entry.permit.holder() != Some(one.into()))
         .map(|(exchange, entry)| (*exchange, entry.permit.has_grown()))
         .collect();
     assert!(order.contains(&(moving + 1, false)) && order.len() == 2);

@@ -169,10 +169,12 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::address::ValidatedAddress;
 
     type Opening = Pin<Box<dyn Future<Output = Option<(OwnedSemaphorePermit, Place)>>>>;
 
@@ -181,7 +183,7 @@ mod tests {
         client: u8,
     ) -> (Opening, Poll<Option<(OwnedSemaphorePermit, Place)>>) {
         let files = Rc::clone(files);
-        let client = ClientPrefix::V4([192, 0, 2, client].into());
+        let client = ClientPrefix::from(ValidatedAddress::from(IpAddr::from([192, 0, 2, client])));
         let mut opening: Opening = Box::pin(async move { files.open(client).await });
         let polled = opening
             .as_mut()

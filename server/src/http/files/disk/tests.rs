@@ -102,7 +102,7 @@ impl Folder {
         credit: u64,
     ) -> (Front, tokio::task::JoinHandle<()>) {
         let mut request = request(head, None, false);
-        request.peer.address.set_ip([192, 0, 2, client].into());
+        request.peer.address = ([192, 0, 2, client], 50_000).into();
         self.begin_request(request, credit)
     }
 

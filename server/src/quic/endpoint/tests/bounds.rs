@@ -7,7 +7,10 @@ use crate::http::trusted_proxies::TrustedProxies;
 
 #[test]
 fn a_client_has_no_more_connections_than_its_share() {
-    let mut bench = Bench::new(settings(|s| s.limits.connections_per_client = 2));
+    let mut bench = Bench::new(settings(|s| {
+        s.limits.connections_per_client = 2;
+        s.quic.retry_above = None;
+    }));
     let open = |bench: &mut Bench, address: &str| {
         let before = bench.endpoint.counters.clone();
         let sent = Client::new(address).speak(&mut bench.endpoint, bench.now);

@@ -1,6 +1,7 @@
 //! Clients that break rules, beside one that keeps them. Time is the test's own; nothing is lost.
 
 mod acks;
+mod addresses;
 mod ecn;
 mod floods;
 mod handshake;

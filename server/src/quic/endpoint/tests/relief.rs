@@ -1,11 +1,11 @@
 //! What happens to clients with many connections while memory is short. Time is the test's own.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::draining::{begin, bench_with, step};
 use super::fixture::{Bench, Client};
 use super::*;
+use crate::address::ValidatedAddress;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::quic::holders::Holder;
@@ -42,7 +42,7 @@ fn two_seconds(bench: &mut Bench, clients: &mut [Client]) {
 }
 
 fn open(bench: &Bench, client: &str) -> u64 {
-    let client: IpAddr = client.parse().unwrap();
+    let client: ValidatedAddress = client.parse().unwrap();
     let holders = [false, true].map(|is_proxy| Holder::new(client, is_proxy));
     holders
         .map(|holder| bench.endpoint.holders.open(holder))

@@ -223,7 +223,7 @@ fn a_new_path_begins_with_the_first_window() {
     attack.exchange(&mut peer);
     assert_eq!(
         attack.endpoint().connections[0].as_ref().unwrap().address,
-        peer.meta.peer
+        peer.meta.peer.into()
     );
     assert!(
         window(&attack) <= first,
