@@ -8,6 +8,7 @@ mod config;
 mod connection;
 mod counters;
 mod ends;
+mod errors;
 mod exchange;
 mod frames;
 mod front;

@@ -19,12 +19,12 @@ use tokio_boring::{HandshakeError, SslStreamBuilder};
 
 use super::connection::Connection;
 use super::ends::{Ends, ends};
+use super::errors::on_error;
 use super::front::{Admission, Front};
 use super::heads::HeadStream;
 use super::listener_phases::Phase;
 use super::metered::MeteredStream;
 use super::paced::PacedStream;
-use super::refused_head::RefusedHead;
 use super::refused_heads;
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
@@ -387,29 +387,5 @@ async fn drive(
                 Verdict::Over => return,
             }
         }
-    }
-}
-
-/// Counts the error that ended a connection, unless the client merely went away.
-fn on_error(connection: &Connection, error: &hyper::Error) {
-    tracing::trace!(%error, "a connection over TCP ended by an error");
-    if let Some(head) = RefusedHead::of(error).filter(|_| !connection.is_http2()) {
-        refused_heads::record(connection, head);
-    }
-    if error.is_timeout() {
-        let front = &connection.front;
-        front.count(|counters| {
-            counters.connections.closed_stalled += 1;
-            counters.requests.stalled_heads += 1;
-        });
-        return;
-    }
-    let went_away =
-        std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>());
-    if error.is_parse() || !(went_away || error.is_user() || error.is_incomplete_message()) {
-        connection.front.count(|counters| {
-            counters.connections.closed_protocol += 1;
-            counters.requests.errors += 1;
-        });
     }
 }
