@@ -31,6 +31,7 @@ mod response;
 mod run;
 mod send_buffer;
 mod serve;
+mod served;
 mod service;
 mod stream_task;
 mod tls_stream;

@@ -1,17 +1,16 @@
 //! One connection: its TLS handshake, its protocol, and its end.
 
-use std::future::{Future, pending, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use boring::ssl::{NameType, Ssl, SslContext};
 use http::Version;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -26,6 +25,7 @@ use super::listener_phases::Phase;
 use super::metered::MeteredStream;
 use super::paced::PacedStream;
 use super::refused_heads;
+use super::served::{Http1, Served};
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
 use super::tls_stream::TlsStream;
@@ -194,79 +194,6 @@ fn on_failure(front: &Front, error: &HandshakeError<MeteredStream>) {
     });
 }
 
-/// A connection as hyper serves it.
-trait Served: Future<Output = hyper::Result<()>> {
-    /// Asks the client to open another connection: GOAWAY, or `connection: close`.
-    fn leave(self: Pin<&mut Self>);
-}
-
-/// Connection of HTTP/1.1, and the tunnel that it may become.
-struct Http1<S>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    /// Until the last one has its response, or a tunnel begins.
-    requests: Option<http1::Connection<TokioIo<S>, RequestService>>,
-    slot: TunnelSlot,
-    rest: Option<Rest>,
-}
-
-/// What follows the requests of a connection: a tunnel, or its end.
-type Rest = Pin<Box<dyn Future<Output = ()>>>;
-
-/// Ends a connection after its last response.
-async fn shut_down(mut stream: impl AsyncWrite + Unpin) {
-    // The client may have closed the connection.
-    let _ = stream.shutdown().await;
-}
-
-impl<S> Future for Http1<S>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    type Output = hyper::Result<()>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
-        let this = &mut *self;
-        if let Some(requests) = &mut this.requests {
-            // hyper does not shut a connection down after a request with `upgrade`, whatever the response was.
-            ready!(requests.poll_without_shutdown(cx))?;
-            this.rest = this.requests.take().map(|requests| {
-                let parts = requests.into_parts();
-                let stream = parts.io.into_inner();
-                match this.slot.take() {
-                    Some(tunnel) => Box::pin(tunnel.run(stream, parts.read_buf)) as Rest,
-                    None => Box::pin(shut_down(stream)),
-                }
-            });
-        }
-        match &mut this.rest {
-            Some(rest) => rest.as_mut().poll(cx).map(Ok),
-            None => Poll::Ready(Ok(())),
-        }
-    }
-}
-
-impl<S> Served for Http1<S>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    fn leave(mut self: Pin<&mut Self>) {
-        if let Some(requests) = &mut self.requests {
-            Pin::new(requests).graceful_shutdown();
-        }
-    }
-}
-
-impl<I> Served for http2::Connection<I, RequestService, StreamExecutor>
-where
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-{
-    fn leave(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
 async fn serve_http1<S>(connection: &Rc<Connection>, stream: S, phase: watch::Receiver<Phase>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
@@ -285,13 +212,12 @@ where
     drop(config);
     let slot = TunnelSlot::default();
     let service = RequestService::new(connection, &slot);
-    let served = Http1 {
-        requests: Some(
-            builder.serve_connection(TokioIo::new(PacedStream::new(stream, connection)), service),
-        ),
+    let stream = TokioIo::new(PacedStream::new(stream, connection));
+    let served = Http1::new(
+        builder.serve_connection(stream, service),
         slot,
-        rest: None,
-    };
+        &connection.meter,
+    );
     drive(connection, served, phase).await;
 }
 
