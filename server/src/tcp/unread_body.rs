@@ -26,7 +26,7 @@ pub(super) async fn leave(connection: &Rc<Connection>, request: &OpenRequest, mu
     }
     connection.meter.leave_unread();
     if connection.is_http2() {
-        spawn_local(linger(body));
+        spawn_local(linger(Rc::clone(connection), body));
         return;
     }
     // hyper would respond with 100 to a client that still waits for a status.
@@ -61,12 +61,16 @@ async fn turns() {
 }
 
 /// Reads and drops a body of HTTP/2 for a limited time.
-async fn linger(mut body: Incoming) {
+async fn linger(connection: Rc<Connection>, mut body: Incoming) {
     let dropping = async {
         let mut left = MOST;
         while left > 0 {
             match timeout(IDLE, part_of(&mut body)).await {
-                Ok(Part::Data(block)) => left = left.saturating_sub(block.len()),
+                Ok(Part::Data(block)) => {
+                    // What the server allows counts as work, or an overloaded thread would close the connection.
+                    connection.progress.on_received(block.len() as u64);
+                    left = left.saturating_sub(block.len());
+                }
                 _ => return,
             }
         }
