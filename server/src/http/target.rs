@@ -39,7 +39,9 @@ impl Target {
             _ if target.contains('#') => None,
             path => CanonicalPath::parse(path).ok(),
         };
-        let refused = canonical.is_none().then(|| path.to_owned());
+        // Logs have this path, and a fragment is the client's own, like a query.
+        let named = path.split('#').next().unwrap_or_default();
+        let refused = canonical.is_none().then(|| named.to_owned());
         Some(Target {
             path: canonical.unwrap_or_else(CanonicalPath::empty),
             query: query.map(Query::new),
