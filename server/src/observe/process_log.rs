@@ -97,20 +97,11 @@ pub fn counters() -> Arc<LogCounters> {
     log.map(|log| Arc::clone(&log.counters)).unwrap_or_default()
 }
 
-/// Returns whether the user wants no colours (<https://no-color.org>).
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the variable is the user's word to every program"
-)]
-fn has_no_color() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-}
-
 fn writer(format: LogFormat, sink: &'static Sink) -> Writer {
     sink.set_format(format);
     let layer = fmt::layer()
         .with_target(false)
-        .with_ansi(sink.is_terminal() && !has_no_color())
+        .with_ansi(sink.has_colors())
         .with_writer(move || sink);
     match format {
         LogFormat::Json => layer.json().boxed(),

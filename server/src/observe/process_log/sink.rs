@@ -27,7 +27,7 @@ const BOUNDS: Bounds = Bounds {
 pub(super) struct Sink {
     thread: OnceLock<Background<Lines>>,
     is_json: AtomicBool,
-    is_terminal: bool,
+    has_colors: bool,
     counters: Arc<LogCounters>,
 }
 
@@ -36,14 +36,14 @@ impl Sink {
         Sink {
             thread: OnceLock::new(),
             is_json: AtomicBool::new(false),
-            is_terminal: io::stderr().is_terminal(),
+            has_colors: has_colors(),
             counters,
         }
     }
 
     /// Returns whether messages may have colours.
-    pub(super) fn is_terminal(&self) -> bool {
-        self.is_terminal
+    pub(super) fn has_colors(&self) -> bool {
+        self.has_colors
     }
 
     /// Takes the form of the messages that follow, after which their characters are escaped.
@@ -79,7 +79,7 @@ impl Sink {
 
     fn put(&self, message: &[u8]) {
         let is_json = self.is_json.load(Ordering::Relaxed);
-        let bytes = escaped(message, is_json, self.is_terminal);
+        let bytes = escaped(message, is_json, self.has_colors);
         let Some(thread) = self.thread.get() else {
             // Nobody is served yet. Nothing can be done about an error.
             let _ = io::stderr().write_all(&bytes);
@@ -104,8 +104,18 @@ impl Write for &Sink {
     }
 }
 
-/// Returns a line, or several, in which what could mislead a reader is escaped, colours of a terminal apart.
-fn escaped(message: &[u8], is_json: bool, is_terminal: bool) -> Vec<u8> {
+/// Returns whether messages have colours: on a terminal, unless the user wants none (<https://no-color.org>).
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable is the user's word to every program"
+)]
+fn has_colors() -> bool {
+    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && !wants_none
+}
+
+/// Returns a line in which what could mislead a reader is escaped, colours of a terminal apart.
+fn escaped(message: &[u8], is_json: bool, has_colors: bool) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~');
     let (text, end) = match message.strip_suffix(b"\n") {
         Some(text) => (text, &b"\n"[..]),
@@ -116,7 +126,7 @@ fn escaped(message: &[u8], is_json: bool, is_terminal: bool) -> Vec<u8> {
     }
     let mut out = Vec::with_capacity(message.len() + 16);
     for character in String::from_utf8_lossy(text).chars() {
-        if !is_unprintable(character) || (is_terminal && character == '\u{1b}') {
+        if !is_unprintable(character) || (has_colors && character == '\u{1b}') {
             out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         } else if is_json {
             escape_json(&mut out, character);
