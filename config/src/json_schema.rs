@@ -157,18 +157,21 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
         Kind::Tables { table, max } => {
             json!({ "type": "array", "items": reference(table), "maxItems": max })
         }
-        Kind::TableOrTables { table, max } => json!({ "anyOf": [
-            reference(table),
-            { "type": "array", "items": reference(table), "minItems": 1, "maxItems": max },
-        ] }),
+        Kind::TableOrTables { table, max } => json!({ "anyOf": table_or_tables(table, *max) }),
         Kind::TablesOr {
             table, max, word, ..
-        } => json!({ "anyOf": [
-            reference(table),
-            { "type": "array", "items": reference(table), "minItems": 1, "maxItems": max },
-            { "const": word },
-        ] }),
+        } => {
+            let [one, several] = table_or_tables(table, *max);
+            json!({ "anyOf": [one, several, { "const": word }] })
+        }
     }
+}
+
+/// Returns a table, and a list of it.
+fn table_or_tables(table: &Table, max: usize) -> [Value; 2] {
+    let several =
+        json!({ "type": "array", "items": reference(table), "minItems": 1, "maxItems": max });
+    [reference(table), several]
 }
 
 fn reference(table: &Table) -> Value {

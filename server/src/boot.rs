@@ -89,12 +89,7 @@ pub struct Places {
 /// # Errors
 /// The cause that keeps the server from starting, or the workers from serving.
 pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), BootError> {
-    if !config.server.core_dumps {
-        keep_memory_private();
-    }
-    descriptors::raise_limit();
-    keep_off_spinning_workers(&config)?;
-    process_log::start_thread().map_err(BootError::Thread)?;
+    prepare_process(&config)?;
     // Open as long as the server runs.
     let _latency = hold_latency(&config)?;
     let shared = Arc::new(Shared::new(config)?);
@@ -114,12 +109,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     ));
     let fronts = Fronts::new(&workers);
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
-    for setup in setups {
-        let (reports, forward) = channel();
-        let snapshot = Arc::clone(&snapshot);
-        worker::spawn(setup, snapshot, reports).map_err(BootError::Thread)?;
-        relay(forward, events.clone())?;
-    }
+    start_workers(setups, &snapshot, &events)?;
     observability.admin_state.scraper.watch(workers.clone());
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
@@ -169,6 +159,30 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     ports.close();
     observability.close();
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// Prepares what the whole process shares: its memory, limits, cores and log.
+fn prepare_process(config: &Config) -> Result<(), BootError> {
+    if !config.server.core_dumps {
+        keep_memory_private();
+    }
+    descriptors::raise_limit();
+    keep_off_spinning_workers(config)?;
+    process_log::start_thread().map_err(BootError::Thread)
+}
+
+/// Starts the threads of workers, whose reports become events.
+fn start_workers(
+    setups: Vec<WorkerSetup>,
+    snapshot: &Arc<ConfigSnapshot>,
+    events: &Sender<Event>,
+) -> Result<(), BootError> {
+    for setup in setups {
+        let (reports, forward) = channel();
+        worker::spawn(setup, Arc::clone(snapshot), reports).map_err(BootError::Thread)?;
+        relay(forward, events.clone())?;
+    }
     Ok(())
 }
 

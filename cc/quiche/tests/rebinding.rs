@@ -221,7 +221,7 @@ fn port_that_fails_its_validation_gives_the_state_back() {
             round(&mut pair);
         }
         assert_eq!(
-            pair.server.validated_peer(),
+            pair.server.validated_path().map(|(_, peer)| peer),
             Some(client_address()),
             "{name}"
         );

@@ -44,7 +44,7 @@ impl StatusRange {
 
     /// Returns whether the range is all statuses of one first digit.
     const fn is_class(self) -> bool {
-        self.first % 100 == 0 && self.last == self.first + 99
+        self.first.is_multiple_of(100) && self.last == self.first + 99
     }
 }
 

@@ -37,7 +37,7 @@ fn without_memory_downloads_go_on_and_new_work_is_refused_until_they_end(backend
     }
     let setup = Setup::new(backend)
         .with(ADMIN)
-        .with("[server]\nmemory_limit = \"32MiB\"")
+        .with("[server]\nmemory_limit = \"40MiB\"")
         .with("[limits]\nfile_cache_entry = \"32MiB\"\nfile_cache_valid = \"1h\"")
         .with("[[route]]\npath = \"/files/\"\n[route.files]\nroot = \"www\"")
         .replace("[[group]]", "[[group]]\ncores = [0]")
@@ -69,7 +69,7 @@ fn without_memory_downloads_go_on_and_new_work_is_refused_until_they_end(backend
         assert_eq!(other.get("/").await.text().await, PAGE);
     });
     let found = metrics(admin);
-    assert_eq!(found["sluicegate_memory_limit_bytes"], 33_554_432.0);
+    assert_eq!(found["sluicegate_memory_limit_bytes"], 41_943_040.0);
     let refused = "sluicegate_connections_refused_total{reason=\"memory\"}";
     assert!(found[refused] >= 1.0);
     let refused = "sluicegate_http_requests_refused_total{reason=\"memory\"}";

@@ -101,7 +101,7 @@ fn a_manager_hears_of_start_reload_and_stop(backend: &str) {
     let stopping = manager.hear();
     assert_eq!(stopping[0], "STOPPING=1");
     assert_eq!(stopping[1], "STATUS=draining, for up to 30s");
-    assert_eq!(stopping[2], "EXTEND_TIMEOUT_USEC=38000000");
+    assert_eq!(stopping[2], "EXTEND_TIMEOUT_USEC=40000000");
 }
 
 /// A worker, then an origin, is held as a debugger holds it, while the other threads go on.
