@@ -49,8 +49,8 @@ const PARTIES: [&str; 18] = [
 
 /// Returns whether a field is such a claim. `name` is in lower case, with `-` in place of `_`.
 pub(crate) fn is_claim(name: &str) -> bool {
-    // Metadata of objects in stores, which belong to their content.
-    if name.contains("-meta-") {
+    // Metadata of objects in stores belongs to their content.
+    if is_ordinary(name) || name.contains("-meta-") {
         return false;
     }
     let bare = name.strip_prefix("x-").unwrap_or(name);
@@ -63,6 +63,38 @@ pub(crate) fn is_claim(name: &str) -> bool {
         || SCHEMES.contains(&bare)
         || BEGINNINGS.iter().any(|begin| bare.starts_with(begin))
         || names_address(last, before)
+}
+
+/// Returns whether most requests have the field: the rule of shape takes longer than this.
+fn is_ordinary(name: &str) -> bool {
+    matches!(
+        name,
+        "accept"
+            | "accept-encoding"
+            | "accept-language"
+            | "authorization"
+            | "cache-control"
+            | "content-length"
+            | "content-type"
+            | "cookie"
+            | "host"
+            | "if-modified-since"
+            | "if-none-match"
+            | "origin"
+            | "pragma"
+            | "priority"
+            | "range"
+            | "referer"
+            | "sec-ch-ua"
+            | "sec-ch-ua-mobile"
+            | "sec-ch-ua-platform"
+            | "sec-fetch-dest"
+            | "sec-fetch-mode"
+            | "sec-fetch-site"
+            | "sec-fetch-user"
+            | "upgrade-insecure-requests"
+            | "user-agent"
+    )
 }
 
 /// Returns whether the last words of a name say that the value is the address of a party, as in `client-ip`, `clientip`,
