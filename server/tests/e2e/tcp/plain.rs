@@ -133,15 +133,18 @@ fn a_request_of_http10_needs_no_host() {
          [[route]]\npath = \"/here\"\nredirect = \"/new\"\n{}{log}",
         heads.route()
     );
-    let setup = setup("").with(&routes);
+    let setup = setup("").with(&routes).with(ADMIN);
     let mut server = Server::start(&setup, &folder);
     let plain = plain_address(&mut server);
+    let admin = address(&mut server);
     let response = exchange(plain, "OPTIONS / HTTP/1.0\r\n\r\n");
     assert_eq!(status(response.as_bytes()), Some(308), "{response}");
     let location = format!("https://127.0.0.1:{}/", server.address().port());
     assert_eq!(value(&response, "location"), Some(location.as_str()));
     let serving = setup.replace("[listener.tls]", "http = \"serve\"\n[listener.tls]");
     server.reload(&serving, &folder, "reloaded");
+    // Fronts respond behind the reload.
+    metrics(admin);
     for (target, expected) in [
         ("OPTIONS /", 200),
         ("GET /", 200),
@@ -156,7 +159,7 @@ fn a_request_of_http10_needs_no_host() {
         let found = status(response.as_bytes());
         assert_eq!(found, Some(expected), "{target}: {response}");
     }
-    drop(server);
+    server.process.last_words();
     let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
     assert!(log.contains("\"authority\":\"\""), "{log}");
 }
