@@ -74,7 +74,7 @@ use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
-/// Where a server's configuration comes from, and where it can be reached.
+/// Paths of a server: its configuration file and its control socket.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// File of the configuration; `None` where it is part of the binary.

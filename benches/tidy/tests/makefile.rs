@@ -1,4 +1,4 @@
-//! What the Makefile builds.
+//! Builds of the Makefile: they have DPDK only if the user asks for it.
 
 use std::process::Command;
 

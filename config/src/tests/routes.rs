@@ -1,4 +1,4 @@
-//! What a route says arrives.
+//! Parsing of routes: each key keeps its value.
 
 use std::time::Duration;
 

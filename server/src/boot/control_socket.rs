@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// Takes the verdict of a reload. Whoever asked may have gone.
+/// Takes the verdict of a reload. The client may have closed the connection.
 pub(super) type Reply = oneshot::Sender<Verdict>;
 
 /// The socket of a server that runs. It is removed when this is dropped, unless another server has replaced it.

@@ -206,7 +206,7 @@ fn refuse(reply: Option<Reply>) {
     }
 }
 
-/// Reloads the configuration. Whoever waits for the verdict learns of a refusal at once, and of success once every worker has applied
+/// Reloads the configuration. A client of the control socket learns of a refusal at once, and of success once every worker has applied
 /// the configuration.
 fn reload(
     observability: &Observability,

@@ -46,7 +46,7 @@ pub(super) fn run(args: &CheckArgs, registry: &Registry) -> anyhow::Result<u8> {
         Ok(config) => config,
         Err(error) => return Ok(wrong(&error)),
     };
-    // Warnings are for whoever has called this, whatever the server would log.
+    // The caller gets the warnings, whatever level the server logs at.
     let mut log = config.log;
     (log.level, log.format) = (LogLevel::Warn, LogFormat::Text);
     process_log::start(&log);
