@@ -1,6 +1,6 @@
 //! Reading a configuration from a file, a text, or the binary itself.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, absolute};
 
@@ -53,6 +53,22 @@ impl Config {
     /// # Errors
     /// As [`Config::from_toml`]; also if the file cannot be read or is not UTF-8.
     pub fn load(path: &Path, registry: &Registry) -> Result<Self, Error> {
+        Self::load_by(read, path, registry)
+    }
+
+    /// Reads a file again that was read before, while a server runs: a regular file only, because a pipe could keep it waiting.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_again(path: &Path, registry: &Registry) -> Result<Self, Error> {
+        Self::load_by(read_again, path, registry)
+    }
+
+    fn load_by(
+        read: fn(&Path) -> io::Result<Vec<u8>>,
+        path: &Path,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
         let name = path.display().to_string();
         let refused = |found: String, position| Error {
             file: name.as_str().into(),
@@ -90,6 +106,18 @@ impl Config {
     }
 }
 
+/// Reads a file that was read before.
+///
+/// # Errors
+/// Errors of the system; the path leads to a pipe or a device by now, which may have nothing more or keep its reader waiting.
+pub(crate) fn read_again(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        let text = "not a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    read(path)
+}
+
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -108,6 +136,16 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::tables::{Cores, Fixed, Handler};
+
+    #[test]
+    fn nothing_but_a_regular_file_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sluicegate.toml");
+        fs::write(&path, EMBEDDED).unwrap();
+        assert!(Config::load_again(&path, &Registry::builtin()).is_ok());
+        let error = Config::load_again(Path::new("/dev/null"), &Registry::builtin()).unwrap_err();
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
 
     #[test]
     fn embedded_configuration_serves_a_page_and_bytes_on_both_loopbacks() {
@@ -161,7 +199,7 @@ mod tests {
         let file = folder.path().join("edge.toml");
         let listener = "[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\ntls = { certificate = \
                         \"c.pem\", key = \"/k.pem\" }\n";
-        std::fs::write(&file, listener).unwrap();
+        fs::write(&file, listener).unwrap();
         let config = Config::load(&file, &Registry::builtin()).unwrap();
         let tls = &config.listeners[0].tls[0];
         assert_eq!(tls.certificate, Some(folder.path().join("c.pem")));
@@ -172,7 +210,7 @@ mod tests {
     fn file_that_is_not_utf8_is_refused_at_the_byte() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("edge.toml");
-        std::fs::write(&file, b"# fine\n# \xc3\xa4 \xff").unwrap();
+        fs::write(&file, b"# fine\n# \xc3\xa4 \xff").unwrap();
         let error = Config::load(&file, &Registry::builtin())
             .unwrap_err()
             .to_string();

@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Position;
+use crate::load::read_again;
 
 /// Step on the way from the top level of a file to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Step {
 /// Returns where the value at the end of `steps` stands in the file `path`, or else the last value on the way to it. Returns
 /// `None` if the file cannot be read any more, or has nothing of it.
 pub fn locate(path: &Path, steps: &[Step]) -> Option<Position> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = String::from_utf8(read_again(path).ok()?).ok()?;
     let document = DeTable::parse(&text).ok()?;
     let (first, rest) = steps.split_first()?;
     let Step::Key(name) = first else {

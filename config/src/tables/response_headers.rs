@@ -16,7 +16,8 @@ table! {
     /// Changes to the response's header before the client receives it, in the order remove, set, add. As with
     /// add_header of nginx, `set` and `add` change successes and redirects alone (2xx and 3xx, and a WebSocket's
     /// handshake), because caches would keep an error as long as the file that they asked for; `always` and `status` say
-    /// otherwise. `remove` changes every response. A route with `fixed` changes its own response, whatever the status.
+    /// otherwise. `remove` changes every response. A route with `fixed` changes its own response, whatever the
+    /// status, unless that is the fallback of its files.
     /// Write several tables [[route.response_headers]], which are applied in their order, for different conditions:
     /// cache-control where a file is found, and strict-transport-security always. Errors of the server itself on this
     /// route, such as 403, 413, 429, 502 and 503, are changed like those of an upstream. The response to a request that

@@ -5,9 +5,9 @@
 
 use std::net::IpAddr;
 
-use hyper::Request;
 use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
+use hyper::{Request, Version};
 
 /// Returns why a request is refused that reached the local address `local`; `None` if it may read the metrics or record a profile.
 /// `hosts` are further names by which the address may be asked.
@@ -28,6 +28,11 @@ pub(super) fn refusal<B>(
     }
     let mut given = headers.get_all(HOST).iter();
     let (host, second) = (given.next(), given.next());
+    let is_old = host.is_none() && request.version() < Version::HTTP_11;
+    if is_old && !headers.contains_key(ORIGIN) {
+        // No browser sends such a request.
+        return None;
+    }
     let Some(host) = host.filter(|_| second.is_none()) else {
         return Some("the request needs one Host header\n");
     };
@@ -141,6 +146,12 @@ mod tests {
             }
         }
         for local in [LOOPBACK, OTHER] {
+            let mut old = Request::builder().version(Version::HTTP_10);
+            assert_eq!(refusal(&old.body(()).unwrap(), local, &[]), None);
+            old = Request::builder()
+                .version(Version::HTTP_10)
+                .header("origin", "null");
+            assert!(refusal(&old.body(()).unwrap(), local, &[]).is_some());
             assert!(refused(&[], local));
             assert!(refused(&[("host", "")], local));
             assert!(refused(&[("host", "a"), ("host", "a")], local));

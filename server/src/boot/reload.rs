@@ -100,7 +100,7 @@ impl Reloader<'_> {
         let Some(source) = &self.source else {
             return Err(ReloadError::Embedded);
         };
-        let config = Config::load(source, self.registry)?;
+        let config = Config::load_again(source, self.registry)?;
         examine_reload(&self.config, &config)?;
         let (snapshot, rebound) = self.make(&config, OptionFiles::Read)?;
         self.adopt(config, snapshot, rebound)?;

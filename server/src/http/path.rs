@@ -103,11 +103,15 @@ impl CanonicalPath {
         }
         if self.has_separators {
             let slashes = self.text.replace("%2F", "/");
+            let backslashes = self.text.replace("%5C", "/");
             let separators = slashes.replace("%5C", "/");
-            if slashes.contains(';') {
-                readings.extend([&slashes, &separators].map(|text| without_parameters(text)));
+            let mut all = vec![slashes, backslashes, separators];
+            all.retain(|text| *text != self.text);
+            all.dedup();
+            if self.text.contains(';') {
+                readings.extend(all.iter().map(|text| without_parameters(text)));
             }
-            readings.extend([slashes, separators]);
+            readings.extend(all);
         }
         { readings.iter() }
             .map(|text| CanonicalPath::parse(text))

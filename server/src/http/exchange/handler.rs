@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 
 pub use self::responder::{BodySender, Responder};
 pub use self::shared::{Cancelled, FrontQueue};
-use self::shared::{Shared, Upload};
+use self::shared::{Opening, Shared, Upload};
 use super::Opaque;
 use super::message::{HandlerReport, Request, ToFront, ToHandler, cost};
 
@@ -27,6 +27,11 @@ impl ExchangeHandle {
     /// Sets the status that the client gets if the handler is dropped before it responds; 502 by default.
     pub fn set_abort_status(&self, status: u16) {
         self.0.abort_status.set(status);
+    }
+
+    /// Returns whether the response has opened a tunnel, which the route's time limit does not end.
+    pub fn is_tunnel_open(&self) -> bool {
+        self.0.is_tunnel_open.get()
     }
 
     /// Takes a message that is not [`ToHandler::Open`].
@@ -144,6 +149,8 @@ impl Incoming {
                 ..Upload::default()
             }),
             gone: Cell::new(false),
+            opening: Opening::of(&request),
+            is_tunnel_open: Cell::new(false),
             begun: Cell::new(false),
             ended: Cell::new(false),
             abort_status: Cell::new(502),

@@ -95,7 +95,7 @@ impl Handling {
             head,
             peer,
             handler,
-            timeout: self.route.timeout.filter(|_| !self.is_tunnel),
+            timeout: self.route.timeout,
             content_length,
             has_body,
             wants_report: false,
@@ -114,7 +114,9 @@ impl Handling {
     /// Applies the route's changes to the head of the handler's response.
     pub fn edit_response(&mut self, head: &mut Head) {
         let filled = self.response_edits.take();
-        self.edit(head.status, &mut head.fields, filled);
+        // The handshake of a tunnel succeeds with 101 over HTTP/1.1 alone, and has the same fields over each version.
+        let status = if head.status == 101 { 200 } else { head.status };
+        self.edit(status, &mut head.fields, filled);
     }
 
     fn edit(&self, status: u16, fields: &mut Fields, filled: Option<FilledEdits>) {

@@ -106,7 +106,10 @@ fn take<H, F>(
                 match limit {
                     None => work.await,
                     Some(limit) => {
-                        if timeout(limit, work.as_mut()).await.is_err() {
+                        let is_over = timeout(limit, work.as_mut()).await.is_err();
+                        if is_over && closing.is_tunnel_open() {
+                            work.await;
+                        } else if is_over {
                             closing.set_abort_status(504);
                         }
                     }
@@ -139,6 +142,12 @@ struct Closing {
 }
 
 impl Closing {
+    fn is_tunnel_open(&self) -> bool {
+        let running = self.running.borrow();
+        let task = running.get(&self.exchange);
+        task.is_some_and(|task| task.handle.is_tunnel_open())
+    }
+
     fn set_abort_status(&self, status: u16) {
         if let Some(task) = self.running.borrow().get(&self.exchange) {
             task.handle.set_abort_status(status);

@@ -5,25 +5,43 @@
 
 /// Beginnings of names, without `x-`, that speak of the client's address, user or certificate, or of another target than the
 /// request's.
-const BEGINNINGS: [&str; 14] = [
+const BEGINNINGS: [&str; 21] = [
+    "arr-ssl",
     "auth-request-",
+    "auth-user",
     "authentik-",
     "client-dn",
     "client-principal",
     "client-verify",
+    "consumer-",
     "envoy-original-",
     "ms-client-principal",
+    "oidc-claim-",
     "original-",
+    "pomerium-",
     "remote-",
     "rewrite-",
     "ssl-",
     "tailscale-user-",
+    "tls-client-",
+    "vouch-",
     "webauth-",
     "wl-proxy-",
 ];
 
-/// Names without `x-` that claim the scheme of the client's request.
-const SCHEMES: [&str; 3] = ["front-end-https", "scheme", "url-scheme"];
+/// Names without `x-` that claim the scheme or the target of the client's request, or its user.
+const NAMES: [&str; 10] = [
+    "cf-visitor",
+    "front-end-https",
+    "host",
+    "host-override",
+    "http-destinationurl",
+    "http-host-override",
+    "scheme",
+    "url-scheme",
+    "user",
+    "username",
+];
 
 /// Parties whose address, user or certificate a field may name.
 const PARTIES: [&str; 18] = [
@@ -60,7 +78,7 @@ pub(crate) fn is_claim(name: &str) -> bool {
     is_certificate
         || bare.contains("forwarded")
         || bare.contains("authenticated")
-        || SCHEMES.contains(&bare)
+        || NAMES.contains(&bare)
         || BEGINNINGS.iter().any(|begin| bare.starts_with(begin))
         || names_address(last, before)
 }
@@ -174,7 +192,21 @@ mod tests {
             "x-ssl-client-verify",
             "ssl-client-s-dn",
             "wl-proxy-ssl",
+            "x-user",
+            "x-username",
+            "x-auth-user",
+            "x-consumer-username",
+            "x-vouch-user",
+            "x-pomerium-claim-email",
+            "oidc-claim-email",
+            "x-tls-client-subject",
             // Targets and schemes.
+            "x-host",
+            "x-host-override",
+            "x-http-host-override",
+            "x-http-destinationurl",
+            "cf-visitor",
+            "x-arr-ssl",
             "x-original-url",
             "x-original-host",
             "x-rewrite-url",
@@ -218,6 +250,9 @@ mod tests {
             "x-request-id",
             "x-requested-with",
             "x-tenant",
+            "x-clickhouse-user",
+            "x-trino-user",
+            "x-user-agent",
             "x-user-id",
             "x-zip",
             "remote",

@@ -33,12 +33,12 @@ impl ResponseEdits {
         route: &Route,
         request_id: Option<&HeaderName>,
     ) -> Result<ResponseEdits, String> {
-        // What a route says beside a fixed status is about that status, whichever it is.
-        let mut fixed = route.handlers().filter_map(|handler| match handler {
+        // What a route says beside a fixed status is about that status, whichever it is. A fallback's status is not the route's: what
+        // is for files must not be in the 404 for those that are missing.
+        let fixed = match &route.handler {
             Handler::Fixed(fixed) => Some(fixed.status),
             _ => None,
-        });
-        let fixed = fixed.next();
+        };
         let tables = &route.settings().response_headers;
         let of_site = tables.len() - route.own.response_headers.len();
         let all = tables.iter().enumerate().map(|(place, table)| {

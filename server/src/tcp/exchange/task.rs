@@ -49,6 +49,7 @@ impl HandlerTask {
             }
         };
         let mut limit = Box::pin(limit);
+        let mut is_limit_over = false;
         loop {
             self.take_messages(false).await;
             if self.flow.borrow().broken {
@@ -67,9 +68,12 @@ impl HandlerTask {
                     break;
                 }
                 () = self.request.stalled() => break,
-                () = limit.as_mut() => {
-                    self.handle.set_abort_status(504);
-                    break;
+                () = limit.as_mut(), if !is_limit_over => {
+                    is_limit_over = true;
+                    if !self.handle.is_tunnel_open() {
+                        self.handle.set_abort_status(504);
+                        break;
+                    }
                 }
                 part = self.upload.next(), if wanted => {
                     if !self.take_part(part) {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use super::shared::{Cancelled, Shared};
+use super::shared::{Cancelled, Opening, Shared};
 use crate::http::exchange::Fields;
 use crate::http::exchange::compress::{BodyEncoder, Failed, Offer};
 use crate::http::exchange::lent::LentRange;
@@ -58,6 +58,10 @@ impl Responder {
         let encoder = self.offer.as_ref().and_then(|offer| offer.begin(&mut head));
         self.shared.begun.set(true);
         self.shared.ended.set(head.end);
+        let opens = |opening: Opening| opening.is(head.status);
+        self.shared
+            .is_tunnel_open
+            .set(self.shared.opening.is_some_and(opens));
         self.shared.send(ToFront::Head(head));
         Ok(BodySender {
             shared: Rc::clone(&self.shared),

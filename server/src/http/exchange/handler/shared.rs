@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
+use http::Version;
 use tokio::sync::Notify;
 
 use crate::http::exchange::Fields;
-use crate::http::exchange::message::{Envelope, ToFront};
+use crate::http::exchange::message::{Envelope, Request, ToFront};
 
 /// Error of a request that its client has cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,35 @@ impl FrontQueue {
     }
 }
 
+/// Status that opens a tunnel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Opening {
+    /// 101, for an upgrade of HTTP/1.1.
+    SwitchingProtocols,
+    /// Any of 2xx, for CONNECT.
+    Success,
+}
+
+impl Opening {
+    /// Returns how the response to a request opens a tunnel; `None` if it asks for none.
+    pub(super) fn of(request: &Request) -> Option<Opening> {
+        let head = &request.head;
+        let is_http1 = request.peer.connection.version < Version::HTTP_2;
+        if head.protocol.is_some() && is_http1 {
+            return Some(Opening::SwitchingProtocols);
+        }
+        head.is_tunnel().then_some(Opening::Success)
+    }
+
+    /// Returns whether a status opens the tunnel.
+    pub(super) fn is(self, status: u16) -> bool {
+        match self {
+            Opening::SwitchingProtocols => status == 101,
+            Opening::Success => (200..300).contains(&status),
+        }
+    }
+}
+
 /// State that both halves of an exchange share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -70,6 +100,10 @@ pub(super) struct Shared {
     pub(super) range_read: Cell<Option<u64>>,
     pub(super) body: RefCell<Upload>,
     pub(super) gone: Cell<bool>,
+    /// How the response opens a tunnel, if the request asks for one.
+    pub(super) opening: Option<Opening>,
+    /// A tunnel is open.
+    pub(super) is_tunnel_open: Cell<bool>,
     /// The response has begun, so that a failure can only reset the stream.
     pub(super) begun: Cell<bool>,
     pub(super) ended: Cell<bool>,

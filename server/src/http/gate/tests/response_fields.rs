@@ -128,6 +128,7 @@ fn a_tunnel_that_the_route_does_not_open_has_the_fields_for_errors() {
 fn a_handlers_response_has_the_fields_for_its_status() {
     for (status, expected) in [
         (200, [true, true, false]),
+        (101, [true, true, false]),
         (304, [true, true, false]),
         (404, [false, true, true]),
         (500, [false, true, true]),

@@ -243,6 +243,34 @@ fn a_route_s_time_limit_ends_the_task_with_504() {
 }
 
 #[test]
+fn a_time_limit_spares_a_tunnel_that_is_open_and_no_other_response() {
+    for status in [200, 403] {
+        let handler = move |incoming: Incoming| async move {
+            let head = Head { status, ..ok(None) };
+            let _kept = incoming.reply.head(head).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        };
+        with(64, 1000, handler, async move |mut origin_ring| {
+            let mut request = request("/", Some(Duration::from_secs(5)));
+            request.head.method = "CONNECT".to_owned();
+            open(&mut origin_ring, request).unwrap();
+            origin_ring.flush();
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            settle().await;
+            let said = messages(&mut origin_ring);
+            assert_eq!(
+                said.contains(&"closed".to_owned()),
+                status != 200,
+                "{said:?}"
+            );
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            messages(&mut origin_ring);
+            assert_eq!(origin_ring.running(), 0);
+        });
+    }
+}
+
+#[test]
 fn a_full_ring_delays_messages_and_loses_none() {
     let handler = |incoming: Incoming| async move {
         let mut writer = incoming.reply.head(ok(None)).await.unwrap();

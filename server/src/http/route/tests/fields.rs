@@ -182,6 +182,24 @@ fn a_field_whose_value_is_empty_for_a_request_is_not_sent() {
 }
 
 #[test]
+fn fields_for_files_are_not_in_the_reply_in_place_of_a_missing_one() {
+    for (handlers, expected) in [
+        ("files = { root = \"/srv\" }\nfixed = { status = 404 }", 0),
+        ("fixed = { status = 404 }", 1),
+    ] {
+        let text = format!(
+            "[[route]]\npath = \"/\"\n{handlers}\n[route.response_headers]\nset = {{ cache-control = \"max-age=31536000\" }}\n"
+        );
+        let site = Site::of_routes(&text, &limits());
+        let mut fields = Vec::new();
+        site.any_route()
+            .unwrap()
+            .edit_response(404, &mut fields, None);
+        assert_eq!(fields.len(), expected, "{handlers}");
+    }
+}
+
+#[test]
 fn fields_of_a_response_have_values_of_its_request() {
     let text = "[[route]]\npath = \"/\"\nfixed = {}\n[route.response_headers]\nset = { x-a = \"{host}{path}\", x-b = \"b\" }\n\
                 [[route]]\npath = \"/app\"\nproxy = { upstreams = \"app:80\" }\n[route.response_headers]\n\
