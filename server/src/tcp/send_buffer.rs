@@ -1,8 +1,8 @@
 //! Bytes of responses that wait in a connection of HTTP/2 until the system takes them.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -18,8 +18,16 @@ pub(super) const LEAST: usize = 4 * 1024;
 pub(super) struct SendBuffer {
     limit: usize,
     held: AtomicUsize,
-    /// Streams that wait for room, the oldest first.
-    waiting: Mutex<VecDeque<Weak<StreamBuffer>>>,
+    waiting: Mutex<Waiting>,
+}
+
+/// Streams that wait for room. Each holds something, and waits no longer when it holds nothing.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Number of the stream that began to wait last.
+    last: u64,
+    /// By number: the one that has waited longest is the first.
+    wakers: BTreeMap<u64, Waker>,
 }
 
 /// Bytes that a stream holds. Blocks release them when HTTP/2 drops them, so the counts are atomic; all is on one thread.
@@ -27,14 +35,27 @@ pub(super) struct SendBuffer {
 pub(super) struct StreamBuffer {
     connection: Arc<SendBuffer>,
     held: AtomicUsize,
-    is_waiting: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+    /// Number under which the stream waits, or has waited last; 0 if neither.
+    number: AtomicU64,
 }
 
 /// Block of a response, which counts until it is dropped.
 struct HeldBlock {
     bytes: Bytes,
     stream: Arc<StreamBuffer>,
+}
+
+impl Waiting {
+    /// Has a stream wait behind the others, unless it waits already. Returns its number.
+    fn add(&mut self, number: u64, waker: &Waker) -> u64 {
+        if let Some(waits) = self.wakers.get_mut(&number) {
+            waits.clone_from(waker);
+            return number;
+        }
+        self.last += 1;
+        self.wakers.insert(self.last, waker.clone());
+        self.last
+    }
 }
 
 impl SendBuffer {
@@ -57,8 +78,7 @@ impl SendBuffer {
         Arc::new(StreamBuffer {
             connection: Arc::clone(self),
             held: AtomicUsize::new(0),
-            is_waiting: AtomicBool::new(false),
-            waker: Mutex::default(),
+            number: AtomicU64::new(0),
         })
     }
 
@@ -69,26 +89,16 @@ impl SendBuffer {
     /// Wakes the stream that has waited longest, if there is room. One that finds too little waits behind the others, and is woken at the
     /// latest when it holds nothing.
     fn wake_next(&self) {
-        while self.free() >= LEAST {
-            let next = self.waiting().pop_front();
-            let Some(next) = next else {
-                return;
-            };
-            if next.upgrade().is_some_and(|stream| stream.wake()) {
-                return;
-            }
+        if self.free() < LEAST {
+            return;
         }
-        // The streams of these have ended.
-        let mut waiting = self.waiting();
-        while waiting
-            .front()
-            .is_some_and(|first| first.strong_count() == 0)
-        {
-            waiting.pop_front();
+        let first = self.waiting().wakers.pop_first();
+        if let Some((_, waker)) = first {
+            waker.wake();
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Weak<StreamBuffer>>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // No code panics while it holds the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,16 +106,16 @@ impl SendBuffer {
 
 impl StreamBuffer {
     /// Returns the bytes that the stream may still take, [`LEAST`] or more, once it may.
-    pub(super) fn poll_room(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<usize> {
+    pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
         let held = self.held.load(Ordering::Relaxed);
         let room = self.connection.free().saturating_sub(held);
         if held == 0 || room >= LEAST {
+            self.stop_waiting();
             return Poll::Ready(room.max(LEAST));
         }
-        *self.waker() = Some(cx.waker().clone());
-        if !self.is_waiting.swap(true, Ordering::Relaxed) {
-            self.connection.waiting().push_back(Arc::downgrade(self));
-        }
+        let number = self.number.load(Ordering::Relaxed);
+        let number = self.connection.waiting().add(number, cx.waker());
+        self.number.store(number, Ordering::Relaxed);
         Poll::Pending
     }
 
@@ -124,22 +134,20 @@ impl StreamBuffer {
     fn release(&self, count: usize) {
         let before = self.held.fetch_sub(count, Ordering::Relaxed);
         self.connection.held.fetch_sub(count, Ordering::Relaxed);
-        if before == count {
-            self.wake();
+        if before == count
+            && let Some(waker) = self.stop_waiting()
+        {
+            waker.wake();
         }
         self.connection.wake_next();
     }
 
-    /// Wakes the stream if it waits; returns whether it did.
-    fn wake(&self) -> bool {
-        self.is_waiting.store(false, Ordering::Relaxed);
-        let waker = self.waker().take();
-        waker.map(Waker::wake).is_some()
-    }
-
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        // No code panics while it holds the lock.
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the stream out of those that wait. Returns its waker, if it was among them.
+    fn stop_waiting(&self) -> Option<Waker> {
+        match self.number.swap(0, Ordering::Relaxed) {
+            0 => None,
+            number => self.connection.waiting().wakers.remove(&number),
+        }
     }
 }
 
@@ -157,7 +165,6 @@ impl Drop for HeldBlock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
 
     use super::*;
@@ -232,6 +239,55 @@ mod tests {
         drop((held, more));
         assert_eq!(wakes.take(), 1);
         assert_eq!(waits.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn stream_that_waits_again_and_again_while_the_buffer_is_full_waits_once() {
+        let connection = SendBuffer::new(LIMIT);
+        let stuck: Vec<_> = (0..32).map(|_| connection.stream()).collect();
+        let held: Vec<_> = stuck.iter().map(|one| fill(one, Waker::noop())).collect();
+        assert!(connection.free() < LEAST);
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let stream = connection.stream();
+        for _ in 0..1000 {
+            drop(fill(&stream, &waker));
+            assert_eq!(wakes.take(), 1);
+        }
+        let waiting = || connection.waiting().wakers.len();
+        assert_eq!(waiting(), stuck.len());
+        // One that ends while it waits.
+        let block = fill(&stream, &waker);
+        assert_eq!(waiting(), stuck.len() + 1);
+        drop((stream, block));
+        assert_eq!(waiting(), stuck.len());
+        drop(held);
+        assert_eq!((waiting(), connection.held()), (0, 0));
+    }
+
+    #[test]
+    fn streams_that_wait_are_woken_in_turn() {
+        let connection = SendBuffer::new(LIMIT);
+        let full = connection.stream();
+        let block = || full.hold(vec![7; LIMIT / 8].into());
+        let mut full: Vec<_> = (0..4).map(|_| block()).collect();
+        let streams: Vec<_> = (0..3).map(|_| connection.stream()).collect();
+        let wakes: Vec<_> = (0..3).map(|_| Arc::<Wakes>::default()).collect();
+        let wakers: Vec<_> = wakes.iter().map(|one| Arc::clone(one).into()).collect();
+        let pairs = || streams.iter().zip(&wakers);
+        let _held: Vec<_> = pairs().map(|(one, waker)| fill(one, waker)).collect();
+        for expected in [[1, 0, 0], [0, 1, 0], [0, 0, 1]] {
+            drop(full.pop());
+            let woken: Vec<_> = wakes.iter().map(|one| one.take()).collect();
+            assert_eq!(woken, expected);
+            // What finds too little room waits behind the others.
+            for (stream, waker) in pairs()
+                .zip(woken)
+                .filter_map(|(one, woken)| (woken > 0).then_some(one))
+            {
+                let _ = stream.poll_room(&mut Context::from_waker(waker));
+            }
+        }
     }
 
     #[test]
