@@ -17,8 +17,8 @@ pub(super) struct Meter {
     written: Cell<u64>,
     /// The system took nothing of the last write: the client does not acknowledge what was sent before.
     blocked: Cell<bool>,
-    /// A request's body was not read to its end.
-    unread: Cell<bool>,
+    /// Parts of the connection whose client may still be sending: bodies of requests, mostly.
+    unread: Cell<u64>,
 }
 
 impl Meter {
@@ -40,7 +40,12 @@ impl Meter {
     /// Has the stream read what the client is still sending before it is closed, for a while: a system that closes a connection
     /// with unread bytes resets it, and the client may lose the response.
     pub(super) fn leave_unread(&self) {
-        self.unread.set(true);
+        self.unread.set(self.unread.get() + 1);
+    }
+
+    /// Notes that the client has finished what was left unread.
+    pub(super) fn on_unread_end(&self) {
+        self.unread.set(self.unread.get().saturating_sub(1));
     }
 }
 
@@ -133,7 +138,7 @@ impl AsyncWrite for MeteredStream {
         match &mut this.lingering {
             None => {
                 std::task::ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-                if !this.meter.unread.get() {
+                if this.meter.unread.get() == 0 {
                     return Poll::Ready(Ok(()));
                 }
                 let lingering = this.lingering.insert(Lingering::begin());

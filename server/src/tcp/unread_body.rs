@@ -24,14 +24,21 @@ pub(super) async fn leave(connection: &Rc<Connection>, request: &OpenRequest, mu
         request.unread.set(false);
         return;
     }
+    // The connection may end before the body does.
     connection.meter.leave_unread();
     if connection.is_http2() {
-        spawn_local(linger(Rc::clone(connection), body));
+        let connection = Rc::clone(connection);
+        spawn_local(async move {
+            if linger(&connection, body).await {
+                connection.meter.on_unread_end();
+            }
+        });
         return;
     }
     // hyper would respond with 100 to a client that still waits for a status.
     let is_expected = request.awaits_status.get() && request.received.get() == 0;
     if !is_expected && drain(&mut body).await {
+        connection.meter.on_unread_end();
         request.unread.set(false);
     }
 }
@@ -60,8 +67,8 @@ async fn turns() {
     }
 }
 
-/// Reads and drops a body of HTTP/2 for a limited time.
-async fn linger(connection: Rc<Connection>, mut body: Incoming) {
+/// Reads and drops a body of HTTP/2 for a limited time. Returns whether the client has finished it, or sends nothing.
+async fn linger(connection: &Connection, mut body: Incoming) -> bool {
     let dropping = async {
         let mut left = MOST;
         while left > 0 {
@@ -71,12 +78,13 @@ async fn linger(connection: Rc<Connection>, mut body: Incoming) {
                     connection.progress.on_received(block.len() as u64);
                     left = left.saturating_sub(block.len());
                 }
-                _ => return,
+                _ => return true,
             }
         }
+        false
     };
     tokio::select! {
-        () = dropping => {}
-        () = sleep(LIMIT) => {}
+        is_over = dropping => is_over,
+        () = sleep(LIMIT) => false,
     }
 }

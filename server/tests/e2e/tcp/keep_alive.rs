@@ -294,3 +294,25 @@ fn a_client_of_http10_learns_whether_its_connection_is_closed() {
         }
     }
 }
+
+/// A body that was left unread has the server read on before it closes the connection.
+#[test]
+fn a_connection_whose_bodies_have_arrived_is_closed_at_once() {
+    let folder = Folder::new();
+    let (_server, address) = start(&folder, "http = \"serve\"", "");
+    let mut client = Client::open(address);
+    for (target, expected) in [("/denied", 403), ("/gone", 502), ("/files/a", 405)] {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+        client.send(&[head.as_bytes(), b"body"].concat());
+        assert_eq!(said(&client.response()), (expected, false), "{target}");
+    }
+    client.send(b"GET /second HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(said(&client.response()), (200, true));
+    assert!(client.is_closed());
+    // A socket that is closed takes nothing, and one that is read on takes it for 15 s.
+    let is_refused = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        client.0.write_all(b"x").is_err()
+    });
+    assert!(is_refused);
+}
