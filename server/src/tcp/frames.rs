@@ -10,6 +10,8 @@ pub(super) const HEADERS: u8 = 0x1;
 pub(super) const RST_STREAM: u8 = 0x3;
 pub(super) const GOAWAY: u8 = 0x7;
 pub(super) const CONTINUATION: u8 = 0x9;
+/// Flag of a frame that ends its side of the stream.
+pub(super) const END_STREAM: u8 = 0x1;
 /// Flag of a frame that ends a header block.
 pub(super) const END_HEADERS: u8 = 0x4;
 

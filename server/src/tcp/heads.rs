@@ -8,13 +8,18 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frames::{CONTINUATION, END_HEADERS, Frame, FrameReader, GOAWAY, HEADERS, RST_STREAM};
+use super::frames::{
+    CONTINUATION, END_HEADERS, END_STREAM, Frame, FrameReader, GOAWAY, HEADERS, RST_STREAM,
+};
 use super::refused_head::RefusedHead;
 
 /// Heads of which the stream is known until it is known who got them; of further ones, only the number is.
 const KNOWN: usize = 1024;
-/// Code of a stream that was refused before anything was done for it (RFC 9113 §7).
+/// Codes of RST_STREAM (RFC 9113 §7): of a stream that ends without an error, that was refused before anything was done for it, or that
+/// is no longer needed.
+const NO_ERROR: u32 = 0x0;
 const REFUSED_STREAM: u32 = 0x7;
+const CANCEL: u32 = 0x8;
 
 /// Heads that have arrived on a connection of HTTP/2 since the service was last asked for its own.
 #[derive(Debug, Default)]
@@ -40,8 +45,19 @@ struct State {
 #[derive(Debug)]
 struct Arrived {
     stream: u32,
-    /// What h2 sent in place of a response of the service.
-    refused: Option<RefusedHead>,
+    sent: Sent,
+}
+
+/// What the server has sent on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Nothing,
+    /// A response without a body. One that h2 sends is 431; it resets the stream behind it only if the client has not ended its side.
+    Head,
+    /// A reset that only h2 sends, and what it says about the head.
+    Refusal(RefusedHead),
+    /// What only the service has responded.
+    Response,
 }
 
 impl Heads {
@@ -58,8 +74,21 @@ impl Heads {
         self.state.borrow_mut().on_sent(frame);
     }
 
+    /// Forgets the heads that arrived if the service has received all of them. Call it once hyper waits for the client.
+    pub(super) fn forget_served(&self) {
+        let state = &mut *self.state.borrow_mut();
+        if state.arrived.len() as u64 + state.more == self.served.get() {
+            state.arrived.clear();
+            state.more = 0;
+            self.served.set(0);
+        }
+    }
+
     /// Returns the refusals of heads that arrived and that the service did not receive. Call it once hyper waits for the client, and
     /// what was to be sent is sent: until then it may have a request for the service.
+    ///
+    /// Nobody says which heads the service has received, only how many. While the client was slow to take what was sent, it may have
+    /// responded to some of them, so what only h2 sends comes first.
     pub(super) fn take_refused(&self) -> Vec<RefusedHead> {
         let state = &mut *self.state.borrow_mut();
         let served = self.served.take();
@@ -69,11 +98,34 @@ impl Heads {
         if unserved == 0 {
             return Vec::new();
         }
-        let refused = arrived.iter().filter_map(|head| head.refused);
+        let refused = arrived.iter().filter_map(|head| match head.sent {
+            Sent::Refusal(refused) => Some(refused),
+            _ => None,
+        });
+        let bare = arrived.iter().filter(|head| head.sent == Sent::Head);
+        let refused = refused.chain(bare.map(|_| RefusedHead::TooLarge));
         // Those that nobody refused ended with the connection, or the client is to send them again on another one.
         let ended = if state.failed { unserved } else { 0 };
         let ended = std::iter::repeat_n(RefusedHead::Connection, ended);
         refused.chain(ended).take(unserved).collect()
+    }
+}
+
+impl Sent {
+    /// Returns what was sent once this frame was, too.
+    fn then(self, frame: Frame) -> Sent {
+        let ends = frame.flags & END_STREAM != 0;
+        match (self, frame.kind) {
+            (Sent::Nothing, HEADERS) if ends => Sent::Head,
+            (Sent::Nothing, HEADERS) => Sent::Response,
+            (Sent::Nothing | Sent::Head, RST_STREAM) => match (self, frame.first_word()) {
+                (_, NO_ERROR | CANCEL) => Sent::Response,
+                (Sent::Head, _) => Sent::Refusal(RefusedHead::TooLarge),
+                (_, REFUSED_STREAM) => Sent::Refusal(RefusedHead::TooManyStreams),
+                _ => Sent::Refusal(RefusedHead::Malformed),
+            },
+            _ => self,
+        }
     }
 }
 
@@ -100,26 +152,21 @@ impl State {
         if self.arrived.len() < KNOWN {
             self.arrived.push(Arrived {
                 stream,
-                refused: None,
+                sent: Sent::Nothing,
             });
         } else {
             self.more += 1;
         }
     }
 
-    /// Takes a frame of the server. While a head is among those that arrived, the service has not responded to it.
+    /// Takes a frame of the server.
     fn on_sent(&mut self, frame: Frame) {
-        let refused = match frame.kind {
-            GOAWAY => return self.on_goaway(frame),
-            // h2 itself sends no other response.
-            HEADERS => RefusedHead::TooLarge,
-            RST_STREAM if frame.first_word() == REFUSED_STREAM => RefusedHead::TooManyStreams,
-            RST_STREAM => RefusedHead::Malformed,
-            _ => return,
-        };
+        if frame.kind == GOAWAY {
+            return self.on_goaway(frame);
+        }
         let head = { self.arrived.iter_mut() }.find(|head| head.stream == frame.stream);
         if let Some(head) = head {
-            head.refused.get_or_insert(refused);
+            head.sent = head.sent.then(frame);
         }
     }
 
@@ -217,8 +264,12 @@ mod tests {
         }
 
         fn send(&mut self, kind: u8, stream: u32, words: &[u32]) {
+            self.send_with(kind, 0, stream, words);
+        }
+
+        fn send_with(&mut self, kind: u8, flags: u8, stream: u32, words: &[u32]) {
             let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-            let bytes = frame(kind, END_HEADERS, stream, &words);
+            let bytes = frame(kind, flags | END_HEADERS, stream, &words);
             self.sent.read(&bytes, |frame| self.heads.on_sent(frame));
         }
     }
@@ -242,21 +293,60 @@ mod tests {
     #[test]
     fn what_the_server_sends_says_why_a_head_was_refused() {
         let mut passed = Passed::new();
-        for stream in [1, 3, 5, 7] {
+        for stream in [1, 3, 5, 7, 9] {
             passed.receive(HEADERS, END_HEADERS, stream);
         }
         passed.heads.on_served();
         passed.send(RST_STREAM, 3, &[1]);
-        passed.send(HEADERS, 5, &[]);
+        passed.send_with(HEADERS, END_STREAM, 5, &[]);
         passed.send(RST_STREAM, 5, &[1]);
         passed.send(RST_STREAM, 7, &[7]);
+        // The client has ended its side.
+        passed.send_with(HEADERS, END_STREAM, 9, &[]);
         let expected = [
             RefusedHead::Malformed,
             RefusedHead::TooLarge,
             RefusedHead::TooManyStreams,
+            RefusedHead::TooLarge,
         ];
         assert_eq!(passed.heads.take_refused(), expected);
         assert_eq!(passed.heads.take_refused(), []);
+    }
+
+    /// The client takes nothing for a while.
+    #[test]
+    fn responses_of_the_service_are_no_refusals() {
+        let mut passed = Passed::new();
+        for number in 0..10 {
+            passed.receive(HEADERS, END_HEADERS, 2 * number + 1);
+            passed.heads.on_served();
+        }
+        passed.receive(HEADERS, END_HEADERS, 21);
+        passed.heads.forget_served();
+        for number in 0..7 {
+            passed.send(HEADERS, 2 * number + 1, &[]);
+        }
+        passed.send_with(HEADERS, END_STREAM, 15, &[]);
+        // An early response, and one that breaks off.
+        passed.send_with(HEADERS, END_STREAM, 17, &[]);
+        passed.send(RST_STREAM, 17, &[NO_ERROR]);
+        passed.send(RST_STREAM, 19, &[CANCEL]);
+        passed.send(RST_STREAM, 21, &[1]);
+        assert_eq!(passed.heads.take_refused(), [RefusedHead::Malformed]);
+    }
+
+    #[test]
+    fn heads_that_the_service_receives_while_the_client_takes_nothing_are_forgotten() {
+        let mut passed = Passed::new();
+        passed.receive(HEADERS, END_HEADERS, 1);
+        passed.heads.forget_served();
+        passed.heads.on_served();
+        passed.heads.forget_served();
+        passed.receive(HEADERS, END_HEADERS, 3);
+        passed.send_with(HEADERS, END_STREAM, 1, &[]);
+        assert_eq!(passed.heads.state.borrow().arrived.len(), 1);
+        passed.send(RST_STREAM, 3, &[1]);
+        assert_eq!(passed.heads.take_refused(), [RefusedHead::Malformed]);
     }
 
     #[test]

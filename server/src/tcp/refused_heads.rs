@@ -11,7 +11,9 @@ use crate::observe::access::Outcome;
 
 /// Records the requests of HTTP/2 that the service did not receive; called when hyper has been polled.
 pub(super) fn record_all(connection: &Connection) {
-    if !connection.meter.is_blocked() {
+    if connection.meter.is_blocked() {
+        connection.heads.forget_served();
+    } else {
         let refused = connection.heads.take_refused();
         refused
             .into_iter()
