@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 use super::lingering::Lingering;
 
@@ -19,6 +20,8 @@ pub(super) struct Meter {
     blocked: Cell<bool>,
     /// Parts of the connection whose client may still be sending: bodies of requests, mostly.
     unread: Cell<u64>,
+    /// The system has taken bytes.
+    taken: Notify,
 }
 
 impl Meter {
@@ -27,9 +30,24 @@ impl Meter {
         self.written.get()
     }
 
-    /// Counts bytes that the system has taken.
-    pub(super) fn note_write(&self, count: u64) {
-        self.written.set(self.written.get() + count);
+    /// Notes the result of a write.
+    pub(super) fn on_write(&self, result: &Poll<io::Result<usize>>) {
+        self.blocked.set(result.is_pending());
+        if let Poll::Ready(Ok(count)) = result {
+            self.written.set(self.written.get() + *count as u64);
+            self.taken.notify_waiters();
+        }
+    }
+
+    /// Waits until the system has taken more than `before` bytes, and takes all that it is offered.
+    pub(super) async fn taken_since(&self, before: u64) {
+        loop {
+            let taken = self.taken.notified();
+            if self.written() > before && !self.is_blocked() {
+                return;
+            }
+            taken.await;
+        }
     }
 
     /// Returns whether the client acknowledges too little for more to be sent.
@@ -87,10 +105,7 @@ impl MeteredStream {
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.meter.blocked.set(result.is_pending());
-        if let Poll::Ready(Ok(count)) = &result {
-            self.meter.note_write(*count as u64);
-        }
+        self.meter.on_write(&result);
         result
     }
 }

@@ -1,5 +1,7 @@
 //! Tunnel of a client: the bytes that follow the head which opens it, both ways.
 
+mod outlet;
+
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -7,11 +9,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use outlet::Outlet;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use super::body::END;
 use super::exchange::{Exchange, Next};
 use super::request_guard::RequestGuard;
 use super::tunnel_reader::{Duplex, TunnelReader};
@@ -43,16 +45,6 @@ impl Switch {
     }
 }
 
-/// Returns the length of a block's first part. hyper hands a part over to HTTP/2 once the window has room for its first byte, so the last
-/// one is small.
-fn first_part(guard: &RequestGuard, block: &[u8]) -> usize {
-    if guard.connection.is_http2() {
-        block.len().saturating_sub(END)
-    } else {
-        block.len()
-    }
-}
-
 /// Tunnel that a handler has opened.
 #[derive(Debug)]
 pub(super) struct ClientTunnel {
@@ -80,23 +72,26 @@ impl ClientTunnel {
             tracing::trace!("a tunnel was closed before it began");
         }
         let request = Rc::clone(&guard.request);
+        let outlet = Outlet::new(&guard.connection);
         loop {
+            let most = outlet.room();
             let next = tokio::select! {
-                next = poll_fn(|cx| exchange.poll_next(cx, usize::MAX)) => next,
+                next = poll_fn(|cx| exchange.poll_next(cx, most)) => next,
                 () = request.reset() => return,
             };
             request.has_output.set(exchange.has_output());
             match next {
                 Next::Data(block) => {
                     request.is_held.set(true);
-                    let (first, last) = block.split_at(first_part(&guard, &block));
-                    for part in [first, last] {
-                        if write.write_all(part).await.is_err() || write.flush().await.is_err() {
+                    let length = block.len() as u64;
+                    tokio::select! {
+                        written = outlet.write(&mut write, block) => if written.is_err() {
                             return;
-                        }
+                        },
+                        () = request.reset() => return,
                     }
                     request.is_held.set(false);
-                    request.on_sent(block.len() as u64);
+                    request.on_sent(length);
                 }
                 Next::Broken => {
                     // The end of the stream would look like that of the tunnel.

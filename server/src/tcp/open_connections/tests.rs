@@ -1,4 +1,5 @@
 use std::net::IpAddr;
+use std::task::Poll;
 
 use bytes::Bytes;
 
@@ -82,7 +83,7 @@ fn handshakes_under_way_give_way_when_their_client_has_had_time_to_finish_them()
     let mut open = OpenConnections::default();
     open.add(client(1), 0, handle());
     let begun = of(&open, 1, 0);
-    begun.meter.note_write(1000);
+    begun.meter.on_write(&Poll::Ready(Ok(1000)));
     assert_eq!(open.make_room(client(2), begun.begun), None);
     let later = begun.begun + FINISHING;
     assert_eq!(open.make_room(client(2), later), Some(Room::OfNewcomer));
