@@ -5,9 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::sleep;
 
 use super::plain::{plain_address, setup};
 use super::{text, value};
+use crate::client::run;
 use crate::server::{Folder, Server};
 use crate::upstream;
 
@@ -311,7 +313,7 @@ fn a_connection_whose_bodies_have_arrived_is_closed_at_once() {
     assert!(client.is_closed());
     // A socket that is closed takes nothing, and one that is read on takes it for 15 s.
     let is_refused = (0..200).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
+        run(async { sleep(Duration::from_millis(20)).await });
         client.0.write_all(b"x").is_err()
     });
     assert!(is_refused);
