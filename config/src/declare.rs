@@ -135,7 +135,7 @@ macro_rules! words {
         pub enum $name { $($(#[$about])+ $variant,)+ }
 
         impl $name {
-            const WORDS: &'static [&'static str] = &[$($word),+];
+            pub(crate) const WORDS: &'static [&'static str] = &[$($word),+];
             const ALL: &'static [Self] = &[$(Self::$variant),+];
         }
 

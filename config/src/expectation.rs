@@ -97,6 +97,7 @@ impl Kind {
             Self::MediaTypes => {
                 "a table of up to 64 suffixes of file names, without the dot, with a media type each"
             }
+            Self::Params => "a table of up to 64 names of parameters with a string each",
             Self::ErrorPages => {
                 "a table of up to 64 statuses from 400 to 599, or 4xx or 5xx, with a file each"
             }

@@ -1,4 +1,4 @@
-//! Header fields that a route removes, sets or adds, and tables of media types, which have the same form.
+//! Header fields that a route removes, sets or adds, and tables of media types and of parameters, which have the same form.
 
 use toml::de::DeValue;
 
@@ -47,6 +47,7 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
     let many = matches!(item.key.kind, Kind::Fields { many: true });
     let most = if many { MAX_FIELDS } else { 0 };
     let media_types = matches!(item.key.kind, Kind::MediaTypes);
+    let has_placeholders = matches!(item.key.kind, Kind::Fields { .. });
     let named = match &*item.value {
         DeValue::Table(named) if named.len() <= MAX_FIELDS => named,
         _ => return Err(item.refused()),
@@ -56,7 +57,11 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
     let mut fields: Vec<(String, String)> = Vec::new();
     for (name, value) in named {
         let at = name.span().start;
-        let read_name = if media_types { suffix } else { field_name };
+        let read_name = match item.key.kind {
+            Kind::MediaTypes => suffix,
+            Kind::Params => param_name,
+            _ => field_name,
+        };
         let name = read_name(item, at, name.get_ref())?;
         if fields.iter().any(|(other, _)| *other == name) {
             return Err(twice(item, at, &name));
@@ -80,7 +85,7 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
                 };
                 item.source.error(at, found, expected)
             })?;
-            if !media_types {
+            if has_placeholders {
                 refuse_unknown(item, at, text)?;
             }
             fields.push((name.clone(), text.to_owned()));
@@ -127,6 +132,7 @@ pub(crate) fn print(fields: &[(String, String)]) -> String {
 fn twice(item: &Item<'_>, at: usize, name: &str) -> Error {
     let what = match item.key.kind {
         Kind::MediaTypes => "suffix",
+        Kind::Params => "parameter",
         _ => "field",
     };
     let found = format!("{what} `{name}` twice in `{}`", item.key.name);
@@ -151,6 +157,18 @@ fn field_name(item: &Item<'_>, at: usize, word: &str) -> Result<String, Error> {
         return Err(item.source.error(at, found, expected));
     }
     Ok(name)
+}
+
+/// Returns the name of a parameter, as in the environment of a program.
+fn param_name(item: &Item<'_>, at: usize, word: &str) -> Result<String, Error> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let starts = word.starts_with(|c: char| !c.is_ascii_digit());
+    if starts && word.len() <= MAX_NAME && word.bytes().all(plain) {
+        return Ok(word.to_owned());
+    }
+    let found = format!("parameter \"{}\" in `{}`", shown(word), item.key.name);
+    let expected = format!("1 to {MAX_NAME} letters, digits and `_`, as in APP_ENV");
+    Err(item.source.error(at, found, expected))
 }
 
 /// Returns the suffix of a file name in lower case.

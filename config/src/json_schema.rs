@@ -143,7 +143,7 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             let all = [json!({ "enum": names })].into_iter().chain(tables);
             json!({ "anyOf": all.collect::<Vec<_>>() })
         }
-        Kind::Fields { .. } | Kind::MediaTypes | Kind::ErrorPages => {
+        Kind::Fields { .. } | Kind::MediaTypes | Kind::Params | Kind::ErrorPages => {
             let value = if matches!(kind, Kind::Fields { many: true }) {
                 one_or_list(1, MAX_FIELDS)
             } else {

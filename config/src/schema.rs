@@ -75,6 +75,8 @@ pub(crate) enum Kind {
     Fields { many: bool },
     /// A table from suffixes of file names to media types.
     MediaTypes,
+    /// A table from names of parameters for scripts to values.
+    Params,
     /// A table from statuses of errors to files.
     ErrorPages,
     /// A table with a header of its own.

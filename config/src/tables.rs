@@ -6,6 +6,7 @@ mod compress;
 mod connect_udp;
 mod dpdk;
 mod error_pages;
+mod fastcgi;
 mod foreign_variables;
 mod group;
 mod handler;
@@ -43,6 +44,7 @@ pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression}
 pub use connect_udp::{ConnectUdp, UdpHost, UdpTarget};
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use error_pages::{ErrorPage, ErrorStatuses};
+pub use fastcgi::FastCgi;
 pub use foreign_variables::ForeignVariable;
 pub use group::{Cores, Group, Scheduler};
 pub use handler::*;

@@ -235,7 +235,7 @@ fn every_text_refuses_what_is_too_long() {
 fn a_route_has_exactly_one_handler_or_files_and_a_fallback() {
     let names: Vec<&str> = Handler::keys().iter().map(|handler| handler.name).collect();
     let expected = format!(
-        "expected exactly one of: {}; or files with one of: fixed, proxy, redirect",
+        "expected exactly one of: {}; or files with one of: fixed, proxy, fastcgi, redirect",
         names.join(", ")
     );
     for (handlers, found) in [

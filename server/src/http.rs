@@ -5,6 +5,7 @@ pub mod authority;
 pub(crate) mod block;
 pub(crate) mod clients;
 pub mod exchange;
+pub mod fastcgi;
 pub mod files;
 pub mod gate;
 pub(crate) mod id_map;

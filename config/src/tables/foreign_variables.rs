@@ -1,6 +1,6 @@
 //! Variables of other servers in values of fields, which are no placeholders here and would be sent as they stand.
 
-use super::{Config, HeaderEdits};
+use super::{Config, Handler, HeaderEdits};
 
 /// A value with a variable of another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,12 @@ impl Config {
             of_edits(&place, &route.own.request_headers, &mut found);
             for table in &route.own.response_headers {
                 of_edits(&place, &table.edits, &mut found);
+            }
+            for handler in route.handlers() {
+                if let Handler::FastCgi(fastcgi) = handler {
+                    let params = fastcgi.params.iter();
+                    found.extend(params.filter_map(|(name, value)| of_value(&place, name, value)));
+                }
             }
         }
         found
@@ -214,13 +220,18 @@ mod tests {
         let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\
                     [[site]]\nname = \"s\"\nresponse_headers.set = { x-a = \"$host\" }\n\
                     [[route]]\npath = \"/\"\nsite = \"s\"\nrequest_headers.add = { x-b = [\"plain\", \"$uri\"] }\nfixed = {}\n\
-                    [[route]]\npath = \"/f\"\nfixed = { body = \"const x = $host\" }\n";
+                    [[route]]\npath = \"/f\"\nfixed = { body = \"const x = $host\" }\n\
+                    [[route]]\npath = \"/p\"\n[route.fastcgi]\nserver = \"php\"\nroot = \"/\"\nparams = { A = \"$host\" }\n";
         let config = Config::from_toml("test.toml", text, &Registry::builtin()).unwrap();
         let found = config.foreign_variables();
         let found: Vec<String> = { found.iter() }
             .map(|one| format!("{} {} {}", one.place, one.field, one.text))
             .collect();
-        let expected = ["site `s` x-a $host", "route `/` x-b $uri"];
+        let expected = [
+            "site `s` x-a $host",
+            "route `/` x-b $uri",
+            "route `/p` A $host",
+        ];
         assert_eq!(found, expected);
     }
 }

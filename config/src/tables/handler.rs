@@ -75,10 +75,10 @@ table! {
 }
 
 table! {
-    /// The route above serves files to GET and HEAD requests. With a second handler beside it (proxy, fixed or redirect), as
+    /// The route above serves files to GET and HEAD requests. With a second handler beside it (proxy, fastcgi, fixed or redirect), as
     /// in files = { root = "/srv/www" } and proxy = { pool = "app" } in one route, that one takes the requests for which no
     /// file exists, those with other methods, and those for a WebSocket, as try_files of nginx does with a named location;
-    /// a folder without an index does not exist then, nor does a hidden name. All settings of the route hold for both. The part of the request's path that follows the route's
+    /// a folder without an index does not exist then, nor does a hidden name, nor, beside fastcgi, a script. All settings of the route hold for both. The part of the request's path that follows the route's
     /// `path` is looked up below a folder, and nothing outside the folder is opened unless `symlinks` allows it.
     /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change. A worker
     /// sends at most 1024 other files at a time; then the client that receives most of them gives way: its further
@@ -190,7 +190,7 @@ fn candidate(word: &str) -> Result<String, Refusal> {
 }
 
 /// Reads the name of a file in a folder.
-fn file_name(word: &str) -> Result<String, Refusal> {
+pub(super) fn file_name(word: &str) -> Result<String, Refusal> {
     let place = word == "." || word == "..";
     let fits = (1..=MAX_FILE_NAME).contains(&word.len()) && !word.contains(['/', '\0']);
     if fits && !place {

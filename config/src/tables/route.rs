@@ -3,8 +3,8 @@
 use super::host_pattern::HOSTS;
 use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
-    ConnectUdp, FieldMatch, Files, Fixed, Generate, HostPattern, PathPattern, Proxy, QueryMatch,
-    Redirect, RouteSettings, RouteSite,
+    ConnectUdp, FastCgi, FieldMatch, Files, Fixed, Generate, HostPattern, PathPattern, Proxy,
+    QueryMatch, Redirect, RouteSettings, RouteSite,
 };
 use crate::error::Error;
 use crate::field::Part;
@@ -25,8 +25,8 @@ table! {
     /// in the file. So a regular expression wins over every prefix, also over a prefix with `method`; give the latter a
     /// `priority` if it should win. `sluicegate route` says which route responds to a request, and why the others do not.
     /// A request that no route matches gets 404; if only
-    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy, redirect or
-    /// connect_udp. Only beside files there may be a second one, its fallback: fixed, proxy or redirect.
+    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy, fastcgi, redirect or
+    /// connect_udp. Only beside files there may be a second one, its fallback: fixed, proxy, fastcgi or redirect.
     #[derive(Eq)]
     pub struct Route = [[route]], check: check_route {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
@@ -155,6 +155,11 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
         let groups = fields.map(|(_, value)| Template::of_field(value).groups());
         check_groups((groups.max().unwrap_or(0), place), route, section)?;
     }
+    if let (Handler::Files(files), Some(Handler::FastCgi(fastcgi))) =
+        (&route.handler, &route.fallback.0)
+    {
+        fastcgi.check_beside(files, section)?;
+    }
     for handler in route.handlers() {
         let (text, place) = match handler {
             Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
@@ -162,6 +167,7 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
             Handler::Fixed(_)
             | Handler::Generate(_)
             | Handler::Files(_)
+            | Handler::FastCgi(_)
             | Handler::ConnectUdp(_) => continue,
         };
         let groups = text.map_or(0, |text| Template::new(text).groups());
@@ -207,6 +213,8 @@ handlers! {
         Files(Files) = "files", example: "{ root = \"/srv/www\" }",
         /// Handler that forwards requests to upstream servers: the table `[route.proxy]` below.
         Proxy(Proxy) = "proxy", example: "{ upstreams = \"127.0.0.1:8080\" }",
+        /// Handler that has FastCGI servers, such as PHP-FPM, run scripts: the table `[route.fastcgi]` below.
+        FastCgi(FastCgi) = "fastcgi", example: "{ server = \"unix:/run/php/fpm.sock\", root = \"/srv/www\" }",
         /// Handler that redirects to another URL: the table `[route.redirect]` below, or its `location` alone.
         Redirect(Redirect) = "redirect", example: "{ location = \"https://example.com{path}{query}\" }",
             word: "\"https://example.com{path}{query}\"",
@@ -216,7 +224,7 @@ handlers! {
 }
 
 /// Handlers that may take what [`Handler::Files`] has no file for.
-const FALLBACKS: [&str; 3] = ["fixed", "proxy", "redirect"];
+const FALLBACKS: [&str; 4] = ["fixed", "proxy", "fastcgi", "redirect"];
 
 impl Handler {
     /// Returns the key of the handler that a route gives, and that of its fallback.

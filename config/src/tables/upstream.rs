@@ -15,6 +15,8 @@ const MAX_SOCKET_PATH: usize = 107;
 const HTTPS: &str = "https://";
 /// Start of the address of a server that speaks HTTP/2 without TLS (RFC 9113 §3.3).
 const H2C: &str = "h2c://";
+/// Start of the address of a FastCGI server.
+const FASTCGI: &str = "fastcgi://";
 
 /// Address of an upstream server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +31,10 @@ pub enum UpstreamAddress {
     Unix(PathBuf),
     /// Absolute path of a Unix stream socket whose server speaks HTTP/2.
     UnixH2c(PathBuf),
+    /// Host and port of a FastCGI server, as in `app:9000`.
+    FastCgi(String),
+    /// Absolute path of the Unix stream socket of a FastCGI server.
+    UnixFastCgi(PathBuf),
 }
 
 impl UpstreamAddress {
@@ -40,7 +46,7 @@ impl UpstreamAddress {
 
 impl fmt::Display for UpstreamAddress {
     /// Writes the address as a file does: `app:8080`, `https://app:443`, `h2c://app:50051`,
-    /// `unix:/run/app.sock`, `h2c://unix:/run/app.sock`.
+    /// `unix:/run/app.sock`, `h2c://unix:/run/app.sock`, `fastcgi://app:9000`, `fastcgi://unix:/run/php.sock`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(server) => f.write_str(server),
@@ -48,6 +54,8 @@ impl fmt::Display for UpstreamAddress {
             Self::H2c(server) => write!(f, "{H2C}{server}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::UnixH2c(path) => write!(f, "{H2C}unix:{}", path.display()),
+            Self::FastCgi(server) => write!(f, "{FASTCGI}{server}"),
+            Self::UnixFastCgi(path) => write!(f, "{FASTCGI}unix:{}", path.display()),
         }
     }
 }
@@ -61,6 +69,11 @@ impl Word for UpstreamAddress {
             let socket = server.strip_prefix("unix:/");
             let socket = socket.map(|path| Self::UnixH2c(Path::new("/").join(path)));
             return socket.or_else(|| Some(Self::H2c(server.to_owned())));
+        }
+        if let Some(server) = word.strip_prefix(FASTCGI) {
+            let socket = server.strip_prefix("unix:/");
+            let socket = socket.map(|path| Self::UnixFastCgi(Path::new("/").join(path)));
+            return socket.or_else(|| Some(Self::FastCgi(server.to_owned())));
         }
         // A server called `unix` has a port behind the colon, not a slash.
         Some(match word.strip_prefix("unix:/") {
@@ -96,9 +109,26 @@ pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
             }
             with_port(rest, 80).map(|server| format!("{H2C}{server}"))
         }
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("fastcgi") => {
+            let expected = "a server of HTTP; for FastCGI, a route has fastcgi = { server = \"…\", root = \"…\" }";
+            return Err(refused(word, expected, None));
+        }
         Some(_) => None,
     };
     canonical(server)
+}
+
+/// Reads `unix:/path` or `host:port`, whose port is 9000 if none is given, with `fastcgi://` in front or without.
+pub(super) fn fastcgi_address(word: &str) -> Result<String, Refusal> {
+    let server = match word.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("fastcgi") => rest,
+        _ => word,
+    };
+    let address = with_port(server, 9000);
+    if server.starts_with("unix:") && address.is_none() {
+        return unix_socket(server).map(|socket| format!("{FASTCGI}{socket}"));
+    }
+    canonical(address.map(|server| format!("{FASTCGI}{server}")))
 }
 
 /// Reads `host:port`, or a host that has this port, with a slash behind it or without.
@@ -170,6 +200,39 @@ mod tests {
             assert_eq!(read(word), Some(address.clone()), "{word}");
             assert_eq!(read(&address.to_string()), Some(address), "{word}");
         }
+    }
+
+    #[test]
+    fn fastcgi_server_is_a_socket_or_has_a_port() {
+        let read = |word: &str| UpstreamAddress::of_canonical(fastcgi_address(word).ok()?);
+        let tcp = |server: &str| UpstreamAddress::FastCgi(server.to_owned());
+        let unix = |path: &str| UpstreamAddress::UnixFastCgi(path.into());
+        for (word, address) in [
+            ("127.0.0.1:9001", tcp("127.0.0.1:9001")),
+            ("PHP", tcp("php:9000")),
+            ("[::1]:9000", tcp("[::1]:9000")),
+            ("fastcgi://php:9000/", tcp("php:9000")),
+            ("unix:/run/php/fpm.sock", unix("/run/php/fpm.sock")),
+            ("unix:///run/fpm.sock", unix("/run/fpm.sock")),
+            ("FastCGI://unix:/run/fpm.sock", unix("/run/fpm.sock")),
+            ("unix:9000", tcp("unix:9000")),
+        ] {
+            assert_eq!(read(word), Some(address.clone()), "{word}");
+            assert_eq!(read(&address.to_string()), Some(address), "{word}");
+        }
+        for word in [
+            "",
+            "http://php:9000",
+            "php:0",
+            "php:9000/x",
+            "unix:fpm.sock",
+            "/run/fpm.sock",
+            "a b",
+        ] {
+            assert_eq!(read(word), None, "{word}");
+        }
+        let reason = refusal("fastcgi://php:9000");
+        assert!(reason.expected.contains("fastcgi = {"), "{reason:?}");
     }
 
     #[test]

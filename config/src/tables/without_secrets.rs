@@ -1,6 +1,6 @@
 //! A configuration for people to read, without the secrets in values of fields.
 
-use super::{Config, HeaderEdits, ValueMatch};
+use super::{Config, Handler, HeaderEdits, ValueMatch};
 
 /// Value that stands for a secret.
 const REDACTED: &str = "<redacted>";
@@ -31,6 +31,11 @@ impl Config {
         }
         for route in &mut shown.routes {
             redact(&mut route.own.request_headers);
+            for handler in route.handlers_mut() {
+                if let Handler::FastCgi(fastcgi) = handler {
+                    redact_values(&mut fastcgi.params);
+                }
+            }
             let fields = route.match_headers.iter_mut().map(|field| &mut field.0);
             let parameters = route
                 .match_query
@@ -47,7 +52,12 @@ impl Config {
 }
 
 fn redact(edits: &mut HeaderEdits) {
-    for (name, value) in edits.set.iter_mut().chain(&mut edits.add) {
+    redact_values(&mut edits.set);
+    redact_values(&mut edits.add);
+}
+
+fn redact_values(values: &mut [(String, String)]) {
+    for (name, value) in values {
         let is_placeholder = value.starts_with('{') && value.find('}') == Some(value.len() - 1);
         if is_secret(name) && !value.is_empty() && !is_placeholder {
             REDACTED.clone_into(value);
@@ -75,18 +85,20 @@ mod tests {
                     request_headers.add = { cookie = [\"a=hidden-3\"] }\n\
                     response_headers.set = { set-cookie = \"shown-3\" }\n\
                     [[route]]\npath = \"/\"\nmatch_headers = [\"x-origin-secret: hidden-4\", \"x-plain: shown-4\"]\n\
-                    match_query = [\"token=hidden-5\"]\nfixed = {}\n";
+                    match_query = [\"token=hidden-5\"]\nfixed = {}\n\
+                    [[route]]\npath = \"/php\"\n[route.fastcgi]\nserver = \"php\"\nroot = \"/\"\n\
+                    params = { DB_PASSWORD = \"hidden-6\", APP_ENV = \"shown-5\" }\n";
         let registry = Registry::builtin();
         let config = Config::from_toml("test.toml", text, &registry).unwrap();
         let shown = config.without_secrets().to_toml();
         assert!(!shown.contains("hidden"), "{shown}");
-        for number in 1..=4 {
+        for number in 1..=5 {
             assert!(
                 shown.contains(&format!("shown-{number}")),
                 "{number}: {shown}"
             );
         }
-        assert_eq!(shown.matches(REDACTED).count(), 5, "{shown}");
+        assert_eq!(shown.matches(REDACTED).count(), 6, "{shown}");
         assert!(Config::from_toml("test.toml", &shown, &registry).is_ok());
         assert!(config.to_toml().contains("hidden-5"));
     }

@@ -91,3 +91,61 @@ fn files_may_have_a_fallback_in_any_order() {
     assert_eq!(parse(&file(files, proxy)), parse(&file(proxy, files)));
     assert!(parse(&file(files, proxy)).is_ok());
 }
+
+#[test]
+fn fastcgi_beside_files_has_its_servers_and_defaults() {
+    let listener = "[[listener]]\nname = \"l\"\naddress = \"[::]:1\"\ntls = \"self-signed\"\n";
+    let route = |files: &str, fastcgi: &str| {
+        parse(&format!(
+            "{listener}[[route]]\npath = \"/\"\nfiles = {{ root = \"/w\"{files} }}\nfastcgi = {{ root = \"/w\", {fastcgi} }}\n"
+        ))
+    };
+    let config = route("", "server = [\"unix:/run/fpm.sock\", \"php\"]").unwrap();
+    let Some(Handler::FastCgi(fastcgi)) = &config.routes[0].fallback.0 else {
+        panic!("FastCGI")
+    };
+    assert_eq!(
+        fastcgi.pool().pool().name,
+        "fastcgi://unix:/run/fpm.sock,fastcgi://php:9000"
+    );
+    assert_eq!(
+        (&*fastcgi.index, &*fastcgi.split),
+        (&["index.php".to_owned()][..], &[".php".to_owned()][..])
+    );
+    assert_eq!(fastcgi.front_controller, None);
+    for (files, fastcgi, found) in [
+        (
+            ", try = [\"{path}\", \"/index.php\"]",
+            "",
+            "\"/index.php\" in `try`",
+        ),
+        (", index = \"index.php\"", "", "\"index.php\" in `index`"),
+        (
+            "",
+            ", index = \"index.html\"",
+            "\"index.html\" for `index`; expected a name with an ending of `split`: .php",
+        ),
+        (
+            "",
+            ", front_controller = \"/app.py\"",
+            "\"/app.py\" for `front_controller`",
+        ),
+        (
+            "",
+            ", front_controller = \"../a.php\"",
+            "for `front_controller`; expected the path of a script",
+        ),
+        ("", ", split = \"php\"", "for `split`"),
+        (
+            "",
+            ", params = { \"A-B\" = \"1\" }",
+            "parameter \"A-B\" in `params`",
+        ),
+        ("", ", params = { A = 1 }", "integer 1 for `A`"),
+    ] {
+        let error = route(files, &format!("server = \"php\"{fastcgi}"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(found), "{error}");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
 
-use sluicegate_config::{Config, UpstreamAddress};
+use sluicegate_config::{Config, Handler, Pool, Route, UpstreamAddress};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
@@ -49,7 +49,7 @@ pub fn unresolved(config: &Config) -> Vec<UpstreamName> {
 
 fn names(config: &Config) -> BTreeSet<UpstreamName> {
     let mut names = BTreeSet::new();
-    for pool in config.all_pools() {
+    let mut add = |pool: &Pool| {
         for upstream in &pool.upstreams.0 {
             if let Some(host) = host(&upstream.address) {
                 names.insert(UpstreamName {
@@ -58,6 +58,12 @@ fn names(config: &Config) -> BTreeSet<UpstreamName> {
                     servers: pool.settings.resolver.clone(),
                 });
             }
+        }
+    };
+    config.all_pools().for_each(&mut add);
+    for handler in config.routes.iter().flat_map(Route::handlers) {
+        if let Handler::FastCgi(fastcgi) = handler {
+            add(fastcgi.pool().pool());
         }
     }
     names
@@ -68,8 +74,11 @@ fn host(upstream: &UpstreamAddress) -> Option<&str> {
     let server = match upstream {
         UpstreamAddress::Tcp(server)
         | UpstreamAddress::Tls(server)
-        | UpstreamAddress::H2c(server) => server,
-        UpstreamAddress::Unix(_) | UpstreamAddress::UnixH2c(_) => return None,
+        | UpstreamAddress::H2c(server)
+        | UpstreamAddress::FastCgi(server) => server,
+        UpstreamAddress::Unix(_)
+        | UpstreamAddress::UnixH2c(_)
+        | UpstreamAddress::UnixFastCgi(_) => return None,
     };
     let (host, _) = server.rsplit_once(':')?;
     let is_address = host.starts_with('[') || host.parse::<IpAddr>().is_ok();

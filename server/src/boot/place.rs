@@ -70,6 +70,10 @@ fn of_route(error: &SiteError, config: &Config) -> Option<Vec<Step>> {
                 |handler: &Handler| matches!(handler, Handler::Files(files) if files.root == *root);
             (find(route, &has_it)?, &["files", "root"])
         }
+        SiteError::ScriptRoot { route, root, .. } => {
+            let has_it = |handler: &Handler| matches!(handler, Handler::FastCgi(fastcgi) if fastcgi.root == *root);
+            (find(route, &has_it)?, &["fastcgi", "root"])
+        }
         SiteError::ErrorPage { route, file, .. } => {
             let has_it = |one: &Route| {
                 let mut pages = one.settings().error_pages.iter();

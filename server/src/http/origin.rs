@@ -19,10 +19,11 @@ use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::auth::{self, PasswordChecks, Verdict, Verifier};
+use super::fastcgi::{self, BodyBuffers, ThreadState};
 use super::files::disk::{FileServer, Served};
 use super::files::{Entry, Folder};
 use super::proxy::udp::{self, UdpTunnels};
-use super::proxy::{self, Pools};
+use super::proxy::{self, Pools, RequestRules};
 use crate::affinity;
 use crate::http::exchange::compress::{self, Compressors, Offer};
 use crate::http::exchange::handler::Incoming;
@@ -126,6 +127,7 @@ struct Handlers {
     files: FileServer,
     pools: Pools,
     udp: UdpTunnels,
+    body_buffers: BodyBuffers,
     compressors: Rc<Compressors>,
     passwords: Verifier,
 }
@@ -156,6 +158,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
                 ),
                 pools: Pools::new(makes_checks),
                 udp: UdpTunnels::default(),
+                body_buffers: BodyBuffers::default(),
                 compressors,
                 passwords: Verifier::new(passwords),
             });
@@ -282,6 +285,16 @@ impl Handlers {
         match action {
             Action::Origin(OriginHandler::Proxy(proxy)) => {
                 proxy::serve(&self.pools, proxy, &**route, incoming).await;
+            }
+            Action::Origin(OriginHandler::FastCgi(fastcgi)) => {
+                let rest = route.rest(&incoming.request.head.path).to_owned();
+                let thread = ThreadState {
+                    files: &self.files,
+                    pools: &self.pools,
+                    buffers: &self.body_buffers,
+                };
+                let by = (&**route as &dyn RequestRules, &*rest);
+                Box::pin(fastcgi::serve(thread, fastcgi, by, incoming)).await;
             }
             Action::Origin(OriginHandler::ConnectUdp(settings)) => {
                 let target = route.below(&incoming.request.head.path).to_owned();

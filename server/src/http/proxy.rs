@@ -8,6 +8,7 @@
 mod across_threads;
 mod attempt;
 mod balance;
+mod bare_stream;
 mod blocks;
 mod claims;
 mod connection;
@@ -54,11 +55,17 @@ mod upstream;
 mod verdict;
 mod websocket;
 
+pub(crate) use bare_stream::BareStream;
+pub(crate) use blocks::Blocks;
+pub(crate) use claims::is_claim;
 pub use counters::{Counters, State};
-pub use definition::{PoolCompiler, RouteProxy, SitePools};
+pub(crate) use deadline::Deadline;
+pub use definition::{PoolCompiler, RoutePool, RouteProxy, SitePools};
 use exchange::Exchange;
 pub use failure::Failure;
+pub(crate) use fields::{Nominated, is_hop_by_hop};
 pub use pool::Pools;
+pub(crate) use response::split as split_response;
 pub use rules::RequestRules;
 use stop::Stop;
 pub use tls::TlsError;

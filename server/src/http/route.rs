@@ -4,6 +4,7 @@
 //! for nothing; handlers that need files or upstreams run on the origin thread.
 
 mod access;
+mod action;
 mod claim;
 mod compiled;
 mod edits;
@@ -26,8 +27,9 @@ use std::sync::Arc;
 use sluicegate_config::Limits;
 
 pub use self::access::{Access, Denial};
+pub use self::action::{Action, OriginHandler};
 pub use self::claim::Claim;
-pub use self::compiled::{Action, OriginHandler, Route};
+pub use self::compiled::Route;
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
 pub use self::local::ambiguous_path;

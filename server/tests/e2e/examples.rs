@@ -1,6 +1,7 @@
 //! The examples of `deploy/examples/`, started and asked for what they promise.
 
 mod application;
+mod wordpress;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

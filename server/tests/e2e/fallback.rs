@@ -56,7 +56,13 @@ const CASES: [(&str, &str, &str, u16, &str); 15] = [
     ("GET", "/moved/x", "", 302, ""),
 ];
 
-async fn ask(session: &mut Session, method: &str, path: &str, sent: &str) -> (u16, String) {
+/// Returns the status and the content of the response to a request with a body.
+pub(crate) async fn ask(
+    session: &mut Session,
+    method: &str,
+    path: &str,
+    sent: &str,
+) -> (u16, String) {
     let request = http::Request::builder().method(method);
     let request = request.uri(format!("https://localhost{path}"));
     let mut stream = session.begin(request.body(()).unwrap()).await;

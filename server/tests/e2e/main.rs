@@ -22,6 +22,7 @@ mod examples;
 mod explain;
 mod failure;
 mod fallback;
+mod fastcgi;
 mod faults;
 mod files;
 mod fronts;

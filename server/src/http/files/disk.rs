@@ -13,6 +13,7 @@
 mod compressed;
 mod lend;
 mod locate;
+mod look;
 mod open;
 mod open_files;
 mod read;
@@ -33,6 +34,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use self::locate::{Candidate, Located, Miss, Query};
+pub(crate) use self::look::{Below, Look};
 use self::open::Wait;
 use self::open_files::{OpenFiles, Place};
 use self::read::{BLOCK, Held};
@@ -195,7 +197,7 @@ impl FileServer {
         // A file that one block holds is read together with the look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
-            candidates: candidates(files, rest, &target),
+            candidates: candidates(folder, rest, &target),
             preference: folder.variants(head),
             compresses: folder.compress.is_some(),
             only_with_index: served.has_fallback,
@@ -304,7 +306,7 @@ impl FileServer {
 }
 
 /// Returns the files to try for a request of `rest`, which names `requested`. Leaves out those that are never served.
-fn candidates(files: &Files, rest: &str, requested: &Target) -> Vec<Candidate> {
+fn candidates(folder: &Folder, rest: &str, requested: &Target) -> Vec<Candidate> {
     let candidate = |name: &String| {
         let text = match name.strip_prefix("{path}") {
             Some("") => {
@@ -322,7 +324,10 @@ fn candidates(files: &Files, rest: &str, requested: &Target) -> Vec<Candidate> {
             is_requested: false,
         })
     };
-    files.candidates.iter().filter_map(candidate).collect()
+    let candidates = folder.files.candidates.iter().filter_map(candidate);
+    // The source of a script is nobody's business.
+    let is_file = |candidate: &Candidate| !folder.is_script(&candidate.target.path);
+    candidates.filter(is_file).collect()
 }
 
 fn busy() -> ResponsePlan {

@@ -18,6 +18,8 @@ pub struct Folder {
     pub files: Arc<Files>,
     /// Compression of the responses; `None` if they are not compressed.
     pub compress: Option<Arc<Compress>>,
+    /// Endings of the names of scripts, which another handler of the route runs and which are never sent.
+    pub scripts: Arc<[String]>,
 }
 
 impl Folder {
@@ -29,6 +31,14 @@ impl Folder {
         } else {
             Preference::ORIGINAL
         }
+    }
+
+    /// Returns whether a path names a script, in upper or lower case.
+    pub(crate) fn is_script(&self, path: &[u8]) -> bool {
+        self.scripts.iter().any(|ending| {
+            let start = path.len().checked_sub(ending.len());
+            start.is_some_and(|start| path[start..].eq_ignore_ascii_case(ending.as_bytes()))
+        })
     }
 
     /// Returns the encodings of files on the disk that a client accepts.
@@ -56,9 +66,17 @@ impl SiteFolders {
         other.0.iter().all(|folder| self.has(folder.id))
     }
 
-    fn get(&self, files: &Files, compress: Option<&Arc<Compress>>) -> Option<&Folder> {
-        let mut folders = self.0.iter();
-        folders.find(|folder| *folder.files == *files && folder.compress.as_ref() == compress)
+    fn get(
+        &self,
+        files: &Files,
+        compress: Option<&Arc<Compress>>,
+        scripts: &[String],
+    ) -> Option<&Folder> {
+        self.0.iter().find(|folder| {
+            *folder.files == *files
+                && folder.compress.as_ref() == compress
+                && *folder.scripts == *scripts
+        })
     }
 }
 
@@ -79,16 +97,22 @@ impl<'a> FolderCompiler<'a> {
         }
     }
 
-    /// Compiles the folder of a route; routes with the same settings share one.
-    pub fn compile(&mut self, files: &Files, compress: Option<&Arc<Compress>>) -> Folder {
-        if let Some(folder) = self.folders.get(files, compress) {
+    /// Compiles the folder of a route, in which names with the endings `scripts` are scripts; routes with the same settings share one.
+    pub fn compile(
+        &mut self,
+        files: &Files,
+        compress: Option<&Arc<Compress>>,
+        scripts: &[String],
+    ) -> Folder {
+        if let Some(folder) = self.folders.get(files, compress, scripts) {
             return folder.clone();
         }
-        let known = self.previous.get(files, compress).cloned();
+        let known = self.previous.get(files, compress, scripts).cloned();
         let folder = known.unwrap_or_else(|| Folder {
             id: LAST_ID.fetch_add(1, Ordering::Relaxed),
             files: Arc::new(files.clone()),
             compress: compress.cloned(),
+            scripts: scripts.into(),
         });
         self.folders.0.push(folder.clone());
         folder
@@ -107,7 +131,9 @@ mod tests {
 
     fn compile(previous: &SiteFolders, all: &[&Files]) -> (SiteFolders, Vec<u64>) {
         let mut compiler = FolderCompiler::new(previous);
-        let ids = all.iter().map(|files| compiler.compile(files, None).id);
+        let ids = all
+            .iter()
+            .map(|files| compiler.compile(files, None, &[]).id);
         let ids = ids.collect();
         (compiler.finish(), ids)
     }
@@ -133,9 +159,32 @@ mod tests {
         let settings = Arc::new(sluicegate_config::Config::embedded().compress);
         let (files, previous) = (files(true), SiteFolders::default());
         let mut compiler = FolderCompiler::new(&previous);
-        let plain = compiler.compile(&files, None);
-        let compressed = compiler.compile(&files, Some(&settings));
+        let plain = compiler.compile(&files, None, &[]);
+        let compressed = compiler.compile(&files, Some(&settings), &[]);
         assert_ne!(plain.id, compressed.id);
-        assert_eq!(compiler.compile(&files, Some(&settings)).id, compressed.id);
+        assert_eq!(
+            compiler.compile(&files, Some(&settings), &[]).id,
+            compressed.id
+        );
+    }
+
+    #[test]
+    fn a_folder_beside_scripts_shares_no_cached_file_with_one_that_sends_them() {
+        let (files, previous) = (files(true), SiteFolders::default());
+        let mut compiler = FolderCompiler::new(&previous);
+        let plain = compiler.compile(&files, None, &[]);
+        let beside = compiler.compile(&files, None, &[".php".to_owned()]);
+        assert_ne!(plain.id, beside.id);
+        for (path, is_script) in [
+            ("a/index.php", true),
+            ("INDEX.PhP", true),
+            (".php", true),
+            ("index.php.txt", false),
+            ("php", false),
+            ("", false),
+        ] {
+            assert_eq!(beside.is_script(path.as_bytes()), is_script, "{path}");
+            assert!(!plain.is_script(path.as_bytes()));
+        }
     }
 }

@@ -34,6 +34,7 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
         files: FileServer::new(OPEN_FILES, 0, Rc::clone(&compressors)),
         pools: Pools::default(),
         udp: UdpTunnels::default(),
+        body_buffers: BodyBuffers::default(),
         compressors,
         passwords: Verifier::new(Arc::new(PasswordChecks::new(1).unwrap())),
     });

@@ -12,7 +12,7 @@ const FIRST: usize = 2 << 10;
 
 /// Gathers the pieces of one body.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     gathered: BytesMut,
     /// Size of the next block, bytes.
     size: usize,
@@ -20,7 +20,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Returns an empty value for a body of `length` bytes; `None` if the length is unknown.
-    pub(super) fn new(length: Option<u64>) -> Blocks {
+    pub(crate) fn new(length: Option<u64>) -> Blocks {
         let length = length.and_then(|length| usize::try_from(length).ok());
         Blocks {
             gathered: BytesMut::new(),
@@ -30,7 +30,7 @@ impl Blocks {
 
     /// Takes bytes from the front of `piece`, and returns a block if one is complete. The caller calls it until it returns
     /// `None`.
-    pub(super) fn add(&mut self, piece: &mut Bytes) -> Option<Bytes> {
+    pub(crate) fn add(&mut self, piece: &mut Bytes) -> Option<Bytes> {
         while !piece.is_empty() {
             if piece.len() >= *WHOLE.start() {
                 return Some(self.flush().unwrap_or_else(|| {
@@ -53,13 +53,13 @@ impl Blocks {
     }
 
     /// Returns the bytes gathered so far as a block, if there are any.
-    pub(super) fn flush(&mut self) -> Option<Bytes> {
+    pub(crate) fn flush(&mut self) -> Option<Bytes> {
         let gathered = self.gathered.split();
         (!gathered.is_empty()).then(|| gathered.freeze())
     }
 
     /// Returns whether no byte waits for its block to fill.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.gathered.is_empty()
     }
 }

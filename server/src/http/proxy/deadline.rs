@@ -9,11 +9,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Timer for a deadline that mostly moves back. It is set when somebody first waits, and again only when it expires, or when the
 /// deadline moves forward.
 #[derive(Debug, Default)]
-pub(super) struct Deadline(Option<Pin<Box<Sleep>>>);
+pub(crate) struct Deadline(Option<Pin<Box<Sleep>>>);
 
 impl Deadline {
     /// Returns whether `deadline` is over. If not, the task is woken at `deadline` at the latest.
-    pub(super) fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
+    pub(crate) fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
         let timer = { &mut self.0 }.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if deadline < timer.deadline() {
             timer.as_mut().reset(deadline);

@@ -225,6 +225,15 @@ impl<'a> PoolCompiler<'a> {
         })
     }
 
+    /// Compiles the pool of a handler that speaks no HTTP to it.
+    ///
+    /// # Errors
+    /// Files of the TLS settings cannot be used.
+    pub fn compile_pool(&mut self, pool: &Pool) -> Result<RoutePool, TlsError> {
+        let definition = PoolDefinition::new(pool, &mut self.contexts, &mut self.states)?;
+        Ok(RoutePool(self.resolve(definition)))
+    }
+
     /// Returns all pools that were resolved.
     pub fn finish(self) -> SitePools {
         self.pools
@@ -245,6 +254,10 @@ impl<'a> PoolCompiler<'a> {
         pool
     }
 }
+
+/// Compiled pool of a route that speaks no HTTP to it.
+#[derive(Clone, Debug)]
+pub struct RoutePool(pub(super) Arc<PoolDefinition>);
 
 /// Compiled proxy of a route: its pool, and the settings of its requests.
 #[derive(Clone, Debug)]

@@ -70,6 +70,8 @@ labels! {
         StreamReset = "stream_reset",
         /// The upstream has refused the stream of HTTP/2 without processing the request.
         StreamRefused = "stream_refused",
+        /// The FastCGI server has refused the request: it is overloaded, or runs no scripts of this kind.
+        RequestRefused = "request_refused",
         /// The upstream requires HTTP/1.1 for the request.
         Http1Required = "http1_required",
         /// All upstreams are busy, and the queue is full.
@@ -97,7 +99,10 @@ impl Failure {
     fn error(self) -> &'static str {
         match self {
             Failure::Resolve => "dns_error",
-            Failure::Refused | Failure::NoSocket | Failure::NoStreamSocket => "connection_refused",
+            Failure::Refused
+            | Failure::NoSocket
+            | Failure::NoStreamSocket
+            | Failure::RequestRefused => "connection_refused",
             Failure::Unreachable => "destination_ip_unroutable",
             Failure::Forbidden => "proxy_configuration_error",
             Failure::ConnectTimeout => "connection_timeout",
@@ -130,9 +135,7 @@ impl Failure {
             Failure::Resolve => "its name has no address",
             Failure::Refused => "it refused the connection",
             Failure::Unreachable => "no route leads to it",
-            Failure::NoSocket => {
-                "its socket does not exist; start it, or correct the path in `upstreams`"
-            }
+            Failure::NoSocket => "its socket does not exist; start it, or correct its path",
             Failure::NoStreamSocket => "its path is no stream socket",
             Failure::Forbidden => {
                 "the server's user may not connect to its socket; permit the user to write to the socket and to enter \
@@ -155,6 +158,7 @@ impl Failure {
             }
             Failure::StreamReset => "it reset the stream before it responded",
             Failure::StreamRefused => "it refused the stream",
+            Failure::RequestRefused => "it is overloaded, or runs no scripts of this kind",
             Failure::Http1Required => {
                 "it requires HTTP/1.1 for the request; give its address without h2c://, or set `http2 = false`"
             }
@@ -219,7 +223,7 @@ impl Failure {
     }
 
     /// Returns the response for the client if none has begun. `proxy-status` names the cause (RFC 9209).
-    pub(super) fn reply(self) -> Reply {
+    pub(crate) fn reply(self) -> Reply {
         let (status, error) = (self.status(), self.error());
         let text = match status {
             503 if self != Failure::Exhausted => "503 the upstreams are busy\n",

@@ -20,16 +20,16 @@ const HOP_BY_HOP: [&str; 8] = [
 ];
 
 /// Returns whether a field concerns the connection in every message.
-pub(super) fn is_hop_by_hop(name: &str) -> bool {
+pub(crate) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
 }
 
 /// Fields that a message's own `connection` lines name, in order, beside those that never pass.
 #[derive(Debug, Default)]
-pub(super) struct Nominated(Vec<String>);
+pub(crate) struct Nominated(Vec<String>);
 
 impl Nominated {
-    pub(super) fn by<'a>(connection: impl Iterator<Item = &'a HeaderValue>) -> Nominated {
+    pub(crate) fn by<'a>(connection: impl Iterator<Item = &'a HeaderValue>) -> Nominated {
         let text = connection.flat_map(|value| value.as_bytes().split(|b| *b == b','));
         let names = text.map(<[u8]>::trim_ascii);
         let is_known = |name: &&[u8]| {
@@ -49,7 +49,7 @@ impl Nominated {
         Nominated::by(fields.get_all(CONNECTION).iter())
     }
 
-    pub(super) fn contains(&self, name: &HeaderName) -> bool {
+    pub(crate) fn contains(&self, name: &HeaderName) -> bool {
         let is_there = |known: &String| known.as_str().cmp(name.as_str());
         self.0.binary_search_by(is_there).is_ok()
     }

@@ -108,7 +108,7 @@ pub(super) async fn run(upstream: Rc<Upstream>, check: HealthCheck, pool: String
 
 /// Makes one check, on a fresh connection.
 async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError> {
-    let (stream, protocol) = upstream.stream_for_check(check.timeout).await?;
+    let (stream, protocol) = upstream.bare_stream(check.timeout).await?;
     let path = check.path.as_deref().unwrap_or("/");
     let host = check.host.as_deref().unwrap_or(upstream.host());
     let status = match protocol {

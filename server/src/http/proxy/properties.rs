@@ -76,7 +76,7 @@ pub(crate) struct Forwarded {
 pub(super) static NO_PAGES: ErrorPages = ErrorPages::new(Vec::new());
 
 /// Rules of a route for `/` that changes nothing.
-pub(super) struct Unchanged;
+pub(crate) struct Unchanged;
 
 impl RequestRules for Unchanged {
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {

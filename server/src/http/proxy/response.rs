@@ -16,7 +16,7 @@ const MAX_LINES: usize = 4096;
 ///
 /// # Errors
 /// The response states its length ambiguously, switches protocols, or has too many fields.
-pub(super) fn split<B: Body>(
+pub(crate) fn split<B: Body>(
     response: http::Response<B>,
     is_head: bool,
 ) -> Result<(Head, B), Failure> {

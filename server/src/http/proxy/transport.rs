@@ -72,6 +72,10 @@ impl Transport {
             }
             UpstreamAddress::H2c(server) => Transport::H2c(name(server)),
             UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path), Protocol::Http1),
+            UpstreamAddress::FastCgi(server) => Transport::Tcp(name(server)),
+            UpstreamAddress::UnixFastCgi(path) => {
+                Transport::Unix(SocketPath::new(path), Protocol::Http1)
+            }
             UpstreamAddress::UnixH2c(path) => {
                 Transport::Unix(SocketPath::new(path), Protocol::Http2)
             }

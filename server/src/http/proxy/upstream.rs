@@ -71,7 +71,7 @@ impl Upstream {
                 UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
                 UpstreamAddress::H2c(server) => server.strip_suffix(":80").unwrap_or(server),
                 UpstreamAddress::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
-                UpstreamAddress::Unix(_) | UpstreamAddress::UnixH2c(_) => "localhost",
+                _ => "localhost",
             }
             .to_owned(),
             protocol: Cell::new(transport.protocol()),
@@ -132,11 +132,11 @@ impl Upstream {
         &self.transport
     }
 
-    /// Opens a stream within `limit` for a request of this server's own, and returns the protocol to speak on it.
+    /// Opens a stream within `limit` for no client's exchange of HTTP, and returns the protocol to speak on it.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn stream_for_check(
+    pub(super) async fn bare_stream(
         &self,
         limit: Duration,
     ) -> Result<(ByteStream, Protocol), Failure> {

@@ -1,30 +1,27 @@
 //! Compiles a route of the configuration.
 
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING};
-use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Compress, ConnectUdp, Handler, Limits};
+use http::HeaderName;
+use sluicegate_config::{Compress, Handler, Limits};
 
 use super::access::Access;
+use super::action::{Action, OriginHandler, compression_of, refused_field};
 use super::edits::Edits;
 use super::error::SiteError;
-use super::local::{FixedReply, LocalHandler};
-use super::location::Location;
+use super::local::LocalHandler;
 use super::matching::{Conditions, PathMatch};
 use super::response_edits::{FilledEdits, ResponseEdits};
 use super::rewrite::Rewrite;
 use super::values::Values;
 use crate::http::exchange::compress;
 use crate::http::exchange::{ErrorPage, ErrorPages, FieldNames, Fields, Reply, RequestHead};
-use crate::http::files::{Folder, FolderCompiler, content_type};
+use crate::http::files::{FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::Peer;
-use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
+use crate::http::proxy::{PoolCompiler, RequestRules};
 use crate::named_file;
 
 /// Compiled route.
@@ -55,26 +52,6 @@ pub struct Route {
     pub max_request_body: u64,
     /// Time limit of an exchange.
     pub timeout: Option<Duration>,
-}
-
-/// A handler by the thread that runs it. Clones share files and pools.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// The front's thread builds the response.
-    Local(LocalHandler),
-    /// The origin thread runs the handler.
-    Origin(OriginHandler),
-}
-
-/// The kinds of handler that may wait, with their settings.
-#[derive(Clone, Debug)]
-pub enum OriginHandler {
-    /// Serves the files of a folder.
-    Files(Folder),
-    /// Forwards requests to upstreams.
-    Proxy(Box<RouteProxy>),
-    /// Opens tunnels for UDP.
-    ConnectUdp(Arc<ConnectUdp>),
 }
 
 impl Route {
@@ -164,14 +141,19 @@ impl Route {
                     || protocol.is_some_and(|protocol| proxy.takes_upgrade(protocol))
             }
             Action::Origin(OriginHandler::ConnectUdp(_)) => head.is_connect_udp(),
-            Action::Origin(OriginHandler::Files(_)) | Action::Local(_) => false,
+            Action::Origin(OriginHandler::Files(_) | OriginHandler::FastCgi(_))
+            | Action::Local(_) => false,
         })
     }
 
     /// Returns whether requests may go to upstreams.
     pub fn forwards(&self) -> bool {
-        self.actions()
-            .any(|action| matches!(action, Action::Origin(OriginHandler::Proxy(_))))
+        self.actions().any(|action| {
+            matches!(
+                action,
+                Action::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_))
+            )
+        })
     }
 
     fn actions(&self) -> impl Iterator<Item = &Action> {
@@ -266,81 +248,6 @@ impl Route {
     }
 }
 
-impl Action {
-    fn compile(
-        (route, handler): (&sluicegate_config::Route, &Handler),
-        pools: &mut PoolCompiler<'_>,
-        folders: &mut FolderCompiler<'_>,
-    ) -> Result<Action, SiteError> {
-        Ok(match handler {
-            Handler::Generate(generate) => Action::Local(LocalHandler::Generate {
-                max_size: generate.max_size,
-            }),
-            Handler::Redirect(redirect) => {
-                Action::Local(LocalHandler::Redirect(Location::new(redirect)))
-            }
-            Handler::ConnectUdp(settings) => {
-                Action::Origin(OriginHandler::ConnectUdp(Arc::new(settings.clone())))
-            }
-            Handler::Proxy(proxy) => {
-                let compiled = pools.compile(proxy).map_err(|cause| SiteError::Tls {
-                    pool: proxy.pool.pool().name.clone(),
-                    cause,
-                })?;
-                Action::Origin(OriginHandler::Proxy(Box::new(compiled)))
-            }
-            Handler::Files(files) => {
-                fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
-                    route: route.label(),
-                    root: files.root.clone(),
-                    cause,
-                })?;
-                let compress = compression_of(route);
-                Action::Origin(OriginHandler::Files(folders.compile(files, compress)))
-            }
-            Handler::Fixed(reply) => {
-                let bytes = match &reply.body_file {
-                    None => Bytes::from(reply.body.clone().unwrap_or_default()),
-                    Some(file) => {
-                        Bytes::from(named_file::read(file, named_file::PAGE).map_err(|cause| {
-                            SiteError::BodyFile {
-                                route: route.label(),
-                                file: file.clone(),
-                                cause,
-                            }
-                        })?)
-                    }
-                };
-                let value = HeaderValue::from_str(&reply.content_type);
-                let content_type =
-                    value.map_err(|_| refused_field(route, reply.content_type.clone()))?;
-                let compress = compression_of(route);
-                let fixed = FixedReply::new(reply.status, content_type, bytes, compress);
-                Action::Local(LocalHandler::Fixed(fixed))
-            }
-        })
-    }
-}
-
-/// Returns how a route compresses; `None` if it does not, or if its changes to responses say how they are encoded or remove what
-/// says so: a client would take compressed bytes for others.
-fn compression_of(route: &sluicegate_config::Route) -> Option<&Arc<Compress>> {
-    let settings = route.settings();
-    let is_encoding = |name: &str| name == CONTENT_ENCODING.as_str();
-    // Whatever their conditions are: what is compressed in advance does not know its status.
-    let is_fixed = settings.response_headers.iter().any(|table| {
-        let edits = &table.edits;
-        let mut lines = edits.set.iter().chain(&edits.add);
-        edits.remove.iter().any(|name| is_encoding(name))
-            || lines.any(|(name, value)| {
-                is_encoding(name)
-                    || name == CACHE_CONTROL.as_str()
-                        && value.to_ascii_lowercase().contains("no-transform")
-            })
-    });
-    { settings.compression.settings() }.filter(|_| !is_fixed)
-}
-
 /// Reads the error pages of a route.
 fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
     let pages = route.settings().error_pages.iter().map(|page| {
@@ -357,13 +264,6 @@ fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError
         Ok((page.statuses, page_of))
     });
     pages.collect::<Result<_, _>>().map(ErrorPages::new)
-}
-
-fn refused_field(route: &sluicegate_config::Route, field: String) -> SiteError {
-    SiteError::Field {
-        route: route.label(),
-        field: field.escape_debug().to_string(),
-    }
 }
 
 impl RequestRules for Route {

@@ -35,6 +35,20 @@ pub enum SiteError {
         /// Error of the operating system.
         cause: std::io::Error,
     },
+    /// The folder of a FastCGI handler is none.
+    #[error(
+        "route {route}: cannot enter the folder {}: {cause}; correct `root` in [route.fastcgi], or let the server's \
+         user enter it",
+        root.display()
+    )]
+    ScriptRoot {
+        /// The route's paths.
+        route: String,
+        /// Folder that was to be entered.
+        root: PathBuf,
+        /// Error of the operating system.
+        cause: std::io::Error,
+    },
     /// The file of an error page cannot be read.
     #[error(
         "route {route}: cannot read the error page {}: {cause}; correct the path in `error_pages`, or make the file \

@@ -6,7 +6,8 @@ use sluicegate_config::Limits;
 
 use super::Site;
 use super::access::Denial;
-use super::compiled::{Action, Route};
+use super::action::Action;
+use super::compiled::Route;
 use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
 use super::rank::{Rank, Rule};
@@ -194,6 +195,10 @@ fn kind(route: &Route, action: &Action, head: &RequestHead) -> String {
             format!("files in {}", folder.files.root.display())
         }
         Action::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
+        Action::Origin(OriginHandler::FastCgi(fastcgi)) => {
+            let (pool, root) = (fastcgi.settings.pool(), fastcgi.settings.root.display());
+            format!("scripts in {root} by {}", pool.pool().name)
+        }
         Action::Origin(OriginHandler::ConnectUdp(_)) => "tunnels for UDP".to_owned(),
         Action::Local(handler) => status(&route.unedited(handler, head)),
     }

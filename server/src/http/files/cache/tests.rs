@@ -20,6 +20,7 @@ fn folder(id: u64, precompressed: bool) -> Folder {
         id,
         files,
         compress: None,
+        scripts: Arc::default(),
     }
 }
 

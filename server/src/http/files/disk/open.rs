@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use sluicegate_config::Symlinks;
 
@@ -88,35 +88,45 @@ impl Root {
         })
     }
 
+    /// Returns the type of what is at `path`, which is as for [`Root::find`]. It needs no permission to read.
+    pub(super) fn file_type(&self, path: &[u8]) -> Result<FileType, Errno> {
+        let found = self.open_below(path, OFlags::PATH | OFlags::CLOEXEC)?;
+        Ok(FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode))
+    }
+
     fn read(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.open_below(path, READ)
+    }
+
+    fn open_below(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         if self.wait == Wait::Never {
-            return self.ask_memory(path);
+            return self.ask_memory(path, flags);
         }
         if self.symlinks == Symlinks::Follow {
-            return rustix::fs::openat(&self.folder, path, READ, Mode::empty());
+            return rustix::fs::openat(&self.folder, path, flags, Mode::empty());
         }
         let links = self.symlinks == Symlinks::Inside;
-        match self.ask_kernel(path, links) {
+        match self.ask_kernel(path, links, flags) {
             // Old kernels lack the call, and filters of system calls may not know it.
-            Err(Errno::NOSYS | Errno::PERM) => walk::open(self.folder.as_fd(), path, READ, links),
+            Err(Errno::NOSYS | Errno::PERM) => walk::open(self.folder.as_fd(), path, flags, links),
             opened => opened,
         }
     }
 
     /// Opens what the kernel finds without waiting, and on no other file system.
-    fn ask_memory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+    fn ask_memory(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = match self.symlinks {
             Symlinks::Follow => ResolveFlags::empty(),
             Symlinks::Inside => bounds(true),
             Symlinks::Never => bounds(false),
         };
         let resolve = resolve | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
-        rustix::fs::openat2(&self.folder, path, READ, Mode::empty(), resolve)
+        rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve)
     }
 
-    fn ask_kernel(&self, path: &[u8], links: bool) -> Result<OwnedFd, Errno> {
+    fn ask_kernel(&self, path: &[u8], links: bool, flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = bounds(links);
-        let open = || rustix::fs::openat2(&self.folder, path, READ, Mode::empty(), resolve);
+        let open = || rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve);
         for _ in 1..TRIES {
             match open() {
                 Err(Errno::AGAIN | Errno::INTR) => {}

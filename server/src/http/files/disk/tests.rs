@@ -68,6 +68,7 @@ impl Folder {
             id: 0,
             files: Arc::new(self.files.clone()),
             compress: self.compress.clone(),
+            scripts: Arc::default(),
         }
     }
 

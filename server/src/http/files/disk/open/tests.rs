@@ -51,7 +51,7 @@ fn content(opened: Result<OwnedFd, Errno>) -> Result<String, Errno> {
 fn both(root: &Root, path: &str, links: bool) -> Result<String, Errno> {
     let path = path.as_bytes();
     let walked = content(walk::open(root.folder.as_fd(), path, READ, links));
-    match root.ask_kernel(path, links) {
+    match root.ask_kernel(path, links, READ) {
         Err(Errno::NOSYS | Errno::PERM) => {}
         opened => {
             let path = String::from_utf8_lossy(path);
@@ -139,14 +139,7 @@ fn the_root_itself_may_be_a_link() {
 #[test]
 fn only_regular_files_are_files() {
     let (_outer, path) = tree();
-    rustix::fs::mknodat(
-        CWD,
-        path.join("fifo"),
-        rustix::fs::FileType::Fifo,
-        Mode::RUSR,
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(CWD, path.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
     symlink("/dev/zero", path.join("device")).unwrap();
     let root = Root::open(&path, Symlinks::Follow, Wait::Allowed).unwrap();

@@ -1,0 +1,117 @@
+//! Byte streams to the upstreams of a pool, for handlers that speak another protocol than HTTP to them.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::definition::RoutePool;
+use super::failure::Failure;
+use super::pool::Pools;
+use super::transport::ByteStream;
+use super::upstream::ActiveRequest;
+
+/// Byte stream to an upstream, which counts as a request of it until the value is dropped.
+pub(crate) struct BareStream {
+    stream: ByteStream,
+    active: ActiveRequest,
+}
+
+/// Reason for which there is no stream, and the upstream that was tried last.
+pub(crate) type Unopened = (Failure, Option<Arc<str>>);
+
+impl Pools {
+    /// Opens a stream to an upstream of the pool, each within `limit`, and counts a request. Upstreams are tried until one can be
+    /// reached: none of them has received anything.
+    ///
+    /// # Errors
+    /// The failure of the last one.
+    pub(crate) async fn open(
+        &self,
+        pool: &RoutePool,
+        limit: Duration,
+    ) -> Result<BareStream, Unopened> {
+        self.tally().count(|c| c.requests += 1);
+        let pool = self.pool(&pool.0);
+        let mut tried = Vec::new();
+        loop {
+            let assigned = pool.assign(&tried, None).await;
+            let active = assigned.map_err(|failure| (failure, None))?;
+            let upstream = Rc::clone(active.upstream());
+            let failure = match upstream.bare_stream(limit).await {
+                Ok((stream, _)) => {
+                    self.tally().count(|c| c.opened += 1);
+                    return Ok(BareStream { stream, active });
+                }
+                Err(failure) => failure,
+            };
+            active.on_failure(failure, true);
+            let label = Arc::clone(upstream.label());
+            tried.push(upstream);
+            // Another upstream needs the same descriptors.
+            if failure == Failure::Exhausted || !pool.has_untried(&tried) {
+                return Err((failure, Some(label)));
+            }
+        }
+    }
+
+    /// Counts the end of a request that [`Pools::open`] has counted: with the whole response, or cancelled by the client.
+    pub(crate) fn on_end(&self, is_whole: bool) {
+        self.tally().count(|c| {
+            if is_whole {
+                c.answered += 1;
+            } else {
+                c.cancelled += 1;
+            }
+        });
+    }
+}
+
+impl BareStream {
+    /// Returns the address of the upstream for logs.
+    pub(crate) fn label(&self) -> &Arc<str> {
+        self.active.upstream().label()
+    }
+
+    /// Notes that the upstream has responded.
+    pub(crate) fn on_success(&self) {
+        self.active.on_success();
+    }
+
+    /// Counts the failure of the request.
+    pub(crate) fn on_failure(&self, failure: Failure) {
+        self.active.on_failure(failure, true);
+    }
+}
+
+impl AsyncRead for BareStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for BareStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
