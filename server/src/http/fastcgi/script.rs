@@ -139,7 +139,7 @@ mod tests {
         symlink("../outside.php", root.join("out.php")).unwrap();
         symlink("nowhere.php", root.join("broken.php")).unwrap();
         let _socket = UnixListener::bind(root.join("socket.php")).unwrap();
-        let closed = fs::Permissions::from_mode(0);
+        let closed = fs::Permissions::from_mode(0o0);
         fs::set_permissions(root.join("login.php"), closed).unwrap();
         let settings = settings(&root, keys);
         let target = Target::of(path, path).ok();

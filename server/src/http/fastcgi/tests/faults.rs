@@ -6,7 +6,7 @@ use super::*;
 /// Returns the response of a server that sends these bytes to each request and closes.
 async fn of(bytes: Vec<u8>, keys: &str) -> Received {
     let server = FastCgiServer::start(async move |_, stream| {
-        stream.send(&[bytes.clone()]).await;
+        stream.send(std::slice::from_ref(&bytes)).await;
     });
     Edge::new(&server.address, keys).get("/").await
 }
@@ -85,7 +85,7 @@ fn a_server_that_stands_still_is_504_or_a_reset() {
             (output(b"X-A: b\r\n\r\npart"), false, 200, "body_timeout"),
         ] {
             let server = FastCgiServer::start(async move |_, stream| {
-                stream.send(&[sent.clone()]).await;
+                stream.send(std::slice::from_ref(&sent)).await;
                 stream.closed().await;
             });
             let edge = Edge::new(
