@@ -41,10 +41,10 @@ use crate::tcp::FrontSender;
 /// Makes an endpoint's settings of a snapshot of the configuration.
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
 
-/// Wakes a worker that has messages of its origin thread.
-struct RingWaker(Waker);
+/// Wakes a worker, for messages of its origin thread or to free memory.
+struct WorkerWaker(Waker);
 
-impl Wake for RingWaker {
+impl Wake for WorkerWaker {
     fn wake(self: Arc<Self>) {
         self.0.wake();
     }
@@ -149,9 +149,11 @@ fn start(
     drop_capabilities();
     let driver: Driver = opened.driver;
     setup.inbox.attach(driver.waker());
+    let waker = std::task::Waker::from(Arc::new(WorkerWaker(driver.waker())));
     if let Some(origin_ring) = &settings.sessions.origin_ring {
-        origin_ring.attach(Arc::new(RingWaker(driver.waker())).into());
+        origin_ring.attach(waker.clone());
     }
+    settings.sessions.memory.wake_to_free(waker);
     let _ = reports.send(Report::Ready {
         group: setup.group,
         index: setup.index,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 13] = [
+const ADDED: [(&str, &str); 14] = [
     ("src/ecn.rs", "ecn.rs"),
     ("src/ecn/congestion.rs", "ecn/congestion.rs"),
     ("src/ecn/shares.rs", "ecn/shares.rs"),
@@ -26,6 +26,7 @@ const ADDED: [(&str, &str); 13] = [
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
     ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),
     ("src/extension.rs", "extension.rs"),
+    ("src/extension/held.rs", "extension/held.rs"),
     ("src/overdue.rs", "stream/overdue.rs"),
     ("src/encoded.rs", "h3/encoded.rs"),
     ("src/redact.rs", "redact.rs"),

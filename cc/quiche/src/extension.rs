@@ -2,6 +2,8 @@
 //!
 //! The build script places this file at `extension.rs` of the patched source.
 
+mod held;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;

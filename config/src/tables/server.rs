@@ -33,11 +33,14 @@ table! {
             reload: Restart
         },
         /// Memory that the process may hold. If it holds that much, the server refuses new connections
-        /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, empties each
-        /// worker's file_cache, and closes connections (H3_EXCESSIVE_LOAD) of the clients that have most, those without
-        /// requests first, down to 16 for each client at each worker, and of trusted_proxies only after all others. Over
-        /// TCP the clients that hold most memory lose connections, those first that hold most, down to 1 MiB for each
-        /// client at each worker. Other connections go on. This ends when a tenth of the limit is free again. So the server sheds load before
+        /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, and empties each
+        /// worker's file_cache. It closes connections (over HTTP/3 with H3_EXCESSIVE_LOAD) of the clients that hold most
+        /// memory at all workers together, whatever their protocol, those first that hold most, until a tenth of the limit
+        /// will be free. Every client keeps 1 MiB, and trusted_proxies lose connections over HTTP/3 only after all
+        /// others. Other connections go on. This ends when a tenth of the limit is free again. A client that holds more
+        /// than a quarter of the limit loses connections before, as soon as less than a tenth is free. Over HTTP/3,
+        /// responses wait while their connection holds a 64th of the limit for a client that has not acknowledged it, or
+        /// four times limits.connection_send_buffer if that is more. So the server sheds load before
         /// the system kills it. Counted are pages of the process itself (RssAnon in /proc/self/status), not the
         /// kernel's socket buffers and cached files, which a control group counts, too. auto is 80 % of the machine's
         /// memory, or of the memory.max (cgroup v2) of the process's control group or one around it, if that is less.

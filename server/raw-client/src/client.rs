@@ -86,6 +86,8 @@ pub struct Client {
     pub token: Vec<u8>,
     /// Replies that it sends on its own.
     pub policy: Policy,
+    /// Offset in every stream: packets that contain the byte there are not acknowledged.
+    pub withheld: Option<u64>,
     /// Frames received, but ACK, CRYPTO, PADDING and STREAM, in order. A test may clear them.
     pub frames: Vec<Frame>,
     /// Streams received.
@@ -136,6 +138,7 @@ impl Client {
                 handshake: true,
                 paths: true,
             },
+            withheld: None,
             frames: Vec::new(),
             streams: BTreeMap::new(),
             versions: None,

@@ -182,6 +182,7 @@ fn start_origin(
         accounts: accounts(tcp_exchanges),
         most_connections: tcp_connections,
         memory: Arc::clone(&shared.memory),
+        relief: shared.holdings.add_front(),
         missing_headers: Arc::clone(&shared.missing_headers),
         name: name.clone(),
         commands,
@@ -226,6 +227,7 @@ fn settings(
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
     sessions.origin_ring = Some(origin_ring);
     sessions.memory = Arc::clone(&shared.memory);
+    sessions.relief = shared.holdings.add_front();
     sessions.access = own.access;
     Ok(Settings {
         listeners: own.listeners,

@@ -7,6 +7,7 @@ use sluicegate_config::Config;
 use super::error::BootError;
 use super::memory;
 use crate::http::auth::PasswordChecks;
+use crate::http::clients::relief::Holdings;
 use crate::http::identification::Identification;
 use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, CurrentAccess, Target};
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) tracing: Option<Tracing>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
+    pub(super) holdings: Arc<Holdings>,
     pub(super) passwords: Arc<PasswordChecks>,
     pub(super) missing_headers: Arc<MissingHeaders>,
 }
@@ -64,6 +66,7 @@ impl Shared {
             tracing,
             access,
             memory,
+            holdings: Arc::default(),
             passwords: Arc::new(passwords),
             missing_headers: Arc::default(),
         })

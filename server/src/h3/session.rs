@@ -8,6 +8,7 @@ mod relay;
 mod requests;
 mod stall_checks;
 mod stalled;
+mod unacked;
 mod upload;
 
 use std::cell::RefCell;
@@ -18,6 +19,7 @@ use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
 
 use self::stall_checks::StallChecks;
+use self::unacked::UnackedLook;
 use super::queue::Queue;
 use super::response::{BLOCK, Response};
 use super::schedule::Schedule;
@@ -49,6 +51,7 @@ pub struct Session {
     key: ConnectionKey,
     /// Number of unsent bytes at which responses go on, if one stopped because `limits.connection_send_buffer` bytes wait to be sent.
     resume_below: Option<usize>,
+    unacked: UnackedLook,
     open: IdMap<Exchange>,
     /// Streams with something to write.
     pending: Queue,
@@ -179,6 +182,7 @@ impl Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
             key,
             resume_below: None,
+            unacked: UnackedLook::default(),
             open: IdMap::default(),
             pending: Queue::default(),
             overdue: None,
@@ -276,6 +280,18 @@ impl Session {
     /// Returns the number of requests accepted so far.
     pub fn taken(&self) -> u64 {
         self.taken
+    }
+
+    /// Returns the memory that its requests hold beside their streams, bytes: what is promised to exchanges, and what heads that are
+    /// not complete may take.
+    pub fn held(&self, conn: &quiche::Connection, context: &SessionContext) -> u64 {
+        let promised = |exchange: &Exchange| {
+            let origin_ring = context.origin_ring.as_ref()?;
+            Some(origin_ring.promised(exchange.number?))
+        };
+        let promised: u64 = self.open.values().filter_map(promised).sum();
+        let heads = self.h3.streams_without_head(conn).count() as u64;
+        promised + heads * context.site.limits().header_bytes
     }
 
     /// Frees what a connection without requests keeps for later ones.

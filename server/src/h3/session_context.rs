@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::http::clients::relief::{FrontRelief, Holdings};
 use crate::http::exchange::ring::OriginRing;
 use crate::http::files::Cache;
 use crate::http::gate::{Gate, RequestCounters};
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 use crate::observe::memory_budget::MemoryBudget;
+
+/// Part of the memory limit that the streams of a connection hold, at most, for a client that acknowledges nothing of it: one in so many.
+const UNACKED_PART: u64 = 64;
 
 /// State that all sessions of a worker share; the endpoint owns it and lends it to one session at a time.
 pub struct SessionContext {
@@ -26,6 +30,8 @@ pub struct SessionContext {
     pub memory: Arc<MemoryBudget>,
     /// Whether that is used up, as of this turn.
     memory_is_short: bool,
+    /// Part of the worker's connections in the relief of all fronts while memory is short.
+    pub(crate) relief: FrontRelief,
     /// Worker's end of the access log, if one is configured.
     pub access: Option<AccessLog>,
     /// Time of the present step of the turn.
@@ -58,6 +64,15 @@ impl SessionContext {
         self.memory_is_short
     }
 
+    /// Returns the bytes that the streams of a connection may hold for its client, sent or not; the send buffer alone is never too much.
+    pub(super) fn most_unacked(&self) -> u64 {
+        let buffer = self.site.limits().connection_send_buffer;
+        match self.memory.limit() {
+            0 => u64::MAX,
+            limit => buffer.saturating_mul(4).max(limit / UNACKED_PART),
+        }
+    }
+
     /// Serves new requests by another site.
     pub fn adopt(&mut self, site: Arc<Site>) {
         let (before, limits) = (self.site.limits(), site.limits());
@@ -85,6 +100,7 @@ impl SessionContext {
             cache,
             memory: Arc::default(),
             memory_is_short: false,
+            relief: Arc::<Holdings>::default().add_front(),
             access: None,
             now,
         }

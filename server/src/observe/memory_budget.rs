@@ -1,6 +1,8 @@
 //! The memory budget of the process: how much it may hold, and whether that is used up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use super::metrics::{Page, Show, metrics};
 
@@ -16,6 +18,11 @@ pub struct MemoryBudget {
     used: AtomicU64,
     short: AtomicBool,
     shortages: AtomicU64,
+    /// Bytes to free until memory suffices, by the last measurement, less what has been closed since.
+    to_free: AtomicU64,
+    measurements: AtomicU64,
+    /// Wakers of the threads that close connections.
+    wakers: Mutex<Vec<Waker>>,
 }
 
 metrics! {
@@ -54,7 +61,40 @@ impl MemoryBudget {
 
     /// Returns whether a process that holds `used` bytes is so close to the limit that memory, once short, would remain so.
     pub fn is_close(&self, used: u64) -> bool {
-        used > self.limit - self.limit / HYSTERESIS
+        used > self.sufficient()
+    }
+
+    /// Returns the bytes up to which memory suffices again after a shortage.
+    fn sufficient(&self) -> u64 {
+        self.limit - self.limit / HYSTERESIS
+    }
+
+    /// Has a thread woken at each measurement that finds bytes to free.
+    pub fn wake_to_free(&self, waker: Waker) {
+        self.wakers().push(waker);
+    }
+
+    /// Returns the bytes that connections to be closed are to free; 0 while memory is not close to the limit.
+    pub fn to_free(&self) -> u64 {
+        self.to_free.load(Ordering::Acquire)
+    }
+
+    /// Notes that a connection that held so many bytes is being closed.
+    pub fn on_closed(&self, bytes: u64) {
+        let less = |to_free: u64| Some(to_free.saturating_sub(bytes));
+        let _ = self
+            .to_free
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+
+    /// Returns the number of measurements so far.
+    pub fn measurements(&self) -> u64 {
+        self.measurements.load(Ordering::Acquire)
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
+        // No code panics while it holds the lock.
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a measurement in bytes. Returns whether memory is short now, if that has changed. One thread calls it.
@@ -70,7 +110,21 @@ impl MemoryBudget {
         let began = short && !before;
         self.shortages
             .fetch_add(u64::from(began), Ordering::Relaxed);
+        self.ask_for_relief(used);
         (short != before).then_some(short)
+    }
+
+    /// Has connections closed until memory suffices.
+    fn ask_for_relief(&self, used: u64) {
+        if self.limit == 0 {
+            return;
+        }
+        let to_free = used.saturating_sub(self.sufficient());
+        self.to_free.store(to_free, Ordering::Release);
+        self.measurements.fetch_add(1, Ordering::AcqRel);
+        if to_free > 0 {
+            self.wakers().iter().for_each(Waker::wake_by_ref);
+        }
     }
 }
 
@@ -88,6 +142,9 @@ impl Show for MemoryBudget {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
     use super::*;
 
     #[test]
@@ -114,5 +171,33 @@ mod tests {
         let budget = MemoryBudget::default();
         assert_eq!(budget.measured(u64::MAX), None);
         assert!(!budget.is_short());
+        assert_eq!(budget.to_free(), 0);
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicU64);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn each_measurement_close_to_the_limit_says_what_to_free_and_wakes_those_who_do() {
+        let budget = MemoryBudget::new(1000);
+        let wakes = Arc::<Wakes>::default();
+        budget.wake_to_free(Arc::clone(&wakes).into());
+        for (used, to_free, woken) in [(900, 0, 0), (901, 1, 1), (1100, 200, 2), (0, 0, 2)] {
+            budget.measured(used);
+            assert_eq!(budget.to_free(), to_free, "{used}");
+            assert_eq!(wakes.0.load(Ordering::Relaxed), woken, "{used}");
+        }
+        assert_eq!(budget.measurements(), 4);
+        budget.measured(1000);
+        budget.on_closed(30);
+        assert_eq!(budget.to_free(), 70);
+        budget.on_closed(80);
+        assert_eq!(budget.to_free(), 0);
     }
 }

@@ -90,6 +90,8 @@ pub struct Connection {
     /// Deadline of the handshake; `None` once it is complete or has timed out.
     handshake_deadline: Option<Instant>,
     handshake_timed_out: bool,
+    /// It was closed because memory is short.
+    given_up: bool,
     expiry: Expiry,
 }
 
@@ -146,6 +148,7 @@ impl Connection {
             release_delay: Duration::ZERO,
             handshake_deadline: Some(accepted.handshake_deadline),
             handshake_timed_out: false,
+            given_up: false,
             expiry: Expiry::default(),
         }
     }

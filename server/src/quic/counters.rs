@@ -97,7 +97,7 @@ metrics! {
         pub refusals: u64 = counter("sluicegate_connection_refusals_sent_total"),
         /// Connections that accept no further requests and end when they are idle, by reason.
         pub expired: PerLabel<ExpiryReason> = counter("sluicegate_connections_expired_total" by "reason"),
-        /// Connections closed while memory was short, of the clients that had most of them.
+        /// Connections closed while memory was short, of the clients that held most of it.
         pub relieved: u64 = counter("sluicegate_connections_closed_for_memory_total"),
         /// Retry packets sent, which ask clients to prove their address.
         pub retries: u64 = counter("sluicegate_retries_sent_total"),

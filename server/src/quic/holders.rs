@@ -9,7 +9,7 @@ use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::http::clients::{ClientPrefix, Clients, SourcePrefix};
 
 /// Holder of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holder {
     /// A client.
     Client(ClientPrefix),
@@ -69,16 +69,6 @@ impl Holders {
         let source = SourcePrefix::from(source);
         let own = self.clients.open(source.claimed_client());
         (own, own + self.unproved.open(source))
-    }
-
-    /// Returns the largest number of connections of one proxy, or of one other holder.
-    pub(super) fn most(&self, of_proxies: bool) -> u64 {
-        let most = |found: Option<u64>| found.unwrap_or(0);
-        if of_proxies {
-            return most(self.proxies.most().map(|(_, number)| number));
-        }
-        let clients = most(self.clients.most().map(|(_, number)| number));
-        clients.max(most(self.unproved.most().map(|(_, number)| number)))
     }
 
     /// Counts a connection that `holder` has opened.

@@ -1,45 +1,141 @@
-//! State of a worker's relief while memory is short: who has most connections, and how many may be closed.
+//! State of a worker's relief while memory is short: what the holders of connections hold, and who is to lose how much.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
 
-use super::holders::{Holder, Holders};
+use super::holders::Holder;
+use crate::http::clients::relief::{FrontRelief, kept_by_proxies};
+use crate::observe::memory_budget::MemoryBudget;
 
-/// Connections at this worker that every client and proxy keeps.
-const KEPT: u64 = 16;
+/// Progress of the relief after a measurement of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// Nothing is left to do until the next measurement.
+    #[default]
+    None,
+    /// What connections hold is added up.
+    Look,
+    /// Connections of those that hold too much are closed.
+    Close,
+}
 
-/// Progress of the relief; at rest while memory suffices.
+/// The relief of a worker; at rest while memory suffices.
 #[derive(Debug, Default)]
 pub(super) struct Relief {
+    pass: Pass,
     /// Slot that is looked at next.
-    pub(super) next: usize,
-    /// Number of connections that a client, or a proxy, keeps in this round; `None` before the first.
-    pub(super) keeps: Option<u64>,
-    /// Whether connections with open requests are closed, too: a round has found no others.
-    pub(super) busy_too: bool,
-    /// Whether connections of proxies are closed: rounds have found none of clients.
-    of_proxies: bool,
-    /// Whether this round has closed a connection.
-    pub(super) closed: bool,
-    /// End of the present period.
-    pub(super) period_end: Option<Instant>,
-    /// Connections that may still be closed in it.
-    pub(super) left: usize,
+    next: usize,
+    /// Number of the measurement that the passes are about.
+    measurement: u64,
+    /// What holders hold; in the second pass only those that hold too much.
+    held: BTreeMap<Holder, Held>,
+}
+
+/// What a holder's connections hold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    bytes: u64,
+    connections: u64,
+    /// Bytes that the holder is to lose.
+    excess: u64,
 }
 
 impl Relief {
-    /// Returns to the first slot. A round that has closed nothing makes the next one less sparing.
-    pub(super) fn begin_round(&mut self, holders: &Holders) {
-        if self.keeps.is_some() && !self.closed {
-            let next = self.busy_too && !self.of_proxies;
-            self.of_proxies |= next;
-            self.busy_too = !next;
+    /// Returns the present pass. One begins after each measurement that finds bytes to free, and all end when enough will be free.
+    pub(super) fn pass(&mut self, memory: &MemoryBudget) -> Pass {
+        if memory.to_free() == 0 {
+            if self.is_under_way() {
+                self.end();
+            }
+        } else if self.pass == Pass::None && self.measurement != memory.measurements() {
+            self.measurement = memory.measurements();
+            self.pass = Pass::Look;
         }
-        self.keeps = Some(KEPT.max(holders.most(self.of_proxies) / 2));
-        (self.next, self.closed) = (0, false);
+        self.pass
     }
 
-    /// Returns whether one who has `open` connections is to lose some in this round.
-    pub(super) fn is_greedy(&self, holder: Holder, open: u64) -> bool {
-        holder.is_proxy() == self.of_proxies && self.keeps.is_some_and(|keeps| open > keeps)
+    /// Returns whether a pass is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.pass != Pass::None
+    }
+
+    /// Returns the next of so many slots in this pass; `None` at its end.
+    pub(super) fn next_slot(&mut self, slots: usize) -> Option<usize> {
+        let slot = self.next;
+        self.next += 1;
+        (slot < slots).then_some(slot)
+    }
+
+    /// Adds what a connection holds.
+    pub(super) fn add(&mut self, holder: Holder, bytes: u64) {
+        let held = self.held.entry(holder).or_default();
+        held.bytes += bytes;
+        held.connections += 1;
+    }
+
+    /// Returns whether a connection of `bytes` is to be closed: its holder holds too much, and it holds as much as the average of them.
+    pub(super) fn is_too_much(&self, holder: Holder, bytes: impl FnOnce() -> u64) -> Option<u64> {
+        let held = self.held.get(&holder).filter(|held| held.excess > 0)?;
+        let bytes = bytes();
+        (bytes >= held.bytes / held.connections.max(1)).then_some(bytes)
+    }
+
+    /// Notes that a connection of `bytes` is being closed.
+    pub(super) fn on_closed(&mut self, holder: Holder, bytes: u64) {
+        if let Some(held) = self.held.get_mut(&holder) {
+            held.excess = held.excess.saturating_sub(bytes);
+        }
+    }
+
+    /// Ends a pass. After the first one it reports what clients hold, and the second begins if some hold too much.
+    pub(super) fn end_pass(&mut self, front: &FrontRelief, memory: &MemoryBudget) {
+        if self.pass == Pass::Look {
+            self.judge(front, memory);
+            self.held.retain(|_, held| held.excess > 0);
+            if !self.held.is_empty() {
+                (self.pass, self.next) = (Pass::Close, 0);
+                return;
+            }
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        *self = Relief {
+            measurement: self.measurement,
+            ..Relief::default()
+        };
+    }
+
+    /// Determines who is to lose how much. Proxies lose only if nobody else holds too much.
+    fn judge(&mut self, front: &FrontRelief, memory: &MemoryBudget) {
+        let clients = self.held.iter().filter_map(|(holder, held)| match holder {
+            Holder::Client(client) => Some((*client, held.bytes)),
+            _ => None,
+        });
+        let strangers = self
+            .held
+            .iter()
+            .filter_map(|(holder, held)| holder.is_unproved().then_some(held.bytes));
+        let shares = front.report(clients, strangers, memory);
+        for (holder, held) in &mut self.held {
+            held.excess = match holder {
+                Holder::Client(client) => shares.excess(*client, held.bytes),
+                Holder::Unproved(_) => held.bytes.saturating_sub(shares.keeps()),
+                Holder::Proxy(_) => 0,
+            };
+        }
+        if self.held.values().any(|held| held.excess > 0) {
+            return;
+        }
+        let proxies = self
+            .held
+            .iter()
+            .filter_map(|(holder, held)| holder.is_proxy().then_some(held.bytes));
+        let keeps = kept_by_proxies(proxies, memory);
+        for (holder, held) in &mut self.held {
+            if holder.is_proxy() {
+                held.excess = held.bytes.saturating_sub(keeps);
+            }
+        }
     }
 }

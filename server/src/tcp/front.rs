@@ -25,6 +25,7 @@ use super::missing_headers::MissingHeaders;
 use super::open_connections::OpenConnections;
 use super::open_request::OpenRequest;
 use crate::clock;
+use crate::http::clients::relief::FrontRelief;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::local::LocalExchanges;
@@ -64,6 +65,8 @@ pub(super) struct Front {
     /// Name in the access log's counters.
     name: String,
     memory: Arc<MemoryBudget>,
+    /// Its part in the relief of all fronts while memory is short.
+    relief: FrontRelief,
     pub(super) missing_headers: Arc<MissingHeaders>,
     /// By the turns of connections that achieve nothing.
     overload: RefCell<Overload>,
@@ -93,7 +96,8 @@ impl Front {
         config: Arc<TcpConfig>,
         handlers: LocalHandlers,
         accounts: Arc<Accounts>,
-        (memory, missing_headers): (Arc<MemoryBudget>, Arc<MissingHeaders>),
+        (memory, relief): (Arc<MemoryBudget>, FrontRelief),
+        missing_headers: Arc<MissingHeaders>,
         most_connections: u64,
         name: String,
     ) -> Rc<Front> {
@@ -118,6 +122,7 @@ impl Front {
             exchanges: LocalExchanges::new(accounts),
             handshakes: Rc::new(HandshakePace::new(clock::now)),
             memory,
+            relief,
             missing_headers,
             overload: RefCell::default(),
             most_connections,

@@ -10,14 +10,12 @@ use tokio::sync::Notify;
 
 use super::metered::Meter;
 use super::send_buffer::SendBuffer;
+use crate::http::clients::relief::{CONNECTION, FrontRelief};
 use crate::http::clients::{ClientPrefix, Clients};
+use crate::observe::memory_budget::MemoryBudget;
 
 /// Connections that a search for one to close looks at; the oldest ones.
 const SCANNED: usize = 64;
-/// Memory of a connection beside that of its requests and responses, bytes.
-const CONNECTION: u64 = 32 << 10;
-/// Memory that every client keeps while memory is short, bytes.
-const KEPT: u64 = 1 << 20;
 /// Connections that a relief closes, at most, beside a part of all.
 const CLOSED: usize = 16;
 /// Part of all connections that a relief closes, at most: one in so many.
@@ -173,34 +171,42 @@ impl OpenConnections {
         Some((*client, *number))
     }
 
-    /// Closes connections of the clients that hold most memory, because it is short: those first that hold most. Returns how many.
-    pub(super) fn relieve(&mut self) -> u64 {
+    /// Closes connections of the clients that hold most memory at all fronts, those first that hold most, until enough will be free.
+    /// Returns how many.
+    pub(super) fn relieve(&mut self, relief: &FrontRelief, memory: &MemoryBudget) -> u64 {
         let limit = CLOSED + self.handles.len() / CLOSED_PART;
-        let mut holders = self.by_memory();
+        let held = self.by_memory();
+        let shares = relief.report(held.iter().copied(), std::iter::empty(), memory);
+        let totals = held
+            .into_iter()
+            .map(|(client, own)| (shares.total(client, own), client));
+        let mut holders: BinaryHeap<(u64, ClientPrefix)> = totals.collect();
         let mut closed = 0;
         while closed < limit
+            && memory.to_free() > 0
             && let Some((bytes, client)) = holders.pop()
-            && bytes > KEPT
+            && bytes > shares.keeps()
         {
             let Some((freed, number)) = self.largest(client) else {
                 continue;
             };
             closed += usize::from(self.close(client, number));
+            memory.on_closed(freed);
             holders.push((bytes.saturating_sub(freed), client));
         }
         closed as u64
     }
 
     /// Returns the clients with the memory that their connections hold.
-    fn by_memory(&self) -> BinaryHeap<(u64, ClientPrefix)> {
-        let mut sums: Vec<(u64, ClientPrefix)> = Vec::new();
+    fn by_memory(&self) -> Vec<(ClientPrefix, u64)> {
+        let mut sums: Vec<(ClientPrefix, u64)> = Vec::new();
         for ((client, _), handle) in &self.handles {
             match sums.last_mut() {
-                Some((bytes, last)) if last == client => *bytes += handle.bytes(),
-                _ => sums.push((handle.bytes(), *client)),
+                Some((last, bytes)) if last == client => *bytes += handle.bytes(),
+                _ => sums.push((*client, handle.bytes())),
             }
         }
-        sums.into()
+        sums
     }
 
     /// Returns the connection of a client that holds most memory, and how much; of several, the oldest.

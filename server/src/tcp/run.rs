@@ -17,6 +17,7 @@ use super::counters::Counters;
 use super::front::{Front, FrontCommand};
 use super::listener_phases::Phase;
 use super::missing_headers::MissingHeaders;
+use crate::http::clients::relief::FrontRelief;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::origin::{LocalHandlers, StartFront};
 use crate::observe::memory_budget::MemoryBudget;
@@ -37,6 +38,8 @@ pub struct FrontSetup {
     pub most_connections: u64,
     /// Memory budget of the process.
     pub memory: Arc<MemoryBudget>,
+    /// Part of the front in the relief of all.
+    pub(crate) relief: FrontRelief,
     /// Connections of load balancers without a header, of all fronts.
     pub missing_headers: Arc<MissingHeaders>,
     /// Name of the front in the access log's counters.
@@ -72,7 +75,8 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
         config,
         handlers,
         setup.accounts,
-        (setup.memory, setup.missing_headers),
+        (setup.memory, setup.relief),
+        setup.missing_headers,
         setup.most_connections,
         setup.name,
     );

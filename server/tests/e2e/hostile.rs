@@ -5,6 +5,7 @@ mod floods;
 mod forged;
 mod frames;
 mod peers;
+mod unread;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -83,15 +83,28 @@ impl Client {
             self.dcid = scid.to_vec();
         }
         let mut reader = Reader(&payload);
-        let mut elicits = false;
+        let (mut elicits, mut is_withheld) = (false, false);
         while !reader.is_empty() {
             let frame = Frame::read(&mut reader).expect("a frame of version 1");
             elicits |= frame.is_ack_eliciting();
+            is_withheld |= self.withholds(&frame);
             self.on_frame(kind, frame);
+        }
+        if is_withheld {
+            return;
         }
         let space = &mut self.spaces[kind.space()];
         space.received.add(number);
         space.owes_ack |= elicits;
+    }
+
+    /// Returns whether a frame contains a byte whose packets are not acknowledged.
+    fn withholds(&self, frame: &Frame) -> bool {
+        let Frame::Stream { offset, data, .. } = frame else {
+            return false;
+        };
+        let range = *offset..*offset + data.len() as u64;
+        self.withheld.is_some_and(|byte| range.contains(&byte))
     }
 
     fn open(&mut self, kind: Kind, opened: &Opened, sealed: &[u8]) -> Option<Vec<u8>> {

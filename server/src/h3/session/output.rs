@@ -24,6 +24,11 @@ impl Session {
     /// and by turns where some share.
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         self.resume_below = None;
+        let written = self.pending.sharing.written();
+        if self.unacked.is_full(conn, written, context.most_unacked()) {
+            // Each acknowledgement is a datagram, after which the session has its turn.
+            return;
+        }
         if !self.pending.has_shared() {
             self.write_in_order(conn, usize::MAX, context);
         }

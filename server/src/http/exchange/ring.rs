@@ -307,6 +307,12 @@ impl OriginRing {
         None
     }
 
+    /// Returns the memory promised to an exchange, bytes.
+    pub fn promised(&self, exchange: u64) -> u64 {
+        let entry = self.exchanges.get(&exchange);
+        entry.map_or(0, |entry| entry.permit.promised())
+    }
+
     /// Returns the number of exchanges that the origin has not closed.
     pub fn running(&self) -> usize {
         self.running

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Connection;
 use crate::h3;
+use crate::http::clients::relief::CONNECTION;
 use crate::quic::activity::Load;
 use crate::quic::counters::ExpiryReason;
 use crate::quic::expiry::Step;
@@ -15,17 +16,26 @@ impl Connection {
         let _ = self.quic.close(true, code, b"");
     }
 
-    /// Closes it because memory is short (H3_EXCESSIVE_LOAD), one with open requests only if `busy_too`. Returns whether it did.
-    pub(in crate::quic) fn give_up(&mut self, busy_too: bool) -> bool {
+    /// Closes it because memory is short (H3_EXCESSIVE_LOAD). Returns whether it did.
+    pub(in crate::quic) fn give_up(&mut self) -> bool {
         let code = quiche::h3::WireErrorCode::ExcessiveLoad as u64;
-        let may = !self.has_ended() && (busy_too || self.is_idle());
-        may && self.quic.close(true, code, b"").is_ok()
+        self.given_up = !self.has_ended() && self.quic.close(true, code, b"").is_ok();
+        self.given_up
+    }
+
+    /// Returns the memory that it holds, bytes.
+    pub(in crate::quic) fn held(&self, context: &h3::SessionContext) -> u64 {
+        let session = self.session.as_ref();
+        let requests = session.map_or(0, |session| session.held(&self.quic, context));
+        CONNECTION + self.quic.unacked_bytes() + self.quic.unread_bytes() + requests
     }
 
     /// Returns whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
-    /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for.
+    /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for. The memory of one that was given up
+    /// is needed at once; packets that still come are responded to by stateless resets (RFC 9000 §10.2).
     pub(in crate::quic) fn is_over(&self) -> bool {
-        self.quic.is_closed() || (self.handshake_timed_out && !self.quic.is_draining())
+        let is_silent = self.handshake_timed_out && !self.quic.is_draining();
+        self.quic.is_closed() || is_silent || self.given_up
     }
 
     /// Returns whether CONNECTION_CLOSE was sent or received; asked once it has nothing to send.

@@ -1,74 +1,75 @@
-//! Relief while memory is short: clients that hold most of the connections lose some, and only then proxies that listeners trust.
+//! Relief while memory is short: clients that hold most bytes lose connections, and only then proxies that listeners trust.
 //!
-//! Newcomers are refused then. Without relief, whoever used the memory up would keep it, and lock all others out.
+//! Newcomers are refused then. Without relief, a client that has used the memory up would keep it, and lock all others out.
 //!
-//! A turn looks at a few connections, slot by slot. A round over all of them closes connections of the client that has most at its
-//! beginning and of those that have more than half as many: those without requests first. When rounds find no others, it is
-//! the proxies' turn in the same way.
+//! A turn looks at a few connections, slot by slot. After a measurement, a first pass over all of them adds up what each holder has.
+//! A second one closes connections of those that hold too much, by what clients hold at all fronts: those first that hold as much as
+//! the average of their holder's, or more.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Endpoint;
-use crate::quic::relief::Relief;
+use crate::quic::relief::Pass;
 
 /// Slots that a turn looks at, at most.
 const SCANNED_PER_TURN: usize = 256;
 /// Connections that a turn closes, at most.
 const CLOSED_PER_TURN: usize = 16;
-/// Time in which a closed connection frees its memory, and a measurement notices.
-const PERIOD: Duration = Duration::from_millis(200);
-/// Part of the worker's connections that is closed in a period, beside those of one turn.
-const CLOSED_PER_PERIOD: usize = 64;
 
 impl Endpoint {
-    /// Closes connections of the clients that have most if memory is short; called once per turn.
+    /// Closes connections of the clients that hold most if there is memory to be freed; called once per turn.
     pub(super) fn relieve(&mut self, now: Instant) {
-        if !self.settings.sessions.memory_is_short() {
-            if self.relief.period_end.is_some() {
-                self.relief = Relief::default();
-            }
-            return;
-        }
-        if self.relief.period_end.is_none_or(|end| end <= now) {
-            self.relief.period_end = Some(now + PERIOD);
-            self.relief.left = self.len() / CLOSED_PER_PERIOD + CLOSED_PER_TURN;
-        }
         let mut closed = 0;
-        for _ in 0..SCANNED_PER_TURN.min(self.connections.len()) {
-            if closed == CLOSED_PER_TURN.min(self.relief.left) {
-                break;
+        for _ in 0..SCANNED_PER_TURN {
+            let pass = self.relief.pass(&self.settings.sessions.memory);
+            if pass == Pass::None || closed == CLOSED_PER_TURN {
+                return;
             }
-            if self.relief.keeps.is_none() || self.relief.next >= self.connections.len() {
-                self.relief.begin_round(&self.holders);
+            let Some(slot) = self.relief.next_slot(self.connections.len()) else {
+                let sessions = &self.settings.sessions;
+                self.relief.end_pass(&sessions.relief, &sessions.memory);
+                continue;
+            };
+            if pass == Pass::Look {
+                self.look_at(slot);
+            } else {
+                closed += usize::from(self.close_if_too_much(slot, now));
             }
-            let slot = self.relief.next;
-            self.relief.next += 1;
-            closed += usize::from(self.close_if_greedy(slot, now));
         }
-        self.relief.left -= closed;
     }
 
-    /// Closes the connection if its holder has more than it keeps. Returns whether it did.
-    fn close_if_greedy(&mut self, slot: usize, now: Instant) -> bool {
+    /// Adds what a connection holds to what its holder does.
+    fn look_at(&mut self, slot: usize) {
+        if let Some(connection) = self.connections[slot].as_ref()
+            && let Some(holder) = connection.holder
+        {
+            let held = connection.held(&self.settings.sessions);
+            self.relief.add(holder, held);
+        }
+    }
+
+    /// Closes a connection if its holder holds too much, and it a part of that. Returns whether it did.
+    fn close_if_too_much(&mut self, slot: usize, now: Instant) -> bool {
+        let sessions = &self.settings.sessions;
         let Some(connection) = self.connections[slot].as_mut() else {
             return false;
         };
         let Some(holder) = connection.holder else {
             return false;
         };
-        let open = self.holders.open(holder);
-        let greedy = self.relief.is_greedy(holder, open);
-        if !greedy || !connection.give_up(self.relief.busy_too) {
+        let too_much = { &self.relief }.is_too_much(holder, || connection.held(sessions));
+        let Some(bytes) = too_much.filter(|_| connection.give_up()) else {
             return false;
-        }
-        // It counts no longer, or the client would lose more than it has too many before the first one is gone.
+        };
+        // It counts no longer, or the client would lose more than it has too much before the first one is gone.
         connection.holder = None;
         self.holders.leave(holder);
-        self.relief.closed = true;
+        self.relief.on_closed(holder, bytes);
+        sessions.memory.on_closed(bytes);
         self.counters.relieved += 1;
         self.queue_service(slot);
         if self.may_log(now) {
-            tracing::warn!(client = %holder, open, closed = self.counters.relieved, "connection closed: memory is short");
+            tracing::warn!(client = %holder, bytes, closed = self.counters.relieved, "connection closed: memory is short");
         }
         true
     }

@@ -25,7 +25,10 @@ impl Endpoint {
 
     /// Returns whether [`Endpoint::service`] has work.
     pub fn has_service(&self) -> bool {
-        !self.to_service.is_empty() || self.is_announcing() || self.is_announcing_retirements()
+        !self.to_service.is_empty()
+            || self.is_announcing()
+            || self.is_announcing_retirements()
+            || self.relief.is_under_way()
     }
 
     /// Queues a connection for service, once.

@@ -62,11 +62,11 @@ impl Front {
         None
     }
 
-    /// Closes connections of the clients that hold most memory while it is short.
+    /// Closes connections of the clients that hold most memory while there is some to be freed.
     pub(in crate::tcp) fn relieve(&self) {
-        if self.memory_is_short() {
+        if self.memory.to_free() > 0 {
             let state = &mut *self.state.borrow_mut();
-            let closed = state.open.relieve();
+            let closed = state.open.relieve(&self.relief, &self.memory);
             state.counters.connections.closed_memory += closed;
             state.closing += closed;
         }

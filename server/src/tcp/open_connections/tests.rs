@@ -6,6 +6,10 @@ use bytes::Bytes;
 use super::*;
 use crate::address::ValidatedAddress;
 use crate::clock;
+use crate::http::clients::relief::{Holdings, KEPT};
+
+/// More than all connections of a test hold, bytes.
+const PLENTY: u64 = 1 << 30;
 
 fn client(last: u8) -> ClientPrefix {
     ValidatedAddress::from(IpAddr::from([192, 0, 2, last])).into()
@@ -30,6 +34,16 @@ fn of(open: &OpenConnections, last: u8, number: u64) -> Rc<ConnectionHandle> {
 
 fn make_room(open: &mut OpenConnections, last: u8) -> Option<Room> {
     open.make_room(client(last), clock::now())
+}
+
+/// Closes what is to be closed so that so many bytes become free; returns how many connections.
+fn relieve(open: &mut OpenConnections, to_free: u64) -> u64 {
+    const LIMIT: u64 = 1 << 40;
+    let memory = MemoryBudget::new(LIMIT);
+    memory.measured(LIMIT);
+    memory.on_closed(memory.to_free() - to_free);
+    let front = Arc::<Holdings>::default().add_front();
+    open.relieve(&front, &memory)
 }
 
 #[test]
@@ -100,15 +114,15 @@ fn whoever_holds_most_bytes_loses_first_however_few_connections_hold_them() {
     of(&open, 2, 32).reserve(0, 8 << 20);
     of(&open, 3, 34).reserve(0, 500 << 10);
     let first = of(&open, 2, 32);
-    assert_eq!(open.relieve(), 1);
+    assert_eq!(relieve(&mut open, PLENTY), 1);
     assert!(first.is_closed());
     assert_eq!(
-        open.relieve(),
+        relieve(&mut open, PLENTY),
         0,
         "all others hold less than everybody keeps"
     );
     of(&open, 3, 34).reserve(500 << 10, KEPT);
-    assert_eq!(open.relieve(), 1);
+    assert_eq!(relieve(&mut open, PLENTY), 1);
     drop(held);
     assert_eq!((open.of(client(1)), open.of(client(3))), (30, 1));
 }
@@ -119,7 +133,23 @@ fn relief_takes_from_those_that_have_most_and_leaves_each_some() {
     let mut open = OpenConnections::default();
     add(&mut open, 1, 0..SOME + 10);
     add(&mut open, 2, 100..100 + SOME);
-    assert_eq!(open.relieve(), 10);
+    assert_eq!(relieve(&mut open, PLENTY), 10);
     assert_eq!((open.of(client(1)), open.of(client(2))), (SOME, SOME));
-    assert_eq!(open.relieve(), 0);
+    assert_eq!(relieve(&mut open, PLENTY), 0);
+}
+
+#[test]
+fn relief_ends_when_enough_will_be_free() {
+    let mut open = OpenConnections::default();
+    add(&mut open, 1, 0..3);
+    add(&mut open, 2, 3..6);
+    for number in 0..3 {
+        of(&open, 1, number).reserve(0, 30 << 20);
+        of(&open, 2, number + 3).reserve(0, 20 << 20);
+    }
+    assert_eq!(relieve(&mut open, 25 << 20), 1);
+    assert_eq!((open.of(client(1)), open.of(client(2))), (2, 3));
+    // Both hold as much now, and neither falls below the other.
+    assert_eq!(relieve(&mut open, 45 << 20), 2);
+    assert_eq!((open.of(client(1)), open.of(client(2))), (1, 2));
 }

@@ -2,6 +2,7 @@
 
 use super::frames::{gap, retire_as_they_come, send_challenges};
 use super::*;
+use crate::observe::memory_budget::MemoryBudget;
 
 /// Packets until the congestion window is full of the server's responses.
 const FILL: u64 = 2 * FLOOD;
@@ -58,4 +59,34 @@ fn a_client_that_acknowledges_nothing_makes_nothing_grow() {
     let results = floods.map(|(what, packets)| check_filled(what, packets).err());
     let wrong: Vec<_> = results.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The client receives a download, and acknowledges all of it but the packets with one of its first bytes. All behind it must be kept.
+#[test]
+fn downloads_behind_a_byte_that_is_never_acknowledged_are_bounded() {
+    const MIB: usize = 1 << 20;
+    const LENGTH: usize = 8 * MIB;
+    let mut attack = Attack::new(|settings| {
+        settings.sessions.memory = Arc::new(MemoryBudget::new(64 << 20));
+    });
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    attack.check_honest(&mut honest);
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    peer.client.withheld = Some(1000);
+    let before = attack.held;
+    attack.ask(&mut peer, 0, LENGTH);
+    for _ in 0..200 {
+        attack.pass(STEP, &mut peer);
+    }
+    let arrived = peer.client.streams[&0].bytes.len();
+    assert!((MIB..3 * MIB).contains(&arrived), "{arrived} bytes arrived");
+    let grown = attack.held - before;
+    assert!(grown < 4 << 20, "{grown} bytes more");
+    attack.check_honest(&mut honest);
+    // The rest follows the acknowledgement.
+    peer.client.withheld = None;
+    for _ in 0..400 {
+        attack.pass(STEP, &mut peer);
+    }
+    assert_eq!(peer.response(0), (Some(200), LENGTH));
 }
