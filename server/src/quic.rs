@@ -9,6 +9,7 @@ pub mod counters;
 pub mod ecn;
 pub mod endpoint;
 mod expiry;
+mod half_open;
 pub mod header;
 mod holders;
 pub mod initials;

@@ -15,7 +15,9 @@ table! {
     /// for worker_buffer.
     #[derive(Eq)]
     pub struct Limits = [limits], check: check {
-        /// Connections that a worker may have open, and as many again over TCP; further ones are refused (CONNECTION_REFUSED). Over
+        /// Connections that a worker may have open, and as many again over TCP; further ones are refused (CONNECTION_REFUSED)
+        /// where none gives way. Over QUIC, an unfinished handshake gives way to a client that has proved its address
+        /// (quic.retry_above): the oldest of the address that has most of them, and if all have few, the oldest of all. Over
         /// TCP, connections that have brought nothing yet, or no whole handshake, give way to a further one, the oldest
         /// first, and then those of the client that has most. An idle connection takes some tens of KiB, so choose it by
         /// the memory of the machine.

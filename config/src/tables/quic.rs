@@ -14,7 +14,8 @@ table! {
         /// memory.
         idle_timeout: Duration { kind: duration(seconds(1), seconds(600)), default: "\"30s\"", reload: Live },
         /// Number of unfinished handshakes at a worker from which on new clients must first prove their address by a
-        /// Retry (RFC 9000 §8.1.2), which costs them a round trip. 0 always demands the proof. "never" leaves the
+        /// Retry (RFC 9000 §8.1.2), which costs them a round trip, as they must where the worker has
+        /// limits.connections_per_worker open. 0 always demands the proof. "never" leaves the
         /// server open to floods from forged addresses.
         retry_above: Option<u64> {
             kind: Kind::CountOrNever { min: 0, max: 1_000_000, unit: "handshakes" },

@@ -31,6 +31,7 @@ use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
 use super::counters::{Counters, DropReason};
+use super::half_open::HalfOpen;
 use super::header::{Header, Kind};
 use super::holders::Holders;
 use super::initials::InitialControl;
@@ -89,7 +90,7 @@ pub struct Endpoint {
     /// Slots of connections that [`Endpoint::emit`] is to ask for packets.
     to_emit: VecDeque<usize>,
     stateless: VecDeque<StatelessPacket>,
-    half_open: u64,
+    half_open: HalfOpen,
     /// Connections that have sent CONNECTION_CLOSE or received one.
     ended: usize,
     gauges: ConnectionGauges,
@@ -149,7 +150,7 @@ impl Endpoint {
             to_service: VecDeque::new(),
             to_emit: VecDeque::new(),
             stateless: VecDeque::new(),
-            half_open: 0,
+            half_open: HalfOpen::default(),
             ended: 0,
             gauges: ConnectionGauges::default(),
             holders: Holders::default(),
@@ -182,7 +183,7 @@ impl Endpoint {
     pub fn gauges(&self) -> ConnectionGauges {
         ConnectionGauges {
             open: self.len() as u64,
-            half_open: self.half_open,
+            half_open: self.half_open.len(),
             ..self.gauges.clone()
         }
     }
@@ -381,7 +382,7 @@ impl Endpoint {
             }
         }
         if connection.is_half_open() {
-            self.half_open = self.half_open.saturating_sub(1);
+            self.half_open.leave(connection.key.generation);
             self.counters.unfinished += 1;
         }
         self.ended -= usize::from(connection.count_end());

@@ -65,6 +65,15 @@ impl Connection {
         self.emit_burst(out, first, (info.from, info.to), now)
     }
 
+    /// Closes it in favour of another connection (CONNECTION_REFUSED). Returns the datagram that says so, if one may leave.
+    pub(in crate::quic) fn last_datagram(&mut self) -> Option<(TxMeta, Vec<u8>)> {
+        self.refuse();
+        let mut room = vec![0; self.max_datagram];
+        let (length, info) = self.quic.send(&mut room).ok()?;
+        room.truncate(length);
+        Some((meta(&info), room))
+    }
+
     /// Goes on with the path of the first packet, of which `first` bytes left. What was urgent may have passed the pacer;
     /// what follows may not.
     fn emit_burst(

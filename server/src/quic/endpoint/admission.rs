@@ -6,6 +6,8 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
+use super::stateless::MAX_STATELESS;
+use super::stateless_packet::StatelessPacket;
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::Label;
 use crate::observe::qlog::TraceName;
@@ -30,7 +32,7 @@ impl Endpoint {
         (now, unix): (Instant, Duration),
     ) -> Option<usize> {
         let source = UnvalidatedAddress::from(meta.peer);
-        if let Some(reason) = self.refusal(meta) {
+        if let Some(reason) = self.refusal(meta, now) {
             self.log_refusal(source, reason, now);
             self.refuse(meta, header, reason, now);
             return None;
@@ -83,8 +85,9 @@ impl Endpoint {
         Some(slot)
     }
 
-    /// Asks the sender of an Initial to prove its address by a Retry where many handshakes are unfinished, or where those in a client's
-    /// name make up its share: they may be somebody else's. Returns the address that a token proves in its place.
+    /// Asks the sender of an Initial to prove its address by a Retry where many handshakes are unfinished, where one of them is to give
+    /// way to it, or where those in a client's name make up its share: they may be somebody else's. Returns the address that a token
+    /// proves in its place.
     ///
     /// # Errors
     /// The sender has to come back with the proof, or is refused where no proof is ever asked for.
@@ -105,7 +108,7 @@ impl Endpoint {
                 self.refuse(meta, header, RefusalReason::Client, now);
             }
             Some(above) if has_share => {
-                if self.half_open < above {
+                if self.half_open.len() < above && !self.is_full() {
                     // A token is not used up where nothing is asked of the client.
                     return Ok(None);
                 }
@@ -121,7 +124,7 @@ impl Endpoint {
     }
 
     /// Returns why no further connection is accepted from the sender of a datagram, if so.
-    fn refusal(&self, meta: &RxMeta) -> Option<RefusalReason> {
+    fn refusal(&self, meta: &RxMeta, now: Instant) -> Option<RefusalReason> {
         let limits = &self.settings.limits;
         let source = UnvalidatedAddress::from(meta.peer);
         // Whoever sends it, the client may have no other connection.
@@ -129,7 +132,7 @@ impl Endpoint {
         let is_removed = !self.settings.listeners.contains_key(&meta.listener);
         if self.is_draining() || is_removed {
             Some(RefusalReason::Draining)
-        } else if self.len() as u64 >= limits.connections_per_worker {
+        } else if self.is_full() && self.half_open.giving_way(now).is_none() {
             Some(RefusalReason::Worker)
         } else if !self.is_proxy(meta.listener, source.ip()) && own >= limits.connections_per_client
         {
@@ -139,6 +142,34 @@ impl Endpoint {
         } else {
             None
         }
+    }
+
+    /// Returns whether the worker has as many connections as it may.
+    fn is_full(&self) -> bool {
+        self.len() as u64 >= self.settings.limits.connections_per_worker
+    }
+
+    /// Makes room for a newcomer: an unfinished handshake gives way if the worker is full. Returns whether there is room.
+    fn make_room(&mut self, now: Instant) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        let Some(slot) = self.half_open.giving_way(now) else {
+            return false;
+        };
+        if self.stateless.len() < MAX_STATELESS
+            && let Some(connection) = self.connections[slot].as_mut()
+            && let Some((meta, bytes)) = connection.last_datagram()
+        {
+            self.stateless.push_back(StatelessPacket {
+                listener: connection.listener,
+                meta,
+                bytes,
+            });
+        }
+        self.counters.displaced += 1;
+        self.remove(slot);
+        true
     }
 
     /// Logs whose connection is refused at a limit, now and then.
@@ -197,13 +228,17 @@ impl Endpoint {
         original: Option<&[u8]>,
     ) -> Option<usize> {
         let source = UnvalidatedAddress::from(meta.peer);
+        let now = quiche::clock::now();
+        if !self.make_room(now) {
+            return None;
+        }
         let listener = self.settings.listeners.get_mut(&meta.listener)?;
         // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
         let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
         listener.config.set_stateless_reset_token(Some(token));
         let known = listener.selection.path(meta.local.ip(), &self.resumptions);
         let awaited = known.as_ref().map(|known| known.client.clone());
-        let (choice, guarded) = listener.selection.choose(source, quiche::clock::now());
+        let (choice, guarded) = listener.selection.choose(source, now);
         let algorithm = choice.algorithm;
         listener.config.set_cc_factory(choice.factory_for(known));
         let max_datagram = listener.max_datagram(meta.local.ip(), &self.settings.quic);
@@ -231,7 +266,7 @@ impl Endpoint {
             algorithm,
             holder: Holder::unproved(source),
             address: source,
-            handshake_deadline: quiche::clock::now() + self.settings.limits.handshake_timeout,
+            handshake_deadline: now + self.settings.limits.handshake_timeout,
             max_datagram,
         };
         self.holders.enter(accepted.holder);
@@ -240,7 +275,8 @@ impl Endpoint {
             connection.await_address(awaited);
         }
         self.cid_table.insert(cid.as_bytes().to_vec(), key);
-        self.half_open += 1;
+        self.half_open
+            .enter(self.last_generation, source.into(), key, now);
         self.counters.accepted += 1;
         *self.counters.by_algorithm.entry(algorithm).or_default() += 1;
         self.counters.guarded += u64::from(guarded);

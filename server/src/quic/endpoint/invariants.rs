@@ -9,7 +9,8 @@ impl Endpoint {
     /// Checks that everything it holds is bounded by the number of its connections.
     pub(in crate::quic) fn check(&self) {
         let open = self.len();
-        assert!(self.half_open <= open as u64);
+        assert!(self.half_open.len() <= open as u64);
+        self.half_open.check();
         assert!(self.holders.len() <= open);
         assert_eq!(self.peers.len(), open);
         assert!(self.stateless.len() <= MAX_STATELESS);

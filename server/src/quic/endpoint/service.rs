@@ -69,7 +69,7 @@ impl Endpoint {
         let mut validated = false;
         let draw = || u16::from_be_bytes(self.entropy.take());
         if connection.finish_handshake(&self.settings.limits, draw, now) {
-            self.half_open = self.half_open.saturating_sub(1);
+            self.half_open.leave(connection.key.generation);
             self.counters.established += 1;
             validated = true;
             if self.shutdown.is_some() {

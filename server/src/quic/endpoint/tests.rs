@@ -140,6 +140,7 @@ mod draining;
 mod expiry;
 mod fixture;
 mod greedy;
+mod half_open;
 mod initials;
 mod path_mtu;
 mod peer;

@@ -90,14 +90,20 @@ fn a_handshake_that_takes_too_long_is_closed_with_a_word() {
     client.speak(&mut bench.endpoint, bench.now);
     let mut unheard = bench.pass(limit - Duration::from_millis(1));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
-    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (1, 1));
+    assert_eq!(
+        (bench.endpoint.len(), bench.endpoint.half_open.len()),
+        (1, 1)
+    );
     unheard.extend(bench.pass(Duration::from_millis(1)));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
     client.hear(unheard);
     let error = client.quic.peer_error().unwrap();
     assert_eq!((error.is_app, error.error_code), (false, 0x2));
     bench.pass(bench.endpoint.settings.quic.idle_timeout);
-    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (0, 0));
+    assert_eq!(
+        (bench.endpoint.len(), bench.endpoint.half_open.len()),
+        (0, 0)
+    );
     let counters = &bench.endpoint.counters;
     assert_eq!((counters.handshake_timeouts, counters.unfinished), (1, 1));
 }
@@ -126,7 +132,10 @@ fn who_never_proved_an_address_is_forgotten_when_the_time_is_up() {
     assert_eq!(bench.endpoint.len(), 1);
     let last_words = bench.pass(Duration::from_millis(1));
     assert!(last_words.is_empty());
-    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (0, 0));
+    assert_eq!(
+        (bench.endpoint.len(), bench.endpoint.half_open.len()),
+        (0, 0)
+    );
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
     assert!(bench.endpoint.cid_table.is_empty());
 }
@@ -138,7 +147,10 @@ fn a_handshake_that_is_done_in_time_is_left_alone() {
     assert!(limit < bench.endpoint.settings.quic.idle_timeout);
     let client = bench.connect("192.0.2.1:5000");
     bench.pass(limit + Duration::from_secs(1));
-    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (1, 0));
+    assert_eq!(
+        (bench.endpoint.len(), bench.endpoint.half_open.len()),
+        (1, 0)
+    );
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
     assert!(client.quic.peer_error().is_none());
     let counters = &bench.endpoint.counters;

@@ -187,7 +187,7 @@ fn a_request_in_early_data_is_answered_first() {
     let mut said = bench.said();
     bench.endpoint.drain(bench.now);
     said.extend(bench.said());
-    assert_eq!(bench.endpoint.half_open, 1);
+    assert_eq!(bench.endpoint.half_open.len(), 1);
     client.hear(said);
     until_closed(&mut bench, &mut client);
     assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
