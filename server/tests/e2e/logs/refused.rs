@@ -52,6 +52,11 @@ fn line(status: Option<u16>, outcome: &str, cause: Option<&str>, protocol: &str)
     [status.into(), outcome.into(), cause.into(), protocol.into()]
 }
 
+fn sorted(mut lines: Vec<[Value; 4]>) -> Vec<[Value; 4]> {
+    lines.sort_by_cached_key(|line| format!("{line:?}"));
+    lines
+}
+
 #[test]
 fn heads_that_http1_refuses_have_their_lines() {
     let large = format!(
@@ -93,7 +98,8 @@ fn heads_that_http1_refuses_have_their_lines() {
         }
     }
     let (lines, figures) = logged.lines([TOO_LARGE, MALFORMED]);
-    assert_eq!(lines, expected);
+    // A refusal has its line when its connection has ended, which may be later than the next one's.
+    assert_eq!(sorted(lines), sorted(expected));
     assert_eq!(figures, [4.0, 10.0]);
 }
 
