@@ -112,10 +112,7 @@ fn other_servers_may_see_separators_and_drop_parameters() {
     assert_eq!(readings("/a/b"), [""; 0]);
     assert_eq!(readings("/a;x/b"), ["/a/b"]);
     assert_eq!(readings("/a%2Fb%5Cc"), ["/a/b%5Cc", "/a%2Fb/c", "/a/b/c"]);
-    assert_eq!(
-        readings("/a;x%2Fb"),
-        ["/a", "/a/b", "/a/b", "/a;x/b", "/a;x/b"]
-    );
+    assert_eq!(readings("/a;x%2Fb"), ["/a", "/a/b", "/a;x/b"]);
     assert!(CanonicalPath::parse("/x/..;y").is_err());
 }
 
