@@ -135,9 +135,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_servers_and_networks_use_for_the_client_are_claims() {
+    fn names_for_the_address_of_the_client_are_claims() {
         for name in [
-            // Addresses.
             "forwarded",
             "forwarded-for",
             "x-forwarded",
@@ -174,7 +173,14 @@ mod tests {
             "x-envoy-external-address",
             "cloudfront-viewer-address",
             "x-client-port",
-            // Users and certificates.
+        ] {
+            assert!(is_claim(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_for_users_certificates_targets_and_schemes_are_claims() {
+        for name in [
             "remote-user",
             "x-remote-user",
             "x-remote-group",
