@@ -35,6 +35,7 @@ mod words;
 pub use congestion::CongestionControl;
 pub use error::{Error, Others, Position};
 pub use json_schema::json_schema;
+pub use load::check_regular;
 pub use locate::{Step, locate};
 pub use manual::manual;
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};

@@ -111,11 +111,20 @@ impl Config {
 /// # Errors
 /// Errors of the system; the path leads to a pipe or a device by now, which may have nothing more or keep its reader waiting.
 pub(crate) fn read_again(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        let text = "not a regular file";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
+    check_regular(&fs::metadata(path)?)?;
     read(path)
+}
+
+/// Checks that a file may be read on a thread that must not wait.
+///
+/// # Errors
+/// It is not a regular file.
+pub fn check_regular(metadata: &fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let text = "not a regular file";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -8,6 +8,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use sluicegate_config::check_regular;
+
 /// Largest PEM file: the authorities of a whole distribution take a quarter of a megabyte.
 pub(crate) const PEM: u64 = 4 << 20;
 /// Largest file of secrets.
@@ -21,13 +23,13 @@ pub(crate) const PAGE: u64 = 64 << 20;
 /// Errors of the system; the path is no regular file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     // To open a device may have effects.
-    check(&fs::metadata(path)?)?;
+    check_regular(&fs::metadata(path)?)?;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)?;
     // The path may lead elsewhere by now.
-    check(&file.metadata()?)?;
+    check_regular(&file.metadata()?)?;
     Ok(file)
 }
 
@@ -60,14 +62,6 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let text = String::from_utf8(read(path, most)?);
     text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
-}
-
-fn check(metadata: &fs::Metadata) -> io::Result<()> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    let text = "not a regular file";
-    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 #[cfg(test)]

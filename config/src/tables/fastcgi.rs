@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::handler::file_name;
+use super::handler::FILE_NAMES;
 use super::upstream::fastcgi_address;
 use super::{
     Balance, Files, HashBy, PoolChoice, PoolSettings, PoolUpstream, Symlinks, UpstreamAddress,
@@ -48,13 +48,7 @@ table! {
         root: PathBuf { kind: Kind::Path, required: "\"/srv/www\"", reload: Live },
         /// Names of the scripts that represent a folder; the first one that exists is run. With an empty list, a folder has no script.
         index: Vec<String> {
-            kind: Kind::Words {
-                words: "a file name without \"/\"",
-                each: ", of up to 255 bytes each",
-                min: 0,
-                max: 16,
-                read: file_name,
-            },
+            kind: FILE_NAMES,
             default: "[\"index.php\"]",
             examples: ["[]"],
             reload: Live
@@ -178,8 +172,12 @@ impl FastCgi {
 
 fn check_fastcgi(fastcgi: &mut FastCgi, section: &Section<'_>) -> Result<(), Error> {
     let index = fastcgi.index.iter().map(|name| ("index", name));
-    let mut scripts =
-        index.chain({ fastcgi.front_controller.iter() }.map(|name| ("front_controller", name)));
+    let mut scripts = index.chain(
+        fastcgi
+            .front_controller
+            .iter()
+            .map(|name| ("front_controller", name)),
+    );
     let Some((key, name)) = scripts.find(|(_, name)| !fastcgi.is_script(name)) else {
         return Ok(());
     };

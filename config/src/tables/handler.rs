@@ -13,6 +13,15 @@ const MAX_FILE_NAME: usize = 255;
 const MAX_CANDIDATE: usize = 1024;
 const MAX_LOCATION: usize = 2048;
 
+/// Names of the files that may represent a folder.
+pub(super) const FILE_NAMES: Kind = Kind::Words {
+    words: "a file name without \"/\"",
+    each: ", of up to 255 bytes each",
+    min: 0,
+    max: 16,
+    read: file_name,
+};
+
 table! {
     /// The route above returns the same response to every request, whatever its method; to HEAD without the body.
     #[derive(Eq)]
@@ -95,13 +104,7 @@ table! {
         /// Names of the files that represent a folder; the first one that exists is served. With an empty list, folders
         /// get 404.
         index: Vec<String> {
-            kind: Kind::Words {
-                words: "a file name without \"/\"",
-                each: ", of up to 255 bytes each",
-                min: 0,
-                max: 16,
-                read: file_name,
-            },
+            kind: FILE_NAMES,
             default: "[\"index.html\"]",
             examples: ["[]"],
             reload: Live
@@ -190,7 +193,7 @@ fn candidate(word: &str) -> Result<String, Refusal> {
 }
 
 /// Reads the name of a file in a folder.
-pub(super) fn file_name(word: &str) -> Result<String, Refusal> {
+fn file_name(word: &str) -> Result<String, Refusal> {
     let place = word == "." || word == "..";
     let fits = (1..=MAX_FILE_NAME).contains(&word.len()) && !word.contains(['/', '\0']);
     if fits && !place {

@@ -36,9 +36,9 @@ table! {
         /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, and empties each
         /// worker's file_cache. It closes connections (over HTTP/3 with H3_EXCESSIVE_LOAD) of the clients that hold most
         /// memory at all workers together, whatever their protocol, those first that hold most, until a tenth of the limit
-        /// will be free. Every client keeps 1 MiB, and trusted_proxies lose connections over HTTP/3 only after all
-        /// others. Other connections go on. This ends when a tenth of the limit is free again. A client that holds more
-        /// than a quarter of the limit loses connections before, as soon as less than a tenth is free. Over HTTP/3,
+        /// is free. Every client keeps 1 MiB, and trusted_proxies lose connections over HTTP/3 only after all others.
+        /// Other connections go on. A client that holds more than a quarter of the limit loses connections earlier, as
+        /// soon as less than a tenth is free. Over HTTP/3,
         /// responses wait while their connection holds a 64th of the limit for a client that has not acknowledged it, or
         /// four times limits.connection_send_buffer if that is more. So the server sheds load before
         /// the system kills it. Counted are pages of the process itself (RssAnon in /proc/self/status), not the
@@ -53,8 +53,8 @@ table! {
             reload: Restart
         },
         /// Whether the server accepts files of secrets and private keys that every user of the host may read, that their
-        /// group may change, or that every user may replace, because all may write to a folder above them. If not, it refuses them at the start, at a reload and in `sluicegate check`; their group
-        /// may read them in any case. Set it only where no other user exists, as in a container whose secrets are
+        /// group may change, or that every user may replace, because all may write to a folder above them. If not, it
+        /// refuses them at the start, at a reload and in `sluicegate check`; their group may read them in any case. Set it only where no other user exists, as in a container whose secrets are
         /// mounted with mode 444.
         open_secrets: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Whether the system may write the memory of the process to a file when it crashes, and whether programs of the

@@ -12,7 +12,7 @@ pub(super) enum Pass {
     /// Nothing is left to do until the next measurement.
     #[default]
     None,
-    /// What connections hold is added up.
+    /// The memory of all connections is added up.
     Look,
     /// Connections of those that hold too much are closed.
     Close,
@@ -26,11 +26,11 @@ pub(super) struct Relief {
     next: usize,
     /// Number of the measurement that the passes are about.
     measurement: u64,
-    /// What holders hold; in the second pass only those that hold too much.
+    /// Memory of each holder; in the second pass only of those that hold too much.
     held: BTreeMap<Holder, Held>,
 }
 
-/// What a holder's connections hold.
+/// Memory of a holder's connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     bytes: u64,
@@ -72,8 +72,9 @@ impl Relief {
         held.connections += 1;
     }
 
-    /// Returns whether a connection of `bytes` is to be closed: its holder holds too much, and it holds as much as the average of them.
-    pub(super) fn is_too_much(&self, holder: Holder, bytes: impl FnOnce() -> u64) -> Option<u64> {
+    /// Returns the bytes of a connection if it is to be closed: its holder holds too much, and it at least as much as the average of
+    /// the holder's connections.
+    pub(super) fn too_much(&self, holder: Holder, bytes: impl FnOnce() -> u64) -> Option<u64> {
         let held = self.held.get(&holder).filter(|held| held.excess > 0)?;
         let bytes = bytes();
         (bytes >= held.bytes / held.connections.max(1)).then_some(bytes)

@@ -48,7 +48,7 @@ struct Arrived {
     sent: Sent,
 }
 
-/// What the server has sent on a stream.
+/// Frames that the server has sent on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Nothing,
@@ -56,7 +56,7 @@ enum Sent {
     Head,
     /// A reset that only h2 sends, and what it says about the head.
     Refusal(RefusedHead),
-    /// What only the service has responded.
+    /// A response that only the service gives.
     Response,
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod server;
 use std::fs;
 
 use crate::client::{Client, run};
-use crate::fallback::ask;
+use crate::fallback::{ask, ask_by_curl};
 use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
@@ -178,19 +178,9 @@ fn scripts_run_and_files_are_sent(backend: &str) {
                 // An early response, which has tests of its own.
                 continue;
             }
-            let told: &[&str] = match (method, sent) {
-                ("HEAD", _) => &["--head"],
-                (_, "") => &["--request", method],
-                _ => &["--request", method, "--data", sent],
-            };
-            let words = [&[protocol, "--write-out", "\n%{http_code}"], told].concat();
-            let output = curl(&server, &folder, &words, path).unwrap();
-            let output = String::from_utf8(output).unwrap();
-            let (body, code) = output.rsplit_once('\n').unwrap();
-            assert_eq!(code, status.to_string(), "{protocol} {method} {path}");
-            if method != "HEAD" {
-                assert_eq!(body, content, "{protocol} {method} {path}");
-            }
+            let found = ask_by_curl(&server, &folder, protocol, (method, path, sent));
+            let expected = (status, content.to_owned());
+            assert_eq!(found, Some(expected), "{protocol} {method} {path}");
         }
     }
     let chunked = [

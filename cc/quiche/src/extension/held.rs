@@ -1,4 +1,4 @@
-//! What the streams of a connection hold.
+//! Bytes that the streams of a connection hold.
 //!
 //! The build script places this file at `extension/held.rs` of the patched source.
 

@@ -22,14 +22,14 @@ const COUNTED: u64 = 64 << 10;
 /// Clients whose memory a front reports, at most: those that hold most of it.
 const REPORTED: usize = 64;
 
-/// What the clients of all fronts hold.
+/// Memory of the clients at all fronts.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
     /// Last report of each front.
     reports: Mutex<Vec<Report>>,
 }
 
-/// What the clients of a front hold.
+/// Memory of the clients at one front.
 #[derive(Debug, Default)]
 struct Report {
     /// Number of the measurement after which it was made.
@@ -132,7 +132,7 @@ fn level(mut amounts: Vec<u64>, to_free: u64) -> u64 {
     0
 }
 
-/// What clients keep in a relief.
+/// Memory that clients may keep.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     /// Bytes that a client keeps, at all fronts together.

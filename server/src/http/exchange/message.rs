@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Version;
 
 use super::lent::LentRange;
 use super::{Fields, Opaque, RequestHead};
@@ -39,6 +40,13 @@ pub struct Request {
     pub wants_report: bool,
     /// Whether the front reads ranges itself that the handler lends it.
     pub reads_ranges: bool,
+}
+
+impl Request {
+    /// Returns whether the client asks for a tunnel by an upgrade of HTTP/1.1, which 101 opens and no other status.
+    pub fn asks_by_upgrade(&self) -> bool {
+        self.head.protocol.is_some() && self.peer.connection.version < Version::HTTP_2
+    }
 }
 
 /// Facts of an exchange that only its handler knows, for the access log.

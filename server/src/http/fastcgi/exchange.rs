@@ -100,7 +100,10 @@ impl<'a> Exchange<'a> {
         let upload = Upload::begin(self.request, body, settings, self.thread.buffers);
         let (upload, length) = upload.await?;
         let asked = Instant::now();
-        let opened = { self.thread.pools }.open(&self.route.pool, settings.connect_timeout);
+        let opened = self
+            .thread
+            .pools
+            .open(&self.route.pool, settings.connect_timeout);
         let stream = opened.await.map_err(|(failure, upstream)| {
             self.upstream.replace(upstream);
             Stop::Failed(failure)
@@ -186,12 +189,8 @@ impl<'a> Exchange<'a> {
             first,
         } = response;
         let (length, end) = (head.length, head.end);
-        let head_time = Some(self.begun.elapsed());
-        self.times.set(UpstreamTimes {
-            head: head_time,
-            total: head_time.filter(|_| end),
-            ..self.times.get()
-        });
+        let times = self.times.get().with_head(self.begun.elapsed(), end);
+        self.times.set(times);
         self.report(None);
         let mut writer = reply.head(head).await?;
         let idle_timeout = self.route.settings.idle_timeout;
@@ -202,10 +201,8 @@ impl<'a> Exchange<'a> {
         }
         match relay.run(first, &mut writer).await {
             Ok(()) => {
-                self.times.set(UpstreamTimes {
-                    total: Some(self.begun.elapsed()),
-                    ..self.times.get()
-                });
+                let times = self.times.get().with_end(self.begun.elapsed());
+                self.times.set(times);
                 // Before the end, with which the front writes the line.
                 self.report(None);
                 writer.end(None).await?;

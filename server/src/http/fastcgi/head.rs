@@ -79,7 +79,7 @@ fn parse(head: &[u8]) -> Result<Response<Announced>, Failure> {
         if line.is_empty() {
             continue;
         }
-        let colon = { line.iter() }.position(|byte| *byte == b':');
+        let colon = line.iter().position(|byte| *byte == b':');
         let (name, value) = line.split_at(colon.ok_or(Failure::Malformed)?);
         let name = HeaderName::from_bytes(name).map_err(|_| Failure::Malformed)?;
         let value = value[1..].trim_ascii();

@@ -83,7 +83,7 @@ impl Facts<'_> {
         params.push("REQUEST_URI", target);
         params.push("QUERY_STRING", query.unwrap_or_default());
         params.push("REQUEST_METHOD", &head.method);
-        let content_type = { head.headers.iter() }.find(|(name, _)| name == CONTENT_TYPE);
+        let content_type = head.headers.iter().find(|(name, _)| name == CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], |(_, value)| value.as_bytes());
         params.push("CONTENT_TYPE", content_type);
         if let Some(length) = self.length {

@@ -18,7 +18,7 @@ pub(super) struct Script {
     pub(super) path_info: Vec<u8>,
 }
 
-/// What stands for a path.
+/// Result of a search for a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Script(Script),

@@ -16,7 +16,7 @@ use crate::http::block::poll_block;
 use crate::http::exchange::handler::Cancelled;
 use crate::http::proxy::{BareStream, Deadline, Failure};
 
-/// What comes from a FastCGI server.
+/// Part of the response of a FastCGI server.
 #[derive(Debug)]
 pub(super) enum Event {
     /// Bytes of the response.
@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
     /// Polls for the next part of the response.
     ///
     /// # Errors
-    /// What has come is no response.
+    /// The server has sent no valid response.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, Failure>> {
         loop {
             match self.decoder.next(&mut self.received) {

@@ -38,7 +38,7 @@ impl Handshake {
         Some(Handshake {
             key,
             protocol: HeaderValue::from_str(head.protocol.as_deref()?).ok()?,
-            is_http1: request.peer.connection.version < Version::HTTP_2,
+            is_http1: request.asks_by_upgrade(),
             client: RefCell::new(Some(client)),
         })
     }

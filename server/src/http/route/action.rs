@@ -149,7 +149,7 @@ pub(super) fn compression_of(route: &sluicegate_config::Route) -> Option<&Arc<Co
                         && value.to_ascii_lowercase().contains("no-transform")
             })
     });
-    { settings.compression.settings() }.filter(|_| !is_fixed)
+    settings.compression.settings().filter(|_| !is_fixed)
 }
 
 /// Returns the error for a field that cannot stand in a header.

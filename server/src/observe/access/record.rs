@@ -101,6 +101,25 @@ pub struct UpstreamTimes {
     pub total: Option<Duration>,
 }
 
+impl UpstreamTimes {
+    /// Adds the time of the head, with which the response may end.
+    pub fn with_head(self, elapsed: Duration, is_end: bool) -> UpstreamTimes {
+        UpstreamTimes {
+            head: Some(elapsed),
+            total: is_end.then_some(elapsed),
+            ..self
+        }
+    }
+
+    /// Adds the time of the response's end.
+    pub fn with_end(self, elapsed: Duration) -> UpstreamTimes {
+        UpstreamTimes {
+            total: Some(elapsed),
+            ..self
+        }
+    }
+}
+
 /// TLS session of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsSession {

@@ -57,7 +57,7 @@ impl Endpoint {
         let Some(holder) = connection.holder else {
             return false;
         };
-        let too_much = { &self.relief }.is_too_much(holder, || connection.held(sessions));
+        let too_much = self.relief.too_much(holder, || connection.held(sessions));
         let Some(bytes) = too_much.filter(|_| connection.give_up()) else {
             return false;
         };

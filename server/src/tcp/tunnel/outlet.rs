@@ -1,4 +1,4 @@
-//! What a tunnel hands over to hyper for its client.
+//! Bytes that a tunnel hands over to hyper for its client.
 
 use std::io;
 use std::rc::Rc;
@@ -33,7 +33,9 @@ impl Outlet {
 
     /// Returns the most bytes that the next block may have.
     pub(super) fn room(&self) -> usize {
-        { self.http2.as_ref() }.map_or(usize::MAX, |(buffer, _)| buffer.first_room().min(BLOCK))
+        self.http2
+            .as_ref()
+            .map_or(usize::MAX, |(buffer, _)| buffer.first_room().min(BLOCK))
     }
 
     /// Hands a block over.

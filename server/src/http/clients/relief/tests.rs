@@ -59,7 +59,9 @@ fn client_that_holds_most_loses_alone_as_long_as_that_suffices() {
     let held = [(1, 40 * MIB), (2, 30 * MIB), (3, 2 * MIB)];
     let shares = report(&front, &held, &budget(10 * MIB));
     let excess = |shares: &Shares| {
-        let excess = { held.iter() }.map(|(number, own)| shares.excess(client(*number), *own));
+        let excess = held
+            .iter()
+            .map(|(number, own)| shares.excess(client(*number), *own));
         excess.collect::<Vec<_>>()
     };
     assert_eq!(excess(&shares), [10 * MIB, 0, 0]);

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use http::Version;
 use tokio::sync::Notify;
 
 use crate::http::exchange::Fields;
@@ -57,7 +56,7 @@ impl FrontQueue {
     }
 }
 
-/// Status that opens a tunnel.
+/// Kind of status that opens a tunnel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Opening {
     /// 101, for an upgrade of HTTP/1.1.
@@ -67,14 +66,12 @@ pub(super) enum Opening {
 }
 
 impl Opening {
-    /// Returns how the response to a request opens a tunnel; `None` if it asks for none.
+    /// Returns the status that opens the tunnel for which a request asks; `None` if it asks for none.
     pub(super) fn of(request: &Request) -> Option<Opening> {
-        let head = &request.head;
-        let is_http1 = request.peer.connection.version < Version::HTTP_2;
-        if head.protocol.is_some() && is_http1 {
+        if request.asks_by_upgrade() {
             return Some(Opening::SwitchingProtocols);
         }
-        head.is_tunnel().then_some(Opening::Success)
+        request.head.is_tunnel().then_some(Opening::Success)
     }
 
     /// Returns whether a status opens the tunnel.
@@ -100,7 +97,7 @@ pub(super) struct Shared {
     pub(super) range_read: Cell<Option<u64>>,
     pub(super) body: RefCell<Upload>,
     pub(super) gone: Cell<bool>,
-    /// How the response opens a tunnel, if the request asks for one.
+    /// Status that opens the tunnel for which the request asks; `None` if it asks for none.
     pub(super) opening: Option<Opening>,
     /// A tunnel is open.
     pub(super) is_tunnel_open: Cell<bool>,

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use super::FileServer;
 use super::open::{Root, Wait};
 
-/// What is at the end of a path.
+/// Kind of file to which a path leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// A regular file, which may be closed to this process.

@@ -13,7 +13,6 @@ use super::super::upstream::ActiveRequest;
 use super::super::websocket::Handshake;
 use super::{Exchange, UpstreamResponse};
 use crate::http::exchange::handler::Responder;
-use crate::observe::access::UpstreamTimes;
 
 impl Exchange<'_> {
     /// Opens the client's tunnel, and carries its bytes until the upstream ends it.
@@ -23,10 +22,8 @@ impl Exchange<'_> {
         response: UpstreamResponse,
         reply: Responder,
     ) -> Result<(), Stop> {
-        self.times.set(UpstreamTimes {
-            head: Some(self.begun.elapsed()),
-            ..self.times.get()
-        });
+        let times = self.times.get().with_head(self.begun.elapsed(), false);
+        self.times.set(times);
         self.report(None);
         let client = self.handshake.as_ref().and_then(Handshake::client);
         let upstream = response.connection.into_tunnel(response.body).await;
@@ -42,10 +39,8 @@ impl Exchange<'_> {
         };
         match tunnel.run().await {
             Ok(()) => {
-                self.times.set(UpstreamTimes {
-                    total: Some(self.begun.elapsed()),
-                    ..self.times.get()
-                });
+                let times = self.times.get().with_end(self.begun.elapsed());
+                self.times.set(times);
                 // Before the end, with which the front writes the line.
                 self.report(None);
                 writer.end(None).await?;
@@ -80,12 +75,8 @@ impl Exchange<'_> {
             ..
         } = response;
         let (length, end) = (head.length, head.end);
-        let head_time = Some(self.begun.elapsed());
-        self.times.set(UpstreamTimes {
-            head: head_time,
-            total: head_time.filter(|_| end),
-            ..self.times.get()
-        });
+        let times = self.times.get().with_head(self.begun.elapsed(), end);
+        self.times.set(times);
         self.report(None);
         let page = self.rules.error_pages().page(head.status);
         let mut is_whole = true;
@@ -107,10 +98,8 @@ impl Exchange<'_> {
                 };
                 match relay.run(&mut writer, length).await {
                     Ok(trailers) => {
-                        self.times.set(UpstreamTimes {
-                            total: Some(self.begun.elapsed()),
-                            ..self.times.get()
-                        });
+                        let times = self.times.get().with_end(self.begun.elapsed());
+                        self.times.set(times);
                         // Before the end, with which the front writes the line.
                         self.report(None);
                         writer.end(trailers).await?;

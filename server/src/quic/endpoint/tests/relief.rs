@@ -177,7 +177,7 @@ fn who_holds_most_bytes_loses_first_however_few_connections_hold_them() {
     bench.endpoint.check();
 }
 
-/// What the client holds elsewhere is a front over TCP, or another worker.
+/// The client's other memory is at a front over TCP, or at another worker.
 #[test]
 fn what_clients_hold_at_other_fronts_counts() {
     let mut bench = bench();
