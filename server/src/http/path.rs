@@ -350,5 +350,23 @@ fn remove_last(path: &mut String) {
     path.truncate(path.rfind('/').unwrap_or(0));
 }
 
+/// Returns the octets of a percent-encoded text (RFC 3986 §2.1). A `%` without two hexadecimal digits stands for itself.
+pub fn decoded(text: &str) -> impl Iterator<Item = u8> {
+    let mut rest = text.as_bytes();
+    std::iter::from_fn(move || {
+        let (first, others) = rest.split_first()?;
+        let digit = |at: usize| {
+            let digit = char::from(*others.get(at)?).to_digit(16)?;
+            u8::try_from(digit).ok()
+        };
+        if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
+            rest = &others[2..];
+            return Some(high << 4 | low);
+        }
+        rest = others;
+        Some(*first)
+    })
+}
+
 #[cfg(test)]
 mod tests;

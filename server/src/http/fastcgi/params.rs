@@ -12,6 +12,7 @@ use super::script::Script;
 use crate::http::authority::host;
 use crate::http::exchange::is_any;
 use crate::http::exchange::message::Request;
+use crate::http::path::decoded;
 use crate::http::proxy::{Nominated, RequestRules, is_claim, is_hop_by_hop};
 
 /// Facts that become parameters.
@@ -62,7 +63,7 @@ impl Facts<'_> {
     fn push_script(&self, params: &mut Params<'_>) {
         let root = self.settings.root.as_os_str().as_bytes();
         let root = root.strip_suffix(b"/").unwrap_or(root);
-        let prefix = decoded(self.prefix.trim_end_matches('/'));
+        let prefix: Vec<u8> = decoded(self.prefix.trim_end_matches('/')).collect();
         let Script { file, path_info } = self.script;
         let name = [&prefix, &b"/"[..], file].concat();
         params.push("SCRIPT_FILENAME", [root, b"/", file].concat());
@@ -175,29 +176,6 @@ fn variable(name: &str) -> Option<String> {
     name.bytes()
         .all(is_plain)
         .then(|| format!("HTTP_{}", text()))
-}
-
-/// Decodes a part of a canonical path.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut octets = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, others @ ..] = rest {
-        let digits = others
-            .get(..2)
-            .and_then(|two| std::str::from_utf8(two).ok());
-        let octet = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        match octet.filter(|_| *first == b'%') {
-            Some(octet) => {
-                octets.push(octet);
-                rest = &others[2..];
-            }
-            None => {
-                octets.push(*first);
-                rest = others;
-            }
-        }
-    }
-    octets
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub(super) fn pairs(mut bytes: &[u8]) -> BTreeMap<String, String> {
 
 /// Runs a test. One that hangs fails.
 fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let test = async { tokio::time::timeout(Duration::from_secs(60), test).await };
     let ended = tokio::task::LocalSet::new().block_on(&runtime, test);

@@ -7,7 +7,7 @@ use sluicegate_config::{NamedMatch, PathPattern, Route, ValueMatch, compile_rege
 
 use super::error::SiteError;
 use crate::http::exchange::RequestHead;
-use crate::http::path::CanonicalPath;
+use crate::http::path::{self, CanonicalPath};
 
 /// Compiled pattern of canonical paths.
 #[derive(Clone, Debug)]
@@ -195,25 +195,12 @@ pub(super) fn parameters<'a>(query: &'a str, name: &str) -> impl Iterator<Item =
     })
 }
 
-/// Decodes a name or value of a query (`application/x-www-form-urlencoded`). A `%` without two hexadecimal digits stands for itself.
+/// Decodes a name or value of a query (`application/x-www-form-urlencoded`).
 fn decoded(text: &str) -> impl Iterator<Item = u8> {
-    let mut rest = text.as_bytes();
-    std::iter::from_fn(move || {
-        let (first, others) = rest.split_first()?;
-        let digit = |at: usize| {
-            let digit = char::from(*others.get(at)?).to_digit(16)?;
-            u8::try_from(digit).ok()
-        };
-        let octet = match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                rest = &others[2..];
-                return Some(high << 4 | low);
-            }
-            (b'+', ..) => b' ',
-            _ => *first,
-        };
-        rest = others;
-        Some(octet)
+    let parts = text.split('+').enumerate();
+    parts.flat_map(|(at, part)| {
+        let space = (at > 0).then_some(b' ');
+        space.into_iter().chain(path::decoded(part))
     })
 }
 
