@@ -88,7 +88,8 @@ fn what_closed_connections_leave_returns_to_the_system(backend: &str) {
     run(async {
         let client = Client::new(&folder).quiet();
         let mut sessions = Vec::new();
-        while share() < 0.92 {
+        // Above nine tenths, connections of a client that holds so much are closed, perhaps as fast as further ones open.
+        while share() < 0.88 {
             sessions.extend(client.try_connect(server.address()).await);
         }
         println!("{backend}: {} connections", sessions.len());
