@@ -137,6 +137,8 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
     if is_http2 {
         serve_http2(&connection, stream, listener.phase()).await;
     } else {
+        // In HTTP/2 the server sends its settings at once.
+        stream.acknowledge();
         serve_http1(&connection, stream, listener.phase()).await;
     }
 }

@@ -21,6 +21,12 @@ impl TlsStream {
         TlsStream(stream)
     }
 
+    /// Acknowledges the end of the handshake at once. In TLS 1.3 the client has the last word, and BoringSSL sends the tickets for its
+    /// next session only with the first response.
+    pub(super) fn acknowledge(&self) {
+        self.0.get_ref().acknowledge();
+    }
+
     /// Lends the state of TLS.
     pub(super) fn ssl(&self) -> &SslRef {
         self.0.ssl()
