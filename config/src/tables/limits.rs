@@ -127,13 +127,13 @@ table! {
         /// Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). A client needs a
         /// spare one each time it changes networks.
         cids_per_connection: u64 { kind: count(2, 16, "connection IDs"), default: "4", reload: Live },
-        /// Memory of each worker for files that are requested often, and as much again over TCP; 0 disables the cache. Raise it towards the total
-        /// size of the files that most requests ask for.
+        /// Memory of each worker for files that are requested often, and as much again over TCP; 0 disables the cache.
+        /// Files that have left it while they are sent may take as much again, and then requests are served from the
+        /// disk. Raise it towards the total size of the files that most requests ask for.
         file_cache: u64 { kind: size(0, TIB), default: "\"64MiB\"", reload: Live },
         /// Largest file that is cached. A response keeps its file in memory until the client has acknowledged it, even
-        /// if the cache drops the file meanwhile. All responses share one copy; but while files change or leave the
-        /// cache, slow clients may keep old copies: a connection up to max_concurrent_streams of this size. Raise it if
-        /// larger files are requested often.
+        /// if the cache drops the file meanwhile. All responses share one copy. Raise it if larger files are requested
+        /// often.
         file_cache_entry: u64 { kind: size(KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Time for which a cached file is served before it is checked for changes. One request then waits for the
         /// check, and others get the cached file meanwhile, so a change is visible after at most twice this time. A

@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache as WeightedCache;
 
@@ -43,10 +45,23 @@ impl Key {
 ///
 /// It never looks at a disk: it misses an entry that is older than `valid`, so that a request does. A file's old state is served for
 /// at most twice `valid`. Files that were asked for once leave before those that were asked for again.
+///
+/// Responses keep the bytes of entries that have left, up to as much as the cache has room for. Beyond that it serves nothing, and
+/// requests go to the disk, whose blocks count for their clients: many slow readers of many files would take all memory otherwise.
 #[derive(Debug)]
 pub struct Cache {
     valid: Duration,
-    entries: WeightedCache<Key, Slot, Bytes>,
+    capacity: u64,
+    entries: WeightedCache<Key, Slot, ByWeight>,
+    /// Weight of the entries whose bytes are in memory, those that have left included.
+    alive: Arc<AtomicU64>,
+}
+
+/// Bytes of an entry, which count until the last response drops them.
+struct Counted {
+    bytes: Bytes,
+    weight: u64,
+    alive: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -59,11 +74,27 @@ struct Slot {
 
 /// Weighs entries in bytes.
 #[derive(Clone, Debug)]
-struct Bytes;
+struct ByWeight;
 
-impl Weighter<Key, Slot> for Bytes {
+impl Weighter<Key, Slot> for ByWeight {
     fn weight(&self, key: &Key, slot: &Slot) -> u64 {
-        OVERHEAD + (key.target.path.len() + slot.entry.bytes.len()) as u64
+        weight(key, &slot.entry)
+    }
+}
+
+fn weight(key: &Key, entry: &Entry) -> u64 {
+    OVERHEAD + (key.target.path.len() + entry.bytes.len()) as u64
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(self.weight, Ordering::Relaxed);
     }
 }
 
@@ -73,7 +104,9 @@ impl Cache {
         let entries = usize::try_from(capacity / TYPICAL).unwrap_or(usize::MAX);
         Cache {
             valid,
-            entries: WeightedCache::with_weighter(entries, capacity, Bytes),
+            capacity,
+            entries: WeightedCache::with_weighter(entries, capacity, ByWeight),
+            alive: Arc::default(),
         }
     }
 
@@ -85,6 +118,10 @@ impl Cache {
     /// Returns the file if it was read less than `valid` ago. Later, one request misses it and should read it again. The others
     /// still get it for as long again, so that they do not all go to the disk at once.
     pub fn get(&mut self, key: &Key, now: Instant) -> Option<&Arc<Entry>> {
+        let alive = self.alive.load(Ordering::Relaxed);
+        if alive.saturating_sub(self.held()) > self.capacity {
+            return None;
+        }
         let slot = self.entries.get(key)?;
         let age = now.saturating_duration_since(slot.put);
         let serves =
@@ -97,12 +134,26 @@ impl Cache {
     pub fn put(&mut self, key: Key, entry: Arc<Entry>, now: Instant) {
         if !self.valid.is_zero() {
             let known = self.entries.peek(&key).map(|slot| &slot.entry);
-            let entry = known
-                .filter(|known| **known == entry)
-                .map_or(entry, Arc::clone);
+            let entry = match known.filter(|known| **known == entry) {
+                Some(known) => Arc::clone(known),
+                None => self.count(&key, entry),
+            };
             let (put, asked) = (now, Cell::new(false));
             self.entries.insert(key, Slot { entry, put, asked });
         }
+    }
+
+    /// Has an entry count until nobody keeps its bytes any more.
+    fn count(&self, key: &Key, entry: Arc<Entry>) -> Arc<Entry> {
+        let weight = weight(key, &entry);
+        self.alive.fetch_add(weight, Ordering::Relaxed);
+        let mut entry = Arc::unwrap_or_clone(entry);
+        entry.bytes = Bytes::from_owner(Counted {
+            bytes: entry.bytes,
+            weight,
+            alive: Arc::clone(&self.alive),
+        });
+        Arc::new(entry)
     }
 
     /// Drops the entries of other folders: nobody asks for them any more, and they would stay for long if they were asked for often.

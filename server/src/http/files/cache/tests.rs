@@ -197,3 +197,25 @@ fn bytes_are_counted_through_any_history() {
         }
     }
 }
+
+#[test]
+fn entries_that_have_left_and_are_still_sent_take_no_more_than_the_cache() {
+    let size = 1000;
+    let room = 8 * cost(size);
+    let (mut cache, t) = (Cache::new(room, VALID), start());
+    let mut sent = Vec::new();
+    // Slow readers of many files, each of which leaves the cache for the next one.
+    for number in 0..100 {
+        cache.put(key(number), entry(size), t);
+        sent.extend(cache.get(&key(number), t).map(|entry| entry.bytes.clone()));
+    }
+    let kept = sent.len() as u64 * cost(size);
+    assert!((room..=2 * room + cost(size)).contains(&kept), "{kept}");
+    assert!(cache.held() <= room);
+    assert_eq!(cache.get(&key(99), t), None);
+    sent.truncate(1);
+    assert!(cache.get(&key(99), t).is_some());
+    cache.clear();
+    drop(sent);
+    assert_eq!(cache.alive.load(Ordering::Relaxed), 0);
+}
