@@ -16,11 +16,11 @@ table! {
     #[derive(Eq)]
     pub struct Limits = [limits], check: check {
         /// Connections that a worker may have open, and as many again over TCP; further ones are refused (CONNECTION_REFUSED)
-        /// where none gives way. Over QUIC, an unfinished handshake gives way to a client that has proved its address
-        /// (quic.retry_above): the oldest of the address that has most of them, and if all have few, the oldest of all. Over
-        /// TCP, connections that have brought nothing yet, or no whole handshake, give way to a further one, the oldest
-        /// first, and then those of the client that has most. An idle connection takes some tens of KiB, so choose it by
-        /// the memory of the machine.
+        /// where none gives way: first unfinished handshakes and connections that have brought no request in 3 s, then
+        /// those that have been idle for longest, and over TCP those of the client that has most. Over QUIC they give
+        /// way to clients that have proved their address (quic.retry_above), and of unfinished handshakes the oldest of
+        /// the address that has most. An idle connection takes some tens of KiB, so choose it by the memory of the
+        /// machine.
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
         /// Connections that one client may have open at one worker; further ones are refused (CONNECTION_REFUSED). Here
         /// a client is always the sender of the packets, and a listener's trusted_proxies may have any number. Raise it

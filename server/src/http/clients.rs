@@ -7,8 +7,15 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
+
+/// Time in which a client finishes its handshake and sends a request. After it, its connection gives way to that of a newcomer where there
+/// is no room for both.
+pub(crate) const FIRST_REQUEST: Duration = Duration::from_secs(3);
+/// Time without a request after which an idle connection gives way.
+pub(crate) const NEXT_REQUEST: Duration = Duration::from_secs(1);
 
 /// Addresses that count as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,6 +14,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Latest requests and datagrams of a connection.
 #[derive(Debug)]
 pub(super) struct Activity {
+    begun: Instant,
     requests: Requests,
     /// Requests that the session had taken when it was last looked at.
     taken: u64,
@@ -32,6 +33,15 @@ enum Requests {
     DoneSince(Instant),
 }
 
+/// Time since which no request of a connection is open. Of two connections the lesser one gives way first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Idle {
+    /// There was none.
+    SinceStart(Instant),
+    /// The client has had every response since then.
+    SinceRequest(Instant),
+}
+
 /// Unfinished work of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
@@ -46,12 +56,22 @@ pub(super) struct Load {
 }
 
 impl Activity {
-    /// Returns a connection without requests.
-    pub(super) fn new() -> Self {
+    /// Returns a connection that begins.
+    pub(super) fn new(begun: Instant) -> Self {
         Self {
+            begun,
             requests: Requests::None,
             taken: 0,
             heard: None,
+        }
+    }
+
+    /// Returns since when no request is open; `None` while some are.
+    pub(super) fn idle(&self) -> Option<Idle> {
+        match self.requests {
+            Requests::None => Some(Idle::SinceStart(self.begun)),
+            Requests::Open => None,
+            Requests::DoneSince(end) => Some(Idle::SinceRequest(end)),
         }
     }
 
@@ -118,7 +138,7 @@ mod tests {
     fn a_drain_waits_for_what_is_open_and_a_while_for_the_rest() {
         let start = crate::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut activity = Activity::new();
+        let mut activity = Activity::new(start);
         assert_eq!(activity.finishes_at(IDLE, at(0), at(5)), Some(at(5)));
         let handshaking = Load {
             established: false,

@@ -103,6 +103,7 @@ pub(super) struct Accepted {
     pub(super) holder: Holder,
     /// Source of the first datagram.
     pub(super) address: UnvalidatedAddress,
+    pub(super) begun: Instant,
     /// Deadline of the handshake.
     pub(super) handshake_deadline: Instant,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
@@ -139,7 +140,7 @@ impl Connection {
             max_datagram: accepted.max_datagram,
             may_have_moved: false,
             token_for: None,
-            activity: Activity::new(),
+            activity: Activity::new(accepted.begun),
             path_size: PathSize::default(),
             progress: Progress::new(),
             ecn: quiche::EcnStats::default(),

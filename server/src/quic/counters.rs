@@ -93,6 +93,8 @@ metrics! {
         pub handshake_timeouts: u64 = counter("sluicegate_handshake_timeouts_total"),
         /// Handshakes closed for another one, because the worker had as many connections as it may.
         pub displaced: u64 = counter("sluicegate_handshakes_displaced_total"),
+        /// Connections without an open request closed for another one, because the worker had as many connections as it may.
+        pub idle_displaced: u64 = counter("sluicegate_idle_connections_displaced_total"),
         /// Initials that asked for a new connection in vain, by reason; a client may send several.
         pub refused: PerLabel<RefusalReason> = counter("sluicegate_connections_refused_total" by "reason"),
         /// Refusals sent (CONNECTION_CLOSE with CONNECTION_REFUSED).

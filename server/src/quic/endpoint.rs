@@ -4,6 +4,7 @@ mod admission;
 mod adopt;
 mod draining;
 mod emit;
+mod idle;
 mod initials;
 #[cfg(any(test, fuzzing))]
 mod invariants;
@@ -113,6 +114,8 @@ pub struct Endpoint {
     /// Number of connections of each listener that has had one.
     by_listener: HashMap<ListenerId, usize>,
     relief: Relief,
+    /// Slot at which the next search for an idle connection begins.
+    idle_hand: usize,
     overload: Overload,
     initials: InitialControl,
     /// Generation of the connection accepted last, for its key.
@@ -161,6 +164,7 @@ impl Endpoint {
             retiring: Vec::new(),
             by_listener: HashMap::new(),
             relief: Relief::default(),
+            idle_hand: 0,
             overload: Overload::default(),
             last_generation: 0,
             awaiting_ring: Vec::new(),

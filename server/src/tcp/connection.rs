@@ -102,8 +102,7 @@ impl Connection {
         let number = self.taken.get() + 1;
         self.taken.set(number);
         self.open.borrow_mut().insert(number, request);
-        self.handle.is_busy.set(true);
-        self.handle.had_request.set(true);
+        self.handle.on_request();
         self.progress.on_request();
         let most = self.front.config().site.limits().requests_per_connection;
         if most > 0 && number >= most {
@@ -116,7 +115,9 @@ impl Connection {
     pub(super) fn remove(&self, number: u64) {
         let mut open = self.open.borrow_mut();
         open.remove(&number);
-        self.handle.is_busy.set(!open.is_empty());
+        if open.is_empty() {
+            self.handle.on_idle(self.front.now());
+        }
     }
 
     /// Lends the open requests.

@@ -46,7 +46,7 @@ metrics! {
         /// Connections closed because the client cancelled too many requests.
         pub closed_abuse: u64 = counter(
             "sluicegate_tcp_connections_closed_total", reason = "cancelled_requests";
-            "Connections over TCP that the server closed because of their client, by reason: it cancelled too many requests (cancelled_requests), it sent much that achieved nothing while the thread was overloaded (no_progress), it made no progress (stalled), it broke the protocol (protocol); or for another client when the worker had as many as it may: one that had not finished its handshake, or brought no request (unfinished), or one of the client that had most of them (connections); or because memory was short and its client held most of it (memory)."
+            "Connections over TCP that the server closed because of their client, by reason: it cancelled too many requests (cancelled_requests), it sent much that achieved nothing while the thread was overloaded (no_progress), it made no progress (stalled), it broke the protocol (protocol); or for another client when the worker had as many as it may: one that had brought no request (unfinished), an idle one (idle), or one of the client that had most of them (connections); or because memory was short and its client held most of it (memory)."
         ),
         /// Connections closed because the client sent much that achieved nothing while the thread was overloaded.
         pub closed_no_progress: u64 = also(reason = "no_progress"),
@@ -56,8 +56,10 @@ metrics! {
         pub closed_protocol: u64 = also(reason = "protocol"),
         /// Connections closed because their client had most of them when the worker had as many as it may.
         pub closed_connections: u64 = also(reason = "connections"),
-        /// Connections closed because nothing had arrived on them, or no whole handshake, when the worker had as many as it may.
+        /// Connections closed because they had brought no request when the worker had as many as it may.
         pub closed_unfinished: u64 = also(reason = "unfinished"),
+        /// Connections closed because they were idle when the worker had as many as it may.
+        pub closed_idle: u64 = also(reason = "idle"),
         /// Connections closed because their client held most memory when it was short.
         pub closed_memory: u64 = also(reason = "memory"),
         /// Exchanges of requests that handlers got.

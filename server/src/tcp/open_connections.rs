@@ -2,34 +2,35 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use super::metered::Meter;
 use super::send_buffer::SendBuffer;
 use crate::http::clients::relief::{CONNECTION, FrontRelief};
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::{ClientPrefix, Clients, FIRST_REQUEST, NEXT_REQUEST};
 use crate::observe::memory_budget::MemoryBudget;
 
-/// Connections that a search for one to close looks at; the oldest ones.
+/// Connections that a search for one to close looks at.
 const SCANNED: usize = 64;
 /// Connections that a relief closes, at most, beside a part of all.
 const CLOSED: usize = 16;
 /// Part of all connections that a relief closes, at most: one in so many.
 const CLOSED_PART: usize = 64;
-/// Time in which a client finishes a handshake to which the server has responded, before its connection gives way.
-const FINISHING: Duration = Duration::from_secs(3);
 
 /// A connection, as far as the others are concerned.
 #[derive(Debug)]
 pub(super) struct ConnectionHandle {
     /// It has open requests.
-    pub(super) is_busy: Cell<bool>,
+    is_busy: Cell<bool>,
+    /// Time at which it last had none any more.
+    idle_since: Cell<Instant>,
     /// It has brought a request.
-    pub(super) had_request: Cell<bool>,
+    had_request: Cell<bool>,
     pub(super) meter: Rc<Meter>,
     /// Bytes of responses that HTTP/2 holds for the client.
     pub(super) send_buffer: Arc<SendBuffer>,
@@ -45,6 +46,7 @@ impl ConnectionHandle {
     pub(super) fn new(send_buffer: u64, now: Instant) -> Rc<ConnectionHandle> {
         Rc::new(ConnectionHandle {
             is_busy: Cell::new(false),
+            idle_since: Cell::new(now),
             had_request: Cell::new(false),
             meter: Rc::default(),
             send_buffer: SendBuffer::new(usize::try_from(send_buffer).unwrap_or(usize::MAX)),
@@ -53,6 +55,18 @@ impl ConnectionHandle {
             is_closed: Cell::new(false),
             close: Notify::new(),
         })
+    }
+
+    /// Notes a request.
+    pub(super) fn on_request(&self) {
+        self.is_busy.set(true);
+        self.had_request.set(true);
+    }
+
+    /// Notes that no request is open any more.
+    pub(super) fn on_idle(&self, now: Instant) {
+        self.is_busy.set(false);
+        self.idle_since.set(now);
     }
 
     /// Closes the connection in favour of others.
@@ -82,18 +96,27 @@ impl ConnectionHandle {
         CONNECTION + self.send_buffer.held() + self.reserved.get()
     }
 
-    /// Returns whether a connection without a whole handshake and request may give way.
+    /// Returns whether a connection without a request may give way.
     fn gives_way(&self, now: Instant) -> bool {
         let is_handshake = self.meter.written() > 0;
-        !is_handshake || now.saturating_duration_since(self.begun) >= FINISHING
+        !is_handshake || now.saturating_duration_since(self.begun) >= FIRST_REQUEST
+    }
+
+    /// Returns since when a connection is idle that may give way for that.
+    fn idle_since(&self, now: Instant) -> Option<Instant> {
+        let since = self.idle_since.get();
+        let is_idle = self.had_request.get() && !self.is_busy.get();
+        (is_idle && now.saturating_duration_since(since) >= NEXT_REQUEST).then_some(since)
     }
 }
 
 /// Reason for which a connection has made room for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// It was unfinished.
+    /// It had brought no request.
     OfNewcomer,
+    /// It was idle.
+    OfIdle,
     /// Its client had most of them.
     OfGreediest,
 }
@@ -103,8 +126,10 @@ pub(super) enum Room {
 pub(super) struct OpenConnections {
     clients: Clients,
     handles: BTreeMap<(ClientPrefix, u64), Rc<ConnectionHandle>>,
-    /// Connections without a whole handshake, or without TLS those without a request, by number: the oldest first.
-    unfinished: BTreeMap<u64, ClientPrefix>,
+    /// Connections that had no request when they were last looked at, by number: the oldest first.
+    newcomers: BTreeMap<u64, ClientPrefix>,
+    /// Last connection that was looked at for an idle one.
+    hand: Option<(ClientPrefix, u64)>,
 }
 
 impl OpenConnections {
@@ -117,12 +142,7 @@ impl OpenConnections {
     pub(super) fn add(&mut self, client: ClientPrefix, number: u64, handle: Rc<ConnectionHandle>) {
         self.clients.enter(client);
         self.handles.insert((client, number), handle);
-        self.unfinished.insert(number, client);
-    }
-
-    /// Notes that the handshake is complete.
-    pub(super) fn on_handshake(&mut self, number: u64) {
-        self.unfinished.remove(&number);
+        self.newcomers.insert(number, client);
     }
 
     /// Removes a connection, unless it was closed in favour of others.
@@ -133,7 +153,7 @@ impl OpenConnections {
     fn take(&mut self, client: ClientPrefix, number: u64) -> Option<Rc<ConnectionHandle>> {
         let handle = self.handles.remove(&(client, number))?;
         self.clients.leave(client);
-        self.on_handshake(number);
+        self.newcomers.remove(&number);
         Some(handle)
     }
 
@@ -143,11 +163,14 @@ impl OpenConnections {
         handle.map(|handle| handle.close()).is_some()
     }
 
-    /// Closes a connection for one of `newcomer`: the oldest unfinished one, or else one of the client that has most, if that is
-    /// more than `newcomer` with one more would have. Returns why there is room then.
+    /// Closes a connection for one of `newcomer`: the oldest without a request, or else an idle one, or else one of the client that has
+    /// most, if that is more than `newcomer` with one more would have. Returns why there is room then.
     pub(super) fn make_room(&mut self, newcomer: ClientPrefix, now: Instant) -> Option<Room> {
-        if let Some((client, number)) = self.oldest_unfinished(now) {
+        if let Some((client, number)) = self.oldest_newcomer(now) {
             return self.close(client, number).then_some(Room::OfNewcomer);
+        }
+        if let Some((client, number)) = self.longest_idle(now) {
+            return self.close(client, number).then_some(Room::OfIdle);
         }
         let wanted = self.of(newcomer) + 1;
         let greedy = self.clients.most().filter(|(_, open)| *open > wanted);
@@ -155,20 +178,47 @@ impl OpenConnections {
         closed.then_some(Room::OfGreediest)
     }
 
-    /// Returns the oldest unfinished connection that may give way.
-    fn oldest_unfinished(&mut self, now: Instant) -> Option<(ClientPrefix, u64)> {
-        let handles = &self.handles;
-        let handle = |number: u64, client: ClientPrefix| handles.get(&(client, number));
-        while let Some(first) = self.unfinished.first_entry()
-            && handle(*first.key(), *first.get()).is_none_or(|h| h.had_request.get())
-        {
-            first.remove();
+    /// Returns the oldest connection without a request that may give way.
+    fn oldest_newcomer(&mut self, now: Instant) -> Option<(ClientPrefix, u64)> {
+        let mut served = Vec::new();
+        let mut looked_at = 0;
+        let mut found = None;
+        for (number, client) in &self.newcomers {
+            let handle = self.handles.get(&(*client, *number));
+            let Some(handle) = handle.filter(|handle| !handle.had_request.get()) else {
+                served.push(*number);
+                continue;
+            };
+            if handle.gives_way(now) {
+                found = Some((*client, *number));
+                break;
+            }
+            looked_at += 1;
+            if looked_at == SCANNED {
+                break;
+            }
         }
-        let mut oldest = self.unfinished.iter().take(SCANNED);
-        let (number, client) = oldest.find(|(number, client)| {
-            handle(**number, **client).is_some_and(|h| !h.had_request.get() && h.gives_way(now))
-        })?;
-        Some((*client, *number))
+        for number in served {
+            self.newcomers.remove(&number);
+        }
+        found
+    }
+
+    /// Returns the connection that has been idle for longest, of some that are looked at in turn.
+    fn longest_idle(&mut self, now: Instant) -> Option<(ClientPrefix, u64)> {
+        let behind = self.hand.map_or(Unbounded, Excluded);
+        let handles = &self.handles;
+        let all = handles.range((behind, Unbounded)).chain(handles);
+        let mut longest = None;
+        for (key, handle) in all.take(SCANNED.min(handles.len())) {
+            self.hand = Some(*key);
+            if let Some(since) = handle.idle_since(now)
+                && longest.is_none_or(|(longest, _)| since < longest)
+            {
+                longest = Some((since, *key));
+            }
+        }
+        longest.map(|(_, key)| key)
     }
 
     /// Closes connections of the clients that hold most memory at all fronts, those first that hold most, until enough will be free.

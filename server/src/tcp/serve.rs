@@ -111,7 +111,6 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
         }
         None => return,
     };
-    admission.on_handshake();
     let ssl = stream.ssl();
     if ssl.selected_alpn_protocol() == Some(acme::PROTOCOL) {
         // The handshake was the response (RFC 8737 §3).

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Connection;
 use crate::h3;
 use crate::http::clients::relief::CONNECTION;
-use crate::quic::activity::Load;
+use crate::quic::activity::{Idle, Load};
 use crate::quic::counters::ExpiryReason;
 use crate::quic::expiry::Step;
 
@@ -21,6 +21,12 @@ impl Connection {
         let code = quiche::h3::WireErrorCode::ExcessiveLoad as u64;
         self.given_up = !self.has_ended() && self.quic.close(true, code, b"").is_ok();
         self.given_up
+    }
+
+    /// Returns since when it is open without a request; `None` in the handshake, while requests are open, and at its end.
+    pub(in crate::quic) fn idle(&self) -> Option<Idle> {
+        let is_open = !self.half_open && self.is_idle() && !self.has_ended();
+        self.activity.idle().filter(|_| is_open)
     }
 
     /// Returns the memory that it holds, bytes.

@@ -65,9 +65,14 @@ impl Connection {
         self.emit_burst(out, first, (info.from, info.to), now)
     }
 
-    /// Closes it in favour of another connection (CONNECTION_REFUSED). Returns the datagram that says so, if one may leave.
+    /// Closes it in favour of another connection: CONNECTION_REFUSED in the handshake, H3_NO_ERROR after it. Returns the datagram that
+    /// says so, if one may leave.
     pub(in crate::quic) fn last_datagram(&mut self) -> Option<(TxMeta, Vec<u8>)> {
-        self.refuse();
+        if self.is_half_open() {
+            self.refuse();
+        } else {
+            self.close();
+        }
         let mut room = vec![0; self.max_datagram];
         let (length, info) = self.quic.send(&mut room).ok()?;
         room.truncate(length);

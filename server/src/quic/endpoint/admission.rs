@@ -124,18 +124,17 @@ impl Endpoint {
     }
 
     /// Returns why no further connection is accepted from the sender of a datagram, if so.
-    fn refusal(&self, meta: &RxMeta, now: Instant) -> Option<RefusalReason> {
-        let limits = &self.settings.limits;
+    fn refusal(&mut self, meta: &RxMeta, now: Instant) -> Option<RefusalReason> {
+        let share = self.settings.limits.connections_per_client;
         let source = UnvalidatedAddress::from(meta.peer);
         // Whoever sends it, the client may have no other connection.
         let (own, _) = self.holders.claimed(source);
         let is_removed = !self.settings.listeners.contains_key(&meta.listener);
         if self.is_draining() || is_removed {
             Some(RefusalReason::Draining)
-        } else if self.is_full() && self.half_open.giving_way(now).is_none() {
+        } else if self.is_full() && self.giving_way(now).is_none() {
             Some(RefusalReason::Worker)
-        } else if !self.is_proxy(meta.listener, source.ip()) && own >= limits.connections_per_client
-        {
+        } else if !self.is_proxy(meta.listener, source.ip()) && own >= share {
             Some(RefusalReason::Client)
         } else if self.settings.sessions.memory.is_short() {
             Some(RefusalReason::Memory)
@@ -149,12 +148,17 @@ impl Endpoint {
         self.len() as u64 >= self.settings.limits.connections_per_worker
     }
 
-    /// Makes room for a newcomer: an unfinished handshake gives way if the worker is full. Returns whether there is room.
+    /// Returns the slot of the connection that gives way to a newcomer: an unfinished handshake, or else an idle connection.
+    fn giving_way(&mut self, now: Instant) -> Option<usize> {
+        { self.half_open.giving_way(now) }.or_else(|| self.longest_idle(now))
+    }
+
+    /// Makes room for a newcomer if the worker is full. Returns whether there is room.
     fn make_room(&mut self, now: Instant) -> bool {
         if !self.is_full() {
             return true;
         }
-        let Some(slot) = self.half_open.giving_way(now) else {
+        let Some(slot) = self.giving_way(now) else {
             return false;
         };
         if self.stateless.len() < MAX_STATELESS
@@ -167,7 +171,15 @@ impl Endpoint {
                 bytes,
             });
         }
-        self.counters.displaced += 1;
+        if self.connections[slot]
+            .as_ref()
+            .is_some_and(|connection| connection.is_half_open())
+        {
+            self.counters.displaced += 1;
+        } else {
+            self.counters.idle_displaced += 1;
+            self.look_further();
+        }
         self.remove(slot);
         true
     }
@@ -266,6 +278,7 @@ impl Endpoint {
             algorithm,
             holder: Holder::unproved(source),
             address: source,
+            begun: now,
             handshake_deadline: now + self.settings.limits.handshake_timeout,
             max_datagram,
         };

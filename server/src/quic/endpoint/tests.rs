@@ -141,6 +141,7 @@ mod expiry;
 mod fixture;
 mod greedy;
 mod half_open;
+mod idle;
 mod initials;
 mod path_mtu;
 mod peer;

@@ -39,6 +39,7 @@ impl Front {
             state.closing += u64::from(room.is_some());
             match room {
                 Some(Room::OfNewcomer) => counters.closed_unfinished += 1,
+                Some(Room::OfIdle) => counters.closed_idle += 1,
                 Some(Room::OfGreediest) => counters.closed_connections += 1,
                 None => {}
             }
@@ -106,11 +107,6 @@ impl Admission {
         let handle = Rc::clone(&self.handle);
         state.open.add(prefix, self.number, handle);
         true
-    }
-
-    /// Notes that the handshake is complete.
-    pub(in crate::tcp) fn on_handshake(&self) {
-        self.front.state.borrow_mut().open.on_handshake(self.number);
     }
 }
 

@@ -1,5 +1,6 @@
 use std::net::IpAddr;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -19,11 +20,13 @@ fn handle() -> Rc<ConnectionHandle> {
     ConnectionHandle::new(256 << 10, clock::now())
 }
 
-/// Adds connections of a client, numbered from `first` on, that have finished their handshakes.
+/// Adds connections of a client that have had a request just now.
 fn add(open: &mut OpenConnections, last: u8, numbers: std::ops::Range<u64>) {
     for number in numbers {
-        open.add(client(last), number, handle());
-        open.on_handshake(number);
+        let handle = handle();
+        handle.on_request();
+        handle.on_idle(clock::now());
+        open.add(client(last), number, handle);
     }
 }
 
@@ -51,7 +54,7 @@ fn the_client_with_most_loses_its_oldest_idle_connection() {
     let mut open = OpenConnections::default();
     add(&mut open, 1, 0..2);
     add(&mut open, 2, 2..6);
-    of(&open, 2, 2).is_busy.set(true);
+    of(&open, 2, 2).on_request();
     let handle = of(&open, 2, 3);
     assert_eq!(make_room(&mut open, 3), Some(Room::OfGreediest));
     assert_eq!((open.of(client(1)), open.of(client(2))), (2, 3));
@@ -80,27 +83,69 @@ fn what_has_brought_nothing_gives_way_before_anything_else_and_the_oldest_first(
         open.add(client(last), number, handle());
     }
     // A request without TLS.
-    of(&open, 3, 5).had_request.set(true);
+    of(&open, 3, 5).on_request();
     let order = [(2, 4), (4, 6), (5, 7)];
     for (last, number) in order {
-        let unfinished = of(&open, last, number);
+        let silent = of(&open, last, number);
         assert_eq!(make_room(&mut open, 6), Some(Room::OfNewcomer));
-        assert!(unfinished.is_closed(), "{number}");
+        assert!(silent.is_closed(), "{number}");
     }
     assert_eq!(make_room(&mut open, 6), Some(Room::OfGreediest));
     assert_eq!((open.of(client(1)), open.of(client(3))), (3, 1));
-    assert!(open.unfinished.is_empty());
+    assert!(open.newcomers.is_empty());
 }
 
 #[test]
-fn handshakes_under_way_give_way_when_their_client_has_had_time_to_finish_them() {
+fn handshakes_and_silence_behind_them_give_way_when_their_client_has_had_time_for_a_request() {
     let mut open = OpenConnections::default();
     open.add(client(1), 0, handle());
     let begun = of(&open, 1, 0);
     begun.meter.on_write(&Poll::Ready(Ok(1000)));
     assert_eq!(open.make_room(client(2), begun.begun), None);
-    let later = begun.begun + FINISHING;
+    let later = begun.begun + FIRST_REQUEST;
     assert_eq!(open.make_room(client(2), later), Some(Room::OfNewcomer));
+}
+
+#[test]
+fn who_has_been_idle_for_longest_gives_way_and_nobody_between_two_requests() {
+    let mut open = OpenConnections::default();
+    let start = clock::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    for (last, idle_since) in [(1, 2), (2, 1), (3, 3)] {
+        open.add(client(last), last.into(), handle());
+        of(&open, last, last.into()).on_request();
+        of(&open, last, last.into()).on_idle(at(idle_since));
+    }
+    open.add(client(4), 4, handle());
+    of(&open, 4, 4).on_request();
+    let mut order = Vec::new();
+    while open.make_room(client(9), at(4)) == Some(Room::OfIdle) {
+        let left = |last: &u8| open.of(client(*last)) > 0;
+        order.push((1..=4).filter(left).collect());
+    }
+    assert_eq!(order, [vec![1, 3, 4], vec![3, 4], vec![4]]);
+    assert_eq!(open.make_room(client(9), at(100)), None, "it is busy");
+    of(&open, 4, 4).on_idle(at(100));
+    let early = at(100) + NEXT_REQUEST - Duration::from_millis(1);
+    assert_eq!(open.make_room(client(9), early), None);
+    let late = at(100) + NEXT_REQUEST;
+    assert_eq!(open.make_room(client(9), late), Some(Room::OfIdle));
+}
+
+#[test]
+fn each_idle_connection_is_found_however_many_are_busy() {
+    let mut open = OpenConnections::default();
+    for last in 0..200 {
+        open.add(client(last), last.into(), handle());
+        of(&open, last, last.into()).on_request();
+    }
+    let idle = of(&open, 150, 150);
+    idle.on_idle(clock::now());
+    let later = clock::now() + NEXT_REQUEST;
+    let rooms: Vec<_> = (0..4).map(|_| open.make_room(client(201), later)).collect();
+    let found: Vec<_> = rooms.iter().flatten().collect();
+    assert_eq!(found, [&Room::OfIdle]);
+    assert!(idle.is_closed());
 }
 
 #[test]
