@@ -36,7 +36,8 @@ table! {
         /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, and empties each
         /// worker's file_cache. It closes connections (over HTTP/3 with H3_EXCESSIVE_LOAD) of the clients that hold most
         /// memory at all workers together, whatever their protocol, those first that hold most, until a tenth of the limit
-        /// is free. Every client keeps 1 MiB, and trusted_proxies lose connections over HTTP/3 only after all others.
+        /// is free. Every client keeps 1 MiB, and less and less down to 64 KiB while that is not enough; trusted_proxies
+        /// lose connections over HTTP/3 only after all others.
         /// Other connections go on. A client that holds more than a quarter of the limit loses connections earlier, as
         /// soon as less than a tenth is free. Over HTTP/3,
         /// responses wait while their connection holds a 64th of the limit for a client that has not acknowledged it, or

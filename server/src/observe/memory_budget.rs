@@ -21,6 +21,8 @@ pub struct MemoryBudget {
     /// Bytes to free until memory suffices, by the last measurement, less what has been closed since.
     to_free: AtomicU64,
     measurements: AtomicU64,
+    /// Measurements in a row that have found memory short.
+    short_in_a_row: AtomicU64,
     /// Wakers of the threads that close connections.
     wakers: Mutex<Vec<Waker>>,
 }
@@ -92,6 +94,11 @@ impl MemoryBudget {
         self.measurements.load(Ordering::Acquire)
     }
 
+    /// Returns how many measurements in a row have found memory short.
+    pub fn short_in_a_row(&self) -> u64 {
+        self.short_in_a_row.load(Ordering::Relaxed)
+    }
+
     fn wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
         // No code panics while it holds the lock.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,6 +114,8 @@ impl MemoryBudget {
             self.limit > 0 && used >= self.limit
         };
         self.short.store(short, Ordering::Relaxed);
+        let in_a_row = if short { self.short_in_a_row() + 1 } else { 0 };
+        self.short_in_a_row.store(in_a_row, Ordering::Relaxed);
         let began = short && !before;
         self.shortages
             .fetch_add(u64::from(began), Ordering::Relaxed);

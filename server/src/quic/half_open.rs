@@ -10,6 +10,8 @@ use crate::http::clients::SourcePrefix;
 const FINISHING: Duration = Duration::from_millis(300);
 /// Part of all unfinished handshakes that clients behind one address have in a flood alone: one in so many.
 const FLOOD_PART: usize = 16;
+/// Unfinished handshakes that clients behind one address may have however few there are in all.
+const FLOOD_LEAST: usize = 4;
 
 /// Unfinished handshakes.
 #[derive(Debug, Default)]
@@ -77,7 +79,7 @@ impl HalfOpen {
     /// many clients behind one address would have, or else the oldest of all, if its client has had the time to finish it.
     pub(super) fn giving_way(&self, now: Instant) -> Option<usize> {
         let (count, Reverse(number), _) = self.order.last()?;
-        if *count >= (self.all.len() / FLOOD_PART).max(2) {
+        if *count >= (self.all.len() / FLOOD_PART).max(FLOOD_LEAST) {
             return self.all.get(number).map(|oldest| oldest.slot);
         }
         let (_, oldest) = self.all.first_key_value()?;
@@ -118,13 +120,13 @@ mod tests {
     #[test]
     fn the_oldest_of_the_source_with_most_gives_way_at_once() {
         let start = crate::clock::now();
-        let mut half_open = begun(&[1, 2, 3, 2, 3, 2], start);
+        let mut half_open = begun(&[1, 2, 3, 2, 3, 2, 3, 2, 3, 2], start);
         for (slot, number) in [(1, 2), (2, 3), (3, 4)] {
             assert_eq!(half_open.giving_way(start), Some(slot));
             half_open.leave(number);
             half_open.check();
         }
-        assert_eq!(half_open.giving_way(start), None, "each has one");
+        assert_eq!(half_open.giving_way(start), None, "each has a few");
     }
 
     #[test]

@@ -11,8 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::ClientPrefix;
 use crate::observe::memory_budget::MemoryBudget;
 
-/// Memory that every client keeps while memory is short, bytes.
+/// Memory that every client keeps when memory becomes short, bytes.
 pub(crate) const KEPT: u64 = 1 << 20;
+/// Measurements in a row after which clients keep half as much, if memory is still short: many that hold a little each would lock all
+/// others out for good.
+const PATIENCE: u64 = 8;
+/// Times that it is halved, at most.
+const HALVED: u64 = 4;
 /// Part of the limit that every client keeps while memory is close to the limit and not short: one in so many.
 const KEPT_PART: u64 = 4;
 /// Memory of a connection beside that of its requests and responses, bytes.
@@ -104,7 +109,7 @@ impl FrontRelief {
 /// Returns the bytes that every client keeps.
 fn least(memory: &MemoryBudget) -> u64 {
     if memory.is_short() {
-        KEPT
+        KEPT >> (memory.short_in_a_row() / PATIENCE).min(HALVED)
     } else {
         KEPT.max(memory.limit() / KEPT_PART)
     }

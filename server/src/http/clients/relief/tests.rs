@@ -119,3 +119,24 @@ fn before_memory_is_short_only_who_holds_a_large_part_of_it_loses_any() {
     let shares = report(&front, &[(1, 60 * MIB), (2, 25 * MIB)], &memory);
     assert_eq!(shares.keeps(), 55 * MIB);
 }
+
+#[test]
+fn clients_that_hold_a_little_each_keep_no_memory_short() {
+    let front = Arc::<Holdings>::default().add_front();
+    let memory = budget(10 * MIB);
+    assert!(memory.is_short());
+    let held: Vec<(u8, u64)> = (0..110).map(|number| (number, MIB - 1)).collect();
+    let mut measurements = 1;
+    while report(&front, &held, &memory).excess(client(0), MIB - 1) == 0 {
+        memory.measured(100 * MIB);
+        measurements += 1;
+    }
+    assert_eq!(measurements, PATIENCE);
+    for _ in 0..100 {
+        memory.measured(100 * MIB);
+    }
+    assert_eq!(report(&front, &[], &memory).keeps(), 2 * CONNECTION);
+    memory.measured(0);
+    memory.measured(100 * MIB);
+    assert_eq!(report(&front, &[], &memory).keeps(), MIB);
+}
