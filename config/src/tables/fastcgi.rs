@@ -65,7 +65,8 @@ table! {
             reload: Live
         },
         /// Endings of the names of scripts. Files with these endings are never sent as they are by a files handler of the same route, in
-        /// upper or lower case.
+        /// upper or lower case. /login.php/x runs /login.php, too, with the PATH_INFO /x: a route that protects a script needs
+        /// path = "~ ^/login[.]php(/|$)", because "= /login.php" does not cover that.
         split: Vec<String> {
             kind: Kind::Words {
                 words: "an ending such as \".php\", of up to 16 letters and digits",
@@ -102,7 +103,8 @@ table! {
         /// Longest time between two reads of a response body from a script, or between two writes of a request body to it.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
         /// Largest number of requests that a server handles at a time, from all workers together; 0 means no limit. Set it to
-        /// pm.max_children of PHP-FPM, so that requests wait here and not in the backlog of its socket.
+        /// pm.max_children of PHP-FPM, so that requests wait here and not in the backlog of its socket. All routes of a server need the
+        /// same value: different ones count apart.
         max_connections: u64 { kind: count(0, 65_536, "requests"), default: "0", examples: ["16"], reload: Live },
         /// Largest number of requests that wait while every server has max_connections. Beyond it, clients get 503.
         queue: u64 { kind: count(0, 65_536, "requests"), default: "1024", reload: Live },
@@ -132,7 +134,8 @@ impl FastCgi {
             retry_budget: 0,
             max_fails: 3,
             fail_timeout: seconds(10),
-            header_bytes: self.header_bytes,
+            // The handler reads heads itself; upstreams that differ in this would count their requests apart.
+            header_bytes: 64 * KIB,
             proxy_protocol: None,
             tls: UpstreamTls {
                 tls_name: None,

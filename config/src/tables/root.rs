@@ -1,6 +1,6 @@
 //! The whole file, and what its tables must agree on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use toml::de::DeTable;
 
 use super::{
     AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
-    Qlog, Quic, Route, Server, SiteDefaults, Tracing, site,
+    Qlog, Quic, Route, Server, SiteDefaults, Tracing, UpstreamAddress, site,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -137,6 +137,22 @@ impl Config {
                 },
                 _ => None,
             }))
+    }
+
+    /// Returns the FastCGI servers for which routes state different `max_connections`. Each value is a limit of its own.
+    pub fn fastcgi_servers_with_several_limits(&self) -> impl Iterator<Item = &UpstreamAddress> {
+        let mut limits: BTreeMap<&UpstreamAddress, BTreeSet<u64>> = BTreeMap::new();
+        for handler in self.routes.iter().flat_map(Route::handlers) {
+            if let Handler::FastCgi(fastcgi) = handler {
+                for server in &fastcgi.servers {
+                    let of_server = limits.entry(server).or_default();
+                    of_server.insert(fastcgi.max_connections);
+                }
+            }
+        }
+        { limits.into_iter() }
+            .filter(|(_, limits)| limits.len() > 1)
+            .map(|(server, _)| server)
     }
 
     /// Returns the names of the sites that no route belongs to, in the order of the file.

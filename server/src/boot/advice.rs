@@ -53,7 +53,7 @@ pub(super) fn on_redirects(config: &Config) {
     }
 }
 
-/// Warns of pools that no route uses, and of queues in which no request ever waits.
+/// Warns of pools that no route uses, of queues in which no request ever waits, and of limits that do not hold together.
 fn on_pools(config: &Config) {
     for pool in config.unused_pools() {
         tracing::warn!(
@@ -65,6 +65,12 @@ fn on_pools(config: &Config) {
         tracing::warn!(
             pool = pool.name,
             "no request ever waits in the queue of this pool: set `max_connections`, or remove `queue` and `queue_timeout`"
+        );
+    }
+    for server in config.fastcgi_servers_with_several_limits() {
+        tracing::warn!(
+            %server,
+            "routes state different `max_connections` for this FastCGI server, which each hold apart: state the same in all of them"
         );
     }
 }

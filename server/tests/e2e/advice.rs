@@ -54,11 +54,21 @@ fn a_configuration_without_mistakes_is_ok_in_one_line() {
 fn check_warns_of_what_is_likely_to_be_a_mistake() {
     let folder = Folder::new();
     let variable = "request_headers.set = { x-host = \"$host\" }\n";
+    let php = |path: &str, limit: u64| {
+        format!(
+            "[[route]]\npath = \"{path}\"\n\
+             fastcgi = {{ server = \"127.0.0.1\", root = \".\", max_connections = {limit} }}\n"
+        )
+    };
     for (text, parts) in [
         (LISTENER.to_owned(), &["WARN", "no [[route]]", "404"][..]),
         (
             format!("{LISTENER}{ROUTE}{variable}"),
             &["WARN", "x-host", "$host", "write {host}"],
+        ),
+        (
+            format!("{LISTENER}{}{}", php("/", 16), php("/login/", 0)),
+            &["WARN", "fastcgi://127.0.0.1:9000", "`max_connections`"],
         ),
     ] {
         // Whatever the server itself would log.

@@ -43,6 +43,13 @@ fn wordpress_sends_files_and_has_php_do_the_rest() {
             ("/wp-content/uploads/cat.jpg/x.php", 403, ""),
             ("/wp-content/uploads/shell.php", 403, ""),
             ("/xmlrpc.php", 403, ""),
+            ("/xmlrpc.php/", 403, ""),
+            ("/xmlrpc.php/x", 403, ""),
+            (
+                "/wp-login.php/x",
+                200,
+                "GET /wp-login.php (/x) /wp-login.php/x ",
+            ),
         ] {
             let url = format!("https://www.example.com{path}");
             let (found, headers, body) = get(&mut session, &url, "identity").await;
@@ -50,5 +57,14 @@ fn wordpress_sends_files_and_has_php_do_the_rest() {
             assert_eq!(String::from_utf8(body).unwrap(), content, "{path}");
             assert_eq!(headers["strict-transport-security"], "max-age=31536000");
         }
+        let guess = "https://www.example.com/wp-login.php/x";
+        let mut status = 200;
+        for _ in 0..200 {
+            (status, ..) = get(&mut session, guess, "identity").await;
+            if status != 200 {
+                break;
+            }
+        }
+        assert_eq!(status, 429);
     });
 }
