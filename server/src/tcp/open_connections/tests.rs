@@ -121,7 +121,7 @@ fn who_has_been_idle_for_longest_gives_way_and_nobody_between_two_requests() {
     let mut order = Vec::new();
     while open.make_room(client(9), at(4)) == Some(Room::OfIdle) {
         let left = |last: &u8| open.of(client(*last)) > 0;
-        order.push((1..=4).filter(left).collect());
+        order.push((1..=4).filter(left).collect::<Vec<_>>());
     }
     assert_eq!(order, [vec![1, 3, 4], vec![3, 4], vec![4]]);
     assert_eq!(open.make_room(client(9), at(100)), None, "it is busy");

@@ -191,7 +191,7 @@ fn bytes_are_counted_through_any_history() {
                 }
             }
             let all = cache.entries.iter();
-            let held: u64 = all.map(|(key, slot)| Bytes.weight(key, slot)).sum();
+            let held: u64 = all.map(|(key, slot)| ByWeight.weight(key, slot)).sum();
             assert_eq!(cache.held(), held, "seed {seed}");
             assert!(held <= capacity, "seed {seed}");
         }
