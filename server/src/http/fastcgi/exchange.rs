@@ -68,6 +68,8 @@ impl<'a> Exchange<'a> {
         body: RequestBody,
         reply: Responder,
     ) {
+        let pools = self.thread.pools;
+        pools.count(|c| c.requests += 1);
         let ended = match self.begin((prefix, script), body).await {
             Ok(response) => self.respond(response, reply).await,
             Err(stop) => {
@@ -83,10 +85,11 @@ impl<'a> Exchange<'a> {
             }
         };
         match ended {
-            Ok(()) => self.thread.pools.on_end(true),
-            Err(Stop::Cancelled | Stop::ClientStalled) => self.thread.pools.on_end(false),
+            Ok(()) => pools.count(|c| c.answered += 1),
+            Err(Stop::Cancelled | Stop::ClientStalled) => pools.count(|c| c.cancelled += 1),
+            Err(Stop::LengthRequired) => pools.count(|c| c.refused += 1),
             // Failures are counted already.
-            Err(Stop::Failed(_) | Stop::LengthRequired) => {}
+            Err(Stop::Failed(_)) => {}
         }
     }
 

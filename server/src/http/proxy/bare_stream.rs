@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::counters::Counters;
 use super::definition::RoutePool;
 use super::failure::Failure;
 use super::pool::Pools;
@@ -25,8 +26,8 @@ pub(crate) struct BareStream {
 pub(crate) type Unopened = (Failure, Option<Arc<str>>);
 
 impl Pools {
-    /// Opens a stream to an upstream of the pool, each within `limit`, and counts a request. Upstreams are tried until one can be
-    /// reached: none of them has received anything.
+    /// Opens a stream to an upstream of the pool, each within `limit`. Upstreams are tried until one can be reached: none of them has
+    /// received anything.
     ///
     /// # Errors
     /// The failure of the last one.
@@ -35,7 +36,6 @@ impl Pools {
         pool: &RoutePool,
         limit: Duration,
     ) -> Result<BareStream, Unopened> {
-        self.tally().count(|c| c.requests += 1);
         let pool = self.pool(&pool.0);
         let mut tried = Vec::new();
         loop {
@@ -59,15 +59,9 @@ impl Pools {
         }
     }
 
-    /// Counts the end of a request that [`Pools::open`] has counted: with the whole response, or cancelled by the client.
-    pub(crate) fn on_end(&self, is_whole: bool) {
-        self.tally().count(|c| {
-            if is_whole {
-                c.answered += 1;
-            } else {
-                c.cancelled += 1;
-            }
-        });
+    /// Changes the counters for a request that its handler counts itself.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        self.tally().count(change);
     }
 }
 
