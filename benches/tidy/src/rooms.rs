@@ -117,6 +117,7 @@ pub const ROOMS: &[Room] = &[
         "http::fastcgi",
         &[
             "http",
+            "http::clients",
             "http::exchange",
             "http::files",
             "http::proxy",

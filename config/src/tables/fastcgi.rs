@@ -91,10 +91,13 @@ table! {
         /// Fields that scripts receive from any client although they claim what only a proxy can know, as `pass_fields` of
         /// [route.proxy]. Scripts find the client in REMOTE_ADDR, also behind trusted_proxies.
         pass_fields: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-original-url\"]"], reload: Live },
-        /// Largest body of unknown length that is kept in memory before it is passed on: scripts need to know the length. A larger one
-        /// gets 411, and so does any when those of a worker take 16 MiB. Browsers state lengths; chunked uploads of HTTP/1.1, and those
-        /// of HTTP/2 and HTTP/3 without content-length, do not. Bodies of known length are passed on as they arrive.
-        body_buffer: u64 { kind: size(KIB, 16 * MIB), default: "\"256KiB\"", reload: Live },
+        /// Part of a request's body that is kept in memory until it is whole, or this long, before a server gets the request: until then
+        /// a slow client takes none of its processes. The rest of a longer body is passed on as it arrives. One of unknown length
+        /// must fit, because scripts need to know the length; a larger one gets 411. Browsers state lengths; chunked uploads of
+        /// HTTP/1.1, and those of HTTP/2 and HTTP/3 without content-length, do not. Each worker has 16 MiB for this, of which a
+        /// client may take no more than it leaves free. Where that is the limit, a body of unknown length gets 503, and another
+        /// one is passed on as it arrives.
+        body_buffer: u64 { kind: size(KIB, 8 * MIB), default: "\"256KiB\"", reload: Live },
         /// Time in which a connection to a server must open before another one is tried.
         connect_timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },
         /// Longest time from the end of the request to the head of the response. Raise it for slow scripts, together with

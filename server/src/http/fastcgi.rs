@@ -1,9 +1,10 @@
 //! Has FastCGI servers, such as PHP-FPM, run scripts for requests (FastCGI 1.0, RFC 3875).
 //!
 //! The path of a request chooses a script below the route's root, by the rules for files: only a regular file is run, and the name that
-//! the server gets is the one that was looked at. Bodies stream both ways, and neither side is read faster than the other accepts;
-//! a request's body of unknown length is kept until its length is known, within bounds, because scripts need it. Each request
-//! has a connection of its own, which closes with it, so a client that leaves ends its script.
+//! the server gets is the one that was looked at. Bodies stream both ways, and neither side is read faster than the other accepts.
+//! The beginning of a request's body is there before the server gets the request, so that slow clients take none of its few processes; one
+//! of unknown length is there as a whole, because scripts need to know the length. Each request has a connection of its own, which closes
+//! with it, so a client that leaves ends its script.
 
 mod buffers;
 mod definition;

@@ -1,47 +1,72 @@
-//! Memory for request bodies of unknown length.
+//! Memory for request bodies that wait for a script.
+//!
+//! A client holds no more than it leaves free. Alone it gets half of the room, two get a third each; the room is never full, so however many
+//! clients fill it, another one gets a part.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-/// Bytes of such bodies that a thread keeps at most.
-const LIMIT: u64 = 16 << 20;
+use crate::address::ValidatedAddress;
+use crate::http::clients::{ClientPrefix, Clients};
 
-/// Counts the bytes that a thread keeps of such bodies.
+/// Room of a thread for bodies, bytes.
+const ROOM: u64 = 16 << 20;
+
+/// Counts the bytes that a thread keeps of bodies.
 #[derive(Debug, Default)]
-pub struct BodyBuffers(Cell<u64>);
+pub struct BodyBuffers {
+    kept: Cell<u64>,
+    by_client: RefCell<Clients>,
+}
 
 /// Bytes that one request keeps, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     buffers: &'a BodyBuffers,
+    client: ClientPrefix,
     bytes: u64,
 }
 
 impl BodyBuffers {
-    /// Returns room for a body, without a byte.
-    pub(super) fn begin(&self) -> Held<'_> {
+    /// Returns room for a body of a client, without a byte.
+    pub(super) fn begin(&self, client: ValidatedAddress) -> Held<'_> {
         Held {
             buffers: self,
+            client: client.into(),
             bytes: 0,
         }
     }
 }
 
 impl Held<'_> {
-    /// Takes room for more bytes, if there is as much.
+    /// Takes room for more bytes, if the client may hold as much.
     pub(super) fn grow(&mut self, more: usize) -> bool {
-        let all = self.buffers.0.get() + more as u64;
-        let fits = all <= LIMIT;
+        let (buffers, more) = (self.buffers, more as u64);
+        let mut clients = buffers.by_client.borrow_mut();
+        let kept = buffers.kept.get() + more;
+        let fits = clients.open(self.client) + more <= ROOM.saturating_sub(kept);
         if fits {
-            self.buffers.0.set(all);
-            self.bytes += more as u64;
+            buffers.kept.set(kept);
+            clients.add(self.client, more);
+            self.bytes += more;
         }
         fits
+    }
+
+    /// Returns the room of bytes that have left the memory, at most all that this value holds.
+    pub(super) fn shrink(&mut self, less: usize) {
+        let less = self.bytes.min(less as u64);
+        self.bytes -= less;
+        self.buffers.kept.set(self.buffers.kept.get() - less);
+        self.buffers
+            .by_client
+            .borrow_mut()
+            .subtract(self.client, less);
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.buffers.0.set(self.buffers.0.get() - self.bytes);
+        self.shrink(usize::MAX);
     }
 }
 
@@ -49,15 +74,33 @@ impl Drop for Held<'_> {
 mod tests {
     use super::*;
 
+    fn client(address: &str) -> ValidatedAddress {
+        address.parse().unwrap()
+    }
+
     #[test]
-    fn bodies_share_the_room_of_their_thread() {
+    fn a_client_holds_no_more_than_it_leaves_free() {
         let buffers = BodyBuffers::default();
-        let (mut one, mut other) = (buffers.begin(), buffers.begin());
-        assert!(one.grow(12 << 20) && other.grow(4 << 20));
-        assert!(!one.grow(1) && other.grow(0));
-        drop(one);
-        assert!(other.grow(12 << 20));
-        drop(other);
-        assert_eq!(buffers.0.get(), 0);
+        let mut one = buffers.begin(client("192.0.2.1:1"));
+        let mut same = buffers.begin(client("192.0.2.1:2"));
+        assert!(one.grow(4 << 20) && same.grow(4 << 20));
+        assert!(!one.grow(1) && !same.grow(1) && same.grow(0));
+        // Others get less and less, but none gets nothing.
+        let mut others = Vec::new();
+        for host in 2..8 {
+            let mut other = buffers.begin(client(&format!("192.0.2.{host}:1")));
+            assert!(other.grow(32 << 10), "{host}");
+            while other.grow(16 << 10) {}
+            others.push(other);
+        }
+        one.shrink(2 << 20);
+        assert!(!one.grow(2 << 20));
+        others.clear();
+        assert!(one.grow(2 << 20));
+        one.shrink(usize::MAX);
+        assert!(one.grow(4 << 20));
+        drop((one, same));
+        assert_eq!(buffers.kept.get(), 0);
+        assert_eq!(buffers.by_client.borrow().len(), 0);
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Exchange<'a> {
         match ended {
             Ok(()) => pools.count(|c| c.answered += 1),
             Err(Stop::Cancelled | Stop::ClientStalled) => pools.count(|c| c.cancelled += 1),
-            Err(Stop::LengthRequired) => pools.count(|c| c.refused += 1),
+            Err(Stop::LengthRequired | Stop::NoRoom) => pools.count(|c| c.refused += 1),
             // Failures are counted already.
             Err(Stop::Failed(_)) => {}
         }

@@ -93,6 +93,7 @@ impl<'a> Session<'a> {
                         self.write_failed = true;
                         self.upload.stop();
                     }
+                        self.unsent = BytesMut::new();
                 }
                 continue;
             }

@@ -12,6 +12,8 @@ pub(super) enum Stop {
     Failed(Failure),
     /// The body is too long to be kept until its length is known.
     LengthRequired,
+    /// There is no room to keep the body until its length is known.
+    NoRoom,
     /// The client has cancelled the request.
     Cancelled,
     /// The client has stopped sending the body.
@@ -24,6 +26,7 @@ impl Stop {
         match self {
             Stop::Failed(failure) => Some(failure.name()),
             Stop::LengthRequired => Some("length_required"),
+            Stop::NoRoom => Some("no_room"),
             Stop::ClientStalled => Some("client_stalled"),
             Stop::Cancelled => None,
         }
@@ -34,6 +37,7 @@ impl Stop {
         Some(match self {
             Stop::Failed(failure) => failure.reply(),
             Stop::LengthRequired => Reply::plain(411, "411 state the length of the body\n"),
+            Stop::NoRoom => Reply::plain(503, "503 no room for the body; state its length\n"),
             Stop::ClientStalled => Reply::plain(408, "408 the request's body stood still\n"),
             Stop::Cancelled => return None,
         })

@@ -116,10 +116,18 @@ fn messages_of_a_script_do_not_prolong_the_wait_for_its_head() {
 fn a_body_that_stands_still_is_the_fault_of_the_side_that_does_not_move() {
     run(async {
         let server = FastCgiServer::start_raw(async |connection| connection.closed().await);
-        let edge = Edge::new(&server.address, "idle_timeout = \"50ms\"");
-        for length in [Some(5), None] {
+        let edge = Edge::new(
+            &server.address,
+            "idle_timeout = \"50ms\"\nbody_buffer = 1024",
+        );
+        for length in [Some(5), None, Some(5000)] {
             let (front, task) = edge.begin(request(head("POST", "/", &[]), length, true), PLENTY);
-            front.data(b"one");
+            let beginning: &[u8] = if length == Some(5000) {
+                &[7; 1024]
+            } else {
+                b"one"
+            };
+            front.data(beginning);
             let response = front.response().await;
             assert_eq!(status(&response), 408);
             assert_eq!(response.report.cause, Some("client_stalled"));
@@ -141,3 +149,5 @@ fn another_server_takes_the_request_that_the_first_refuses() {
         }
     });
 }
+        let counters = edge.pools.counters();
+        assert_eq!((counters.requests, counters.cancelled), (3, 3));
