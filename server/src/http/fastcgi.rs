@@ -28,12 +28,10 @@ use rustix::io::Errno;
 pub use self::buffers::BodyBuffers;
 pub use self::definition::{RouteFastCgi, ThreadState};
 use self::exchange::Exchange;
-use self::script::{Found, Script};
+use self::script::{Asked, Found, PathError, Script};
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::response_plan::ResponsePlan;
-use crate::http::files::{Refusal, Target};
-use crate::http::proxy::RequestRules;
 
 /// Responds to a request by a script of its route's folder. `rest` is the part of the path behind the route's prefix. Dropping the
 /// future closes the connection to the FastCGI server.
@@ -75,15 +73,14 @@ async fn find(
     rest: &str,
     head: &RequestHead,
 ) -> Result<Script, Reply> {
-    let target = match Target::of(&head.path, rest) {
-        Ok(target) => Some(target),
-        // A hidden name, say, which a front controller may know.
-        Err(Refusal::NotFound) => None,
-        Err(Refusal::Malformed) => return Err(Reply::plain(400, "400 malformed path\n")),
-    };
+    let asked = Asked::of(&head.path, rest, &route.settings.split);
+    let asked = asked.map_err(|error| match error {
+        PathError::Malformed => Reply::plain(400, "400 malformed path\n"),
+        PathError::TooLong => Reply::plain(414, "414 path too long\n"),
+    })?;
     let (root, symlinks) = (&route.settings.root, route.settings.symlinks);
     let settings = Arc::clone(&route.settings);
-    let choose = move |below: &_| script::find(below, &settings, target.as_ref());
+    let choose = move |below: &_| script::find(below, &settings, asked.as_ref());
     match thread.files.look(root, symlinks, choose).await {
         Ok(Found::Script(script)) => Ok(script),
         Ok(Found::Folder) => Err(moved(head)),

@@ -6,8 +6,28 @@
 use rustix::io::Errno;
 use sluicegate_config::FastCgi;
 
-use crate::http::files::Target;
 use crate::http::files::disk::{Below, Look};
+use crate::http::files::{Refusal, Target};
+use crate::http::path::decoded;
+
+/// Longest part of a path behind a script, bytes.
+const MAX_PATH_INFO: usize = 4096;
+
+/// What the path of a request names below the root of its route.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// A script, and the part of the path behind it.
+    Script(Target, Vec<u8>),
+    /// A folder, perhaps.
+    Other(Target),
+}
+
+/// Reason to refuse a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathError {
+    Malformed,
+    TooLong,
+}
 
 /// Script below the root of its route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,17 +47,63 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// Returns what stands for the path of a request; without a target the path can name no file.
+impl Asked {
+    /// Reads `rest`, the part of `path` behind a route's prefix; both are percent-encoded. Returns `None` for a path that can name no file,
+    /// such as a hidden one. The script is the first name that has one of the endings, and not the ending alone. What is behind it names
+    /// no file, so names there may be hidden or long, or have slashes.
+    ///
+    /// # Errors
+    /// The path is malformed, or too long behind the script.
+    pub(super) fn of(
+        path: &str,
+        rest: &str,
+        endings: &[String],
+    ) -> Result<Option<Asked>, PathError> {
+        let end = end_of_script(rest, endings);
+        let (named, info) = rest.split_at(end.unwrap_or(rest.len()));
+        let path_info: Vec<u8> = decoded(info).collect();
+        let is_refused = |name: &[u8]| name == b"." || name == b".." || name.contains(&0);
+        if path_info.split(|byte| *byte == b'/').any(is_refused) {
+            return Err(PathError::Malformed);
+        }
+        if path_info.len() > MAX_PATH_INFO {
+            return Err(PathError::TooLong);
+        }
+        let path = path.strip_suffix(info).unwrap_or(path);
+        match Target::of(path, named) {
+            Ok(target) if end.is_some() => Ok(Some(Asked::Script(target, path_info))),
+            Ok(target) => Ok(Some(Asked::Other(target))),
+            Err(Refusal::NotFound) => Ok(None),
+            Err(Refusal::Malformed) => Err(PathError::Malformed),
+        }
+    }
+}
+
+/// Returns the place behind the first name that has one of the endings, which need no encoding.
+fn end_of_script(rest: &str, endings: &[String]) -> Option<usize> {
+    let mut end = 0;
+    for name in rest.split('/') {
+        end += name.len();
+        let has = |ending: &String| name.len() > ending.len() && name.ends_with(&**ending);
+        if endings.iter().any(has) {
+            return Some(end);
+        }
+        end += 1;
+    }
+    None
+}
+
+/// Returns what stands for the path of a request; `None` for a path that can name no file.
 ///
 /// # Errors
 /// Those of the looks.
 pub(super) fn find(
     below: &Below,
     settings: &FastCgi,
-    target: Option<&Target>,
+    asked: Option<&Asked>,
 ) -> Result<Found, Errno> {
-    if let Some(target) = target {
-        let found = of_target(below, settings, target)?;
+    if let Some(asked) = asked {
+        let found = of_path(below, settings, asked)?;
         if found != Found::Nothing {
             return Ok(found);
         }
@@ -52,17 +118,16 @@ pub(super) fn find(
     })
 }
 
-fn of_target(below: &Below, settings: &FastCgi, target: &Target) -> Result<Found, Errno> {
-    if let Some((file, rest)) = split(target, &settings.split) {
-        let mut script = Script::new(file, rest);
-        if target.folder {
-            script.path_info.push(b'/');
+fn of_path(below: &Below, settings: &FastCgi, asked: &Asked) -> Result<Found, Errno> {
+    let target = match asked {
+        Asked::Script(file, path_info) => {
+            return Ok(match below.look(&file.path)? {
+                Look::File => Found::Script(Script::new(&file.path, path_info)),
+                Look::Folder | Look::Nothing => Found::Nothing,
+            });
         }
-        return Ok(match below.look(file)? {
-            Look::File => Found::Script(script),
-            Look::Folder | Look::Nothing => Found::Nothing,
-        });
-    }
+        Asked::Other(target) => target,
+    };
     if below.look(&target.path)? != Look::Folder {
         return Ok(Found::Nothing);
     }
@@ -81,20 +146,6 @@ fn of_target(below: &Below, settings: &FastCgi, target: &Target) -> Result<Found
         }
     }
     Ok(Found::Nothing)
-}
-
-/// Splits a path behind the first name that has one of the endings, and not the ending alone.
-fn split<'a>(target: &'a Target, endings: &[String]) -> Option<(&'a [u8], &'a [u8])> {
-    let mut end = 0;
-    for name in target.path.split(|byte| *byte == b'/') {
-        end += name.len();
-        let has = |ending: &String| name.len() > ending.len() && name.ends_with(ending.as_bytes());
-        if endings.iter().any(has) {
-            return Some(target.path.split_at(end));
-        }
-        end += 1;
-    }
-    None
 }
 
 impl Script {
@@ -142,9 +193,9 @@ mod tests {
         let closed = fs::Permissions::from_mode(0o0);
         fs::set_permissions(root.join("login.php"), closed).unwrap();
         let settings = settings(&root, keys);
-        let target = Target::of(path, path).ok();
+        let asked = Asked::of(path, path, &settings.split).ok().flatten();
         let below = Below::open(&root, settings.symlinks).unwrap();
-        find(&below, &settings, target.as_ref()).map(|found| match found {
+        find(&below, &settings, asked.as_ref()).map(|found| match found {
             Found::Script(script) => {
                 let text = |bytes| String::from_utf8(bytes).unwrap();
                 format!("{} {}", text(script.file), text(script.path_info))
@@ -165,6 +216,13 @@ mod tests {
             ("/login.php/", "login.php /"),
             ("/login.php/x.php", "login.php /x.php"),
             ("/login.php/../../etc", "nothing"),
+            ("/login.php/dav/.bashrc", "login.php /dav/.bashrc"),
+            ("/login.php/.env/", "login.php /.env/"),
+            ("/login.php/a%2Fb%5Cc", "login.php /a/b\\c"),
+            ("/login.php/a%00", "nothing"),
+            ("/.git/a.php", "nothing"),
+            ("/.login.php/a", "nothing"),
+            ("/admin%2Findex.php", "nothing"),
             ("/a%20b.php/%C3%A4", "a b.php /ä"),
             ("/inside.php", "inside.php "),
             ("/uploads/cat.jpg", "nothing"),
@@ -192,6 +250,28 @@ mod tests {
         assert_eq!(found(follow, "/out.php").as_deref(), Ok("out.php "));
         let both = "split = [\".php\", \".php7\"]";
         assert_eq!(found(both, "/b.php7/c").as_deref(), Ok("b.php7 /c"));
+    }
+
+    #[test]
+    fn what_is_behind_a_script_is_only_bounded() {
+        let of = |path: &str| {
+            let asked = Asked::of(path, path, &[".php".to_owned()])?;
+            Ok(match asked {
+                Some(Asked::Script(_, path_info)) => path_info.len(),
+                Some(Asked::Other(_)) | None => 0,
+            })
+        };
+        for (length, expected) in [
+            (300, Ok(300)),
+            (MAX_PATH_INFO, Ok(MAX_PATH_INFO)),
+            (MAX_PATH_INFO + 1, Err(PathError::TooLong)),
+        ] {
+            let name = "a".repeat(length - 1);
+            assert_eq!(of(&format!("/login.php/{name}")), expected, "{length}");
+        }
+        for path in ["/a.php/..", "/a.php/x%2F../y", "/a.php/.", "/a.php/%00"] {
+            assert_eq!(of(path), Err(PathError::Malformed), "{path}");
+        }
     }
 
     #[test]
