@@ -180,6 +180,8 @@ impl<'a> Exchange<'a> {
                 Event::End(Status::Complete) => return failed(Failure::Malformed),
                 Event::Closed => return failed(Failure::Closed),
             }
+                // The status says why there is none.
+                Event::OutputEnd => {}
         }
     }
 
@@ -197,7 +199,7 @@ impl<'a> Exchange<'a> {
         self.report(None);
         let mut writer = reply.head(head).await?;
         let idle_timeout = self.route.settings.idle_timeout;
-        let relay = Relay::new((&mut session, &mut errors), idle_timeout, length);
+        let mut relay = Relay::new((&mut session, &mut errors), idle_timeout, length);
         if end {
             relay.discard().await;
             return Ok(());
@@ -221,6 +223,7 @@ impl<'a> Exchange<'a> {
             }
         }
     }
+                relay.discard().await;
 
     /// Reports facts for the access log.
     fn report(&self, stop: Option<Stop>) {

@@ -79,6 +79,8 @@ pub(super) enum Event {
     Output(Bytes),
     /// Bytes of the standard error.
     Error(Bytes),
+    /// End of the standard output, and so of what the client gets (FastCGI 1.0 §3.3). Messages may follow.
+    OutputEnd,
     /// End of the response.
     End(Status),
 }
@@ -138,7 +140,11 @@ impl Decoder {
                     let Some(header) = header.fill(input) else {
                         return Ok(None);
                     };
+                    let had_ended = self.output_ended;
                     self.state = self.after(header)?;
+                    if self.output_ended && !had_ended {
+                        return Ok(Some(Event::OutputEnd));
+                    }
                 }
                 State::Content {
                     left: 0, padding, ..
@@ -248,24 +254,25 @@ mod tests {
         [&header[..], content, &padding].concat()
     }
 
-    /// Output, messages and end of a response.
-    type Decoded = (Vec<u8>, Vec<u8>, Option<Status>);
+    /// Output, messages and ends of a response.
+    type Decoded = (Vec<u8>, Vec<u8>, Vec<Event>);
 
     /// Decodes input that arrives in pieces of `size`; joins the parts of each stream.
     fn decode(input: &[u8], size: usize) -> Result<Decoded, Malformed> {
-        let (mut decoder, mut output, mut error, mut end) = (Decoder::new(), vec![], vec![], None);
+        let (mut decoder, mut output, mut error, mut ends) =
+            (Decoder::new(), vec![], vec![], vec![]);
         for piece in input.chunks(size) {
             let mut piece = Bytes::copy_from_slice(piece);
             while let Some(event) = decoder.next(&mut piece)? {
                 match event {
                     Event::Output(part) => output.extend_from_slice(&part),
                     Event::Error(part) => error.extend_from_slice(&part),
-                    Event::End(status) => end = Some(status),
+                    end => ends.push(end),
                 }
             }
             assert!(piece.is_empty());
         }
-        Ok((output, error, end))
+        Ok((output, error, ends))
     }
 
     #[test]
@@ -284,13 +291,16 @@ mod tests {
         let expected = (
             b"Status: 200\r\n\r\nbody".to_vec(),
             b"PHP Warning".to_vec(),
-            Some(Status::Complete),
+            vec![Event::OutputEnd, Event::End(Status::Complete)],
         );
         for size in 1..=all.len() {
             assert_eq!(decode(&all, size).as_ref(), Ok(&expected), "{size}");
         }
         let refused = of(END_REQUEST, &[0, 0, 0, 0, 2, 0, 0, 0], 0);
-        assert_eq!(decode(&refused, 3).unwrap().2, Some(Status::Refused));
+        assert_eq!(
+            decode(&refused, 3).unwrap().2,
+            [Event::End(Status::Refused)]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::error_log::ErrorLog;
 use super::records::Status;
@@ -26,6 +26,8 @@ pub(super) struct Relay<'s, 'a> {
     /// Bytes of the body that have come.
     taken: u64,
     blocks: Blocks,
+    /// The server has nothing more to send.
+    ended: bool,
     /// Time at which the client last had room.
     resumed: Instant,
 }
@@ -45,14 +47,16 @@ impl<'s, 'a> Relay<'s, 'a> {
             blocks: Blocks::new(length),
             resumed: Instant::now(),
         }
+            ended: false,
     }
 
     /// Forwards the whole body, of which `first` has come with the head. No byte waits for another that the script has not sent yet, and
-    /// the connection is read no faster than the client accepts. Bytes beyond the announced length are dropped.
+    /// the connection is read no faster than the client accepts. Bytes beyond the announced length are dropped. The body ends with the
+    /// script's output: the client does not wait for what else the script does.
     ///
     /// # Errors
     /// The body ended early, so the response must not end properly; or the client has cancelled.
-    pub(super) async fn run(mut self, first: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
+    pub(super) async fn run(&mut self, first: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
         let ended = self.pass(first, writer).await;
         if ended != Err(Stop::Cancelled) {
             // What has come before a failure is for the client, too.
@@ -72,23 +76,29 @@ impl<'s, 'a> Relay<'s, 'a> {
                 None => self.flush(writer).await?,
                 Some(Event::Output(piece)) => self.add(piece, writer).await?,
                 Some(Event::Error(text)) => self.errors.push(&text),
-                Some(Event::End(Status::Complete))
-                    if self.length.is_none_or(|length| length == self.taken) =>
-                {
-                    return Ok(());
-                }
-                Some(Event::Closed) if self.length == Some(self.taken) => return Ok(()),
-                Some(Event::End(_) | Event::Closed) => {
-                    return Err(Stop::Failed(Failure::BodyCut));
+                Some(end) => {
+                    self.ended = !matches!(end, Event::OutputEnd);
+                    let has_all = match end {
+                        Event::OutputEnd | Event::End(Status::Complete) => {
+                            self.length.is_none_or(|length| length == self.taken)
+                        }
+                        _ => self.length == Some(self.taken),
+                    };
+                    return if has_all { Ok(()) } else { Err(self.cut()) };
                 }
             }
         }
     }
 
-    /// Reads the rest of a response that has no body for the client, so that its script comes to its end, within bounds.
-    pub(super) async fn discard(mut self) {
+    /// Reads what follows the client's response, so that its script comes to its end and its messages to the log, within bounds.
+    pub(super) async fn discard(self) {
+        // What arrives does not prolong it, for no client waits.
+        let _ = timeout(self.idle_timeout, self.read_rest()).await;
+    }
+
+    async fn read_rest(mut self) {
         let (mut deadline, mut left) = (Deadline::default(), DISCARDED);
-        loop {
+        while !self.ended {
             let step = std::future::poll_fn(|cx| self.poll_step(cx, true, &mut deadline));
             match step.await {
                 Ok(Some(Event::Error(text))) => self.errors.push(&text),
@@ -96,6 +106,7 @@ impl<'s, 'a> Relay<'s, 'a> {
                 _ => return,
             }
         }
+                Ok(Some(Event::OutputEnd)) => {}
     }
 
     /// Polls for the next event; `None` if there is none now and the caller has something else to do.

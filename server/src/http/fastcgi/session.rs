@@ -23,6 +23,8 @@ pub(super) enum Event {
     Output(Bytes),
     /// Bytes of the script's standard error.
     Error(Bytes),
+    /// End of the output.
+    OutputEnd,
     /// End of the response.
     End(Status),
     /// The server has closed the connection.
@@ -91,9 +93,9 @@ impl<'a> Session<'a> {
                     }
                     Poll::Ready(Ok(0) | Err(_)) => {
                         self.write_failed = true;
+                        self.unsent = BytesMut::new();
                         self.upload.stop();
                     }
-                        self.unsent = BytesMut::new();
                 }
                 continue;
             }
@@ -127,6 +129,9 @@ impl<'a> Session<'a> {
                 }
                 Ok(Some(records::Event::Error(part))) => {
                     return Poll::Ready(Ok(Event::Error(part)));
+                }
+                Ok(Some(records::Event::OutputEnd)) => {
+                    return Poll::Ready(Ok(Event::OutputEnd));
                 }
                 Ok(Some(records::Event::End(status))) => {
                     return Poll::Ready(Ok(Event::End(status)));

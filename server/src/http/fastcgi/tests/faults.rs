@@ -1,6 +1,6 @@
 //! Servers that fail.
 
-use super::server::error;
+use super::server::{end_request, error};
 use super::*;
 
 /// Returns the response of a server that sends these bytes to each request and closes.
@@ -57,7 +57,21 @@ fn a_body_that_breaks_off_does_not_look_whole() {
                 "part",
                 Some("body_cut"),
             ),
-            ([part(), end(1)].concat(), "part", Some("body_cut")),
+            ([part(), end_request(1)].concat(), "part", Some("body_cut")),
+            ([part(), end_request(0)].concat(), "part", None),
+            // The output has ended, and nothing behind it counts.
+            ([part(), output(b"")].concat(), "part", None),
+            ([part(), end(1)].concat(), "part", None),
+            (
+                [part(), output(b""), b"garbage!".to_vec()].concat(),
+                "part",
+                None,
+            ),
+            (
+                [of_five("1234"), output(b"")].concat(),
+                "1234",
+                Some("body_cut"),
+            ),
             ([of_five("1234"), end(0)].concat(), "1234", Some("body_cut")),
             (of_five("1234"), "1234", Some("body_cut")),
             (of_five("12345"), "12345", None),
@@ -100,6 +114,79 @@ fn a_server_that_stands_still_is_504_or_a_reset() {
 }
 
 #[test]
+#[test]
+fn a_response_ends_with_the_output_of_its_script() {
+    run(async {
+        let ended = Rc::new(tokio::sync::Notify::new());
+        let server = {
+            let ended = Rc::clone(&ended);
+            FastCgiServer::start(async move |request, stream| {
+                stream
+                    .send(&[output(b"X-A: b\r\n\r\nall"), output(b"")])
+                    .await;
+                ended.notified().await;
+                stream.send(&[error(b"PHP Notice: goodbye\n")]).await;
+                if request.params["QUERY_STRING"].is_empty() {
+                    stream.send(&[end_request(0)]).await;
+                }
+                stream.closed().await;
+            })
+        };
+        let edge = Edge::new(&server.address, "idle_timeout = \"200ms\"");
+        // A server that ends, and one that stands still.
+        for target in ["/", "/?still"] {
+            let (front, task) = edge.begin(request(head("GET", target, &[]), None, false), PLENTY);
+            let response = front.response().await;
+            assert_eq!((text(&response), response.complete), ("all", true));
+            ended.notify_one();
+            task.await.unwrap();
+        }
+        let counters = edge.pools.counters();
+        assert_eq!((counters.requests, counters.answered), (2, 2));
+        assert_eq!(counters.upstreams[&edge.upstream()].failures, 0);
+    });
+}
+
+#[test]
+fn a_server_that_gave_up_on_a_client_that_did_not_read_is_not_blamed() {
+    run(async {
+        for (pause, cause, blamed) in [
+            (Duration::from_secs(1), "body_cut", 1),
+            (Duration::from_secs(6), "cut_while_client_paused", 0),
+        ] {
+            let close = Rc::new(tokio::sync::Notify::new());
+            let server = {
+                let close = Rc::clone(&close);
+                FastCgiServer::start(async move |_, stream| {
+                    let block = output(&[7; 65_535]);
+                    stream
+                        .send(&[output(b"X-A: b\r\n\r\n"), block.clone(), block])
+                        .await;
+                    close.notified().await;
+                })
+            };
+            let edge = Edge::new(&server.address, "");
+            let (front, task) = edge.begin(request(head("GET", "/", &[]), None, false), 1);
+            while !matches!(front.next().await, ToFront::Data(_)) {}
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            // A paused clock would advance while bytes are on their way.
+            tokio::time::pause();
+            tokio::time::sleep(pause).await;
+            tokio::time::resume();
+            close.notify_one();
+            front.credit(PLENTY);
+            let response = front.response().await;
+            assert_eq!(
+                (response.complete, response.report.cause),
+                (false, Some(cause))
+            );
+            task.await.unwrap();
+            let counters = edge.pools.counters();
+            assert_eq!(counters.upstreams[&edge.upstream()].failures, blamed);
+        }
+    });
+}
+
 fn messages_of_a_script_do_not_prolong_the_wait_for_its_head() {
     run(async {
         let server = FastCgiServer::start(async |_, stream| {

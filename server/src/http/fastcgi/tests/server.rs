@@ -40,7 +40,12 @@ pub(super) fn error(content: &[u8]) -> Vec<u8> {
 
 /// Returns the records that end a response with a protocol status.
 pub(super) fn end(status: u8) -> Vec<u8> {
-    [output(b""), record(3, &[0, 0, 0, 0, status, 0, 0, 0])].concat()
+    [output(b""), end_request(status)].concat()
+}
+
+/// Returns the last record of a response alone.
+pub(super) fn end_request(status: u8) -> Vec<u8> {
+    record(3, &[0, 0, 0, 0, status, 0, 0, 0])
 }
 
 impl FastCgiServer {
