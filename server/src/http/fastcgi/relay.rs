@@ -30,6 +30,8 @@ pub(super) struct Relay<'s, 'a> {
     ended: bool,
     /// Time at which the client last had room.
     resumed: Instant,
+    /// Longest time for which the client had no room.
+    longest_pause: Duration,
 }
 
 impl<'s, 'a> Relay<'s, 'a> {
@@ -45,9 +47,10 @@ impl<'s, 'a> Relay<'s, 'a> {
             length,
             taken: 0,
             blocks: Blocks::new(length),
-            resumed: Instant::now(),
-        }
             ended: false,
+            resumed: Instant::now(),
+            longest_pause: Duration::ZERO,
+        }
     }
 
     /// Forwards the whole body, of which `first` has come with the head. No byte waits for another that the script has not sent yet, and
@@ -103,10 +106,10 @@ impl<'s, 'a> Relay<'s, 'a> {
             match step.await {
                 Ok(Some(Event::Error(text))) => self.errors.push(&text),
                 Ok(Some(Event::Output(piece))) if piece.len() <= left => left -= piece.len(),
+                Ok(Some(Event::OutputEnd)) => {}
                 _ => return,
             }
         }
-                Ok(Some(Event::OutputEnd)) => {}
     }
 
     /// Polls for the next event; `None` if there is none now and the caller has something else to do.
@@ -119,7 +122,7 @@ impl<'s, 'a> Relay<'s, 'a> {
         self.session.poll_send(cx)?;
         match self.session.poll_event(cx) {
             Poll::Ready(Ok(event)) => return Poll::Ready(Ok(Some(event))),
-            Poll::Ready(Err(_)) => return Poll::Ready(Err(Stop::Failed(Failure::BodyCut))),
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(self.cut())),
             Poll::Pending if !may_wait => return Poll::Ready(Ok(None)),
             Poll::Pending => {}
         }
@@ -129,6 +132,11 @@ impl<'s, 'a> Relay<'s, 'a> {
         } else {
             Poll::Pending
         }
+    }
+
+    /// Returns why the body broke off.
+    fn cut(&self) -> Stop {
+        Stop::Failed(Failure::of_cut(self.longest_pause))
     }
 
     async fn add(&mut self, mut piece: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
@@ -154,8 +162,10 @@ impl<'s, 'a> Relay<'s, 'a> {
     }
 
     async fn send(&mut self, block: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
+        let offered = Instant::now();
         self.session.drive(writer.data(block)).await?;
         self.resumed = Instant::now();
+        self.longest_pause = self.longest_pause.max(self.resumed - offered);
         Ok(())
     }
 }

@@ -1,12 +1,16 @@
 //! Failures of upstreams, and the responses that clients get for them.
 
 use std::io;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
 use crate::http::exchange::Reply;
 use crate::observe::metrics::labels;
 
+/// Pause in the client's reads after which a body that the upstream cuts does not count as its failure: its send timeout may have
+/// expired. Servers usually have longer ones than this.
+const PAUSE: Duration = Duration::from_secs(5);
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 labels! {
@@ -206,6 +210,15 @@ impl Failure {
             io::ErrorKind::TimedOut => Failure::ConnectTimeout,
             io::ErrorKind::ConnectionReset => Failure::Closed,
             _ => Failure::Unreachable,
+        }
+    }
+
+    /// Returns the failure of a body that broke off after the client once had no room for it for so long.
+    pub(crate) fn of_cut(longest_pause: Duration) -> Failure {
+        if longest_pause >= PAUSE {
+            Failure::CutWhileClientPaused
+        } else {
+            Failure::BodyCut
         }
     }
 

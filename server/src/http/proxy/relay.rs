@@ -18,10 +18,6 @@ use super::{Stop, fields, response};
 use crate::http::exchange::handler::{BodySender, Cancelled};
 use crate::http::exchange::{FieldNames, Fields};
 
-/// Pause in the client's reads after which a body that the upstream cuts does not count as its failure: its send timeout may have
-/// expired. Servers usually have longer ones than this.
-const PAUSE: Duration = Duration::from_secs(5);
-
 /// Events while a response is relayed.
 enum Step {
     Frame(Frame<Bytes>),
@@ -131,10 +127,8 @@ impl Relay<'_> {
     fn cut(&self) -> Stop {
         if self.upload.broken() {
             Stop::Cancelled
-        } else if self.longest_pause >= PAUSE {
-            Stop::Failed(Failure::CutWhileClientPaused)
         } else {
-            Stop::Failed(Failure::BodyCut)
+            Stop::Failed(Failure::of_cut(self.longest_pause))
         }
     }
 }

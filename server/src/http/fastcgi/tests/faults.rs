@@ -2,6 +2,7 @@
 
 use super::server::{end_request, error};
 use super::*;
+use crate::http::exchange::message::ToFront;
 
 /// Returns the response of a server that sends these bytes to each request and closes.
 async fn of(bytes: Vec<u8>, keys: &str) -> Received {
@@ -114,7 +115,6 @@ fn a_server_that_stands_still_is_504_or_a_reset() {
 }
 
 #[test]
-#[test]
 fn a_response_ends_with_the_output_of_its_script() {
     run(async {
         let ended = Rc::new(tokio::sync::Notify::new());
@@ -187,6 +187,7 @@ fn a_server_that_gave_up_on_a_client_that_did_not_read_is_not_blamed() {
     });
 }
 
+#[test]
 fn messages_of_a_script_do_not_prolong_the_wait_for_its_head() {
     run(async {
         let server = FastCgiServer::start(async |_, stream| {
@@ -220,6 +221,8 @@ fn a_body_that_stands_still_is_the_fault_of_the_side_that_does_not_move() {
             assert_eq!(response.report.cause, Some("client_stalled"));
             task.await.unwrap();
         }
+        let counters = edge.pools.counters();
+        assert_eq!((counters.requests, counters.cancelled), (3, 3));
     });
 }
 
@@ -236,5 +239,3 @@ fn another_server_takes_the_request_that_the_first_refuses() {
         }
     });
 }
-        let counters = edge.pools.counters();
-        assert_eq!((counters.requests, counters.cancelled), (3, 3));
