@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::definition::{RouteFastCgi, ThreadState};
 use super::error_log::ErrorLog;
-use super::head::HeadReader;
+use super::head::{HeadReader, remove_commands};
 use super::params::Facts;
 use super::records::Status;
 use super::relay::Relay;
@@ -168,7 +168,10 @@ impl<'a> Exchange<'a> {
             match event.await? {
                 Event::Output(mut piece) => {
                     let response = reader.push(&mut piece).map_err(Stop::Failed)?;
-                    if let Some(response) = response {
+                    if let Some(mut response) = response {
+                        if remove_commands(response.headers_mut()) {
+                            self.warn_of_commands();
+                        }
                         let is_head = self.request.head.method == "HEAD";
                         let split = split_response(response, is_head);
                         let (head, _) = split.map_err(Stop::Failed)?;
@@ -186,6 +189,14 @@ impl<'a> Exchange<'a> {
     }
 
     /// Forwards the response.
+    fn warn_of_commands(&self) {
+        let path = &*self.request.head.path;
+        tracing::warn!(
+            path,
+            "a script asks for a file by X-Accel-Redirect or X-Sendfile, which are not supported: have it send the file itself"
+        );
+    }
+
     async fn respond(&self, response: Response<'_>, reply: Responder) -> Result<(), Stop> {
         let Response {
             mut session,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, LOCATION};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::http::proxy::Failure;
@@ -53,6 +53,18 @@ impl HeadReader {
         *piece = body.freeze();
         parse(&self.gathered).map(Some)
     }
+}
+
+/// Removes the fields by which scripts command the server in front of them, which clients must not see: they name files. Returns whether one
+/// asked for another response than the script's.
+pub(super) fn remove_commands(headers: &mut HeaderMap) -> bool {
+    let is_command =
+        |name: &&HeaderName| *name == "x-sendfile" || name.as_str().starts_with("x-accel-");
+    let commands: Vec<_> = headers.keys().filter(is_command).cloned().collect();
+    for name in &commands {
+        headers.remove(name);
+    }
+    { commands.iter() }.any(|name| name == "x-accel-redirect" || name == "x-sendfile")
 }
 
 /// Returns the place behind the empty line that ends a head, which begins at or behind `from`.
@@ -190,6 +202,21 @@ mod tests {
             .size_hint()
             .exact();
         assert_eq!(length, Some(7));
+    }
+
+    #[test]
+    fn fields_for_another_server_do_not_reach_the_client() {
+        for (head, asks) in [
+            ("X-Accel-Redirect: /secret/a.pdf\r\n", true),
+            ("X-Sendfile: /srv/secret/a.pdf\r\n", true),
+            ("X-Accel-Buffering: no\r\nX-Accel-Expires: 0\r\n", false),
+            ("", false),
+        ] {
+            let mut response = read(&format!("{head}X-A: b\r\n\r\n")).unwrap();
+            assert_eq!(remove_commands(response.headers_mut()), asks, "{head}");
+            let names: Vec<_> = response.headers().keys().collect();
+            assert_eq!(names, ["x-a"], "{head}");
+        }
     }
 
     #[test]
