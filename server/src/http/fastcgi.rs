@@ -26,19 +26,18 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 pub use self::buffers::BodyBuffers;
-pub use self::definition::{RouteFastCgi, ThreadState};
+pub use self::definition::{Admitted, RouteFastCgi, ThreadState};
 use self::exchange::Exchange;
 use self::script::{Asked, Found, PathError, Script};
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::response_plan::ResponsePlan;
 
-/// Responds to a request by a script of its route's folder. `rest` is the part of the path behind the route's prefix. Dropping the
-/// future closes the connection to the FastCGI server.
+/// Responds to a request by a script of its route's folder. Dropping the future closes the connection to the FastCGI server.
 pub async fn serve(
     thread: ThreadState<'_>,
     route: &RouteFastCgi,
-    (rules, rest): (&dyn RequestRules, &str),
+    admitted: Admitted<'_>,
     incoming: Incoming,
 ) {
     let reporter = incoming.reporter();
@@ -47,16 +46,20 @@ pub async fn serve(
         body,
         reply,
     } = incoming;
+    let rest = admitted.rest;
     match find(thread, route, rest, &request.head).await {
         Ok(script) => {
             let prefix = request.head.path.strip_suffix(rest).unwrap_or_default();
-            let exchange = Exchange::new(thread, (route, rules), &request, reporter);
+            let exchange = Exchange::new(thread, (route, admitted), &request, reporter);
             exchange.run((prefix, &script), body, reply).await;
         }
         Err(mut response) => {
             drop(body);
             let head = &request.head;
-            rules.error_pages().apply_for(&mut response, &head.headers);
+            admitted
+                .rules
+                .error_pages()
+                .apply_for(&mut response, &head.headers);
             // A client that has cancelled waits for nothing.
             let _ = reply.reply(response, head.method == "HEAD").await;
         }

@@ -19,11 +19,11 @@ use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::auth::{self, PasswordChecks, Verdict, Verifier};
-use super::fastcgi::{self, BodyBuffers, ThreadState};
+use super::fastcgi::{self, Admitted, BodyBuffers, ThreadState};
 use super::files::disk::{FileServer, Served};
 use super::files::{Entry, Folder};
 use super::proxy::udp::{self, UdpTunnels};
-use super::proxy::{self, Pools, RequestRules};
+use super::proxy::{self, Pools};
 use crate::affinity;
 use crate::http::exchange::compress::{self, Compressors, Offer};
 use crate::http::exchange::handler::Incoming;
@@ -233,12 +233,13 @@ impl Handlers {
         let handler = incoming.request.handler.clone();
         let Some(claim) = handler.clone().downcast::<Claim>() else {
             if let Some(route) = handler.downcast::<Route>() {
-                self.serve(&route, incoming).await;
+                self.serve(&route, None, incoming).await;
             }
             return;
         };
         if let Some(incoming) = Box::pin(self.admit(&claim, incoming)).await {
-            self.serve(&claim.route, incoming).await;
+            let user = Some(&*claim.credentials.user);
+            self.serve(&claim.route, user, incoming).await;
         }
     }
 
@@ -266,9 +267,9 @@ impl Handlers {
         None
     }
 
-    /// Runs the handler of a route, or its fallback. Futures of other handlers than the proxy, and of what the proxy does rarely, are
+    /// Runs the handler of a route, or its fallback, for a client or for a `user` whose password is verified. Futures of other handlers than the proxy, and of what the proxy does rarely, are
     /// boxed: each task of a proxied request would have room for the largest of them.
-    async fn serve(&self, route: &Arc<Route>, mut incoming: Incoming) {
+    async fn serve(&self, route: &Arc<Route>, user: Option<&[u8]>, mut incoming: Incoming) {
         let mut action = &route.action;
         if let Action::Origin(_) = action {
             self.offer_compression(route, &mut incoming);
@@ -293,8 +294,12 @@ impl Handlers {
                     pools: &self.pools,
                     buffers: &self.body_buffers,
                 };
-                let by = (&**route as &dyn RequestRules, &*rest);
-                Box::pin(fastcgi::serve(thread, fastcgi, by, incoming)).await;
+                let admitted = Admitted {
+                    rules: &**route,
+                    rest: &rest,
+                    user,
+                };
+                Box::pin(fastcgi::serve(thread, fastcgi, admitted, incoming)).await;
             }
             Action::Origin(OriginHandler::ConnectUdp(settings)) => {
                 let target = route.below(&incoming.request.head.path).to_owned();

@@ -15,8 +15,11 @@ on_every_backend!(
     responses_that_break_off_are_no_whole_ones
 );
 
+/// Line of a file of users: `ada` with the password `secret`.
+const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
+
 /// Requests with their bodies, and the status and the content of their responses.
-const CASES: [(&str, &str, &str, u16, &str); 20] = [
+const CASES: [(&str, &str, &str, u16, &str); 21] = [
     ("GET", "/a.txt", "", 200, "file"),
     (
         "GET",
@@ -69,6 +72,13 @@ const CASES: [(&str, &str, &str, u16, &str); 20] = [
         "",
         200,
         "GET /login.php (/a/b) /login.php/a/b ",
+    ),
+    (
+        "GET",
+        "/login.php/dav/.bashrc",
+        "",
+        200,
+        "GET /login.php (/dav/.bashrc) /login.php/dav/.bashrc ",
     ),
     // What users upload is not run, whatever is behind it.
     (
@@ -126,6 +136,7 @@ fn start(backend: &str, folder: &Folder) -> Server {
         "cut",
         "stderr",
         "client",
+        "user",
     ] {
         fs::write(folder.path(&format!("www/{script}.php")), "<?php secret();").unwrap();
     }
@@ -134,8 +145,11 @@ fn start(backend: &str, folder: &Folder) -> Server {
     let routes = format!(
         "[[route]]\nhost = \"localhost\"\npath = \"/\"\nmax_request_body = 20\nfiles = {{ root = \"www\" }}\n\
          fastcgi = {{ server = \"{address}\", root = \"www\", front_controller = \"/index.php\", head_timeout = \"500ms\" }}\n\
-         [[route]]\nhost = \"localhost\"\npath = \"/strict/\"\nfastcgi = {{ server = \"{address}\", root = \"www\" }}\n"
+         [[route]]\nhost = \"localhost\"\npath = \"/strict/\"\nfastcgi = {{ server = \"{address}\", root = \"www\" }}\n\
+         [[route]]\nhost = \"localhost\"\npath = \"/private/\"\nbasic_auth = {{ users_file = \"users\" }}\n\
+         fastcgi = {{ server = \"{address}\", root = \"www\" }}\n"
     );
+    fs::write(folder.path("users"), ADA).unwrap();
     let setup = Setup::new(backend)
         .listener("one", "127.0.0.1:0", "cubic")
         .with(&routes);
@@ -153,6 +167,14 @@ fn scripts_run_and_files_are_sent(backend: &str) {
         }
         let client = session.get("/client.php").await.text().await;
         assert_eq!(client, "HTTP/3 https on 127.0.0.1");
+        let authorization: (&str, &[u8]) = ("authorization", b"Basic YWRhOnNlY3JldA==");
+        for (path, expected) in [
+            ("/user.php", "None None"),
+            ("/private/user.php", "Some(\"Basic\") Some(\"ada\")"),
+        ] {
+            let user = session.get_with(path, &[authorization]).await;
+            assert_eq!(user.text().await, expected, "{path}");
+        }
         assert_eq!(session.get("/stderr.php").await.head.status(), 200);
     });
     let line = server.process.line_with(&["a script reports"]);

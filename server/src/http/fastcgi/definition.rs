@@ -6,7 +6,7 @@ use sluicegate_config::FastCgi;
 
 use super::buffers::BodyBuffers;
 use crate::http::files::disk::FileServer;
-use crate::http::proxy::{PoolCompiler, Pools, RoutePool, TlsError};
+use crate::http::proxy::{PoolCompiler, Pools, RequestRules, RoutePool, TlsError};
 
 /// Compiled handler of a route: its settings, and the pool of its servers.
 #[derive(Clone, Debug)]
@@ -30,6 +30,17 @@ impl RouteFastCgi {
             settings: Arc::new(settings.clone()),
         })
     }
+}
+
+/// What a route says about a request that it has admitted.
+#[derive(Clone, Copy)]
+pub struct Admitted<'a> {
+    /// Changes to the request's fields, and pages in place of error responses.
+    pub rules: &'a dyn RequestRules,
+    /// Part of the path behind the route's prefix.
+    pub rest: &'a str,
+    /// User whose password was verified, if the route asks for one.
+    pub user: Option<&'a [u8]>,
 }
 
 /// State of a thread that its requests share.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::definition::{RouteFastCgi, ThreadState};
+use super::definition::{Admitted, RouteFastCgi, ThreadState};
 use super::error_log::ErrorLog;
 use super::head::{HeadReader, remove_commands};
 use super::params::Facts;
@@ -18,14 +18,14 @@ use super::stop::Stop;
 use super::upload::Upload;
 use crate::http::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::http::exchange::message::{HandlerReport, Head, Request};
-use crate::http::proxy::{Deadline, Failure, RequestRules, split_response};
+use crate::http::proxy::{Deadline, Failure, split_response};
 use crate::observe::access::UpstreamTimes;
 
 /// Exchange with a FastCGI server.
 pub(super) struct Exchange<'a> {
     thread: ThreadState<'a>,
     route: &'a RouteFastCgi,
-    rules: &'a dyn RequestRules,
+    admitted: Admitted<'a>,
     request: &'a Request,
     reporter: Reporter,
     begun: Instant,
@@ -45,14 +45,14 @@ struct Response<'a> {
 impl<'a> Exchange<'a> {
     pub(super) fn new(
         thread: ThreadState<'a>,
-        (route, rules): (&'a RouteFastCgi, &'a dyn RequestRules),
+        (route, admitted): (&'a RouteFastCgi, Admitted<'a>),
         request: &'a Request,
         reporter: Reporter,
     ) -> Exchange<'a> {
         Exchange {
             thread,
             route,
-            rules,
+            admitted,
             request,
             reporter,
             begun: Instant::now(),
@@ -75,7 +75,7 @@ impl<'a> Exchange<'a> {
             Err(stop) => {
                 self.report(Some(stop));
                 if let Some(mut response) = stop.reply() {
-                    self.rules.error_pages().apply(&mut response);
+                    self.admitted.rules.error_pages().apply(&mut response);
                     // Whether the client receives it or not, the exchange has failed.
                     let _ = reply
                         .reply(response, self.request.head.method == "HEAD")
@@ -122,7 +122,8 @@ impl<'a> Exchange<'a> {
         let facts = Facts {
             request: self.request,
             settings,
-            rules: self.rules,
+            rules: self.admitted.rules,
+            user: self.admitted.user,
             prefix,
             script,
             length,
@@ -179,16 +180,15 @@ impl<'a> Exchange<'a> {
                     }
                 }
                 Event::Error(text) => errors.push(&text),
+                // The status says why there is none.
+                Event::OutputEnd => {}
                 Event::End(Status::Refused) => return failed(Failure::RequestRefused),
                 Event::End(Status::Complete) => return failed(Failure::Malformed),
                 Event::Closed => return failed(Failure::Closed),
             }
-                // The status says why there is none.
-                Event::OutputEnd => {}
         }
     }
 
-    /// Forwards the response.
     fn warn_of_commands(&self) {
         let path = &*self.request.head.path;
         tracing::warn!(
@@ -197,6 +197,7 @@ impl<'a> Exchange<'a> {
         );
     }
 
+    /// Forwards the response.
     async fn respond(&self, response: Response<'_>, reply: Responder) -> Result<(), Stop> {
         let Response {
             mut session,
@@ -222,6 +223,7 @@ impl<'a> Exchange<'a> {
                 // Before the end, with which the front writes the line.
                 self.report(None);
                 writer.end(None).await?;
+                relay.discard().await;
                 Ok(())
             }
             Err(stop) => {
@@ -234,7 +236,6 @@ impl<'a> Exchange<'a> {
             }
         }
     }
-                relay.discard().await;
 
     /// Reports facts for the access log.
     fn report(&self, stop: Option<Stop>) {

@@ -1,6 +1,7 @@
 //! Parameters of a request for a script: the variables of CGI (RFC 3875 §4.1), and those that PHP knows from other servers.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use http::HeaderName;
@@ -23,6 +24,8 @@ pub(super) struct Facts<'a> {
     /// Part of the request's path in front of the root, percent-encoded.
     pub(super) prefix: &'a str,
     pub(super) script: &'a Script,
+    /// User whose password was verified.
+    pub(super) user: Option<&'a [u8]>,
     /// Length of the request's body, if it has one.
     pub(super) length: Option<u64>,
 }
@@ -115,7 +118,11 @@ impl Facts<'_> {
             80
         };
         params.push("SERVER_PORT", port.to_string());
-        params.push("SERVER_NAME", host(&head.authority));
+        params.push("SERVER_NAME", self.server_name());
+        if let Some(user) = self.user {
+            params.push("AUTH_TYPE", "Basic");
+            params.push("REMOTE_USER", user);
+        }
         // PHP asks for it where it is built to run behind redirects only.
         params.push("REDIRECT_STATUS", "200");
         if !head.authority.is_empty() {
@@ -123,6 +130,21 @@ impl Facts<'_> {
         }
         if peer.early_data {
             params.push("HTTP_EARLY_DATA", "1");
+        }
+    }
+
+    /// Returns the host that the client asked for, or the address that it reached, if it is of HTTP/1.0 and named none.
+    fn server_name(&self) -> String {
+        let name = host(&self.request.head.authority);
+        match self
+            .request
+            .peer
+            .local
+            .map(|local| local.ip().to_canonical())
+        {
+            Some(IpAddr::V4(address)) if name.is_empty() => address.to_string(),
+            Some(IpAddr::V6(address)) if name.is_empty() => format!("[{address}]"),
+            _ => name.to_owned(),
         }
     }
 
@@ -205,6 +227,7 @@ mod tests {
                 file: file.into(),
                 path_info: path_info.into(),
             },
+            user: None,
             length: request.content_length,
         };
         pairs(&facts.pairs())
@@ -262,6 +285,23 @@ mod tests {
             assert_eq!(found.get(name).map(String::as_str), Some(value), "{name}");
         }
         assert_eq!(found.len(), 26, "{found:?}");
+    }
+
+    #[test]
+    fn a_client_that_names_no_host_gets_the_name_of_the_address_that_it_reached() {
+        for (local, expected) in [
+            (None, ""),
+            (Some("198.51.100.1:80"), "198.51.100.1"),
+            (Some("[::ffff:198.51.100.1]:80"), "198.51.100.1"),
+            (Some("[2001:db8::1]:80"), "[2001:db8::1]"),
+        ] {
+            let mut get = request(head("GET", "/", &[]), None, false);
+            get.head.authority.clear();
+            get.peer.local = local.map(|local| local.parse().unwrap());
+            let found = params("", "/", ("index.php", ""), &get);
+            assert_eq!(found["SERVER_NAME"], expected);
+            assert!(!found.contains_key("HTTP_HOST"));
+        }
     }
 
     #[test]

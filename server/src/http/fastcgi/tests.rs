@@ -119,9 +119,19 @@ impl Edge {
                 buffers: &edge.buffers,
             };
             let rest = incoming.request.head.path[1..].to_owned();
-            serve(thread, &edge.route, (&Unchanged, &rest), incoming).await;
+            let admitted = Admitted {
+                rules: &Unchanged,
+                rest: &rest,
+                user: None,
+            };
+            serve(thread, &edge.route, admitted, incoming).await;
         });
         (front, task)
+    }
+
+    /// Returns the address of its only server for logs.
+    fn upstream(&self) -> String {
+        self.route.settings.servers[0].to_string()
     }
 
     async fn ask(self: &Rc<Self>, method: &str, target: &str) -> Received {
@@ -129,11 +139,6 @@ impl Edge {
         let response = front.response().await;
         task.await.unwrap();
         response
-    /// Returns the address of its only server for logs.
-    fn upstream(&self) -> String {
-        self.route.settings.servers[0].to_string()
-    }
-
     }
 
     async fn get(self: &Rc<Self>, target: &str) -> Received {

@@ -104,6 +104,10 @@ async fn respond(
             of("HTTPS"),
             of("REMOTE_ADDR")
         ),
+        "/user.php" | "/private/user.php" => {
+            let (kind, user) = (params.get("AUTH_TYPE"), params.get("REMOTE_USER"));
+            format!("{kind:?} {user:?}")
+        }
         script => format!(
             "{} {script} ({}) {} {body}",
             of("REQUEST_METHOD"),
