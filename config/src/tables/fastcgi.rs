@@ -21,9 +21,10 @@ table! {
     /// else. The part of the request's path that follows the route's `path` is looked up below `root`. Its first name with an ending
     /// of `split` is the script, and what follows is PATH_INFO; a folder stands for its `index`. Only a regular file is run, so a path
     /// such as /upload.jpg/x.php runs nothing. A request without a script goes to `front_controller`, or gets 404.
-    /// Scripts get the usual parameters (SCRIPT_FILENAME, REQUEST_URI, REMOTE_ADDR, HTTPS, HTTP_HOST and so on) and the request's
-    /// fields, as HTTP_ACCEPT, but no field with other characters than letters, digits and -, and none that claims what only a proxy can
-    /// know, see `pass_fields`. If the server cannot be reached or its response is malformed, the client gets 502; if a
+    /// Scripts get the usual parameters (SCRIPT_FILENAME, REQUEST_URI, REMOTE_ADDR, HTTPS, HTTP_HOST and so on; behind `basic_auth`
+    /// also AUTH_TYPE and REMOTE_USER) and the request's fields, as HTTP_ACCEPT, but no field with other characters than letters, digits and -,
+    /// and none that claims what only a proxy can know, see `pass_fields`. Responses lose the fields by which scripts command other
+    /// servers, X-Accel-Redirect and all that begin with X-Accel-, and X-Sendfile: scripts send files themselves. If the server cannot be reached or its response is malformed, the client gets 502; if a
     /// timeout below expires, 504; if the response breaks off, the client's stream is reset. What a script writes to stderr goes to the
     /// log. Each request has a connection of its own.
     #[derive(Eq)]
@@ -65,8 +66,8 @@ table! {
             reload: Live
         },
         /// Endings of the names of scripts. Files with these endings are never sent as they are by a files handler of the same route, in
-        /// upper or lower case. /login.php/x runs /login.php, too, with the PATH_INFO /x: a route that protects a script needs
-        /// path = "~ ^/login[.]php(/|$)", because "= /login.php" does not cover that.
+        /// upper or lower case. /login.php/x runs /login.php, too, with the PATH_INFO /x. An exact route does not cover that: one
+        /// that protects a script needs path = "~ ^/login[.]php(/|$)".
         split: Vec<String> {
             kind: Kind::Words {
                 words: "an ending such as \".php\", of up to 16 letters and digits",
@@ -82,10 +83,14 @@ table! {
         /// Symbolic links below `root` that are followed, as for files. A link with an absolute target counts as one that leads outside.
         symlinks: Symlinks { kind: choice(Symlinks::WORDS), default: "\"inside\"", reload: Live },
         /// Further parameters for scripts, or other values for those that the server sends. They are the same for every request.
+        /// SERVER_NAME is the host for which a client asks; set it for applications that take it for the name of the site.
         params: Vec<(String, String)> {
             kind: Kind::Params,
             default: "{}",
-            examples: ["{ \"APP_ENV\" = \"production\" }"],
+            examples: [
+                "{ \"APP_ENV\" = \"production\" }",
+                "{ \"SERVER_NAME\" = \"www.example.com\" }"
+            ],
             reload: Live
         },
         /// Fields that scripts receive from any client although they claim what only a proxy can know, as `pass_fields` of
