@@ -1,6 +1,5 @@
 //! HTTP/3 (RFC 9114) for the server: sessions, checks of requests, responses.
 
-mod date;
 mod head;
 mod priority;
 #[cfg(any(test, fuzzing))]

@@ -4,6 +4,7 @@ pub mod auth;
 pub mod authority;
 pub(crate) mod block;
 pub(crate) mod clients;
+pub(crate) mod date;
 pub mod exchange;
 pub mod fastcgi;
 pub mod files;

@@ -9,6 +9,7 @@ use http::{HeaderName, HeaderValue};
 use quiche::h3::{EncodedHeaders, Error, NameValue};
 
 use super::sink::Sink;
+use crate::http::date;
 use crate::http::exchange::{Fields, NO_SERVER, ReplyFields};
 
 /// Number of encodings that a thread keeps, a power of two.
@@ -232,7 +233,7 @@ fn frame(status: u16, mut fields: Fields, length: Option<u64>) -> Vec<Line> {
     }
     // RFC 9110 §6.6.1
     if !has_date {
-        head.push(Line::Field(DATE, super::date::at(crate::clock::unix())));
+        head.push(Line::Field(DATE, date::at(crate::clock::unix())));
     }
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length

@@ -11,7 +11,7 @@ thread_local! {
 }
 
 /// Returns the date at `unix` since 1970 in its preferred form (RFC 9110 §5.6.7); it is formatted once a second.
-pub(super) fn at(unix: Duration) -> HeaderValue {
+pub(crate) fn at(unix: Duration) -> HeaderValue {
     LAST.with_borrow_mut(|(second, text)| {
         if *second != unix.as_secs() {
             *second = unix.as_secs();
