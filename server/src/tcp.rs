@@ -1,6 +1,6 @@
 //! HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113) over TCP: accepts connections, and serves their requests on an origin thread.
 //!
-//! hyper parses and frames; the gate decides; handlers run on the same thread, so no ring stands in between.
+//! hyper parses and frames HTTP/1.1, h2 does HTTP/2; the gate decides; handlers run on the same thread, so no ring stands in between.
 
 mod accept;
 mod body;
@@ -14,6 +14,7 @@ mod frames;
 mod front;
 mod handshakes;
 mod heads;
+mod http2;
 mod lingering;
 mod listener_phases;
 mod metered;
@@ -26,6 +27,7 @@ mod proxy_protocol;
 mod refused_head;
 mod refused_heads;
 mod request;
+mod request_body;
 mod request_guard;
 mod response;
 mod run;

@@ -1,4 +1,4 @@
-//! Bodies of responses, as hyper takes them.
+//! Bodies of responses, as their protocol takes them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::request_guard::RequestGuard;
 use super::send_buffer::StreamBuffer;
 use crate::http::exchange::Generator;
 
-/// Largest block that is handed to hyper at once, bytes.
-const BLOCK: usize = 32 * 1024;
-/// Largest part of a response that HTTP/2 may hold for a client when the request counts as complete, bytes. hyper hands a block over
-/// as soon as the stream's window has room for its first byte; the end of a response follows as a block of its own, so that it
+/// Largest block that is handed over at once, bytes.
+pub(super) const BLOCK: usize = 32 * 1024;
+/// Largest part of a response that HTTP/2 may hold for a client when the request counts as complete, bytes. The stream takes a block
+/// as soon as its window has room for its first byte; the end of a response follows as a block of its own, so that it
 /// waits until there is room for all in front of it.
-pub(super) const END: usize = 1024;
+const END: usize = 1024;
 
 /// Error of a response that cannot be completed: HTTP/2 resets the stream, HTTP/1.1 closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ pub(super) struct Broken;
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     content: Content,
-    /// End of the block that hyper took last, if it may be that of the body.
+    /// End of the block that was taken last, if it may be that of the body.
     end: Option<Bytes>,
     /// Bytes that are left, if the length is known.
     left: Option<u64>,
@@ -112,7 +112,7 @@ impl ResponseBody {
         }
     }
 
-    /// Takes a block that hyper gets. A handler's body that is longer than its head says is broken.
+    /// Counts a block that is handed over. A handler's body that is longer than its head says is broken.
     fn sent(&mut self, mut block: Bytes) -> Result<Frame<Bytes>, Broken> {
         if self.guard.connection.is_http2() {
             self.guard.request.is_held.set(true);
@@ -134,7 +134,7 @@ impl ResponseBody {
         Ok(Frame::data(held))
     }
 
-    /// Returns how much hyper may take at once, once it may take more.
+    /// Returns how much may be taken at once, once more may.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
         let Some(buffer) = &self.buffer else {
             return Poll::Ready(usize::MAX);

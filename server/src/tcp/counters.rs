@@ -52,7 +52,7 @@ metrics! {
         pub closed_no_progress: u64 = also(reason = "no_progress"),
         /// Connections closed because the client made no progress.
         pub closed_stalled: u64 = also(reason = "stalled"),
-        /// Connections closed because the client broke the protocol, or sent what hyper does not accept.
+        /// Connections closed because the client broke the protocol, or sent what hyper or h2 does not accept.
         pub closed_protocol: u64 = also(reason = "protocol"),
         /// Connections closed because their client had most of them when the worker had as many as it may.
         pub closed_connections: u64 = also(reason = "connections"),

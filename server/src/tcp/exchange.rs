@@ -1,4 +1,4 @@
-//! An exchange with a handler, from the front's side: what hyper takes of its response.
+//! An exchange with a handler, from the front's side: what its client is sent of the response.
 
 mod flow;
 mod task;

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 (RFC 9113 §4.1) in a stream of bytes: hyper reports neither the resets nor the responses that h2 sends itself.
+//! Frames of HTTP/2 (RFC 9113 §4.1) in a stream of bytes: h2 reports neither the resets nor the responses that it sends itself.
 
 /// Length of a frame's header, bytes.
 const HEADER: usize = 9;

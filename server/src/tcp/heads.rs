@@ -1,4 +1,4 @@
-//! Heads of HTTP/2 requests that h2 refuses itself: what passes on the stream tells of them, and hyper does not.
+//! Heads of HTTP/2 requests that h2 refuses itself: what passes on the stream tells of them, and h2 does not.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -74,7 +74,7 @@ impl Heads {
         self.state.borrow_mut().on_sent(frame);
     }
 
-    /// Forgets the heads that arrived if the service has received all of them. Call it once hyper waits for the client.
+    /// Forgets the heads that arrived if the service has received all of them. Call it once h2 waits for the client.
     pub(super) fn forget_served(&self) {
         let state = &mut *self.state.borrow_mut();
         if state.arrived.len() as u64 + state.more == self.served.get() {
@@ -84,7 +84,7 @@ impl Heads {
         }
     }
 
-    /// Returns the refusals of heads that arrived and that the service did not receive. Call it once hyper waits for the client, and
+    /// Returns the refusals of heads that arrived and that the service did not receive. Call it once h2 waits for the client, and
     /// what was to be sent is sent: until then it may have a request for the service.
     ///
     /// Nobody says which heads the service has received, only how many. While the client was slow to take what was sent, it may have

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 
 use super::lingering::Lingering;
 
@@ -21,8 +20,6 @@ pub(super) struct Meter {
     blocked: Cell<bool>,
     /// Parts of the connection whose client may still be sending: bodies of requests, mostly.
     unread: Cell<u64>,
-    /// The system has taken bytes.
-    taken: Notify,
 }
 
 impl Meter {
@@ -36,18 +33,6 @@ impl Meter {
         self.blocked.set(result.is_pending());
         if let Poll::Ready(Ok(count)) = result {
             self.written.set(self.written.get() + *count as u64);
-            self.taken.notify_waiters();
-        }
-    }
-
-    /// Waits until the system has taken more than `before` bytes, and takes all that it is offered.
-    pub(super) async fn taken_since(&self, before: u64) {
-        loop {
-            let taken = self.taken.notified();
-            if self.written() > before && !self.is_blocked() {
-                return;
-            }
-            taken.await;
         }
     }
 

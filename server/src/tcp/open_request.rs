@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::progress::Progress;
 use super::stream_task::StreamTask;
+use crate::http::exchange::Fields;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::gate::RequestRecord;
 use crate::http::identification::ReturnedId;
@@ -21,9 +22,9 @@ pub(super) struct OpenRequest {
     pub(super) record: RefCell<Option<Box<RequestRecord>>>,
     /// Line of the response that identifies the request.
     pub(super) returned_id: Option<Box<ReturnedId>>,
-    /// Status of the final response, once hyper has its head.
+    /// Status of the final response, once its head is made.
     pub(super) status: Cell<Option<u16>>,
-    /// Bytes of the response's body that hyper has taken.
+    /// Bytes of the response's body that its protocol has taken.
     pub(super) sent: Cell<u64>,
     /// Bytes of the request's body received.
     pub(super) received: Cell<u64>,
@@ -35,9 +36,9 @@ pub(super) struct OpenRequest {
     pub(super) awaits_status: Cell<bool>,
     /// Somebody reads the request's body, and has read all that arrived.
     pub(super) awaits_body: Cell<bool>,
-    /// A part of the response waits for hyper to take it.
+    /// A part of the response waits to be taken.
     pub(super) has_output: Cell<bool>,
-    /// hyper keeps the block that it took last until the client's window of HTTP/2 has room.
+    /// The block that was taken last waits until the client's window of HTTP/2 has room.
     pub(super) is_held: Cell<bool>,
     /// End of the request if it is not the client's doing.
     pub(super) outcome: Cell<Option<Outcome>>,
@@ -54,12 +55,13 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Returns a request that has just come, on the stream whose task runs.
+    /// Returns a request that has just come, on a stream of HTTP/2 if it has a task.
     pub(super) fn new(
         record: Option<Box<RequestRecord>>,
         returned_id: Option<Box<ReturnedId>>,
         now: Instant,
         progress: &Rc<Progress>,
+        stream: Option<StreamTask>,
     ) -> Rc<OpenRequest> {
         Rc::new(OpenRequest {
             begun: now,
@@ -81,11 +83,11 @@ impl OpenRequest {
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),
-            stream: StreamTask::current(),
+            stream,
         })
     }
 
-    /// Counts a block of the response's body that hyper has taken.
+    /// Counts a block of the response's body that was taken.
     pub(super) fn on_sent(&self, count: u64) {
         self.sent.set(self.sent.get() + count);
         self.progress.on_sent(count);
@@ -126,11 +128,19 @@ impl OpenRequest {
         self.has_output.get() || self.is_held.get()
     }
 
-    /// Waits until the client has reset the stream of a tunnel, which says so in no other way while nothing is written.
-    pub(super) async fn reset(&self) {
-        match &self.stream {
-            Some(stream) => stream.ended().await,
-            None => std::future::pending().await,
+    /// Sends an informational response over HTTP/2, unless the final one has begun. hyper's HTTP/1.1 takes none.
+    pub(super) fn inform(&self, status: u16, fields: Fields) {
+        if let Some(stream) = &self.stream
+            && self.status.get().is_none()
+        {
+            stream.inform(status, fields);
+        }
+    }
+
+    /// Has a client of HTTP/2 that waits for a status send the body, of which nothing has arrived; hyper does so itself for HTTP/1.1.
+    pub(super) fn ask_for_body(&self) {
+        if self.stream.is_some() && self.awaits_status.take() && self.received.get() == 0 {
+            self.inform(100, Fields::new());
         }
     }
 

@@ -13,7 +13,7 @@ use super::connection::Connection;
 
 /// Stream whose reads in a turn are bounded, and which pauses where its client achieves nothing and the thread is overloaded.
 ///
-/// hyper reads on as long as there is anything, and processes frames that need no response at once. One connection could keep all
+/// hyper and h2 read on as long as there is anything, and h2 processes frames that need no response at once. One connection could keep all
 /// others waiting for it.
 pub(super) struct PacedStream<S> {
     stream: Take<S>,

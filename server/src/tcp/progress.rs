@@ -94,7 +94,7 @@ impl Progress {
         self.achieve(REQUEST);
     }
 
-    /// Counts a block of a response that hyper has taken.
+    /// Counts a block of a response that was taken.
     pub(super) fn on_sent(&self, count: u64) {
         self.achieve(BLOCK + count / SENT_PER_BYTE);
     }

@@ -5,7 +5,7 @@ use crate::http::gate::RequestCounters;
 /// Reason for which a head was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusedHead {
-    /// The head was larger than hyper reads, so the client got 431.
+    /// The head was larger than the limit, so the client got 431.
     TooLarge,
     /// The target was longer than hyper reads, so the client got 414.
     TargetTooLong,

@@ -9,7 +9,7 @@ use super::refused_head::RefusedHead;
 use crate::http::gate::{Ending, RequestRecord};
 use crate::observe::access::Outcome;
 
-/// Records the requests of HTTP/2 that the service did not receive; called when hyper has been polled.
+/// Records the requests of HTTP/2 that the service did not receive; called when the connection has been polled.
 pub(super) fn record_all(connection: &Connection) {
     if connection.meter.is_blocked() {
         connection.heads.forget_served();
@@ -58,6 +58,6 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
     front.on_begin();
     front.on_end(
         &ending,
-        &OpenRequest::new(line, None, front.now(), &connection.progress),
+        &OpenRequest::new(line, None, front.now(), &connection.progress, None),
     );
 }

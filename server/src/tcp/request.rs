@@ -1,4 +1,4 @@
-//! Heads of requests: from hyper's form to that of handlers, with all that servers could read differently refused.
+//! Heads of requests: from the form of hyper and h2 to that of handlers, with all that servers could read differently refused.
 
 mod opening;
 mod refusal;
@@ -238,7 +238,7 @@ pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
 }
 
 /// Returns whether a field concerns the connection and not the request (RFC 9110 §7.6.1).
-fn is_of_connection(name: &HeaderName) -> bool {
+pub(super) fn is_of_connection(name: &HeaderName) -> bool {
     let own = [CONNECTION, TRANSFER_ENCODING, UPGRADE, TE];
     let legacy = ["keep-alive", "proxy-connection", "http2-settings"];
     own.contains(name) || legacy.contains(&name.as_str())

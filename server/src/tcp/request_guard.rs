@@ -28,12 +28,12 @@ impl RequestGuard {
         }
     }
 
-    /// Notes that hyper has taken the whole response.
+    /// Notes that the whole response was taken.
     pub(super) fn complete(&mut self) {
         self.complete = true;
     }
 
-    /// Returns whether hyper has taken the whole response.
+    /// Returns whether the whole response was taken.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }

@@ -1,4 +1,4 @@
-//! Heads of responses, in hyper's form.
+//! Heads of responses, in the form of hyper and h2.
 
 use bytes::Bytes;
 use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SERVER, UPGRADE};

@@ -119,11 +119,6 @@ impl StreamBuffer {
         Poll::Pending
     }
 
-    /// Returns the bytes that a stream which holds nothing may take.
-    pub(super) fn first_room(&self) -> usize {
-        self.connection.free().max(LEAST)
-    }
-
     /// Counts a block until it is dropped.
     pub(super) fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         if bytes.is_empty() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use boring::ssl::{NameType, Ssl, SslContext};
 use http::Version;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -21,13 +21,13 @@ use super::ends::{Ends, ends};
 use super::errors::on_error;
 use super::front::{Admission, Front};
 use super::heads::HeadStream;
+use super::http2::Http2;
 use super::listener_phases::Phase;
 use super::metered::MeteredStream;
 use super::paced::PacedStream;
 use super::refused_heads;
 use super::served::{Http1, Served};
 use super::service::RequestService;
-use super::stream_task::StreamExecutor;
 use super::tls_stream::TlsStream;
 use super::tunnel::TunnelSlot;
 use super::watchdog::{Verdict, Watchdog};
@@ -37,12 +37,6 @@ use crate::http::gate::MAX_FIELDS;
 use crate::http::peer::{ClientCertificate, Peer, PeerConnection};
 use crate::observe::access::TlsSession;
 
-/// Resets of HTTP/2 streams that the client sends before their requests were processed; with more, the connection is closed.
-const PENDING_RESETS: usize = 20;
-/// Resets of HTTP/2 streams for errors of the client; with more, the connection is closed.
-const ERROR_RESETS: usize = 256;
-/// Most bytes of a response that an HTTP/2 stream holds before hyper asks for no more, beside the block that it took last.
-const STREAM_SEND_BUFFER: u64 = 64 * 1024;
 /// Reasons of BoringSSL for the end of a handshake whose client has no valid certificate.
 const UNCERTIFIED: [&str; 2] = [
     "PEER_DID_NOT_RETURN_A_CERTIFICATE",
@@ -226,31 +220,8 @@ async fn serve_http2<S>(connection: &Rc<Connection>, stream: S, phase: watch::Re
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let config = connection.front.config();
-    let limits = config.site.limits();
-    let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    // Windows have 31 bits.
-    let window = |bytes: u64| count(bytes).min(i32::MAX.unsigned_abs());
-    let send_buffer = limits.connection_send_buffer.min(STREAM_SEND_BUFFER);
-    let mut builder = http2::Builder::new(StreamExecutor);
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(count(limits.max_concurrent_streams))
-        .initial_stream_window_size(window(limits.stream_window))
-        .initial_connection_window_size(window(limits.connection_window))
-        // Between this and header_bytes, the client gets 431.
-        .max_header_list_size(count(limits.header_bytes.saturating_mul(2)))
-        .max_send_buf_size(usize::try_from(send_buffer).unwrap_or(usize::MAX))
-        // WebSocket (RFC 8441 §3).
-        .enable_connect_protocol()
-        .max_pending_accept_reset_streams(PENDING_RESETS)
-        .max_local_error_reset_streams(ERROR_RESETS);
-    // A reload frees the previous configuration.
-    drop(config);
-    let service = RequestService::new(connection, &TunnelSlot::default());
     let stream = HeadStream::new(PacedStream::new(stream, connection), &connection.heads);
-    let served = builder.serve_connection(TokioIo::new(stream), service);
-    drive(connection, served, phase).await;
+    drive(connection, Http2::new(connection, stream), phase).await;
 }
 
 /// Drives a connection to its end. It ends early if its listener stops, or if the client makes no progress.

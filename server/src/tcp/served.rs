@@ -1,22 +1,22 @@
-//! Connections as hyper serves them.
+//! Connections as HTTP serves them.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
+use super::errors::ConnectionError;
 use super::metered::Meter;
 use super::refused_head::RefusedHead;
 use super::service::RequestService;
-use super::stream_task::StreamExecutor;
 use super::tunnel::TunnelSlot;
 
-/// A connection as hyper serves it.
-pub(super) trait Served: Future<Output = hyper::Result<()>> {
+/// A connection that serves requests until its end.
+pub(super) trait Served: Future<Output = Result<(), ConnectionError>> {
     /// Asks the client to open another connection: GOAWAY, or `connection: close`.
     fn leave(self: Pin<&mut Self>);
 }
@@ -32,7 +32,7 @@ where
     rest: Option<Rest>,
     meter: Rc<Meter>,
     /// Error that ended the requests, until the connection is shut down.
-    error: Option<hyper::Error>,
+    error: Option<ConnectionError>,
 }
 
 impl<S> Http1<S>
@@ -67,26 +67,28 @@ impl<S> Future for Http1<S>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    type Output = hyper::Result<()>;
+    type Output = Result<(), ConnectionError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(requests) = &mut this.requests {
             // hyper does not shut a connection down after a request with `upgrade`, whatever the response was.
             let ended = ready!(requests.poll_without_shutdown(cx));
             if let Err(error) = ended {
                 if RefusedHead::of(&error).is_none() {
-                    return Poll::Ready(Err(error));
+                    return Poll::Ready(Err(error.into()));
                 }
                 // The rest of the head may be on its way, and a reset would take the response from the client.
                 this.meter.leave_unread();
-                this.error = Some(error);
+                this.error = Some(error.into());
             }
             this.rest = this.requests.take().map(|requests| {
                 let parts = requests.into_parts();
                 let stream = parts.io.into_inner();
                 match this.slot.take().filter(|_| this.error.is_none()) {
-                    Some(tunnel) => Box::pin(tunnel.run(stream, parts.read_buf)) as Rest,
+                    Some(tunnel) => {
+                        Box::pin(tunnel.run_on_connection(stream, parts.read_buf)) as Rest
+                    }
                     None => Box::pin(shut_down(stream)),
                 }
             });
@@ -109,14 +111,5 @@ where
         if let Some(requests) = &mut self.requests {
             Pin::new(requests).graceful_shutdown();
         }
-    }
-}
-
-impl<I> Served for http2::Connection<I, RequestService, StreamExecutor>
-where
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-{
-    fn leave(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
     }
 }

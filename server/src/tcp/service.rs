@@ -9,7 +9,6 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderValue, Method, Request, Response, Version, request};
-use http_body::Body as _;
 use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -21,11 +20,13 @@ use super::exchange::Exchange;
 use super::front::Front;
 use super::open_request::OpenRequest;
 use super::request::{self as head, ParsedRequest, Refusal as HeadRefusal};
+use super::request_body::{Part, RequestBody};
 use super::request_guard::RequestGuard;
 use super::response::{of_handler, of_reply, of_tunnel};
-use super::tunnel::{ClientTunnel, Switch, TunnelSlot};
+use super::stream_task::StreamTask;
+use super::tunnel::{ClientTunnel, TunnelSlot};
 use super::unread_body;
-use super::upload::{Part, Source, Upload};
+use super::upload::{Source, Upload};
 use crate::http::authority::host;
 use crate::http::exchange::message::Head;
 use crate::http::exchange::{Body, Reply, ReplyFields, RequestHead};
@@ -34,13 +35,13 @@ use crate::http::identification::ReturnedId;
 use crate::http::peer::Peer;
 
 /// Response, with its body or with a tunnel behind its head.
-type Answer = Response<Either<ResponseBody, Empty<Bytes>>>;
+pub(super) type Answer = Response<Either<ResponseBody, Empty<Bytes>>>;
 
-/// Service of a connection, for hyper.
+/// Service of a connection of HTTP/1.1, for hyper.
 #[derive(Clone)]
 pub(super) struct RequestService {
     connection: Rc<Connection>,
-    /// Place for the tunnel that a connection of HTTP/1.1 becomes.
+    /// Place for the tunnel that the connection becomes.
     slot: TunnelSlot,
 }
 
@@ -51,15 +52,6 @@ impl RequestService {
             slot: Rc::clone(slot),
         }
     }
-
-    /// Returns the way to the client's bytes.
-    fn switch(&self, request: &mut Request<Incoming>) -> Switch {
-        if self.connection.is_http2() {
-            Switch::Stream(hyper::upgrade::on(request))
-        } else {
-            Switch::Connection(Rc::clone(&self.slot))
-        }
-    }
 }
 
 impl Service<Request<Incoming>> for RequestService {
@@ -67,18 +59,20 @@ impl Service<Request<Incoming>> for RequestService {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>>>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = Rc::clone(&self.connection);
-        connection.heads.on_served();
-        let switch = self.switch(&mut request);
-        Box::pin(async move { Ok(respond(&connection, request, switch).await) })
+        let slot = Rc::clone(&self.slot);
+        let request = request.map(RequestBody::Http1);
+        Box::pin(async move { Ok(respond(&connection, request, slot, None).await) })
     }
 }
 
-async fn respond(
+/// Responds to a request, which has a task of its stream over HTTP/2. A tunnel that the response opens is left in `slot`.
+pub(super) async fn respond(
     connection: &Rc<Connection>,
-    request: Request<Incoming>,
-    switch: Switch,
+    request: Request<RequestBody>,
+    slot: TunnelSlot,
+    stream: Option<StreamTask>,
 ) -> Answer {
     let (parts, body) = request.into_parts();
     connection.front.count(|counters| {
@@ -95,7 +89,7 @@ async fn respond(
     let mut parsed = head::parse(&parts, peer.connection.scheme, max_section);
     let head = parsed.as_mut().ok().map(|parsed| &mut parsed.head);
     let returned_id = head.and_then(|head| front.identify(head, &peer));
-    let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id);
+    let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id, stream);
     guard.request.unread.set(!body.is_end_stream());
     let is_http10 = parts.version == Version::HTTP_10;
     guard.request.is_http10.set(is_http10);
@@ -121,7 +115,7 @@ async fn respond(
                 Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
                 Decision::Handle(handling) => {
                     if handling.is_tunnel() {
-                        return open(guard, parsed, peer, handling, switch).await;
+                        return open(guard, parsed, peer, handling, &slot).await;
                     }
                     // The route leaves an upgrade undone.
                     parsed.head.protocol = None;
@@ -229,6 +223,7 @@ fn begin(
     peer: &Peer,
     parsed: Option<&ParsedRequest>,
     returned_id: Option<Box<ReturnedId>>,
+    stream: Option<StreamTask>,
 ) -> RequestGuard {
     let front = &connection.front;
     let record = front.has_log().then(|| {
@@ -240,7 +235,13 @@ fn begin(
     });
     RequestGuard::new(
         connection,
-        OpenRequest::new(record, returned_id, front.now(), &connection.progress),
+        OpenRequest::new(
+            record,
+            returned_id,
+            front.now(),
+            &connection.progress,
+            stream,
+        ),
     )
 }
 
@@ -255,10 +256,10 @@ fn refused(guard: &RequestGuard, refusal: Refusal) -> Reply {
 /// Discards the body, of at most `limit` bytes, before the reply.
 async fn discard(
     guard: &RequestGuard,
-    body: Incoming,
+    body: RequestBody,
     reply: Reply,
     limit: u64,
-) -> Result<Reply, (Refusal, Incoming)> {
+) -> Result<Reply, (Refusal, RequestBody)> {
     if body.is_end_stream() {
         return Ok(reply);
     }
@@ -294,7 +295,7 @@ async fn discard(
 }
 
 /// Returns whether bytes of the client may follow the head.
-fn has_body(parsed: &ParsedRequest, body: &Incoming) -> bool {
+fn has_body(parsed: &ParsedRequest, body: &RequestBody) -> bool {
     parsed.head.is_tunnel() || !body.is_end_stream()
 }
 
@@ -304,7 +305,7 @@ async fn handle(
     parsed: ParsedRequest,
     peer: Peer,
     handling: Handling,
-    body: Incoming,
+    body: RequestBody,
     is_head: bool,
 ) -> Response<ResponseBody> {
     let source = (!body.is_end_stream()).then(|| Source::Body(body));
@@ -320,7 +321,7 @@ async fn open(
     mut parsed: ParsedRequest,
     peer: Peer,
     handling: Handling,
-    switch: Switch,
+    slot: &TunnelSlot,
 ) -> Answer {
     let accept = parsed.accept.take();
     let (reader, opening) = oneshot::channel();
@@ -332,11 +333,11 @@ async fn open(
     let refused = match hand_over(&guard, parsed, peer, handling, source).await {
         Ok((head, exchange)) if opens(&head, upgrade.is_some()) => {
             let response = of_tunnel(head, upgrade, accept, &guard);
-            switch.open(ClientTunnel {
+            slot.set(Some(ClientTunnel {
                 exchange,
                 guard,
                 reader,
-            });
+            }));
             return response.map(Either::Right);
         }
         Ok((head, exchange)) => of_handler(head, exchange, false, guard),

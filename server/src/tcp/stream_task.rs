@@ -1,66 +1,61 @@
-//! Tasks of HTTP/2 streams, which hyper has an executor run.
+//! Handle of the task that serves an HTTP/2 stream.
 
-use std::future::Future;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
 
-tokio::task_local! {
-    static STREAM: StreamTask;
-}
+use crate::http::exchange::Fields;
 
-/// Handle of the tasks that serve an HTTP/2 stream. hyper polls no body while a stream has no window, and this is the only way to end
-/// such a stream alone.
+/// Handle of the task that serves an HTTP/2 stream. The task polls no body while the stream has no window, and this is the only way to
+/// end such a stream alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamTask(Rc<Signals>);
 
 #[derive(Debug, Default)]
 struct Signals {
     cancelled: Notify,
-    /// The task that writes a tunnel has ended.
-    ended: Notify,
+    interims: RefCell<Interims>,
+}
+
+/// Informational responses that are to be sent before the final one.
+#[derive(Debug, Default)]
+struct Interims {
+    waiting: VecDeque<(u16, Fields)>,
+    waker: Option<Waker>,
 }
 
 impl StreamTask {
-    /// Returns the task that is polled; `None` outside of HTTP/2.
-    pub(super) fn current() -> Option<StreamTask> {
-        STREAM.try_with(Clone::clone).ok()
-    }
-
     /// Drops the task with all that it holds of its response; the stream is reset.
     pub(super) fn cancel(&self) {
         self.0.cancelled.notify_one();
     }
 
-    /// Waits until nothing more can be written to the tunnel that the stream has become.
-    pub(super) async fn ended(&self) {
-        self.0.ended.notified().await;
+    /// Waits until the task is to be dropped.
+    pub(super) async fn cancelled(&self) {
+        self.0.cancelled.notified().await;
     }
-}
 
-/// Runs the tasks of HTTP/2 streams on the origin thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StreamExecutor;
+    /// Has the task send an informational response.
+    pub(super) fn inform(&self, status: u16, fields: Fields) {
+        let mut interims = self.0.interims.borrow_mut();
+        interims.waiting.push_back((status, fields));
+        if let Some(waker) = interims.waker.take() {
+            waker.wake();
+        }
+    }
 
-impl<F: Future + 'static> hyper::rt::Executor<F> for StreamExecutor {
-    fn execute(&self, task: F) {
-        // The task that writes a tunnel is started by that of its stream.
-        let (stream, is_tunnel) = match StreamTask::current() {
-            Some(stream) => (stream, true),
-            None => (StreamTask::default(), false),
-        };
-        let signals = Rc::clone(&stream.0);
-        spawn_local(async move {
-            tokio::select! {
-                // What the task has not sent when it is cancelled is not to be sent.
-                biased;
-                () = signals.cancelled.notified() => {}
-                _ = STREAM.scope(stream, task) => {}
+    /// Returns the next informational response.
+    pub(super) fn poll_interim(&self, cx: &Context<'_>) -> Poll<(u16, Fields)> {
+        let mut interims = self.0.interims.borrow_mut();
+        match interims.waiting.pop_front() {
+            Some(interim) => Poll::Ready(interim),
+            None => {
+                interims.waker = Some(cx.waker().clone());
+                Poll::Pending
             }
-            if is_tunnel {
-                signals.ended.notify_one();
-            }
-        });
+        }
     }
 }

@@ -2,15 +2,13 @@
 
 use std::rc::Rc;
 
-use http_body::Body as _;
-use hyper::body::Incoming;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
 use super::lingering::{IDLE, LIMIT, MOST};
 use super::open_request::OpenRequest;
-use super::upload::{Part, part_of};
+use super::request_body::{Part, RequestBody};
 
 /// Most bytes of a body that are read to keep a connection of HTTP/1.1 open.
 const MOST_KEPT: usize = 64 * 1024;
@@ -19,7 +17,11 @@ const TURNS: usize = 3;
 
 /// Leaves a body that nobody needs. HTTP/2 lets the client finish it for a while, so that a client which reads no response before that
 /// gets this one; the stream is then reset by NO_ERROR (RFC 9113 §8.1). A connection of HTTP/1.1 stays open only if the body has arrived.
-pub(super) async fn leave(connection: &Rc<Connection>, request: &OpenRequest, mut body: Incoming) {
+pub(super) async fn leave(
+    connection: &Rc<Connection>,
+    request: &OpenRequest,
+    mut body: RequestBody,
+) {
     if body.is_end_stream() {
         request.unread.set(false);
         return;
@@ -44,12 +46,12 @@ pub(super) async fn leave(connection: &Rc<Connection>, request: &OpenRequest, mu
 }
 
 /// Reads what has arrived of a body. Returns whether its end has.
-async fn drain(body: &mut Incoming) -> bool {
+async fn drain(body: &mut RequestBody) -> bool {
     let mut left = MOST_KEPT;
     loop {
         let part = tokio::select! {
             biased;
-            part = part_of(body) => part,
+            part = body.next() => part,
             () = turns() => return false,
         };
         match part {
@@ -68,11 +70,11 @@ async fn turns() {
 }
 
 /// Reads and drops a body of HTTP/2 for a limited time. Returns whether the client has finished it, or sends nothing.
-async fn linger(connection: &Connection, mut body: Incoming) -> bool {
+async fn linger(connection: &Connection, mut body: RequestBody) -> bool {
     let dropping = async {
         let mut left = MOST;
         while left > 0 {
-            match timeout(IDLE, part_of(&mut body)).await {
+            match timeout(IDLE, body.next()).await {
                 Ok(Part::Data(block)) => {
                     // What the server allows counts as work, or an overloaded thread would close the connection.
                     connection.progress.on_received(block.len() as u64);

@@ -1,16 +1,10 @@
 //! The body of a request on its way to its handler.
 
-use std::io;
-
 use bytes::Bytes;
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
-use super::request::trailers;
+use super::request_body::{Part, RequestBody};
 use super::tunnel_reader::TunnelReader;
-use crate::http::exchange::Fields;
 use crate::http::exchange::message::cost;
 
 /// Body of a request.
@@ -29,26 +23,11 @@ pub(super) struct Upload {
 #[derive(Debug)]
 pub(super) enum Source {
     /// The request.
-    Body(Incoming),
+    Body(RequestBody),
     /// A tunnel that may be opened.
     Opening(oneshot::Receiver<TunnelReader>),
     /// An open tunnel.
     Tunnel(TunnelReader),
-}
-
-/// Next part of a body.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// A block.
-    Data(Bytes),
-    /// The end, perhaps with trailers.
-    End(Option<Fields>),
-    /// The body is longer than the limit.
-    TooLarge,
-    /// The framing or the trailers are malformed.
-    Malformed,
-    /// The client has gone.
-    Gone,
 }
 
 impl Upload {
@@ -80,7 +59,7 @@ impl Upload {
     }
 
     /// Stops reading. Returns the body if its end was not read.
-    pub(super) fn stop(&mut self) -> Option<Incoming> {
+    pub(super) fn stop(&mut self) -> Option<RequestBody> {
         match self.source.take() {
             Some(Source::Body(body)) => Some(body),
             _ => None,
@@ -101,7 +80,7 @@ impl Upload {
             *source = Source::Tunnel(tunnel);
         }
         let part = match source {
-            Source::Body(body) => part_of(body).await,
+            Source::Body(body) => body.next().await,
             Source::Tunnel(tunnel) => match tunnel.next().await {
                 Ok(block) if block.is_empty() => Part::End(None),
                 Ok(block) => Part::Data(block),
@@ -124,31 +103,4 @@ impl Upload {
         self.credit = self.credit.saturating_sub_unsigned(cost(block.len()));
         Part::Data(block)
     }
-}
-
-/// Waits for the next part of a request's body.
-pub(super) async fn part_of(body: &mut Incoming) -> Part {
-    match body.frame().await {
-        None => Part::End(None),
-        Some(Err(error)) if is_of_framing(&error) => Part::Malformed,
-        Some(Err(_)) => Part::Gone,
-        Some(Ok(frame)) => match frame.into_data() {
-            Ok(block) => Part::Data(block),
-            Err(frame) => match frame.into_trailers() {
-                Ok(map) => trailers(&map).map_or(Part::Malformed, |fields| Part::End(Some(fields))),
-                Err(_) => Part::Malformed,
-            },
-        },
-    }
-}
-
-/// Returns whether hyper could not read the chunks of a body.
-fn is_of_framing(error: &hyper::Error) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
-    cause.is_some_and(|cause: &io::Error| {
-        matches!(
-            cause.kind(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
-        )
-    })
 }

@@ -9,6 +9,7 @@ mod fairness;
 mod floods;
 pub(crate) mod frames;
 mod gone;
+mod interim;
 mod keep_alive;
 mod other_protocols;
 pub(crate) mod plain;

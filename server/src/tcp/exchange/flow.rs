@@ -1,4 +1,4 @@
-//! The response of a handler on its way to hyper.
+//! The response of a handler on its way to its client.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::http::exchange::message::{Head, cost};
 use crate::http::exchange::{Fields, Reply};
 use crate::tcp::open_connections::ConnectionHandle;
 
-/// Response of a handler, as far as hyper has not taken it.
+/// Response of a handler, as far as the front has not taken it.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) head: Option<Result<Head, Reply>>,
@@ -25,7 +25,7 @@ pub(super) struct Flow {
     pub(super) refused: bool,
     /// The response was not completed, so it must not look whole.
     pub(super) broken: bool,
-    /// hyper has the whole response and takes no more.
+    /// The front has the whole response and takes no more.
     pub(super) taken: bool,
     pub(super) waker: Option<Waker>,
     /// Memory of the exchange; `None` once it was revoked, or given back early.
@@ -33,9 +33,9 @@ pub(super) struct Flow {
     /// Connection that this memory counts for, and how much does.
     handle: Rc<ConnectionHandle>,
     counted: Cell<u64>,
-    /// hyper has dropped its side after the response.
+    /// The front has dropped its side after the response.
     left: bool,
-    /// Wakes the handler's task once hyper has.
+    /// Wakes the handler's task once the front has.
     on_leave: Option<Waker>,
 }
 
@@ -87,7 +87,7 @@ impl Flow {
         more
     }
 
-    /// Drops the blocks that hyper has not taken, and gives their memory back. The response is broken off, unless the front responds
+    /// Drops the blocks that were not taken, and gives their memory back. The response is broken off, unless the front responds
     /// itself.
     pub(super) fn release(&mut self) {
         self.broken |= !self.refused;
@@ -96,7 +96,7 @@ impl Flow {
         self.count();
     }
 
-    /// Notes that hyper has dropped its side.
+    /// Notes that the front has dropped its side.
     pub(super) fn leave(&mut self) {
         self.left = true;
         if let Some(waker) = self.on_leave.take() {
@@ -104,7 +104,7 @@ impl Flow {
         }
     }
 
-    /// Waits until hyper has dropped its side.
+    /// Waits until the front has dropped its side.
     pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.left {
             return Poll::Ready(());

@@ -1,8 +1,8 @@
-//! The task of an exchange: runs the handler, and carries messages between it and hyper.
+//! The task of an exchange: runs the handler, and carries messages between it and the front.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ use crate::http::gate::{Handling, Refusal, replies};
 use crate::observe::access::Outcome;
 use crate::tcp::connection::Connection;
 use crate::tcp::open_request::OpenRequest;
+use crate::tcp::request_body::Part;
 use crate::tcp::unread_body;
-use crate::tcp::upload::{Part, Upload};
+use crate::tcp::upload::Upload;
 
 /// Task that runs a handler, with everything that it needs.
 pub(super) struct HandlerTask {
@@ -36,7 +37,7 @@ pub(super) struct HandlerTask {
 }
 
 impl HandlerTask {
-    /// Runs the handler until it has finished, or is ended, and holds its memory until hyper has dropped the response.
+    /// Runs the handler until it has finished, or is ended, and holds its memory until the front has dropped the response.
     pub(super) async fn run(
         mut self,
         mut handler: Pin<Box<dyn Future<Output = ()>>>,
@@ -75,7 +76,7 @@ impl HandlerTask {
                         break;
                     }
                 }
-                part = self.upload.next(), if wanted => {
+                part = next_part(&mut self.upload, &self.request), if wanted => {
                     if !self.take_part(part) {
                         break;
                     }
@@ -94,7 +95,7 @@ impl HandlerTask {
         self.hold().await;
     }
 
-    /// Holds what the handler has left until hyper has dropped the response, unless the memory is needed before.
+    /// Holds what the handler has left until the front has dropped the response, unless the memory is needed before.
     async fn hold(self) {
         if self.request.has_stalled() || self.flow.borrow().broken {
             return self.with_flow(Flow::release);
@@ -106,7 +107,7 @@ impl HandlerTask {
         }
     }
 
-    /// Ends the response because its memory is taken for another client. hyper may wait for the client with a block of it.
+    /// Ends the response because its memory is taken for another client. A block of it may wait for the client.
     fn revoke(&self) {
         self.refuse(Refusal::no_room());
         self.with_flow(Flow::release);
@@ -141,7 +142,7 @@ impl HandlerTask {
             Part::Gone => {
                 self.handle.deliver(ToHandler::Cancel);
                 if self.handling.is_tunnel() {
-                    // hyper does not see that the client has gone.
+                    // The side that writes does not see that the client has gone.
                     self.with_flow(|flow| flow.broken = true);
                 } else if !self.connection.is_http2() {
                     // hyper reads nothing more from the connection, not even its end, and waits for the response.
@@ -178,10 +179,10 @@ impl HandlerTask {
 
     fn take(&mut self, message: ToFront) {
         match message {
-            ToFront::Interim(_, fields) => {
-                // hyper sends no informational responses but 100.
+            ToFront::Interim(status, fields) => {
                 let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
                 self.handle.deliver(ToHandler::Credit(cost(size)));
+                self.request.inform(status, fields);
             }
             ToFront::Head(mut head) => {
                 self.handling.edit_response(&mut head);
@@ -222,7 +223,7 @@ impl HandlerTask {
         }
     }
 
-    /// Changes the response, and wakes hyper's side of it.
+    /// Changes the response, and wakes the front's side of it.
     fn with_flow(&self, change: impl FnOnce(&mut Flow)) {
         let mut flow = self.flow.borrow_mut();
         change(&mut flow);
@@ -275,6 +276,19 @@ impl HandlerTask {
             }
         });
     }
+}
+
+/// Waits for the next part of the body. A client that waits for a status before it sends any gets 100 (RFC 9110 §10.1.1).
+async fn next_part(upload: &mut Upload, request: &OpenRequest) -> Part {
+    let mut next = pin!(upload.next());
+    poll_fn(|cx| {
+        let part = next.as_mut().poll(cx);
+        if part.is_pending() && request.awaits_body.get() {
+            request.ask_for_body();
+        }
+        part
+    })
+    .await
 }
 
 /// Counts a handler that runs, until it has stopped.

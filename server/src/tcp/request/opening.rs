@@ -1,12 +1,12 @@
 //! Requests that open a tunnel: a WebSocket over HTTP/1.1 by an upgrade (RFC 6455 §4.2.1), over HTTP/2 by extended CONNECT (RFC 8441);
 //! another protocol by an upgrade of HTTP/1.1.
 
+use h2::ext::Protocol;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderValue, Method, Version, request};
-use hyper::ext::Protocol;
 
 use super::refusal::Refusal::{self, Malformed};
 use crate::http::websocket;

@@ -1,7 +1,7 @@
 mod forwarded;
 
+use h2::ext::Protocol;
 use http::Request;
-use hyper::ext::Protocol;
 
 use super::*;
 
