@@ -114,11 +114,11 @@ impl ConnectionHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// It had brought no request.
-    OfNewcomer,
+    Newcomer,
     /// It was idle.
-    OfIdle,
+    Idle,
     /// Its client had most of them.
-    OfGreediest,
+    Greediest,
 }
 
 /// The connections that may be closed in favour of others: all but those of trusted proxies.
@@ -167,15 +167,15 @@ impl OpenConnections {
     /// most, if that is more than `newcomer` with one more would have. Returns why there is room then.
     pub(super) fn make_room(&mut self, newcomer: ClientPrefix, now: Instant) -> Option<Room> {
         if let Some((client, number)) = self.oldest_newcomer(now) {
-            return self.close(client, number).then_some(Room::OfNewcomer);
+            return self.close(client, number).then_some(Room::Newcomer);
         }
         if let Some((client, number)) = self.longest_idle(now) {
-            return self.close(client, number).then_some(Room::OfIdle);
+            return self.close(client, number).then_some(Room::Idle);
         }
         let wanted = self.of(newcomer) + 1;
         let greedy = self.clients.most().filter(|(_, open)| *open > wanted);
         let closed = greedy.is_some_and(|(client, _)| self.close_one(client));
-        closed.then_some(Room::OfGreediest)
+        closed.then_some(Room::Greediest)
     }
 
     /// Returns the oldest connection without a request that may give way.

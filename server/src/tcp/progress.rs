@@ -13,7 +13,7 @@ const READ: u64 = 64;
 const FIRST: i64 = 64 << 10;
 /// Most credit that a connection may have earned, bytes.
 const MOST: i64 = 256 << 10;
-/// Credit that a request earns, bytes: as much as a head with its cookies, and a few frames beside it.
+/// Credit that a request earns beside the size of its head, bytes: a few frames.
 const REQUEST: u64 = 4 << 10;
 /// Credit that a block of a response earns, bytes: a client returns windows for it, on the stream and on the connection.
 const BLOCK: u64 = 64;
@@ -92,6 +92,11 @@ impl Progress {
     /// Counts a request.
     pub(super) fn on_request(&self) {
         self.achieve(REQUEST);
+    }
+
+    /// Counts the head of a request that is served: many clients have large cookies.
+    pub(super) fn on_head(&self, size: u64) {
+        self.achieve(size);
     }
 
     /// Counts a block of a response that was taken.

@@ -25,6 +25,8 @@ use crate::http::target::Target;
 pub(super) struct ParsedRequest {
     pub(super) head: RequestHead,
     pub(super) content_length: Option<u64>,
+    /// Size of the head as RFC 9113 §6.5.2 counts it.
+    pub(super) size: u64,
     /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
     pub(super) expects_status: bool,
     /// Value of `sec-websocket-accept` that opens the WebSocket for which a client of HTTP/1.1 asks.
@@ -39,7 +41,7 @@ pub(super) fn parse(
     scheme: &str,
     max_section: u64,
 ) -> Result<ParsedRequest, Refusal> {
-    check_size(parts, max_section)?;
+    let size = check_size(parts, max_section)?;
     check_coding(&parts.headers)?;
     let accept = opening::accept(parts)?;
     let protocol = match &accept {
@@ -60,6 +62,7 @@ pub(super) fn parse(
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     Ok(ParsedRequest {
         content_length: content_length(&parts.headers)?,
+        size,
         head: RequestHead {
             method: match &accept {
                 Some(_) => Method::CONNECT.as_str(),
@@ -79,8 +82,8 @@ pub(super) fn parse(
     })
 }
 
-/// Checks the size of the section with the fields that HTTP/2 and HTTP/3 have in place of the request line.
-fn check_size(parts: &request::Parts, max_section: u64) -> Result<(), Refusal> {
+/// Checks the size of the section with the fields that HTTP/2 and HTTP/3 have in place of the request line, and returns it.
+fn check_size(parts: &request::Parts, max_section: u64) -> Result<u64, Refusal> {
     let uri = &parts.uri;
     let target = [
         Some((":method", parts.method.as_str())),
@@ -94,7 +97,7 @@ fn check_size(parts: &request::Parts, max_section: u64) -> Result<(), Refusal> {
     if size > max_section || parts.headers.len() > MAX_FIELDS {
         return Err(TooLarge);
     }
-    Ok(())
+    Ok(size)
 }
 
 /// Refuses transfer codings but `chunked` alone: hyper decodes no other, and takes the last of several for all of them.

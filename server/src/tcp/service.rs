@@ -87,6 +87,9 @@ pub(super) async fn respond(
     let max_section = front.config().site.limits().header_bytes;
     let peer = peer(connection, &parts);
     let mut parsed = head::parse(&parts, peer.connection.scheme, max_section);
+    if let Ok(parsed) = &parsed {
+        connection.progress.on_head(parsed.size);
+    }
     let head = parsed.as_mut().ok().map(|parsed| &mut parsed.head);
     let returned_id = head.and_then(|head| front.identify(head, &peer));
     let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id, stream);

@@ -38,9 +38,9 @@ impl Front {
         } else {
             state.closing += u64::from(room.is_some());
             match room {
-                Some(Room::OfNewcomer) => counters.closed_unfinished += 1,
-                Some(Room::OfIdle) => counters.closed_idle += 1,
-                Some(Room::OfGreediest) => counters.closed_connections += 1,
+                Some(Room::Newcomer) => counters.closed_unfinished += 1,
+                Some(Room::Idle) => counters.closed_idle += 1,
+                Some(Room::Greediest) => counters.closed_connections += 1,
                 None => {}
             }
             counters.open += 1;

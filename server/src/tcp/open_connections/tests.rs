@@ -56,7 +56,7 @@ fn the_client_with_most_loses_its_oldest_idle_connection() {
     add(&mut open, 2, 2..6);
     of(&open, 2, 2).on_request();
     let handle = of(&open, 2, 3);
-    assert_eq!(make_room(&mut open, 3), Some(Room::OfGreediest));
+    assert_eq!(make_room(&mut open, 3), Some(Room::Greediest));
     assert_eq!((open.of(client(1)), open.of(client(2))), (2, 3));
     assert!(!open.handles.contains_key(&(client(2), 3)));
     // Its end counts no second time.
@@ -72,7 +72,7 @@ fn a_client_makes_no_room_for_itself_nor_for_one_that_would_have_as_many() {
     add(&mut open, 2, 4..7);
     assert_eq!(make_room(&mut open, 1), None);
     assert_eq!(make_room(&mut open, 2), None);
-    assert_eq!(make_room(&mut open, 3), Some(Room::OfGreediest));
+    assert_eq!(make_room(&mut open, 3), Some(Room::Greediest));
 }
 
 #[test]
@@ -87,10 +87,10 @@ fn what_has_brought_nothing_gives_way_before_anything_else_and_the_oldest_first(
     let order = [(2, 4), (4, 6), (5, 7)];
     for (last, number) in order {
         let silent = of(&open, last, number);
-        assert_eq!(make_room(&mut open, 6), Some(Room::OfNewcomer));
+        assert_eq!(make_room(&mut open, 6), Some(Room::Newcomer));
         assert!(silent.is_closed(), "{number}");
     }
-    assert_eq!(make_room(&mut open, 6), Some(Room::OfGreediest));
+    assert_eq!(make_room(&mut open, 6), Some(Room::Greediest));
     assert_eq!((open.of(client(1)), open.of(client(3))), (3, 1));
     assert!(open.newcomers.is_empty());
 }
@@ -103,7 +103,7 @@ fn handshakes_and_silence_behind_them_give_way_when_their_client_has_had_time_fo
     begun.meter.on_write(&Poll::Ready(Ok(1000)));
     assert_eq!(open.make_room(client(2), begun.begun), None);
     let later = begun.begun + FIRST_REQUEST;
-    assert_eq!(open.make_room(client(2), later), Some(Room::OfNewcomer));
+    assert_eq!(open.make_room(client(2), later), Some(Room::Newcomer));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn who_has_been_idle_for_longest_gives_way_and_nobody_between_two_requests() {
     open.add(client(4), 4, handle());
     of(&open, 4, 4).on_request();
     let mut order = Vec::new();
-    while open.make_room(client(9), at(4)) == Some(Room::OfIdle) {
+    while open.make_room(client(9), at(4)) == Some(Room::Idle) {
         let left = |last: &u8| open.of(client(*last)) > 0;
         order.push((1..=4).filter(left).collect::<Vec<_>>());
     }
@@ -129,7 +129,7 @@ fn who_has_been_idle_for_longest_gives_way_and_nobody_between_two_requests() {
     let early = at(100) + NEXT_REQUEST - Duration::from_millis(1);
     assert_eq!(open.make_room(client(9), early), None);
     let late = at(100) + NEXT_REQUEST;
-    assert_eq!(open.make_room(client(9), late), Some(Room::OfIdle));
+    assert_eq!(open.make_room(client(9), late), Some(Room::Idle));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn each_idle_connection_is_found_however_many_are_busy() {
     let later = clock::now() + NEXT_REQUEST;
     let rooms: Vec<_> = (0..4).map(|_| open.make_room(client(201), later)).collect();
     let found: Vec<_> = rooms.iter().flatten().collect();
-    assert_eq!(found, [&Room::OfIdle]);
+    assert_eq!(found, [&Room::Idle]);
     assert!(idle.is_closed());
 }
 

@@ -41,7 +41,7 @@ fn uploads_downloads_and_requests_keep_their_credit_at_any_rate() {
     let start = clock::now();
     // What a client sends in reads, and what that achieves.
     type Achieve = fn(&Progress);
-    let honest: [(&str, u64, Achieve); 5] = [
+    let honest: [(&str, u64, Achieve); 6] = [
         ("upload", 16_384, |progress| progress.on_received(16_375)),
         ("windows of a download", 26, |progress| {
             (0..4).for_each(|_| progress.on_sent(8192));
@@ -50,6 +50,10 @@ fn uploads_downloads_and_requests_keep_their_credit_at_any_rate() {
         ("messages both ways", 60, |progress| {
             progress.on_received(40);
             progress.on_sent(40);
+        }),
+        ("requests with large cookies", 32_000, |progress| {
+            progress.on_request();
+            progress.on_head(32_000);
         }),
         ("requests with cookies", 3000, |progress| {
             progress.on_request();
