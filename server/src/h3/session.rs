@@ -97,6 +97,8 @@ pub struct Session {
 struct Exchange {
     begun: Instant,
     is_head: bool,
+    /// What follows the head is no body.
+    is_connect: bool,
     schedule: Schedule,
     inbound: Inbound,
     outbound: Outbound,
@@ -126,6 +128,12 @@ enum Inbound {
     Discarding(Box<Reply>),
     /// The session passes the body to a handler.
     Passing,
+    /// The session drops what is left of a body that the response does not need.
+    Lingering {
+        /// Bytes that may still come.
+        left: u64,
+        until: Instant,
+    },
     /// The body has ended, or the session has stopped it.
     Over,
 }

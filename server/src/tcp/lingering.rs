@@ -10,12 +10,10 @@ use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// Longest time for which bytes are read and dropped.
-pub(super) const LIMIT: Duration = Duration::from_secs(15);
+use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
+
 /// Longest wait for the next of them.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
-/// Most bytes that are read and dropped.
-pub(super) const MOST: usize = 32 << 20;
 /// Bytes that are read at once.
 const BLOCK: usize = 16 * 1024;
 
@@ -30,9 +28,9 @@ pub(super) struct Lingering {
 impl Lingering {
     pub(super) fn begin() -> Lingering {
         Lingering {
-            limit: Box::pin(sleep(LIMIT)),
+            limit: Box::pin(sleep(LINGERING)),
             idle: Box::pin(sleep(IDLE)),
-            left: MOST,
+            left: LINGERING_BYTES,
         }
     }
 

@@ -6,7 +6,7 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
-use super::lingering::{IDLE, LIMIT, MOST};
+use super::lingering::IDLE;
 use super::open_request::OpenRequest;
 use super::request_body::{Part, RequestBody};
 
@@ -72,7 +72,7 @@ async fn turns() {
 /// Reads and drops a body of HTTP/2 for a limited time. Returns whether the client has finished it, or sends nothing.
 async fn linger(connection: &Connection, mut body: RequestBody) -> bool {
     let dropping = async {
-        let mut left = MOST;
+        let mut left = LINGERING_BYTES;
         while left > 0 {
             match timeout(IDLE, body.next()).await {
                 Ok(Part::Data(block)) => {
@@ -87,6 +87,6 @@ async fn linger(connection: &Connection, mut body: RequestBody) -> bool {
     };
     tokio::select! {
         is_over = dropping => is_over,
-        () = sleep(LIMIT) => false,
+        () = sleep(LINGERING) => false,
     }
 }

@@ -41,7 +41,7 @@ impl Session {
             }
             ToFront::StopBody => {
                 if matches!(exchange.inbound, Inbound::Passing) {
-                    self.stop_reading(conn, stream);
+                    self.leave_body(conn, stream, context);
                 }
             }
             ToFront::Abort(status) => self.on_abort(conn, stream, status, context),
@@ -142,7 +142,7 @@ impl Session {
         if response.replace(reply, exchange.is_head) {
             self.pending.insert(exchange.schedule.place(), stream);
             if matches!(exchange.inbound, Inbound::Passing) {
-                self.stop_reading(conn, stream);
+                self.leave_body(conn, stream, context);
             }
         } else {
             context.counters.broken += 1;
@@ -165,7 +165,7 @@ impl Session {
         self.tunnels -= u64::from(std::mem::take(&mut exchange.is_tunnel));
         if matches!(exchange.inbound, Inbound::Passing) {
             // The handler has responded without the rest of the body.
-            self.stop_reading(conn, stream);
+            self.leave_body(conn, stream, context);
         }
         let over = self.open.get(&stream).is_some_and(Exchange::is_over);
         if over {

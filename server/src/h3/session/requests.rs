@@ -229,10 +229,13 @@ impl Session {
 }
 
 fn blank(list: &[Header], context: &SessionContext) -> Exchange {
+    let mut method = list.iter().filter(|line| line.name() == b":method");
+    let method = method.next().map(NameValue::value);
     Exchange {
         begun: context.now,
         // A response to HEAD has no body, even if the rest of the head is malformed.
-        is_head: { list.iter() }.any(|line| line.name() == b":method" && line.value() == b"HEAD"),
+        is_head: method == Some(b"HEAD"),
+        is_connect: method == Some(b"CONNECT"),
         schedule: Schedule::new(context.now),
         inbound: Inbound::Over,
         outbound: Outbound::Silent,

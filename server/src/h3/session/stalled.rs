@@ -50,6 +50,7 @@ impl Session {
             return;
         }
         self.stall_checks.planned = None;
+        self.end_lingering(conn, context);
         let Some(rule) = StallRule::of(context.site.limits()) else {
             return;
         };
@@ -160,7 +161,7 @@ impl Exchange {
                 // Nobody waits for the next bytes of a tunnel.
                 !handler.handling.is_tunnel() && !handler.readable && handler.credit > cost(0)
             }),
-            Inbound::Over => false,
+            Inbound::Over | Inbound::Lingering { .. } => false,
         }
     }
 

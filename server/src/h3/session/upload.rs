@@ -39,7 +39,9 @@ impl Session {
         });
         match read {
             Ok(count) => {
-                self.account(conn, stream, count, context);
+                if !self.linger(conn, stream, count, context) {
+                    self.account(conn, stream, count, context);
+                }
             }
             Err(error) => self.on_read_error(conn, stream, error, context),
         }
@@ -175,7 +177,7 @@ impl Session {
             return;
         };
         let inbound = std::mem::replace(&mut exchange.inbound, Inbound::Over);
-        if !matches!(inbound, Inbound::Over) {
+        if !matches!(inbound, Inbound::Over | Inbound::Lingering { .. }) {
             if cut {
                 return self.fail(conn, WireErrorCode::FrameError, context);
             }
@@ -193,7 +195,7 @@ impl Session {
                     origin_ring.end(handler.exchange, handler.trailers.take());
                 }
             }
-            Inbound::Over => {}
+            Inbound::Over | Inbound::Lingering { .. } => {}
         }
         if self.open.get(&stream).is_some_and(Exchange::is_over) {
             self.forget(stream, context);

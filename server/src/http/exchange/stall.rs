@@ -22,6 +22,11 @@ use std::time::Duration;
 
 use sluicegate_config::Limits;
 
+/// Longest time for which the rest of a body that nobody needs is read and dropped: clients exist that read no response before they have
+/// sent their body.
+pub(crate) const LINGERING: Duration = Duration::from_secs(15);
+/// Most bytes of it.
+pub(crate) const LINGERING_BYTES: usize = 32 << 20;
 /// Checks within `client_timeout`; a request that stalls is ended at most one check late.
 const CHECKS: u32 = 8;
 /// Shortest time between two checks.
