@@ -37,6 +37,10 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; BLOCK].into_boxed_slice());
 }
 
+/// Bytes of streams that a client may send for each one of heads and bodies.
+const OVERHEAD: u64 = 8;
+/// Bytes of streams that it may send beside them.
+pub(super) const FREE_OVERHEAD: u64 = 8 << 20;
 /// Largest ID of a client's bidirectional stream: as long as GOAWAY names it, every request is served.
 const LAST_STREAM: u64 = (1 << 62) - 4;
 
@@ -85,6 +89,8 @@ pub struct Session {
     wasted: u64,
     /// Resets of streams that were not open; most respond to the server's STOP_SENDING.
     late_resets: u64,
+    /// Bytes of heads and bodies received so far.
+    payload: u64,
     /// Streams for which STOP_SENDING was sent before they had ended.
     stopped: u64,
     /// Responses that the client has stopped, by quiche's count.
@@ -208,6 +214,7 @@ impl Session {
             taken: 0,
             wasted: 0,
             late_resets: 0,
+            payload: 0,
             stopped: 0,
             stops: 0,
             stall_checks: StallChecks::default(),
@@ -239,6 +246,9 @@ impl Session {
             self.clear(context);
             return;
         }
+        if self.is_flooded(conn) {
+            return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
+        }
         let late_resets = self.late_resets.saturating_sub(self.stopped);
         let allowed = context.site.limits().cancelled_requests + self.requests / 2;
         if self.wasted + late_resets > allowed {
@@ -246,6 +256,18 @@ impl Session {
         }
         self.send_goaway(conn);
         self.write(conn, context);
+    }
+
+    /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the
+    /// worker as much as others, and achieve nothing.
+    fn is_flooded(&self, conn: &quiche::Connection) -> bool {
+        let allowed = self
+            .payload
+            .saturating_mul(OVERHEAD)
+            .saturating_add(FREE_OVERHEAD);
+        let received = conn.received_bytes();
+        // Handlers may not have read all yet.
+        received > allowed && received.saturating_sub(conn.unread_bytes()) > allowed
     }
 
     /// Takes another validated path of the client, by which its next requests are decided.

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use self::transport::{carry, connected};
 use crate::clock;
+use crate::h3::session::FREE_OVERHEAD;
 use crate::h3::{Session, SessionContext};
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::ring::OriginRing;
@@ -325,6 +326,28 @@ fn an_upload_that_nobody_needs_may_be_finished_and_no_more_than_a_bounded_one() 
     }
     assert!(sent >= LINGERING_BYTES, "{sent}");
     assert!(pair.session.is_idle());
+}
+
+#[test]
+fn frames_that_are_empty_or_unknown_close_their_connection_and_bodies_do_not() {
+    // DATA of no bytes, and frames of a reserved type (RFC 9114 §7.2.8).
+    for frame in [&[0, 0][..], &[0x21, 0]] {
+        let mut pair = Pair::new();
+        let stream = pair.upload(&[], b"a beginning", false);
+        let frames = frame.repeat(20_000);
+        let mut sent = 0;
+        while pair.server.local_error().is_none() {
+            let count = pair.client.stream_send(stream, &frames, false);
+            sent += count.unwrap_or(0) / 2 * 2;
+            pair.settle();
+            assert!(
+                sent <= 2 * usize::try_from(FREE_OVERHEAD).unwrap(),
+                "{sent}"
+            );
+        }
+        let error = pair.server.local_error().map(|error| error.error_code);
+        assert_eq!(error, Some(0x107));
+    }
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Session {
             return false;
         };
         context.counters.bytes_in += count;
+        self.payload += count;
         *left = left.saturating_sub(count);
         if *left == 0 {
             self.stop_lingering(conn, stream, context);

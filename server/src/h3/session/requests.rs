@@ -24,6 +24,9 @@ impl Session {
     ) {
         match event {
             Event::Headers { list, more_frames } => {
+                let lines = list.iter();
+                let bytes = lines.map(|line| line.name().len() + line.value().len());
+                self.payload += bytes.sum::<usize>() as u64;
                 if self.open.contains_key(&stream) {
                     self.on_trailers(conn, stream, &list, context);
                 } else {

@@ -124,6 +124,7 @@ impl Session {
         context: &mut SessionContext,
     ) -> bool {
         context.counters.bytes_in += count;
+        self.payload += count;
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
         };
