@@ -40,7 +40,7 @@ table! {
         /// ends them with the process or their listener, and so may the server when memory is short.
         idle_timeout: Duration { kind: duration(seconds(1), seconds(86_400)), default: "\"2m\"", reload: Live },
         /// Number of tunnels of a worker, those of other routes included, from which on the route opens no further one; its
-        /// requests get 503. Each tunnel has a socket.
+        /// requests get 503. A client has no more than it leaves free: alone half of them. Each tunnel has a socket.
         max_tunnels: u64 { kind: count(1, 65_536, "tunnels"), default: "256", reload: Live },
     }
 }

@@ -102,7 +102,8 @@ async fn open<'a>(
         return Err(Refusal::Method);
     }
     let target = target.ok_or(Refusal::Malformed)?;
-    let open = Open::new(tunnels, settings.max_tunnels).ok_or(Refusal::Full)?;
+    let open = Open::new(tunnels, incoming.request.peer.address, settings.max_tunnels)
+        .ok_or(Refusal::Full)?;
     let address = target.address(&settings.targets).await?;
     let local = if address.is_ipv4() {
         "0.0.0.0:0"

@@ -156,7 +156,10 @@ fn requests_that_get_no_tunnel_have_their_status() {
             task.await.unwrap();
             assert!(tunnels.counters().refused[refusal] > 0);
         }
-        let full = settings();
+        let full = ConnectUdp {
+            max_tunnels: 4,
+            ..settings()
+        };
         let _open = [
             open(&tunnels, &full, address, 1 << 20).await,
             open(&tunnels, &full, address, 1 << 20).await,

@@ -3,11 +3,14 @@
 use std::cell::{Cell, RefCell};
 
 use super::counters::Counters;
+use crate::address::ValidatedAddress;
+use crate::http::clients::{ClientPrefix, Clients};
 
 /// The tunnels of an origin thread.
 pub struct UdpTunnels {
     counters: RefCell<Counters>,
     open: Cell<u64>,
+    by_client: RefCell<Clients>,
     /// Room for a datagram that was just received, which no tunnel keeps.
     pub(super) scratch: RefCell<Vec<u8>>,
 }
@@ -17,6 +20,7 @@ impl Default for UdpTunnels {
         UdpTunnels {
             counters: RefCell::default(),
             open: Cell::new(0),
+            by_client: RefCell::default(),
             scratch: RefCell::new(Vec::new()),
         }
     }
@@ -38,21 +42,60 @@ impl UdpTunnels {
 }
 
 /// An open tunnel, until it is dropped.
-pub(super) struct Open<'a>(&'a UdpTunnels);
+pub(super) struct Open<'a> {
+    tunnels: &'a UdpTunnels,
+    client: ClientPrefix,
+}
 
 impl<'a> Open<'a> {
-    /// Counts a tunnel; `None` if there are as many as `most` already.
-    pub(super) fn new(tunnels: &'a UdpTunnels, most: u64) -> Option<Open<'a>> {
-        let open = tunnels.open.get();
-        (open < most).then(|| {
-            tunnels.open.set(open + 1);
-            Open(tunnels)
+    /// Counts a tunnel of a client; `None` if there are as many as `most` already, or if the client has one and would have more than it
+    /// leaves free.
+    pub(super) fn new(
+        tunnels: &'a UdpTunnels,
+        client: ValidatedAddress,
+        most: u64,
+    ) -> Option<Open<'a>> {
+        let client = ClientPrefix::from(client);
+        let open = tunnels.open.get() + 1;
+        let mut by_client = tunnels.by_client.borrow_mut();
+        let own = by_client.open(client) + 1;
+        let may_open = open <= most && (own == 1 || own <= most - open);
+        may_open.then(|| {
+            tunnels.open.set(open);
+            by_client.enter(client);
+            Open { tunnels, client }
         })
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
+        self.tunnels.open.set(self.tunnels.open.get() - 1);
+        self.tunnels.by_client.borrow_mut().leave(self.client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_no_more_tunnels_than_it_leaves_free_and_each_other_one_gets_some() {
+        const MOST: u64 = 8;
+        let tunnels = UdpTunnels::default();
+        let open = |host: u8| {
+            let client = format!("192.0.2.{host}:1").parse().unwrap();
+            Open::new(&tunnels, client, MOST)
+        };
+        let mut all: Vec<_> = (0..9).filter_map(|_| open(1)).collect();
+        assert_eq!(all.len(), 4);
+        for (host, opened) in [(2, 2), (3, 1), (4, 1), (5, 0)] {
+            let before = all.len();
+            all.extend((0..9).filter_map(|_| open(host)));
+            assert_eq!(all.len() - before, opened, "{host}");
+        }
+        drop(all);
+        assert_eq!(tunnels.counters().open, 0);
+        assert!(open(1).is_some());
     }
 }
