@@ -1,9 +1,13 @@
 //! Informational responses (RFC 9110 §15.2): 100 for clients that wait for it, and early hints (RFC 8297) of upstreams.
 
 use std::future::{Future as _, poll_fn};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::SendStream;
@@ -14,7 +18,7 @@ use http::{Request, Response, StatusCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{curl, server, text};
+use super::{program, server, text};
 use crate::client::{Client, Session, run};
 use crate::fronts::{Front, connect};
 use crate::server::{Folder, Server};
@@ -22,13 +26,15 @@ use crate::upstream;
 
 /// Body of each request.
 const BODY: &[u8] = b"hello";
+/// Longest wait for a head.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 /// Most hints that are passed on: those of a response may be 16 with what is refused for being too many.
 const MOST: usize = 16;
 /// Protocols that have informational responses beside 100.
 const WITH_HINTS: [Front; 2] = [Front::Http2, Front::Http3];
 
-/// Sends the hints for which the path asks, and then, once it has the body, the response.
-async fn respond(mut stream: TcpStream) {
+/// Notes the head of a request, sends the hints for which the path asks, and then, once it has the body, the response.
+async fn respond(mut stream: TcpStream, heard: Sender<()>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let Ok(byte) = stream.read_u8().await else {
@@ -36,6 +42,7 @@ async fn respond(mut stream: TcpStream) {
         };
         head.push(byte);
     }
+    let _ = heard.send(());
     let count = match text(&head).split(' ').nth(1) {
         Some("/hint") => 1,
         Some("/flood") => 10 * MOST,
@@ -57,11 +64,12 @@ async fn respond(mut stream: TcpStream) {
     }
 }
 
-/// Returns a server whose routes pass requests on, or refuse them before their bodies are read.
-fn start(folder: &Folder) -> Server {
+/// Returns a server whose routes pass requests on, or refuse them before their bodies are read, and what its upstream has heard.
+fn start(folder: &Folder) -> (Server, Receiver<()>) {
     let user = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
     std::fs::write(folder.path("users"), user).unwrap();
-    let upstream = upstream::start(respond);
+    let (heard, heads) = channel();
+    let upstream = upstream::start(move |stream| respond(stream, heard.clone()));
     let route = |path: &str, keys: &str| format!("[[route]]\npath = \"{path}\"\n{keys}\n");
     let proxy = format!("proxy.upstreams = \"{upstream}\"");
     let routes = [
@@ -78,13 +86,17 @@ fn start(folder: &Folder) -> Server {
             "rate_limit = { rate = \"1/h\" }\nfixed.body = \"\"",
         ),
     ];
-    server(folder, &routes.concat())
+    (server(folder, &routes.concat()), heads)
 }
 
 /// Request whose body is sent when the test says so.
 enum Upload {
     Http2(ResponseFuture, SendStream<Bytes>),
-    Http3(RequestStream<BidiStream<Bytes>, Bytes>, Session, Client),
+    Http3 {
+        stream: RequestStream<BidiStream<Bytes>, Bytes>,
+        _session: Session,
+        _client: Client,
+    },
 }
 
 impl Upload {
@@ -109,7 +121,11 @@ impl Upload {
         let client = Client::new(folder);
         let mut session = client.connect(server).await;
         let stream = session.begin(request).await;
-        Upload::Http3(stream, session, client)
+        Upload::Http3 {
+            stream,
+            _session: session,
+            _client: client,
+        }
     }
 
     /// Waits for the next head, be it informational or final.
@@ -123,7 +139,7 @@ impl Upload {
                 });
                 head.await.unwrap()
             }
-            Upload::Http3(stream, ..) => stream.recv_response().await.unwrap(),
+            Upload::Http3 { stream, .. } => stream.recv_response().await.unwrap(),
         }
     }
 
@@ -132,7 +148,7 @@ impl Upload {
         let body = Bytes::from_static(BODY);
         match self {
             Upload::Http2(_, stream) => stream.send_data(body, true).unwrap(),
-            Upload::Http3(stream, ..) => {
+            Upload::Http3 { stream, .. } => {
                 stream.send_data(body).await.unwrap();
                 stream.finish().await.unwrap();
             }
@@ -143,7 +159,7 @@ impl Upload {
 #[test]
 fn client_that_expects_100_gets_it_before_it_sends_the_body() {
     let folder = Folder::new();
-    let server = start(&folder);
+    let (server, _heads) = start(&folder);
     for front in WITH_HINTS {
         run(async {
             let mut upload =
@@ -160,7 +176,7 @@ fn client_that_expects_100_gets_it_before_it_sends_the_body() {
 #[test]
 fn request_that_is_refused_before_its_body_is_read_gets_no_100() {
     let folder = Folder::new();
-    let server = start(&folder);
+    let (server, _heads) = start(&folder);
     for front in WITH_HINTS {
         for (path, expected) in [("/small", 413), ("/protected", 401), ("/rare", 429)] {
             if path == "/rare" {
@@ -179,7 +195,7 @@ fn request_that_is_refused_before_its_body_is_read_gets_no_100() {
 #[test]
 fn request_of_http2_whose_body_has_arrived_gets_no_100() {
     let folder = Folder::new();
-    let server = start(&folder);
+    let (server, _heads) = start(&folder);
     run(async {
         let to = (server.address(), &folder);
         let mut upload = Upload::begin(Front::Http2, to, "/upload", true).await;
@@ -192,7 +208,7 @@ fn request_of_http2_whose_body_has_arrived_gets_no_100() {
 #[test]
 fn hint_arrives_while_the_upstream_waits_for_the_body() {
     let folder = Folder::new();
-    let server = start(&folder);
+    let (server, _heads) = start(&folder);
     for front in WITH_HINTS {
         run(async {
             let to = (server.address(), &folder);
@@ -213,7 +229,7 @@ fn hint_arrives_while_the_upstream_waits_for_the_body() {
 #[test]
 fn flood_of_hints_is_502_after_a_bounded_number() {
     let folder = Folder::new();
-    let server = start(&folder);
+    let (server, _heads) = start(&folder);
     for front in WITH_HINTS {
         run(async {
             let to = (server.address(), &folder);
@@ -233,26 +249,23 @@ fn flood_of_hints_is_502_after_a_bounded_number() {
 }
 
 #[test]
-fn curl_over_http2_gets_100_before_it_uploads() {
+fn curl_over_http2_gets_100_while_it_has_nothing_to_send() {
     let folder = Folder::new();
-    let server = start(&folder);
-    std::fs::write(folder.path("upload"), BODY).unwrap();
-    let file = folder.path("upload");
-    // Without 100, curl waits for longer than it may run.
-    let words = [
-        "--http2",
-        "--include",
-        "--expect100-timeout",
-        "120",
-        "--header",
-        "expect: 100-continue",
-        "--upload-file",
-        file.to_str().unwrap(),
-    ];
-    let Some(output) = curl(&server, &folder, &words, "/upload") else {
+    let (server, heads) = start(&folder);
+    let Some(mut curl) = program("curl") else {
         return;
     };
-    let output = text(&output);
+    let port = server.address().port();
+    let curl = curl
+        .args(["--silent", "--insecure", "--http2", "--include"])
+        .args(["--header", "expect: 100-continue", "--upload-file", "."])
+        .arg(format!("https://localhost:{port}/upload"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut curl = curl.spawn().unwrap();
+    heads.recv_timeout(WAIT_LIMIT).unwrap();
+    curl.stdin.take().unwrap().write_all(BODY).unwrap();
+    let output = text(&curl.wait_with_output().unwrap().stdout);
     assert!(output.starts_with("HTTP/2 100"), "{output}");
     assert!(output.contains("HTTP/2 200"), "{output}");
 }

@@ -92,7 +92,7 @@ fn tunnels_whose_client_takes_nothing_hold_little_more_than_the_limit() {
         let (mut tunnels, connection) = tunnels(64).await;
         let mut writes = Vec::new();
         for Tunnel { outlet, .. } in &mut tunnels {
-            let mut write = Box::pin(async {
+            let mut write = Box::pin(async move {
                 loop {
                     let block = vec![7; room(outlet).await.unwrap()];
                     outlet.write(block.into()).await.unwrap();
