@@ -130,6 +130,7 @@ pub const ROOMS: &[Room] = &[
         "http::proxy",
         &[
             "http",
+            "http::clients",
             "http::exchange",
             "observe",
             "address",

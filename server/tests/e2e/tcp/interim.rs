@@ -93,8 +93,8 @@ fn start(folder: &Folder) -> (Server, Receiver<()>) {
 enum Upload {
     Http2(ResponseFuture, SendStream<Bytes>),
     Http3 {
-        stream: RequestStream<BidiStream<Bytes>, Bytes>,
-        _session: Session,
+        stream: Box<RequestStream<BidiStream<Bytes>, Bytes>>,
+        _session: Box<Session>,
         _client: Client,
     },
 }
@@ -122,8 +122,8 @@ impl Upload {
         let mut session = client.connect(server).await;
         let stream = session.begin(request).await;
         Upload::Http3 {
-            stream,
-            _session: session,
+            stream: Box::new(stream),
+            _session: Box::new(session),
             _client: client,
         }
     }
