@@ -115,7 +115,8 @@ fn one_request_looks_again_while_the_others_get_what_is_there() {
 fn an_unchanged_file_is_kept_in_one_copy() {
     let (mut cache, t) = (Cache::new(1 << 20, VALID), start());
     let first = entry(5);
-    cache.put(key(1), Arc::clone(&first), t);
+    cache.put(key(1), first, t);
+    let first = Arc::clone(cache.get(&key(1), t).unwrap());
     cache.put(key(1), entry(5), t + VALID);
     let found = cache.get(&key(1), t + VALID * 3 / 2).unwrap();
     assert!(Arc::ptr_eq(&first, found));

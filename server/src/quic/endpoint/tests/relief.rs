@@ -34,6 +34,8 @@ fn bench() -> Bench {
 /// Takes a measurement by which memory is short, and so many bytes are to be freed.
 fn measured(bench: &Bench, to_free: u64) {
     let memory = &bench.endpoint.settings.sessions.memory;
+    // The longer memory is short without a break, the less clients keep.
+    memory.measured(0);
     memory.measured(LIMIT);
     memory.on_closed(memory.to_free() - to_free);
 }

@@ -3,6 +3,8 @@
 use super::*;
 
 const STREAM_LIMIT_ERROR: u64 = 0x4;
+/// H3_EXCESSIVE_LOAD.
+const EXCESSIVE_LOAD: u64 = 0x107;
 
 #[test]
 fn packets_that_cannot_be_read_leave_nothing_behind() {
@@ -79,7 +81,12 @@ fn http3_frames_without_end_leave_nothing_behind() {
     };
     check_all(vec![
         flood("frames of the control stream", true, control, End::Flat),
-        flood("empty unknown frames", true, unknown, End::Flat),
+        flood(
+            "empty unknown frames",
+            true,
+            unknown,
+            End::Closed(EXCESSIVE_LOAD),
+        ),
         flood(
             "streams of unknown types",
             true,
