@@ -94,8 +94,8 @@ table! {
         /// one gets 413. For uploads, set the key of their route instead.
         max_request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },
         /// Largest header section of a request, uncompressed (RFC 9114 §4.2.2). A larger one, or one of more than 128
-        /// fields, gets 431; one of more than twice the size closes the connection (H3_EXCESSIVE_LOAD). Raise it for
-        /// clients with very large cookies.
+        /// fields, of which all cookies are one, gets 431; one of more than twice the size closes the connection
+        /// (H3_EXCESSIVE_LOAD). Raise it for clients with very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"16KiB\"", reload: Live },
         /// Receive window of a connection: bytes that a client may send, on all streams together, before the server has
         /// read them (RFC 9000 §4.1). An upload gets at most one window per round trip. Not below stream_window.

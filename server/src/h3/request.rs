@@ -60,6 +60,9 @@ struct Framing {
 /// Checks a head; `max_section` is the largest size as RFC 9114 §4.2.2 counts it.
 pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<ParsedRequest, Refusal> {
     check_size(list, max_section)?;
+    // Browsers split a cookie into crumbs, which are one line (RFC 9114 §4.2.1).
+    let crumbs = list.iter().filter(|line| line.name() == b"cookie").count();
+    check_count(list.len() - crumbs.saturating_sub(1))?;
     let mut pseudo = Pseudo::default();
     let mut framing = Framing::default();
     let mut headers = Vec::with_capacity(list.len());
@@ -90,7 +93,8 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Parsed
 
 /// Checks a trailer section: fields only, none that frames the message.
 pub(super) fn trailers<H: NameValue>(list: &[H], max_section: u64) -> Result<Fields, Refusal> {
-    check_size(list, max_section).map_err(|_| Malformed)?;
+    let checked = check_size(list, max_section).and_then(|()| check_count(list.len()));
+    checked.map_err(|_| Malformed)?;
     let lines = list
         .iter()
         .map(|line| match field(line.name(), line.value())? {
@@ -110,7 +114,14 @@ fn check_size<H: NameValue>(list: &[H], max_section: u64) -> Result<(), Refusal>
     let size = list.iter().fold(0_u64, |sum, line| {
         sum.saturating_add((line.name().len() + line.value().len() + FIELD_OVERHEAD) as u64)
     });
-    if size > max_section || list.len() > MAX_FIELDS {
+    if size > max_section {
+        return Err(TooLarge);
+    }
+    Ok(())
+}
+
+fn check_count(lines: usize) -> Result<(), Refusal> {
+    if lines > MAX_FIELDS {
         return Err(TooLarge);
     }
     Ok(())

@@ -30,7 +30,8 @@ use super::identification::ReturnedId;
 use super::peer::Peer;
 use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
 
-/// Largest number of field lines of a head or trailer section.
+/// Largest number of field lines of a head or trailer section. The crumbs of a cookie in a head count as one line (RFC 9113 §8.2.3,
+/// RFC 9114 §4.2.1); the limit of bytes bounds them.
 pub const MAX_FIELDS: usize = 128;
 /// Bytes that a field line counts beyond its name and value (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
 pub const FIELD_OVERHEAD: usize = 32;

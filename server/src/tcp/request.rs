@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Version, request};
@@ -94,10 +95,16 @@ fn check_size(parts: &request::Parts, max_section: u64) -> Result<u64, Refusal> 
     let target = target.into_iter().flatten();
     let target = target.map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD);
     let size = target.sum::<usize>() as u64 + section_size(&parts.headers);
-    if size > max_section || parts.headers.len() > MAX_FIELDS {
+    if size > max_section || count(&parts.headers) > MAX_FIELDS {
         return Err(TooLarge);
     }
     Ok(size)
+}
+
+/// Returns the number of field lines. Browsers split a cookie into crumbs, which are one line (RFC 9113 §8.2.3).
+fn count(headers: &HeaderMap) -> usize {
+    let crumbs = headers.get_all(COOKIE).iter().count();
+    headers.len() - crumbs.saturating_sub(1)
 }
 
 /// Refuses transfer codings but `chunked` alone: hyper decodes no other, and takes the last of several for all of them.

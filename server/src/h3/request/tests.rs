@@ -242,6 +242,19 @@ fn size_and_number_of_fields_are_bounded() {
 }
 
 #[test]
+fn crumbs_of_a_cookie_are_one_line() {
+    let crumbs = vec![("cookie", "a=b"); 250];
+    let others = vec![("a", "b"); MAX_FIELDS - GET.len()];
+    let parsed = with(&crumbs).unwrap();
+    assert_eq!(parsed.head.headers.len(), crumbs.len());
+    assert!(with(&[&crumbs[..], &others[1..]].concat()).is_ok());
+    assert_eq!(with(&[&crumbs[..], &others[..]].concat()), Err(TooLarge));
+    // Each counts by its size, so that the limit of bytes bounds their number.
+    assert_eq!(with(&crumbs.repeat(2)), Err(TooLarge));
+    assert_eq!(trailers(&lines(&crumbs), 1 << 20), Err(Malformed));
+}
+
+#[test]
 fn trailers_frame_nothing() {
     let check = |name, value| trailers(&lines(&[(name, value)]), 1024).map(drop);
     assert_eq!(check("x-checksum", "1"), Ok(()));

@@ -165,6 +165,27 @@ fn a_section_beyond_the_limit_is_too_large() {
 }
 
 #[test]
+fn crumbs_of_a_cookie_are_one_line() {
+    let get = |crumbs: usize, others: usize| {
+        let mut parts = parts("GET", "/", &[("host", "a")]);
+        parts.version = Version::HTTP_2;
+        for (name, count) in [("cookie", crumbs), ("x-a", others)] {
+            for _ in 0..count {
+                let value = HeaderValue::from_static("a=b");
+                parts.headers.append(name, value);
+            }
+        }
+        parse(&parts, "https", 16 << 10).map(|parsed| parsed.head.headers.len())
+    };
+    assert_eq!(get(250, 0), Ok(251));
+    assert_eq!(get(250, MAX_FIELDS - 2), Ok(249 + MAX_FIELDS));
+    assert_eq!(get(250, MAX_FIELDS - 1), Err(TooLarge));
+    assert_eq!(get(0, MAX_FIELDS), Err(TooLarge));
+    // Each counts by its size, so that the limit of bytes bounds their number.
+    assert_eq!(get(500, 0), Err(TooLarge));
+}
+
+#[test]
 fn a_path_that_servers_read_differently_is_kept_for_the_log() {
     let parts = parts("GET", "/a%2f..", &[("host", "a")]);
     let parsed = parse(&parts, "https", 1000).unwrap();
