@@ -2,6 +2,7 @@
 
 mod balance;
 mod bodies;
+mod empty_bodies;
 mod error_pages;
 mod faults;
 mod health;

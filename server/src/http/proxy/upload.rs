@@ -66,7 +66,8 @@ impl Upload {
         })
     }
 
-    /// Waits for the body's first byte or its end, and returns whether the body is empty. Dropping the future loses nothing.
+    /// Waits for the body's first byte or its end, and returns whether the body is empty. Trailers without a body are dropped: HTTP/1.1 can
+    /// send them only behind chunks, and no request without content is framed as one with it. Dropping the future loses nothing else.
     pub(super) async fn is_empty(&self) -> bool {
         std::future::poll_fn(|cx| {
             if self.first.borrow().is_some() || self.broken.get() {
@@ -75,7 +76,7 @@ impl Upload {
             loop {
                 match std::task::ready!(self.poll(cx)) {
                     // HTTP/2 may end a stream by an empty DATA frame.
-                    Some(Ok(frame)) if frame.data_ref().is_some_and(Bytes::is_empty) => {}
+                    Some(Ok(frame)) if frame.data_ref().is_none_or(Bytes::is_empty) => {}
                     Some(Ok(frame)) => {
                         *self.first.borrow_mut() = Some(frame);
                         return Poll::Ready(false);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{HeaderMap, HeaderValue, Method, Request};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::raw::{Raw, status};
@@ -49,18 +49,37 @@ fn http2(heads: Sender<String>) -> SocketAddr {
     })
 }
 
-/// Ends a request without a byte of its body, after its head.
-async fn over_http2(server: &Server, method: &Method, path: &str) -> u16 {
+/// End of a request without a byte of its body, after its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Bare,
+    Trailers,
+}
+
+fn trailers() -> HeaderMap {
+    let trailer = ("x-sum".parse().unwrap(), HeaderValue::from_static("0"));
+    HeaderMap::from_iter([trailer])
+}
+
+async fn over_http2(server: &Server, method: &Method, path: &str, end: End) -> u16 {
     let mut client = connect(server.address()).await;
     let request = Request::builder().method(method);
     let request = request.uri(format!("https://localhost{path}"));
     let request = request.body(()).unwrap();
     let (response, mut body) = client.send_request(request, false).unwrap();
-    body.send_data(Bytes::new(), true).unwrap();
+    match end {
+        End::Bare => body.send_data(Bytes::new(), true).unwrap(),
+        End::Trailers => body.send_trailers(trailers()).unwrap(),
+    }
     response.await.unwrap().status().as_u16()
 }
 
-async fn over_http3(server: &Server, folder: &Folder, method: &Method, path: &str) -> u16 {
+async fn over_http3(
+    (server, folder): (&Server, &Folder),
+    method: &Method,
+    path: &str,
+    end: End,
+) -> u16 {
     let client = Client::new(folder);
     let mut session = client.connect(server.address()).await;
     let request = Request::builder().method(method);
@@ -68,21 +87,34 @@ async fn over_http3(server: &Server, folder: &Folder, method: &Method, path: &st
     let mut stream = session.begin(request.body(()).unwrap()).await;
     // The end is in a packet of its own.
     tokio::task::yield_now().await;
+    if end == End::Trailers {
+        stream.send_trailers(trailers()).await.unwrap();
+    }
     stream.finish().await.unwrap();
     stream.recv_response().await.unwrap().status().as_u16()
 }
 
-fn over_http1(server: &Server, method: &Method, path: &str) -> u16 {
+fn over_http1(server: &Server, method: &Method, path: &str, end: End) -> u16 {
+    let trailers = match end {
+        End::Bare => "",
+        End::Trailers => "x-sum: 0\r\n",
+    };
     let fields = "Host: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n";
-    let request = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n0\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n0\r\n{trailers}\r\n");
     status(&Raw::open(server).all(request.as_bytes())).unwrap()
 }
 
-fn ask(server: &Server, folder: &Folder, front: Front, method: &Method, path: &str) -> u16 {
+fn ask(
+    (server, folder): (&Server, &Folder),
+    front: Front,
+    method: &Method,
+    path: &str,
+    end: End,
+) -> u16 {
     match front {
-        Front::Http1 => over_http1(server, method, path),
-        Front::Http2 => run(over_http2(server, method, path)),
-        Front::Http3 => run(over_http3(server, folder, method, path)),
+        Front::Http1 => over_http1(server, method, path, end),
+        Front::Http2 => run(over_http2(server, method, path, end)),
+        Front::Http3 => run(over_http3((server, folder), method, path, end)),
     }
 }
 
@@ -99,24 +131,35 @@ fn start(folder: &Folder) -> (Server, Receiver<String>) {
     (server(folder, &routes.concat()), heads)
 }
 
-#[test]
-fn a_body_that_turns_out_to_be_empty_reaches_no_upstream() {
+/// Asserts that upstreams get requests with an end of this kind as ones without a body.
+fn assert_no_body(end: End) {
     let folder = Folder::new();
     let (server, heads) = start(&folder);
     let methods = [Method::GET, Method::DELETE, Method::OPTIONS, Method::HEAD];
     for method in methods {
         for front in FRONTS {
-            assert_eq!(ask(&server, &folder, front, &method, "/1"), 204);
+            let ask = |path| ask((&server, &folder), front, &method, path, end);
+            assert_eq!(ask("/1"), 204);
             let head = heads.recv().unwrap();
             let framing = ["transfer-encoding", "content-length"];
             let framing = framing.map(|name| value(&head, name));
             assert_eq!(framing, [None, None], "{front:?} {method}: {head}");
-            assert_eq!(ask(&server, &folder, front, &method, "/2"), 204);
+            assert_eq!(ask("/2"), 204);
             let head = heads.recv().unwrap();
             assert_eq!(value(&head, "ended"), Some("true"), "{front:?} {method}");
             assert_eq!(value(&head, "content-length"), Some("none"));
         }
     }
+}
+
+#[test]
+fn a_body_that_turns_out_to_be_empty_reaches_no_upstream() {
+    assert_no_body(End::Bare);
+}
+
+#[test]
+fn trailers_without_a_body_reach_no_upstream() {
+    assert_no_body(End::Trailers);
 }
 
 #[test]
@@ -126,11 +169,12 @@ fn an_empty_body_that_ends_with_the_head_of_a_post_has_the_length_0_upstream() {
     // Over HTTP/3 the end may arrive after the head has gone upstream.
     for front in [Front::Http1, Front::Http2] {
         for method in [Method::POST, Method::PUT, Method::PATCH] {
-            assert_eq!(ask(&server, &folder, front, &method, "/1"), 204);
+            let ask = |path| ask((&server, &folder), front, &method, path, End::Bare);
+            assert_eq!(ask("/1"), 204);
             let head = heads.recv().unwrap();
             assert_eq!(value(&head, "content-length"), Some("0"), "{front:?}");
             assert_eq!(value(&head, "transfer-encoding"), None, "{head}");
-            assert_eq!(ask(&server, &folder, front, &method, "/2"), 204);
+            assert_eq!(ask("/2"), 204);
             let head = heads.recv().unwrap();
             assert_eq!(value(&head, "ended"), Some("true"), "{front:?} {method}");
         }
