@@ -108,12 +108,13 @@ fn check_framing(request: &ParsedRequest) {
     assert!(hosts.len() <= 1 && hosts.iter().all(|(_, value)| same(value.as_bytes())));
 }
 
-/// Checks that each line is as it was sent, and none could be more than one line or framing to an HTTP/1.1 server.
+/// Checks that each line but Host, which names the authority, is as it was sent, and none could be more than one line or framing to an HTTP/1.1 server.
 fn check_fields(fields: &Fields, sent: &[Header]) {
     assert_eq!(fields.len(), sent.len());
     for ((name, value), line) in fields.iter().zip(sent) {
         let (name, value) = (name.as_str(), value.as_bytes());
-        assert_eq!((name.as_bytes(), value), (line.name(), line.value()));
+        assert_eq!(name.as_bytes(), line.name());
+        assert!(name == "host" || value == line.value(), "{name}");
         let lower = !name.bytes().any(|byte| byte.is_ascii_uppercase());
         assert!(token(name) && lower && !FORBIDDEN.contains(&name), "{name}");
         assert!(name != "te" || value.eq_ignore_ascii_case(b"trailers"));

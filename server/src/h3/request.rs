@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
 
-use crate::http::authority::is_authority;
+use crate::http::authority::{is_authority, set_host, without_empty_port};
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
 use crate::http::target::Target;
@@ -150,13 +150,14 @@ impl<'a> Pseudo<'a> {
     fn head(
         self,
         host: Option<String>,
-        headers: Fields,
+        mut headers: Fields,
     ) -> Result<(RequestHead, Option<String>), Refusal> {
         let method = self
             .method
             .filter(|m| is_token(m.as_bytes()))
             .ok_or(Malformed)?;
-        let authority = authority(self.authority, host)?;
+        let authority = authority(self.authority, host.as_deref())?;
+        set_host(&mut headers, &authority);
         let (scheme, target) = match (method, self.protocol) {
             // RFC 9114 §4.4: :authority names the host and port to connect to, and nothing else does.
             ("CONNECT", None) => {
@@ -205,17 +206,18 @@ fn target<'a>(method: &str, given: Option<&'a str>) -> Result<&'a str, Refusal> 
 }
 
 /// Takes the authority from `:authority`, or else from Host; both must agree, and be a host with a port or without.
-fn authority(pseudo: Option<&str>, host: Option<String>) -> Result<String, Refusal> {
-    let authority = match (pseudo, host) {
-        (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(&host) => {
+fn authority(pseudo: Option<&str>, host: Option<&str>) -> Result<String, Refusal> {
+    let pseudo = pseudo.map(without_empty_port);
+    let authority = match (pseudo, host.map(without_empty_port)) {
+        (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
             return Err(Malformed);
         }
-        (Some(authority), _) => authority.to_owned(),
+        (Some(authority), _) => authority,
         (None, Some(host)) => host,
         (None, None) => return Err(Malformed),
     };
-    if is_authority(&authority) {
-        Ok(authority)
+    if is_authority(authority) {
+        Ok(authority.to_owned())
     } else {
         Err(Malformed)
     }

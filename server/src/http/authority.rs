@@ -2,6 +2,11 @@
 
 use std::net::Ipv6Addr;
 
+use http::HeaderValue;
+use http::header::HOST;
+
+use super::exchange::Fields;
+
 /// Returns whether text is a host with a port or without (RFC 3986 §3.2), as a request may name it: a name of letters, digits, `-`,
 /// `_` and single dots, of which one may stand at the end, an IPv4 address, or an IPv6 address in brackets; the port has digits
 /// only. Names that need other characters do not exist in DNS, and servers read them differently.
@@ -27,6 +32,25 @@ pub fn is_authority(text: &str) -> bool {
     };
     let has_port = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
     has_port && (text.starts_with('[') || is_name(host))
+}
+
+/// Returns an authority without the colon of an empty port, which names the default port as no port does (RFC 3986 §3.2.3).
+pub fn without_empty_port(text: &str) -> &str {
+    match text.strip_suffix(':') {
+        Some(host) if host.ends_with(']') || !host.contains(':') => host,
+        _ => text,
+    }
+}
+
+/// Has a Host line name the authority of its request, so that nobody who reads the fields finds another host.
+pub fn set_host(fields: &mut Fields, authority: &str) {
+    for (_, value) in fields.iter_mut().filter(|(name, _)| name == HOST) {
+        if value != authority
+            && let Ok(host) = HeaderValue::from_str(authority)
+        {
+            *value = host;
+        }
+    }
 }
 
 /// Returns the host of an authority in the form by which routes are found: without its port, and without the dot that may end a
@@ -91,6 +115,23 @@ mod tests {
             "[fe80::1%eth0]",
         ] {
             assert!(!is_authority(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_port_is_as_none() {
+        for (text, expected) in [
+            ("example.org:", "example.org"),
+            ("example.org.:", "example.org."),
+            ("[::1]:", "[::1]"),
+        ] {
+            assert_eq!(without_empty_port(text), expected);
+        }
+        for text in ["example.org", "a:1", "[::1]:1", "a::", "a:1:", "::1:"] {
+            assert_eq!(without_empty_port(text), text);
+        }
+        for text in ["", ":", "::", "[:", "[::1]x:", "a]:", "user@a:"] {
+            assert!(!is_authority(without_empty_port(text)), "{text}");
         }
     }
 

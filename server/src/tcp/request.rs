@@ -16,7 +16,7 @@ use http::{HeaderValue, Method, Version, request};
 pub(super) use refusal::Refusal;
 use refusal::Refusal::{Malformed, TooLarge};
 
-use crate::http::authority::is_authority;
+use crate::http::authority::{is_authority, set_host, without_empty_port};
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
 use crate::http::target::Target;
@@ -59,6 +59,8 @@ pub(super) fn parse(
         Some(_) => return Err(Malformed),
     };
     let target = Target::read(&target(parts, is_connect)?).ok_or(Malformed)?;
+    let mut headers = fields(&parts.headers, parts.version)?;
+    set_host(&mut headers, &authority);
     let expects_status = { parts.headers.get(EXPECT) }
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     Ok(ParsedRequest {
@@ -75,7 +77,7 @@ pub(super) fn parse(
             authority,
             path: target.path,
             query: target.query,
-            headers: fields(&parts.headers, parts.version)?,
+            headers,
         },
         expects_status,
         accept,
@@ -132,8 +134,9 @@ fn section_size(fields: &HeaderMap) -> u64 {
     sizes.sum::<usize>() as u64
 }
 
-/// Takes the authority from the target, or else from Host; both must agree, and be a host with a port or without. A request of
-/// HTTP/1.1 has one Host line (RFC 9112 §3.2). One of HTTP/1.0 may have none; its authority is then empty (RFC 9112 §3.3).
+/// Takes the authority from the target, or else from Host; both must be a host with a port or without, and agree. An absolute target of
+/// HTTP/1.1 overrides Host (RFC 9112 §3.2.2), which still has to be valid. A request of HTTP/1.1 has one Host line (RFC 9112 §3.2). One
+/// of HTTP/1.0 may have none; its authority is then empty (RFC 9112 §3.3).
 fn authority(parts: &request::Parts) -> Result<String, Refusal> {
     let mut lines = parts.headers.get_all(HOST).iter();
     let host = lines.next();
@@ -141,15 +144,20 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
         return Err(Malformed);
     }
     let host = host.map(|value| value.to_str().map_err(|_| Malformed));
-    let host = host.transpose()?;
+    let host = host.transpose()?.map(without_empty_port);
     if host.is_none() && parts.version == Version::HTTP_11 {
         return Err(Malformed);
     }
-    let authority = match (parts.uri.authority(), host) {
-        (Some(authority), Some(host)) if !authority.as_str().eq_ignore_ascii_case(host) => {
+    let target = { parts.uri.authority() }.map(|authority| without_empty_port(authority.as_str()));
+    let overrides = parts.version < Version::HTTP_2 && parts.uri.scheme().is_some();
+    let authority = match (target, host) {
+        (Some(_), Some(host)) if overrides && !host.is_empty() && !is_authority(host) => {
             return Err(Malformed);
         }
-        (Some(authority), _) => authority.as_str(),
+        (Some(authority), Some(host)) if !overrides && !authority.eq_ignore_ascii_case(host) => {
+            return Err(Malformed);
+        }
+        (Some(authority), _) => authority,
         (None, Some(host)) => host,
         (None, None) if parts.version == Version::HTTP_10 => return Ok(String::new()),
         (None, None) => return Err(Malformed),

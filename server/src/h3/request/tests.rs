@@ -136,13 +136,31 @@ fn authority_and_host_agree() {
         check_replaced(":authority", None, &[("host", "")]),
         Err(Malformed)
     );
-    for authority in ["u@h", "h:x", "h:", ":443", "h..example", "h,i"] {
+    for authority in ["u@h", "h:x", "h::", ":443", "h..example", "h,i"] {
         let checked = check_replaced(":authority", Some(authority), &[]);
         assert_eq!(checked, Err(Malformed), "{authority}");
         let checked = check_replaced(":authority", None, &[("host", authority)]);
         assert_eq!(checked, Err(Malformed), "{authority}");
     }
     assert_eq!(check_replaced(":scheme", Some("ftp"), &[]), Err(Malformed));
+}
+
+#[test]
+fn an_authority_with_an_empty_port_is_that_without_one() {
+    let named = |authority, more: &[(&str, &str)]| {
+        let head = check_replaced(":authority", authority, more).unwrap().head;
+        let mut hosts = head.headers.iter();
+        assert!(hosts.all(|(_, host)| *host == head.authority));
+        head.authority
+    };
+    assert_eq!(named(Some("example.org:"), &[]), "example.org");
+    assert_eq!(named(None, &[("host", "[::1]:")]), "[::1]");
+    for authority in ["example.org", "example.org:"] {
+        for host in ["example.org", "example.org:"] {
+            let both = named(Some(authority), &[("host", host)]);
+            assert_eq!(both, "example.org", "{authority} {host}");
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 mod forwarded;
+mod host;
 
 use h2::ext::Protocol;
 use http::Request;
@@ -126,12 +127,15 @@ fn a_host_that_is_missing_repeated_or_another_one_is_refused() {
     ] {
         assert_eq!(get(lines).unwrap_err(), Malformed, "{lines:?}");
     }
-    let absolute = |host| {
-        let parts = parts("GET", "http://example.org/", &[("host", host)]);
+    let of_http2 = |host| {
+        let mut parts = parts("GET", "https://example.org/", &[("host", host)]);
+        parts.version = Version::HTTP_2;
         parse(&parts, "https", 1000).map(|parsed| parsed.head.authority)
     };
-    assert_eq!(absolute("Example.org"), Ok("example.org".to_owned()));
-    assert_eq!(absolute("example.com"), Err(Malformed));
+    assert_eq!(of_http2("Example.org"), Ok("example.org".to_owned()));
+    assert_eq!(of_http2("example.com"), Err(Malformed));
+    let connect = parts("CONNECT", "example.org:1", &[("host", "example.com:1")]);
+    assert_eq!(parse(&connect, "https", 1000).unwrap_err(), Malformed);
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn pseudo_header_fields_come_once_in_front_and_fit() {
         "localhost?x",
         "localhost#x",
         "localhost\\x",
-        "localhost:",
+        "localhost::",
         "localhost:4433x",
         "local,host",
     ] {

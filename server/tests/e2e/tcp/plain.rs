@@ -82,6 +82,7 @@ fn redirects_name_the_host_and_the_path_of_the_request() {
         ("GET /a%2fb", "a", "https://a/a%2fb"),
         ("GET /?q={\"a\"}", "a", "https://a/?q=%7B%22a%22%7D"),
         ("GET http://a/b", "a", "https://a/b"),
+        ("GET http://a:/b", "b:80", "https://a/b"),
         ("DELETE /c", "192.0.2.1", "https://192.0.2.1/c"),
     ] {
         let response = request(plain, target, &format!("Host: {host}\r\n"));
@@ -107,7 +108,7 @@ fn requests_without_a_valid_host_or_path_are_refused_and_not_redirected() {
         ("GET /", "Host: a/b\r\n", 400),
         ("GET /", "Host: x@a\r\n", 400),
         ("GET /", "Host: a\r\nHost: b\r\n", 400),
-        ("GET http://b/", "Host: a\r\n", 400),
+        ("GET http://b/", "Host: a, b\r\n", 400),
         ("GET /a%2f..", "Host: a\r\n", 400),
         ("GET /a#b", "Host: a\r\n", 400),
         ("get /", "Host: a\r\n", 400),

@@ -32,7 +32,7 @@ const READ_DIFFERENTLY: &[(&str, u16)] = &[
     ),
     (
         "GET http://b/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        400,
+        200,
     ),
     (
         "GET ftp://a/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",

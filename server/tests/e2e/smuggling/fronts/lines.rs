@@ -95,7 +95,7 @@ const PSEUDO: &[(&str, [&str; 5])] = &[
         [
             "localhost#x",
             "localhost?x",
-            "localhost:",
+            "localhost::",
             "local,host",
             "other\\localhost",
         ],
