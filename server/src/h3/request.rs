@@ -22,6 +22,8 @@ pub(super) struct ParsedRequest {
 pub(super) enum Refusal {
     /// The head is malformed: H3_MESSAGE_ERROR.
     Malformed,
+    /// The client speaks another version of WebSocket: 426.
+    Version,
     /// The field section is larger than the limit: 431.
     TooLarge,
     /// Servers read the path differently: 400.
@@ -55,6 +57,8 @@ struct Framing {
     host: Option<String>,
     content_length: Option<u64>,
     expects_status: bool,
+    /// The client names a version of WebSocket other than 13.
+    names_other_version: bool,
 }
 
 /// Checks a head; `max_section` is the largest size as RFC 9114 §4.2.2 counts it.
@@ -80,6 +84,10 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Parsed
         }
     }
     let (head, raw) = pseudo.head(framing.host, headers)?;
+    // RFC 9220 §3, RFC 8441 §5
+    if framing.names_other_version && head.is_websocket() {
+        return Err(Refusal::Version);
+    }
     let request = ParsedRequest {
         head,
         content_length: framing.content_length,
@@ -243,6 +251,7 @@ impl Framing {
                 }
             }
             "expect" => self.expects_status = value.eq_ignore_ascii_case(b"100-continue"),
+            "sec-websocket-version" => self.names_other_version |= value != b"13",
             _ => {}
         }
         Ok(())

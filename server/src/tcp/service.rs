@@ -128,7 +128,7 @@ pub(super) async fn respond(
             }
         }
         Err(HeadRefusal::TooLarge) => Err((replies::head_too_large().into(), body)),
-        Err(HeadRefusal::Version) => Err((replies::other_websocket().into(), body)),
+        Err(HeadRefusal::Version) => Err((replies::other_websocket(parts.version).into(), body)),
         Err(HeadRefusal::Malformed) => {
             front.count(|counters| counters.requests.malformed += 1);
             Err((replies::malformed().into(), body))

@@ -210,6 +210,27 @@ fn extended_connect_names_its_protocol_and_a_target_like_other_requests() {
 }
 
 #[test]
+fn extended_connect_for_another_version_of_websocket_is_refused() {
+    let ask = |protocol, version| {
+        let extended = [
+            (":method", "CONNECT"),
+            (":protocol", protocol),
+            (":scheme", "https"),
+            (":authority", "example.org"),
+            (":path", "/chat"),
+            ("sec-websocket-version", version),
+        ];
+        check(&extended).map(|request| request.head.is_websocket())
+    };
+    assert_eq!(ask("websocket", "13"), Ok(true));
+    for version in ["8", "", "13, 8"] {
+        assert_eq!(ask("websocket", version), Err(Refusal::Version));
+    }
+    assert_eq!(ask("connect-udp", "8"), Ok(false));
+    assert!(with(&[("sec-websocket-version", "8")]).is_ok());
+}
+
+#[test]
 fn field_names_and_values_are_checked() {
     for name in [
         "",

@@ -1,5 +1,6 @@
 //! Reads requests, and carries out the gate's decisions about them.
 
+use http::Version;
 use quiche::Shutdown;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 
@@ -68,6 +69,11 @@ impl Session {
         {
             Ok(request) => (request, None),
             Err(Refusal::Path(refused)) => (refused.request, Some(refused.raw)),
+            Err(Refusal::Version) => {
+                self.note(conn, stream, None, None, context);
+                let reply = replies::other_websocket(Version::HTTP_3);
+                return self.refuse(conn, stream, reply, context);
+            }
             Err(Refusal::TooLarge) => {
                 self.note(conn, stream, None, None, context);
                 return self.refuse(conn, stream, replies::head_too_large(), context);

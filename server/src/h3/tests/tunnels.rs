@@ -97,6 +97,28 @@ fn a_websocket_has_no_limit_of_a_body_and_may_be_silent() {
 }
 
 #[test]
+fn a_websocket_of_another_version_gets_426_with_the_version_that_is_spoken() {
+    let mut bench = Bench::new();
+    let lines = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/app/x"),
+        ("sec-websocket-version", "8"),
+    ];
+    let stream = bench.pair.send_head(&lines, false);
+    bench.pair.settle();
+    let seen = &bench.pair.streams[&stream];
+    assert_eq!((seen.status(), seen.finished), ("426", true));
+    assert_eq!(seen.headers["sec-websocket-version"], "13");
+    // HTTP/3 has no upgrade.
+    for name in ["connection", "upgrade"] {
+        assert!(!seen.headers.contains_key(name), "{name}");
+    }
+}
+
+#[test]
 fn access_log_names_the_cause_of_a_response_in_place_of_a_handlers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");

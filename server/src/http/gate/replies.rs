@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::{CONNECTION, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{HeaderValue, Version};
 
 use crate::http::exchange::Reply;
 
@@ -51,14 +51,18 @@ pub fn too_often(wait: Duration) -> Reply {
     reply
 }
 
-/// Returns 426: the client speaks a version of WebSocket that the server does not (RFC 6455 §4.2.2, RFC 9110 §15.5.22).
-pub fn other_websocket() -> Reply {
+/// Returns 426: the client speaks a version of WebSocket that the server does not (RFC 6455 §4.2.2, RFC 9110 §15.5.22). Only HTTP/1.1 has
+/// an upgrade to name beside it (RFC 9113 §8.2.2, RFC 9114 §4.2).
+pub fn other_websocket(http: Version) -> Reply {
     let mut reply = Reply::plain(426, "426 only version 13 of WebSocket is supported\n");
-    reply.headers.edit().extend([
-        (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
-        (UPGRADE, HeaderValue::from_static("websocket")),
-        (CONNECTION, HeaderValue::from_static("upgrade")),
-    ]);
+    let fields = reply.headers.edit();
+    fields.push((SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
+    if http < Version::HTTP_2 {
+        fields.extend([
+            (UPGRADE, HeaderValue::from_static("websocket")),
+            (CONNECTION, HeaderValue::from_static("upgrade")),
+        ]);
+    }
     reply
 }
 

@@ -14,21 +14,24 @@ use crate::http::websocket;
 /// Length of a key: 16 bytes by Base64.
 const KEY: usize = 24;
 
-/// Returns the protocol of an extended CONNECT.
+/// Returns the protocol of an extended CONNECT. One for WebSocket need not name its version.
 ///
 /// # Errors
-/// The request lacks a part that an extended CONNECT has.
+/// The request lacks a part that an extended CONNECT has, or asks for another version of WebSocket (RFC 8441 §5).
 pub(super) fn protocol(parts: &request::Parts) -> Result<Option<String>, Refusal> {
     let Some(protocol) = parts.extensions.get::<Protocol>() else {
         return Ok(None);
     };
     let uri = &parts.uri;
     let is_whole = uri.scheme().is_some() && uri.path_and_query().is_some();
-    if parts.method == Method::CONNECT && is_whole {
-        Ok(Some(protocol.as_str().to_owned()))
-    } else {
-        Err(Malformed)
+    if parts.method != Method::CONNECT || !is_whole {
+        return Err(Malformed);
     }
+    let mut versions = parts.headers.get_all(SEC_WEBSOCKET_VERSION).iter();
+    if protocol.as_str() == "websocket" && versions.any(|version| version != "13") {
+        return Err(Refusal::Version);
+    }
+    Ok(Some(protocol.as_str().to_owned()))
 }
 
 /// Returns the value of `sec-websocket-accept` for a request of HTTP/1.1 that asks for a WebSocket; `None` for any other request:

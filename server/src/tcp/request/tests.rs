@@ -340,3 +340,22 @@ fn extended_connect_has_a_scheme_and_a_path() {
     assert_eq!(ask("CONNECT", "a:443"), Err(Malformed));
     assert_eq!(ask("GET", "https://a/chat"), Err(Malformed));
 }
+
+#[test]
+fn extended_connect_for_another_version_of_websocket_is_refused() {
+    let ask = |protocol, version| {
+        let mut parts = parts(
+            "CONNECT",
+            "https://a/chat",
+            &[("sec-websocket-version", version)],
+        );
+        parts.version = Version::HTTP_2;
+        parts.extensions.insert(Protocol::from_static(protocol));
+        parse(&parts, "https", 1000).map(|parsed| parsed.head.is_websocket())
+    };
+    assert_eq!(ask("websocket", "13"), Ok(true));
+    for version in ["8", "", "13, 8"] {
+        assert_eq!(ask("websocket", version), Err(Refusal::Version));
+    }
+    assert_eq!(ask("connect-udp", "8"), Ok(false));
+}
