@@ -6,6 +6,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{AcceptRequestId, RequestIdField, TraceparentMode, Tracing};
 
 use crate::entropy::Entropy;
+use crate::http::exchange::is_written_like;
 
 thread_local! {
     /// Random bytes for IDs. A call of BoringSSL for each would cost as much as the rest of a small request's head.
@@ -165,12 +166,6 @@ fn value<'a>(fields: &'a [Line], wanted: &HeaderName) -> Option<&'a HeaderValue>
 
 fn has(fields: &[Line], wanted: &HeaderName) -> bool {
     value(fields, wanted).is_some()
-}
-
-/// Returns whether an upstream may take the name for the other one: many do not tell `-` and `_` apart.
-fn is_written_like(name: &str, other: &str) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    name.len() == other.len() && { name.bytes().map(plain) }.eq(other.bytes().map(plain))
 }
 
 fn is_id(text: &[u8]) -> bool {
