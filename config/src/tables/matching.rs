@@ -80,7 +80,7 @@ pub struct QueryMatch(pub NamedMatch);
 /// A name, and what the value beside it must be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamedMatch {
-    /// Name of the field, in lower case, or of the parameter.
+    /// Name of the field, in lower case and with `-` in place of `_`, or of the parameter.
     pub name: String,
     /// The values that match.
     pub value: ValueMatch,
@@ -196,7 +196,8 @@ pub(super) fn field_match(word: &str) -> Result<String, Refusal> {
     if !token(&condition.name, MAX_NAME) {
         return Err(Refusal::default());
     }
-    condition.name.make_ascii_lowercase();
+    // One name for all that match, so that two conditions on the same fields are found to be the same.
+    condition.name = condition.name.to_ascii_lowercase().replace('_', "-");
     if condition.name == "host" {
         return Err(Refusal::because(Reason {
             found: "`host` in `match_headers`".to_owned(),

@@ -76,7 +76,8 @@ table! {
         },
         /// Conditions on the request's fields, which must all hold: "x-beta" for a field with any value, "x-version: 2"
         /// for one with this value, "cookie: ~ beta=1" for one in whose value the regular expression matches. The values
-        /// are those of the client, before `request_headers` changes them.
+        /// are those of the client, before `request_headers` changes them. In names _ counts as -, because many applications do not
+        /// tell them apart: "x-version: 2" also matches a field x_version.
         match_headers: Vec<FieldMatch> {
             kind: Kind::Words {
                 words: "a condition such as \"x-beta\", \"x-version: 2\" or \"cookie: ~ beta=1\", of visible ASCII characters",

@@ -181,16 +181,18 @@ fn routes_that_differ_in_one_thing_live_together() {
 }
 
 #[test]
-fn conditions_in_another_order_are_the_same() {
+fn conditions_in_another_order_or_spelling_are_the_same() {
     let route = |names: &str| {
         format!("[[route]]\npath = \"/\"\nmatch_headers = [{names}]\ngenerate = {{}}\n")
     };
-    let routes = [route("\"a\", \"b\""), route("\"b\", \"a\"")].concat();
-    let text = format!("{}{routes}", crate::LISTENER);
-    let registry = sluicegate_cc::Registry::builtin();
-    let error = sluicegate_config::Config::from_toml("edge.toml", &text, &registry);
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("path \"/\""), "{error}");
+    for (one, other) in [("\"a\", \"b\"", "\"b\", \"a\""), ("\"x-a\"", "\"X_A\"")] {
+        let routes = [route(one), route(other)].concat();
+        let text = format!("{}{routes}", crate::LISTENER);
+        let registry = sluicegate_cc::Registry::builtin();
+        let error = sluicegate_config::Config::from_toml("edge.toml", &text, &registry);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("path \"/\""), "{error}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 use sluicegate_config::{NamedMatch, PathPattern, Route, ValueMatch, compile_regex};
 
 use super::error::SiteError;
-use crate::http::exchange::RequestHead;
+use crate::http::exchange::{RequestHead, is_written_like};
 use crate::http::path::{self, CanonicalPath};
 
 /// Compiled pattern of canonical paths.
@@ -149,10 +149,12 @@ impl Conditions {
         self.methods.is_empty() || self.methods.iter().any(|known| known == method)
     }
 
-    /// Returns whether the conditions on fields hold.
+    /// Returns whether the conditions on fields hold. A field with `_` in its name meets a condition on `-`: upstreams may take it for
+    /// that one, and would serve what the route denies.
     pub(super) fn fields_match(&self, head: &RequestHead) -> bool {
         self.fields.iter().all(|(name, value)| {
-            let lines = head.headers.iter().filter(|(known, _)| known == name);
+            let is_meant = |known: &HeaderName| is_written_like(known.as_str(), name.as_str());
+            let lines = head.headers.iter().filter(|(known, _)| is_meant(known));
             let mut lines = lines.map(|(_, line)| line.as_bytes());
             if name == COOKIE {
                 // Clients of HTTP/2 and 3 may send each cookie on a line of its own (RFC 9114 §4.2.1).

@@ -54,6 +54,42 @@ fn fields_must_all_match() {
 }
 
 #[test]
+fn fields_with_underscores_meet_conditions_on_hyphens_and_the_other_way_round() {
+    let site = site_of(
+        r#"
+        [[route]]
+        path = "/"
+        fixed = { body = "plain" }
+        [[route]]
+        path = "/"
+        match_headers = "x-group-a: 1"
+        fixed = { status = 403 }
+        [[route]]
+        path = "/b/"
+        match_headers = "x_group_b: ~ ^[12]$"
+        fixed = { status = 403 }
+        "#,
+    );
+    for (path, name, value, expected) in [
+        ("/", "x-group-a", "1", "403"),
+        ("/", "x_group_a", "1", "403"),
+        ("/", "x-group_a", "1", "403"),
+        ("/", "x_group_a", "2", "plain"),
+        ("/", "xgroupa", "1", "plain"),
+        ("/", "x_group_aa", "1", "plain"),
+        ("/b/", "x-group-b", "2", "403"),
+        ("/b/", "x_group_b", "2", "403"),
+        ("/b/", "x-group-b", "3", "plain"),
+    ] {
+        assert_eq!(
+            ask_with(&site, path, &[(name, value)]),
+            expected.as_bytes(),
+            "{name}: {value}"
+        );
+    }
+}
+
+#[test]
 fn cookies_match_alike_on_one_line_and_on_several() {
     let site = site_of(
         r#"
