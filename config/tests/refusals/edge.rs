@@ -157,6 +157,50 @@ fn references_and_names() {
 }
 
 #[test]
+fn addresses_that_share_a_port_over_tcp_are_named_with_both_keys() {
+    let other = |address: &str, keys: &str| {
+        let other = LISTENER.replace("\"a\"", "\"b\"");
+        format!("{}{keys}", other.replace("127.0.0.1:4433", address))
+    };
+    let expected = "which has the port there already; expected another port, or one of the two addresses alone";
+    assert_eq!(
+        refusal_after(&other("0.0.0.0:4433", "")),
+        format!(
+            "7:11: `address` 0.0.0.0:4433 over TCP beside `address` 127.0.0.1:4433 on line 3, {expected}"
+        )
+    );
+    assert_eq!(
+        refusal_after("http_address = \"0.0.0.0:4433\""),
+        format!(
+            "5:16: `http_address` 0.0.0.0:4433 over TCP beside `address` 127.0.0.1:4433 on line 3, {expected}"
+        )
+    );
+    for address in ["127.0.0.1:4433", "0.0.0.0:4433"] {
+        assert_eq!(
+            refusal_before(&format!("[admin]\naddress = \"{address}\"")),
+            format!(
+                "5:11: `address` 127.0.0.1:4433 over TCP beside `admin.address` {address} on line 2, {expected}"
+            )
+        );
+    }
+    let admin = "[admin]\naddress = \"127.0.0.1:4433\"\n";
+    for further in [
+        // Over UDP, and for another family, an address for all goes beside one of its own.
+        other("0.0.0.0:4433", "tcp = false\n"),
+        other("[::]:4433", ""),
+        other("0.0.0.0:4434", ""),
+        other("127.0.0.2:4433", ""),
+        other("0.0.0.0:0", "[admin]\naddress = \"127.0.0.1:0\"\n"),
+    ] {
+        let text = format!("{LISTENER}{further}");
+        let config = Config::from_toml("edge.toml", &text, &Registry::builtin());
+        assert!(config.is_ok(), "{further}: {config:?}");
+    }
+    let without_tcp = format!("{LISTENER}tcp = false\n{admin}");
+    assert!(Config::from_toml("edge.toml", &without_tcp, &Registry::builtin()).is_ok());
+}
+
+#[test]
 fn addresses_are_literal() {
     for word in [
         "example.org:443",
