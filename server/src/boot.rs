@@ -294,16 +294,20 @@ fn check_folders(config: &Config) -> Result<(), BootError> {
             advice,
         })
     };
-    if let Some(LogTarget::File(file)) = &config.access_log.file
-        && let Some(folder) = file.parent()
-        && !folder.is_dir()
-    {
-        return refused(
-            "access_log",
-            "file",
-            folder,
-            "create it, or correct the path",
-        );
+    if let Some(LogTarget::File(file)) = &config.access_log.file {
+        if file.is_dir() {
+            return Err(BootError::LogIsFolder(file.clone()));
+        }
+        if let Some(folder) = file.parent()
+            && !folder.is_dir()
+        {
+            return refused(
+                "access_log",
+                "file",
+                folder,
+                "create it, or correct the path",
+            );
+        }
     }
     let traces = config.qlog.directory.as_ref();
     for (table, key, folder) in [

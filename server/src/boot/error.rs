@@ -107,6 +107,9 @@ pub enum BootError {
         /// Remedy.
         advice: &'static str,
     },
+    /// A folder stands where the access log should.
+    #[error("`access_log.file`: {} is a folder; name a file in it", .0.display())]
+    LogIsFolder(PathBuf),
     /// The access log cannot be opened.
     #[error(
         "`access_log.file`: cannot open {name}; its folder must be there, and may need other permissions"

@@ -30,18 +30,24 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
         }
         BootError::Latency(_) => Some(vec![Key("server"), Key("cpu_latency")]),
         BootError::NoFolder { table, key, .. } => Some(vec![Key(table), Key(key)]),
+        BootError::LogIsFolder(_) => Some(vec![Key("access_log"), Key("file")]),
         _ => None,
     }
 }
 
-/// A file that cannot be read may be there at the next start, but what is wrong with its mode or its lines stays.
+/// A file of the state directory that cannot be read or written may be at the next start, but what is wrong with its mode or its lines
+/// stays. So does a file that the configuration names and that is not there.
 fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
     let file = match error {
         SecretsError::TooOpen(error) => error.path(),
-        SecretsError::Line { path, .. } | SecretsError::Count { path, .. } => path,
-        SecretsError::Io { .. } => return None,
+        SecretsError::Line { path, .. }
+        | SecretsError::Count { path, .. }
+        | SecretsError::Io { path, .. } => path,
     };
     let is_named = config.server.secrets_file.as_deref() == Some(file);
+    if !is_named && matches!(error, SecretsError::Io { .. }) {
+        return None;
+    }
     let key = if is_named {
         "secrets_file"
     } else {
@@ -145,9 +151,14 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
         let is_it = |file: &Option<PathBuf>| {
             { file.as_ref() }.is_some_and(|file| file.display().to_string() == path)
         };
-        if is_it(&listener.client_ca) {
-            steps[2] = Key("client_ca");
-            return Some(steps);
+        for (file, key) in [
+            (&listener.client_ca, "client_ca"),
+            (&listener.key_log, "key_log"),
+        ] {
+            if is_it(file) {
+                steps[2] = Key(key);
+                return Some(steps);
+            }
         }
         let of_file = listener.tls.iter().enumerate().find_map(|(index, tls)| {
             let key = if is_it(&tls.certificate) {
@@ -171,7 +182,7 @@ mod tests {
 
     #[test]
     fn error_about_a_file_leads_to_the_key_that_names_it() {
-        let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\nclient_ca = \"c.pem\"\n\
+        let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\nclient_ca = \"c.pem\"\nkey_log = \"k\"\n\
                     [[listener.tls]]\ncertificate = \"a.pem\"\nkey = \"a-key.pem\"\n\
                     [[listener.tls]]\ncertificate = \"b.pem\"\nkey = \"b-key.pem\"\n\
                     [[route]]\npath = \"/\"\nmethod = \"POST\"\nerror_pages = { 5xx = \"s.html\" }\nfixed = {}\n\
@@ -225,11 +236,37 @@ mod tests {
         let authorities = BootError::listener(("a", &[]), authorities);
         let expected = [Key("listener"), Index(0), Key("client_ca")];
         assert_eq!(place(&authorities, &config), Some(expected.to_vec()));
+        let folder = TransportError::Tls {
+            origin: "k".to_owned(),
+            cause: String::new(),
+            remedy: "",
+        };
+        let folder = BootError::listener(("a", &[]), folder);
+        let expected = [Key("listener"), Index(0), Key("key_log")];
+        assert_eq!(place(&folder, &config), Some(expected.to_vec()));
         let open = TransportError::TooOpen(TooOpen::of("a-key.pem"));
         let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
         let open = BootError::listener(("a", &[]), open);
         assert_eq!(place(&open, &config), Some(expected.to_vec()));
         let busy = BootError::listener(("a", &[]), ListenerError::TooManyAddresses);
         assert_eq!(place(&busy, &config), None);
+    }
+
+    #[test]
+    fn secrets_that_cannot_be_read_lead_to_the_key_that_names_their_file() {
+        let text = "[server]\nstate_dir = \"state\"\nsecrets_file = \"s.txt\"\n\
+                    [[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
+        let registry = sluicegate_cc::Registry::builtin();
+        let config = Config::from_toml("test.toml", text, &registry).unwrap();
+        let unreadable = |path: &str| {
+            BootError::Secrets(SecretsError::Io {
+                action: "read",
+                path: path.into(),
+                cause: std::io::ErrorKind::NotFound.into(),
+            })
+        };
+        let expected = vec![Key("server"), Key("secrets_file")];
+        assert_eq!(place(&unreadable("s.txt"), &config), Some(expected));
+        assert_eq!(place(&unreadable("state/generation"), &config), None);
     }
 }

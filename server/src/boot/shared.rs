@@ -1,8 +1,9 @@
 //! State that all workers share.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
-use sluicegate_config::Config;
+use sluicegate_config::{Config, LogTarget};
 
 use super::error::BootError;
 use super::memory;
@@ -95,10 +96,14 @@ pub(super) fn open_access_log(
     config: &Config,
 ) -> Result<Option<Arc<AccessWriter>>, BootError> {
     let file = config.access_log.file.as_ref();
-    access
-        .prepare(&config.access_log)
-        .map_err(|source| BootError::AccessLog {
+    let opened = access.prepare(&config.access_log);
+    opened.map_err(|source| match file {
+        Some(LogTarget::File(path)) if source.kind() == ErrorKind::IsADirectory => {
+            BootError::LogIsFolder(path.clone())
+        }
+        _ => BootError::AccessLog {
             name: file.map(Target::name).unwrap_or_default(),
             source,
-        })
+        },
+    })
 }

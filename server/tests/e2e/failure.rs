@@ -145,6 +145,34 @@ fn broken_secrets_and_missing_cores_are_the_only_thing_said() {
 }
 
 #[test]
+fn folders_in_place_of_logs_and_missing_secrets_stay_wrong() {
+    let folder = Folder::new();
+    let main = listener("127.0.0.1:0", "key.pem");
+    let key_log = main.replacen("[listener.tls]", "key_log = \".\"\n[listener.tls]", 1);
+    for (text, line, part) in [
+        (
+            format!("[access_log]\nfile = \".\"\n{main}"),
+            2,
+            "is a folder; name a file in it",
+        ),
+        (key_log, 4, "a folder; name a file in it, as key_log"),
+        (
+            format!("[server]\nsecrets_file = \"nowhere.txt\"\n{main}"),
+            2,
+            "nowhere.txt",
+        ),
+    ] {
+        let (code, said) = refused(&text, &folder);
+        assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
+        assert!(
+            said[0].contains(&format!("refused.toml:{line}:")),
+            "{said:?}"
+        );
+        assert!(said[0].contains(part), "{said:?}");
+    }
+}
+
+#[test]
 fn advice_waits_until_the_server_serves() {
     let folder = Folder::new();
     let unused = "[[group]]\nname = \"default\"\n[[group]]\nname = \"spare\"\n";
@@ -350,6 +378,8 @@ fn check_reads_what_the_configuration_names() {
     let root = "[[route]]\npath = \"/\"\nfiles = { root = \"nowhere\" }\n";
     let cores = "[[group]]\nname = \"default\"\ncores = [4095]\n";
     let log = "[access_log]\nfile = \"nowhere/access.log\"\n";
+    let folder_log = "[access_log]\nfile = \".\"\n";
+    let secrets = "[server]\nsecrets_file = \"nowhere.txt\"\n";
     let traces = "[qlog]\nsample_rate = 1\ndirectory = \"key.pem/traces\"\n";
     let state = "[server]\nstate_dir = \"key.pem\"\n";
     for (first, key, line, part) in [
@@ -359,6 +389,8 @@ fn check_reads_what_the_configuration_names() {
         (root, "key.pem", 3, "nowhere"),
         (cores, "key.pem", 3, "4095"),
         (log, "key.pem", 2, "`access_log.file`: "),
+        (folder_log, "key.pem", 2, "is a folder; name a file"),
+        (secrets, "key.pem", 2, "nowhere.txt"),
         (traces, "key.pem", 3, "`qlog.directory`: "),
         (state, "key.pem", 2, "`server.state_dir`: "),
     ] {

@@ -48,12 +48,19 @@ impl TlsOptions {
     /// `accept_open`.
     ///
     /// # Errors
-    /// A file that cannot be read, or holds no certificates.
+    /// A file that cannot be read, or holds no certificates; a folder where the key log should be, to which no key could be written.
     pub fn load(listener: &Listener, accept_open: bool) -> Result<Arc<TlsOptions>, TransportError> {
         let required = listener.client_auth != Some(ClientAuth::Optional);
         let authorities = { listener.client_ca.as_deref() }
             .map(|path| Authorities::load(path, required))
             .transpose()?;
+        if let Some(path) = listener.key_log.as_deref().filter(|path| path.is_dir()) {
+            return Err(TransportError::Tls {
+                origin: path.display().to_string(),
+                cause: "a folder".into(),
+                remedy: "name a file in it, as key_log",
+            });
+        }
         Ok(Arc::new(TlsOptions {
             min_version: listener.tls_min_version,
             authorities,
