@@ -1,11 +1,12 @@
 //! Advice on a configuration that can be served.
 
-use sluicegate_config::{Config, ForeignVariable, PlainHttp};
+use sluicegate_config::{Config, ForeignVariable, PathPattern, PlainHttp};
 
 /// Warns of what is likely to be a mistake, as far as the file alone shows it.
 pub(super) fn on_file(config: &Config) {
     on_pools(config);
     on_sites(config);
+    on_paths(config);
     if config.routes.is_empty() {
         tracing::warn!(
             "no [[route]]: every request gets 404; add one, with a handler such as `proxy`, `files` or `fixed`"
@@ -82,5 +83,20 @@ fn on_sites(config: &Config) {
             site,
             "no route belongs to this site: name it in `site` of [[route]], or remove its [[site]]"
         );
+    }
+}
+
+/// Warns of paths with the wildcards of other servers.
+fn on_paths(config: &Config) {
+    for path in config.routes.iter().flat_map(|route| &route.paths) {
+        let (PathPattern::Exact(text) | PathPattern::Prefix(text)) = path else {
+            continue;
+        };
+        if text.contains('*') {
+            tracing::warn!(
+                %path,
+                "the * in this path of a route stands for itself: a path matches all that is below it, without a *; write ~ and a regular expression for other patterns"
+            );
+        }
     }
 }

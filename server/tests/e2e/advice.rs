@@ -70,6 +70,10 @@ fn check_warns_of_what_is_likely_to_be_a_mistake() {
             format!("{LISTENER}{}{}", php("/", 16), php("/login/", 0)),
             &["WARN", "fastcgi://127.0.0.1:9000", "`max_connections`"],
         ),
+        (
+            format!("{LISTENER}[[route]]\npath = [\"/a/*\", \"~ ^/b*$\"]\nfixed = {{}}\n"),
+            &["WARN", "path=/a/*", "regular expression"],
+        ),
     ] {
         // Whatever the server itself would log.
         for log in ["", "[log]\nlevel = \"error\"\nformat = \"json\"\n"] {
