@@ -128,6 +128,20 @@ impl CanonicalPath {
         self.raw.as_deref().unwrap_or(&self.text)
     }
 
+    /// Returns the spelling of [`CanonicalPath::raw`] for a reference: the characters that RFC 3986 §3.3 excludes are percent-encoded,
+    /// because some of them end a reference where it stands in a text.
+    pub fn raw_reference(&self) -> String {
+        let mut text = String::with_capacity(self.raw().len());
+        for byte in self.raw().bytes() {
+            if is_unreserved(byte) || is_reserved_in_segment(byte) || b"/%".contains(&byte) {
+                text.push(char::from(byte));
+            } else {
+                escape(byte, &mut text);
+            }
+        }
+        text
+    }
+
     /// Returns the spelling for an upstream, from the given octet of the text on: the same segments, with reserved
     /// characters encoded where the client encoded them. To some upstreams `+` and `%2B` are not the same.
     ///

@@ -186,7 +186,7 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
         format!(":{port}")
     };
     let query = head.query.as_deref().map(|query| format!("?{query}"));
-    let path = head.path.raw();
+    let path = head.path.raw_reference();
     let location = format!("https://{host}{port}{path}{}", query.unwrap_or_default());
     let location = HeaderValue::try_from(location).ok()?;
     let reply = Reply {

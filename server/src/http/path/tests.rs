@@ -155,6 +155,23 @@ fn a_raw_path_is_the_client_s_spelling_unless_servers_read_that_differently() {
     }
 }
 
+#[test]
+fn a_reference_has_the_client_s_spelling_without_excluded_characters() {
+    for (raw, reference) in [
+        (
+            "/a//b;x=1/%61%2b!$&'()*+,=:@-._~",
+            "/a//b;x=1/%61%2b!$&'()*+,=:@-._~",
+        ),
+        ("/\"<>{}|^`[]", "/%22%3C%3E%7B%7D%7C%5E%60%5B%5D"),
+        ("/\u{e4}/../<", "/%3C"),
+    ] {
+        let path = CanonicalPath::parse(raw).unwrap();
+        assert_eq!(path.raw_reference(), reference, "{raw}");
+        let again = CanonicalPath::parse(reference).unwrap();
+        assert_eq!(again.as_str(), path.as_str(), "{raw}");
+    }
+}
+
 /// Every path of up to five of the octets that matter, some of them encoded.
 #[test]
 fn a_canonical_path_is_its_own_canonical_path() {

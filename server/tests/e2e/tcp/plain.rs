@@ -81,6 +81,7 @@ fn redirects_name_the_host_and_the_path_of_the_request() {
         ("GET /%2e%2E/x;y?/../", "[::1]:1", "https://[::1]/x;y?/../"),
         ("GET /a%2fb", "a", "https://a/a%2fb"),
         ("GET /?q={\"a\"}", "a", "https://a/?q=%7B%22a%22%7D"),
+        ("GET /<a|b>`%61", "a", "https://a/%3Ca%7Cb%3E%60%61"),
         ("GET http://a/b", "a", "https://a/b"),
         ("GET http://a:/b", "b:80", "https://a/b"),
         ("DELETE /c", "192.0.2.1", "https://192.0.2.1/c"),
