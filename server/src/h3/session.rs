@@ -103,7 +103,7 @@ pub struct Session {
 struct Exchange {
     begun: Instant,
     is_head: bool,
-    /// What follows the head is no body.
+    /// CONNECT: bytes behind the head are no body.
     is_connect: bool,
     schedule: Schedule,
     inbound: Inbound,

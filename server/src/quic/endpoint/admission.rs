@@ -150,7 +150,8 @@ impl Endpoint {
 
     /// Returns the slot of the connection that gives way to a newcomer: an unfinished handshake, or else an idle connection.
     fn giving_way(&mut self, now: Instant) -> Option<usize> {
-        { self.half_open.giving_way(now) }.or_else(|| self.longest_idle(now))
+        let unfinished = self.half_open.giving_way(now);
+        unfinished.or_else(|| self.longest_idle(now))
     }
 
     /// Makes room for a newcomer if the worker is full. Returns whether there is room.
