@@ -2,10 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use http::HeaderValue;
 use http::header::HOST;
-
-use super::exchange::Fields;
+use http::{HeaderName, HeaderValue};
 
 /// Returns whether text is a host with a port or without (RFC 3986 §3.2), as a request may name it: a name of letters, digits, `-`,
 /// `_` and single dots, of which one may stand at the end, an IPv4 address, or an IPv6 address in brackets; the port has digits
@@ -43,7 +41,7 @@ pub fn without_empty_port(text: &str) -> &str {
 }
 
 /// Has a Host line name the authority of its request, so that nobody who reads the fields finds another host.
-pub fn set_host(fields: &mut Fields, authority: &str) {
+pub fn set_host(fields: &mut [(HeaderName, HeaderValue)], authority: &str) {
     for (_, value) in fields.iter_mut().filter(|(name, _)| name == HOST) {
         if value != authority
             && let Ok(host) = HeaderValue::from_str(authority)
