@@ -2,6 +2,7 @@
 
 mod acme;
 mod basic_auth;
+mod bound;
 mod compress;
 mod connect_udp;
 mod dpdk;

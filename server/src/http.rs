@@ -7,6 +7,7 @@ pub(crate) mod clients;
 pub(crate) mod date;
 pub mod exchange;
 pub mod fastcgi;
+pub(crate) mod field_name;
 pub mod files;
 pub mod gate;
 pub(crate) mod id_map;

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use sluicegate_cc::Registry;
-use sluicegate_dataplane::Backend;
 use toml::de::DeTable;
 
 use super::{
     AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
-    Qlog, Quic, Route, Server, SiteDefaults, Tracing, UpstreamAddress, site,
+    Qlog, Quic, Route, Server, SiteDefaults, Tracing, UpstreamAddress, bound, site,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -20,7 +18,6 @@ use crate::mistakes;
 use crate::schema::Kind;
 use crate::section::Section;
 use crate::source::{Source, shown};
-use crate::value::entries;
 
 table! {
     /// Configuration of a server: each value lies within its bounds, and each reference leads to a table that exists.
@@ -295,95 +292,16 @@ fn resolve_pools(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// An address that the server binds.
-struct Bound {
-    /// Byte where it stands in the file.
-    at: usize,
-    key: &'static str,
-    address: SocketAddr,
-    over_tcp: bool,
-}
-
 fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
-    let mut bound = addresses_of_listeners(config, top);
+    let bound = bound::of_listeners(&config.listeners, &config.groups, top);
     let mut once = Once::new(top, "an address that is served once");
-    for Bound { at, address, .. } in &bound {
+    for bound::Bound { at, address, .. } in &bound {
         // Each use of port 0 gets a port of its own.
         if address.port() != 0 {
             once.add(*at, address, || format!("address {address}"))?;
         }
     }
-    bound.extend(config.admin.address.map(|address| {
-        let table = top
-            .raw("admin")
-            .and_then(|admin| admin.get_ref().as_table());
-        let value = table.and_then(|table| table.get("address"));
-        Bound {
-            at: value.map_or(top.at, |value| value.span().start),
-            key: "admin.address",
-            address,
-            over_tcp: true,
-        }
-    }));
-    check_tcp(bound, top)
-}
-
-fn addresses_of_listeners(config: &Config, top: &Section<'_>) -> Vec<Bound> {
-    let mut bound = Vec::new();
-    for (index, listener) in config.listeners.iter().enumerate() {
-        // The kernel may not have the addresses of a port that the server drives itself, and binds none of them then.
-        let on_port =
-            |group: &Group| group.name == listener.group && group.backend == Backend::Dpdk;
-        let in_kernel = !config.groups.iter().any(on_port);
-        for (key, addresses, has_tcp) in [
-            ("address", &listener.addresses, listener.tcp),
-            ("http_address", &listener.http_addresses, true),
-        ] {
-            let value = top.value_in("listener", index, key);
-            let places = value.map(|value| {
-                let list = entries(value.get_ref(), value.span().start, 0..=usize::MAX);
-                list.into_iter().map(|(at, _)| at)
-            });
-            let places = places.into_iter().flatten();
-            bound.extend(places.zip(addresses).map(|(at, address)| Bound {
-                at,
-                key,
-                address: *address,
-                over_tcp: in_kernel && has_tcp,
-            }));
-        }
-    }
-    bound
-}
-
-/// Refuses two addresses of one port that the system does not bind beside each other over TCP: the same, or one that takes all of its
-/// family and one of these. Over UDP it does.
-fn check_tcp(mut bound: Vec<Bound>, top: &Section<'_>) -> Result<(), Error> {
-    bound.retain(|one| one.over_tcp && one.address.port() != 0);
-    // The address for all of a family comes first among those of its port.
-    bound.sort_by_key(|one| (one.address.port(), one.address, one.at));
-    let meet = |one: SocketAddr, next: SocketAddr| {
-        let takes_all = one.ip().is_unspecified() && one.is_ipv4() == next.is_ipv4();
-        one.port() == next.port() && (one == next || takes_all)
-    };
-    for pair in bound.windows(2) {
-        let [one, next] = pair else { continue };
-        if meet(one.address, next.address) {
-            let (first, second) = if one.at < next.at {
-                (one, next)
-            } else {
-                (next, one)
-            };
-            let line = Position::of(top.source.text, first.at).line;
-            let found = format!(
-                "`{}` {} over TCP beside `{}` {} on line {line}, which has the port there already",
-                second.key, second.address, first.key, first.address
-            );
-            let expected = "another port, or one of the two addresses alone";
-            return Err(top.source.error(second.at, found, expected));
-        }
-    }
-    Ok(())
+    bound::check_tcp(bound, config.admin.address, top)
 }
 
 /// Refuses certificates by ACME that could not be obtained or kept.

@@ -1,6 +1,7 @@
 //! Requests of one connection, from their events to the last byte of their responses.
 
 mod ending;
+pub(in crate::h3) mod flood;
 mod order;
 mod output;
 mod record;
@@ -37,10 +38,6 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; BLOCK].into_boxed_slice());
 }
 
-/// Bytes of streams that a client may send for each one of heads and bodies.
-const OVERHEAD: u64 = 8;
-/// Bytes of streams that it may send beside them.
-pub(super) const FREE_OVERHEAD: u64 = 8 << 20;
 /// Largest ID of a client's bidirectional stream: as long as GOAWAY names it, every request is served.
 const LAST_STREAM: u64 = (1 << 62) - 4;
 
@@ -258,18 +255,6 @@ impl Session {
         self.write(conn, context);
     }
 
-    /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the
-    /// worker as much as others, and achieve nothing.
-    fn is_flooded(&self, conn: &quiche::Connection) -> bool {
-        let allowed = self
-            .payload
-            .saturating_mul(OVERHEAD)
-            .saturating_add(FREE_OVERHEAD);
-        let received = conn.received_bytes();
-        // Handlers may not have read all yet.
-        received > allowed && received.saturating_sub(conn.unread_bytes()) > allowed
-    }
-
     /// Takes another validated path of the client, by which its next requests are decided.
     pub fn move_to(&mut self, path: ClientPath) {
         self.path = path;
@@ -344,24 +329,6 @@ impl Session {
         self.overdue = None;
         self.cancelled.clear();
         self.awaiting_ring.clear();
-    }
-
-    /// Cancels requests whose responses the client has stopped. A response that waits for its handler would notice nothing.
-    fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
-        let stops = conn.streams_stopped_by_peer();
-        if std::mem::replace(&mut self.stops, stops) == stops {
-            return;
-        }
-        let unfinished = { self.open.iter() }
-            .filter(|(_, exchange)| !matches!(exchange.outbound, Outbound::Over));
-        let mut stopped: Vec<u64> = unfinished.map(|(stream, _)| *stream).collect();
-        stopped.retain(|stream| {
-            let capacity = conn.stream_capacity(*stream);
-            matches!(capacity, Err(quiche::Error::StreamStopped(_)))
-        });
-        for stream in stopped {
-            self.on_reset(conn, stream, context);
-        }
     }
 
     /// Sends GOAWAY once it is due and there is room; called each turn.

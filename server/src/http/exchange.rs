@@ -28,7 +28,7 @@ use http::{HeaderValue, Version};
 pub use accept::Coding;
 pub(crate) use accept::Preference;
 pub use error_pages::{ErrorPage, ErrorPages};
-pub use fields::{FieldNames, Fields, NO_SERVER, ReplyFields, cookie, is_any, is_written_like};
+pub use fields::{FieldNames, Fields, NO_SERVER, ReplyFields, cookie, is_any};
 pub use generate::Generator;
 pub use key::{ConnectionKey, ExchangeKey};
 pub use opaque::Opaque;

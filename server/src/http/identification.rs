@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{AcceptRequestId, RequestIdField, TraceparentMode, Tracing};
 
 use crate::entropy::Entropy;
-use crate::http::exchange::is_written_like;
+use crate::http::field_name::is_written_like;
 
 thread_local! {
     /// Random bytes for IDs. A call of BoringSSL for each would cost as much as the rest of a small request's head.

@@ -51,6 +51,28 @@ impl Session {
         }
     }
 
+    /// Cancels requests whose responses the client has stopped. A response that waits for its handler would notice nothing.
+    pub(super) fn notice_stops(
+        &mut self,
+        conn: &mut quiche::Connection,
+        context: &mut SessionContext,
+    ) {
+        let stops = conn.streams_stopped_by_peer();
+        if std::mem::replace(&mut self.stops, stops) == stops {
+            return;
+        }
+        let unfinished = { self.open.iter() }
+            .filter(|(_, exchange)| !matches!(exchange.outbound, Outbound::Over));
+        let mut stopped: Vec<u64> = unfinished.map(|(stream, _)| *stream).collect();
+        stopped.retain(|stream| {
+            let capacity = conn.stream_capacity(*stream);
+            matches!(capacity, Err(quiche::Error::StreamStopped(_)))
+        });
+        for stream in stopped {
+            self.on_reset(conn, stream, context);
+        }
+    }
+
     pub(super) fn malformed(
         &mut self,
         conn: &mut quiche::Connection,

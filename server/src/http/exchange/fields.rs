@@ -27,12 +27,6 @@ pub fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Returns whether an upstream may take the name for the other one: many do not tell `-` and `_` apart.
-pub fn is_written_like(name: &str, other: &str) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    name.len() == other.len() && { name.bytes().map(plain) }.eq(other.bytes().map(plain))
-}
-
 /// Names of fields. A name with `_` in place of `-` counts as the same.
 #[derive(Clone, Debug, Default)]
 pub struct FieldNames(Arc<[String]>);

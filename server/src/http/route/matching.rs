@@ -6,7 +6,8 @@ use regex::{Captures, Regex};
 use sluicegate_config::{NamedMatch, PathPattern, Route, ValueMatch, compile_regex};
 
 use super::error::SiteError;
-use crate::http::exchange::{RequestHead, is_written_like};
+use crate::http::exchange::RequestHead;
+use crate::http::field_name::is_written_like;
 use crate::http::path::{self, CanonicalPath};
 
 /// Compiled pattern of canonical paths.

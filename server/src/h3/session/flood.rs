@@ -1,0 +1,22 @@
+//! Clients that send far more than heads and bodies.
+
+use super::Session;
+
+/// Bytes of streams that a client may send for each one of heads and bodies.
+const OVERHEAD: u64 = 8;
+/// Bytes of streams that it may send beside them.
+pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
+
+impl Session {
+    /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the
+    /// worker as much as others, and achieve nothing.
+    pub(super) fn is_flooded(&self, conn: &quiche::Connection) -> bool {
+        let allowed = self
+            .payload
+            .saturating_mul(OVERHEAD)
+            .saturating_add(FREE_OVERHEAD);
+        let received = conn.received_bytes();
+        // Handlers may not have read all yet.
+        received > allowed && received.saturating_sub(conn.unread_bytes()) > allowed
+    }
+}
