@@ -328,7 +328,8 @@ fn check_reads_what_the_configuration_names() {
         let code = process.wait().code();
         (code, std::mem::take(&mut process.said))
     };
-    let (code, said) = check(&(listener("127.0.0.1:0", "key.pem") + ROUTE));
+    let main = listener("127.0.0.1:0", "key.pem");
+    let (code, said) = check(&(main.clone() + ROUTE));
     assert_eq!(code, Some(0), "{said:?}");
     let mut process = Process::start(&["check", "-c", "checked.toml"], &folder.path(""));
     assert_eq!(process.wait().code(), Some(0), "{:?}", process.said);
@@ -344,16 +345,13 @@ fn check_reads_what_the_configuration_names() {
     std::fs::write(&secrets, "0123456789abcdef".repeat(4)).unwrap();
     std::fs::set_permissions(&secrets, Permissions::from_mode(0o644)).unwrap();
     let named = "[server]\nsecrets_file = \"secrets.txt\"\n";
-    let (code, said) = check(&format!("{named}{}", listener("127.0.0.1:0", "key.pem")));
+    let (code, said) = check(&format!("{named}{main}"));
     // A mistake that stays: the service manager does not start the server again after 2 (RestartPreventExitStatus).
     assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
     for part in ["checked.toml:2:", "chmod 600", "secrets.txt"] {
         assert!(said[0].contains(part), "{said:?}");
     }
-    let accepted = format!(
-        "{named}open_secrets = true\n{}",
-        listener("127.0.0.1:0", "key.pem")
-    );
+    let accepted = format!("{named}open_secrets = true\n{main}");
     assert_eq!(check(&accepted).0, Some(0));
     std::fs::copy(folder.path("key.pem"), folder.path("open.pem")).unwrap();
     std::fs::set_permissions(folder.path("open.pem"), Permissions::from_mode(0o644)).unwrap();

@@ -45,7 +45,7 @@ impl Pair {
             .unwrap_or(most)
     }
 
-    fn stalled(&self) -> (u64, u64) {
+    pub(super) fn stalled(&self) -> (u64, u64) {
         let counters = &self.context.counters;
         (counters.stalled_responses, counters.stalled_bodies)
     }
