@@ -243,7 +243,7 @@ impl Session {
             self.clear(context);
             return;
         }
-        if self.is_flooded(conn) {
+        if self.is_flooded(conn, context.site.limits().stream_window) {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
         }
         let late_resets = self.late_resets.saturating_sub(self.stopped);

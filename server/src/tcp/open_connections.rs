@@ -105,7 +105,9 @@ impl ConnectionHandle {
     /// Returns since when a connection is idle that may give way for that.
     fn idle_since(&self, now: Instant) -> Option<Instant> {
         let since = self.idle_since.get();
-        let is_idle = self.had_request.get() && !self.is_busy.get();
+        // What was taken last may still wait for the client, in hyper or h2.
+        let is_at_rest = !self.is_busy.get() && !self.meter.is_blocked();
+        let is_idle = self.had_request.get() && is_at_rest;
         (is_idle && now.saturating_duration_since(since) >= NEXT_REQUEST).then_some(since)
     }
 }

@@ -95,13 +95,20 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return self.stop(conn, stream, WireErrorCode::NoError);
         };
-        let is_first = !matches!(exchange.inbound, Inbound::Lingering { .. });
+        let is_first = match exchange.inbound {
+            Inbound::Lingering { .. } => false,
+            // Stopped before, unless the head has only just come.
+            Inbound::Over => matches!(exchange.outbound, Outbound::Silent),
+            Inbound::Passing | Inbound::Discarding(_) => true,
+        };
         let may_linger = is_first && !exchange.is_connect && self.refused_from.is_none();
         if may_linger && !conn.stream_finished(stream) {
+            let until = context.now + LINGERING;
             exchange.inbound = Inbound::Lingering {
                 left: LINGERING_BYTES as u64,
-                until: context.now + LINGERING,
+                until,
             };
+            self.stall_checks.plan_at(context.now, until);
             // What has arrived is announced no second time.
             self.on_data(conn, stream, context);
         } else {
@@ -154,6 +161,47 @@ impl Session {
         late.sort_unstable();
         for stream in late {
             self.stop_lingering(conn, stream, context);
+        }
+        let left = self
+            .open
+            .values()
+            .filter_map(|exchange| match exchange.inbound {
+                Inbound::Lingering { until, .. } => Some(until),
+                _ => None,
+            });
+        if let Some(until) = left.min() {
+            self.stall_checks.plan_at(context.now, until);
+        }
+    }
+
+    /// Takes the client's reset of a body. The response goes on if it does not need the body.
+    pub(super) fn on_body_reset(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        if let Some(Exchange {
+            inbound: inbound @ Inbound::Lingering { .. },
+            outbound: Outbound::Replying(_),
+            ..
+        }) = self.open.get_mut(&stream)
+        {
+            *inbound = Inbound::Over;
+        } else {
+            self.on_reset(conn, stream, context);
+        }
+    }
+
+    /// Returns the memory of an exchange of which only the rest of the request's body may still come.
+    pub(super) fn return_memory(&mut self, stream: u64, context: &mut SessionContext) {
+        if let Some(exchange) = self.open.get_mut(&stream)
+            && exchange.handler.is_none()
+            && matches!(exchange.outbound, Outbound::Over)
+            && let Some(number) = exchange.number.take()
+            && let Some(origin_ring) = context.origin_ring.as_mut()
+        {
+            origin_ring.forget(number);
         }
     }
 
@@ -226,7 +274,7 @@ impl Session {
                 self.pending.insert(exchange.schedule.place(), stream);
             }
             Outbound::Silent => self.begin(stream, reply, context.now),
-            Outbound::Over => self.forget(stream, context),
+            Outbound::Over => self.stop_lingering(conn, stream, context),
         }
     }
 

@@ -10,11 +10,12 @@ pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
 impl Session {
     /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the
     /// worker as much as others, and achieve nothing.
-    pub(super) fn is_flooded(&self, conn: &quiche::Connection) -> bool {
-        let allowed = self
-            .payload
-            .saturating_mul(OVERHEAD)
-            .saturating_add(FREE_OVERHEAD);
+    pub(super) fn is_flooded(&self, conn: &quiche::Connection, stream_window: u64) -> bool {
+        // Nobody read the last window of a stream that was reset or stopped.
+        let ended = self.wasted + self.late_resets + self.stopped;
+        let unread = ended.saturating_mul(stream_window);
+        let allowed = self.payload.saturating_mul(OVERHEAD);
+        let allowed = allowed.saturating_add(FREE_OVERHEAD).saturating_add(unread);
         let received = conn.received_bytes();
         // Handlers may not have read all yet.
         received > allowed && received.saturating_sub(conn.unread_bytes()) > allowed

@@ -247,6 +247,8 @@ impl Session {
         }
         if exchange.is_over() {
             self.forget(stream, context);
+        } else {
+            self.return_memory(stream, context);
         }
     }
 

@@ -170,6 +170,8 @@ impl Session {
         let over = self.open.get(&stream).is_some_and(Exchange::is_over);
         if over {
             self.forget(stream, context);
+        } else {
+            self.return_memory(stream, context);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Session {
             }
             Event::Data => self.on_data(conn, stream, context),
             Event::Finished => self.on_end(conn, stream, context),
-            Event::Reset(_) => self.on_reset(conn, stream, context),
+            Event::Reset(_) => self.on_body_reset(conn, stream, context),
             Event::PriorityUpdate => self.on_priority_update(conn, stream),
             // A client's GOAWAY limits pushes, and this server sends none.
             Event::GoAway => {}

@@ -17,3 +17,11 @@ pub(super) struct StallChecks {
     /// Number of streams that had begun when the last plan ended.
     pub(super) begun: u64,
 }
+
+impl StallChecks {
+    /// Plans a check for `at`, unless one is planned before.
+    pub(super) fn plan_at(&mut self, now: Instant, at: Instant) {
+        let (last, next) = self.planned.unwrap_or((now, at));
+        self.planned = Some((last, next.min(at)));
+    }
+}

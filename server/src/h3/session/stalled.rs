@@ -67,7 +67,10 @@ impl Session {
         // Unless nothing was missing at one of the two checks.
         let waits = checks.unacked && unacked;
         let link = LinkProgress::new(&rule, waits.then_some(more), elapsed);
-        checks.planned = Some((context.now, context.now + rule.interval()));
+        let lingering = checks.planned.map(|(_, until)| until);
+        let next = context.now + rule.interval();
+        let next = lingering.map_or(next, |until| until.min(next));
+        checks.planned = Some((context.now, next));
         (checks.acknowledged, checks.unacked) = (acknowledged, unacked);
         let waiting: Vec<(u64, WaitsFor)> = { self.open.iter() }
             .map(|(stream, exchange)| (*stream, exchange.waits_for(conn, *stream)))

@@ -150,7 +150,7 @@ impl Session {
     ) {
         match error {
             Error::TransportError(quiche::Error::StreamReset(_)) => {
-                self.on_reset(conn, stream, context);
+                self.on_body_reset(conn, stream, context);
             }
             Error::TransportError(_) => {}
             error => self.fail(conn, code(error), context),

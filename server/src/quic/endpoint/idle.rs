@@ -32,7 +32,8 @@ impl Endpoint {
     /// Returns since when the connection in a slot is idle, if it may give way for that.
     fn gives_way(&self, slot: usize, now: Instant) -> Option<Idle> {
         let connection = self.connections[slot].as_ref()?;
-        let idle = connection.idle()?;
+        // What has just arrived may be a request.
+        let idle = connection.idle().filter(|_| !connection.awaits_service)?;
         let (since, allowed) = match idle {
             Idle::SinceStart(start) => (start, FIRST_REQUEST),
             Idle::SinceRequest(end) => (end, NEXT_REQUEST),

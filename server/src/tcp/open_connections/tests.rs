@@ -128,6 +128,11 @@ fn who_has_been_idle_for_longest_gives_way_and_nobody_between_two_requests() {
     of(&open, 4, 4).on_idle(at(100));
     let early = at(100) + NEXT_REQUEST - Duration::from_millis(1);
     assert_eq!(open.make_room(client(9), early), None);
+    // The end of its last response waits for the client.
+    let meter = Rc::clone(&of(&open, 4, 4).meter);
+    meter.on_write(&Poll::Pending);
+    assert_eq!(open.make_room(client(9), at(200)), None);
+    meter.on_write(&Poll::Ready(Ok(1)));
     let late = at(100) + NEXT_REQUEST;
     assert_eq!(open.make_room(client(9), late), Some(Room::Idle));
 }
