@@ -142,7 +142,7 @@ table! {
         /// Time for which an upstream that failed max_fails times gets no requests. Raise it if the upstream takes long
         /// to start.
         fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
-        /// Largest header section of an upstream's response. If it is larger, or has more than 256 fields over
+        /// Largest header section of an upstream's response. If it is larger, or has more than 100 fields over
         /// HTTP/1.1, the client gets 502. Raise it for applications that set very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
         /// Version of the PROXY protocol by which each connection to an upstream names the client, before TLS and the

@@ -21,9 +21,6 @@ use super::upload::UploadBody;
 
 /// Largest read and write of hyper, bytes, unless a larger head is allowed; hyper takes no less than 8 KiB.
 const BUFFER: usize = 64 << 10;
-/// Largest number of field lines of a response. hyper reserves memory for all of them with each response, so `header_bytes`, which
-/// ends the heads of other protocols, is not enough.
-const MAX_FIELDS: usize = 256;
 
 type Driver = Connection<TokioIo<MeteredStream>, UploadBody>;
 
@@ -70,8 +67,7 @@ impl Http1Connection {
         let mut builder = Builder::new();
         builder
             .max_buf_size(header_bytes.max(BUFFER))
-            .max_header_size(header_bytes)
-            .max_headers(MAX_FIELDS);
+            .max_header_size(header_bytes);
         let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.ok()?;
         Some(Http1Connection {
             sender,
