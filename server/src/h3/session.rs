@@ -2,6 +2,7 @@
 
 mod ending;
 pub(in crate::h3) mod flood;
+mod lingering;
 mod order;
 mod output;
 mod record;

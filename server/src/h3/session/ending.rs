@@ -5,12 +5,11 @@ use std::time::Instant;
 use quiche::Shutdown;
 use quiche::h3::WireErrorCode;
 
-use super::{Exchange, Inbound, Outbound, Session};
+use super::{Inbound, Outbound, Session};
 use crate::h3::priority::Parameters;
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
-use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
 use crate::http::gate::Refusal;
 use crate::observe::access::Outcome;
 
@@ -84,137 +83,12 @@ impl Session {
         self.reset_stream(conn, stream, WireErrorCode::MessageError, context);
     }
 
-    /// Leaves the rest of a request whose response does not need it: the client may finish it for a while. RFC 9114 §4.1 lets a server
-    /// stop it at once, but a page in Chromium whose upload is stopped never gets the response.
-    pub(super) fn leave_body(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return self.stop(conn, stream, WireErrorCode::NoError);
-        };
-        let is_first = match exchange.inbound {
-            Inbound::Lingering { .. } => false,
-            // Stopped before, unless the head has only just come.
-            Inbound::Over => matches!(exchange.outbound, Outbound::Silent),
-            Inbound::Passing | Inbound::Discarding(_) => true,
-        };
-        let may_linger = is_first && !exchange.is_connect && self.refused_from.is_none();
-        if may_linger && !conn.stream_finished(stream) {
-            let until = context.now + LINGERING;
-            exchange.inbound = Inbound::Lingering {
-                left: LINGERING_BYTES as u64,
-                until,
-            };
-            self.stall_checks.plan_at(context.now, until);
-            // What has arrived is announced no second time.
-            self.on_data(conn, stream, context);
-        } else {
-            self.stop_reading(conn, stream);
-        }
-    }
-
     /// Asks the client to send no more of a request.
     pub(super) fn stop_reading(&mut self, conn: &mut quiche::Connection, stream: u64) {
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.inbound = Inbound::Over;
         }
         self.stop(conn, stream, WireErrorCode::NoError);
-    }
-
-    /// Counts bytes of a body that is left. Returns `false` for any other body.
-    pub(super) fn linger(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        count: u64,
-        context: &mut SessionContext,
-    ) -> bool {
-        let Some(Exchange {
-            inbound: Inbound::Lingering { left, .. },
-            ..
-        }) = self.open.get_mut(&stream)
-        else {
-            return false;
-        };
-        context.counters.bytes_in += count;
-        self.payload += count;
-        *left = left.saturating_sub(count);
-        if *left == 0 {
-            self.stop_lingering(conn, stream, context);
-        }
-        true
-    }
-
-    /// Stops the clients that have had their time to finish such bodies.
-    pub(super) fn end_lingering(
-        &mut self,
-        conn: &mut quiche::Connection,
-        context: &mut SessionContext,
-    ) {
-        let late = self.open.iter().filter(|(_, exchange)| {
-            matches!(exchange.inbound, Inbound::Lingering { until, .. } if until <= context.now)
-        });
-        let mut late: Vec<u64> = late.map(|(stream, _)| *stream).collect();
-        late.sort_unstable();
-        for stream in late {
-            self.stop_lingering(conn, stream, context);
-        }
-        let left = self
-            .open
-            .values()
-            .filter_map(|exchange| match exchange.inbound {
-                Inbound::Lingering { until, .. } => Some(until),
-                _ => None,
-            });
-        if let Some(until) = left.min() {
-            self.stall_checks.plan_at(context.now, until);
-        }
-    }
-
-    /// Takes the client's reset of a body. The response goes on if it does not need the body.
-    pub(super) fn on_body_reset(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        if let Some(Exchange {
-            inbound: inbound @ Inbound::Lingering { .. },
-            outbound: Outbound::Replying(_),
-            ..
-        }) = self.open.get_mut(&stream)
-        {
-            *inbound = Inbound::Over;
-        } else {
-            self.on_reset(conn, stream, context);
-        }
-    }
-
-    /// Returns the memory of an exchange of which only the rest of the request's body may still come.
-    pub(super) fn return_memory(&mut self, stream: u64, context: &mut SessionContext) {
-        if let Some(exchange) = self.open.get_mut(&stream)
-            && exchange.handler.is_none()
-            && matches!(exchange.outbound, Outbound::Over)
-            && let Some(number) = exchange.number.take()
-            && let Some(origin_ring) = context.origin_ring.as_mut()
-        {
-            origin_ring.forget(number);
-        }
-    }
-
-    fn stop_lingering(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        self.stop_reading(conn, stream);
-        if self.open.get(&stream).is_some_and(Exchange::is_over) {
-            self.forget(stream, context);
-        }
     }
 
     /// Reads no more of a stream. The client may respond with a reset, unless it has sent all already.

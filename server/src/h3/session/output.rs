@@ -241,10 +241,6 @@ impl Session {
             return;
         };
         exchange.outbound = Outbound::Over;
-        if exchange.handler.is_none() && !matches!(exchange.inbound, Inbound::Discarding(_)) {
-            // Nobody reads the rest of the request.
-            exchange.limit = u64::MAX;
-        }
         if exchange.is_over() {
             self.forget(stream, context);
         } else {

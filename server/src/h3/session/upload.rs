@@ -39,9 +39,7 @@ impl Session {
         });
         match read {
             Ok(count) => {
-                if !self.linger(conn, stream, count, context) {
-                    self.account(conn, stream, count, context);
-                }
+                self.account(conn, stream, count, context);
             }
             Err(error) => self.on_read_error(conn, stream, error, context),
         }
@@ -115,7 +113,7 @@ impl Session {
         !self.awaiting_ring.is_empty()
     }
 
-    /// Counts bytes that were read; returns `false` if the request is refused for them.
+    /// Counts bytes that were read; returns `false` if nobody needs them, or if the request is refused for them.
     fn account(
         &mut self,
         conn: &mut quiche::Connection,
@@ -128,6 +126,17 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
         };
+        match &mut exchange.inbound {
+            Inbound::Passing | Inbound::Discarding(_) => {}
+            Inbound::Lingering { left, .. } => {
+                *left = left.saturating_sub(count);
+                if *left == 0 {
+                    self.stop_lingering(conn, stream, context);
+                }
+                return false;
+            }
+            Inbound::Over => return false,
+        }
         exchange.received += count;
         let promised = exchange.content_length;
         if promised.is_some_and(|length| exchange.received > length) {

@@ -11,6 +11,15 @@ use super::fixture::Bench;
 use crate::http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
 use crate::observe::access::{AccessWriter, UpstreamTimes};
 
+/// Head of a request for a WebSocket.
+const WEBSOCKET: [(&str, &str); 5] = [
+    (":method", "CONNECT"),
+    (":protocol", "websocket"),
+    (":scheme", "https"),
+    (":authority", "localhost"),
+    (":path", "/app/x"),
+];
+
 /// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
 #[test]
 fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
@@ -57,14 +66,7 @@ fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
 #[test]
 fn a_websocket_has_no_limit_of_a_body_and_may_be_silent() {
     let mut bench = Bench::new();
-    let lines = [
-        (":method", "CONNECT"),
-        (":protocol", "websocket"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/app/x"),
-    ];
-    let stream = bench.pair.send_head(&lines, false);
+    let stream = bench.pair.send_head(&WEBSOCKET, false);
     bench.pair.settle();
     let (exchange, request) = bench.opened();
     assert!(request.head.is_websocket() && request.has_body);
@@ -99,14 +101,7 @@ fn a_websocket_has_no_limit_of_a_body_and_may_be_silent() {
 #[test]
 fn a_websocket_of_another_version_gets_426_with_the_version_that_is_spoken() {
     let mut bench = Bench::new();
-    let lines = [
-        (":method", "CONNECT"),
-        (":protocol", "websocket"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/app/x"),
-        ("sec-websocket-version", "8"),
-    ];
+    let lines = [&WEBSOCKET[..], &[("sec-websocket-version", "8")]].concat();
     let stream = bench.pair.send_head(&lines, false);
     bench.pair.settle();
     let seen = &bench.pair.streams[&stream];

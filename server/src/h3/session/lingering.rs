@@ -1,0 +1,109 @@
+//! Bodies that the response does not need, which their clients may finish for a while.
+
+use super::{Exchange, Inbound, Outbound, Session};
+use crate::h3::session_context::SessionContext;
+use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
+
+impl Session {
+    /// Leaves the rest of a request whose response does not need it: the client may finish it for a while. RFC 9114 §4.1 lets a server
+    /// stop it at once, but a page in Chromium whose upload is stopped never gets the response.
+    pub(super) fn leave_body(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return self.stop_reading(conn, stream);
+        };
+        let is_first = match exchange.inbound {
+            Inbound::Lingering { .. } => false,
+            // Stopped before, unless the head has only just come.
+            Inbound::Over => matches!(exchange.outbound, Outbound::Silent),
+            Inbound::Passing | Inbound::Discarding(_) => true,
+        };
+        let may_linger = is_first && !exchange.is_connect && self.refused_from.is_none();
+        if may_linger && !conn.stream_finished(stream) {
+            let until = context.now + LINGERING;
+            exchange.inbound = Inbound::Lingering {
+                left: LINGERING_BYTES as u64,
+                until,
+            };
+            self.stall_checks.plan_at(context.now, until);
+            // What has arrived is announced no second time.
+            self.on_data(conn, stream, context);
+        } else {
+            self.stop_reading(conn, stream);
+        }
+    }
+
+    /// Stops the clients that have had their time to finish such bodies.
+    pub(super) fn end_lingering(
+        &mut self,
+        conn: &mut quiche::Connection,
+        context: &mut SessionContext,
+    ) {
+        let late = self.open.iter().filter(|(_, exchange)| {
+            matches!(exchange.inbound, Inbound::Lingering { until, .. } if until <= context.now)
+        });
+        let mut late: Vec<u64> = late.map(|(stream, _)| *stream).collect();
+        late.sort_unstable();
+        for stream in late {
+            self.stop_lingering(conn, stream, context);
+        }
+        let left = self
+            .open
+            .values()
+            .filter_map(|exchange| match exchange.inbound {
+                Inbound::Lingering { until, .. } => Some(until),
+                _ => None,
+            });
+        if let Some(until) = left.min() {
+            self.stall_checks.plan_at(context.now, until);
+        }
+    }
+
+    /// Stops the client, and forgets a request whose response has ended.
+    pub(super) fn stop_lingering(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        self.stop_reading(conn, stream);
+        if self.open.get(&stream).is_some_and(Exchange::is_over) {
+            self.forget(stream, context);
+        }
+    }
+
+    /// Takes the client's reset of a body. The response goes on if it does not need the body.
+    pub(super) fn on_body_reset(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        if let Some(Exchange {
+            inbound: inbound @ Inbound::Lingering { .. },
+            outbound: Outbound::Replying(_),
+            ..
+        }) = self.open.get_mut(&stream)
+        {
+            *inbound = Inbound::Over;
+        } else {
+            self.on_reset(conn, stream, context);
+        }
+    }
+
+    /// Returns the memory of an exchange of which only the rest of the request's body may still come.
+    pub(super) fn return_memory(&mut self, stream: u64, context: &mut SessionContext) {
+        if let Some(exchange) = self.open.get_mut(&stream)
+            && exchange.handler.is_none()
+            && matches!(exchange.outbound, Outbound::Over)
+            && let Some(number) = exchange.number.take()
+            && let Some(origin_ring) = context.origin_ring.as_mut()
+        {
+            origin_ring.forget(number);
+        }
+    }
+}
