@@ -42,6 +42,7 @@ mod tunnel_reader;
 mod unread_body;
 mod upload;
 mod watchdog;
+mod window;
 
 pub use accept::BACKLOG;
 pub use config::{TcpConfig, TcpListenerConfig};

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, ready};
+use std::task::Poll;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -20,6 +20,7 @@ use crate::tcp::request_body::RequestBody;
 use crate::tcp::service::{Answer, respond};
 use crate::tcp::stream_task::StreamTask;
 use crate::tcp::tunnel::TunnelSlot;
+use crate::tcp::window;
 
 /// Side of the server. Dropping it before the response has ended resets the stream.
 struct Stream {
@@ -145,7 +146,9 @@ async fn send_body(mut body: ResponseBody, mut stream: SendStream<Bytes>) -> Res
             Ok(block) => {
                 let is_end = body.is_end_stream();
                 if !block.is_empty() {
-                    window(&mut stream).await?;
+                    // A stream that asked for more would take the room of the connection's window from the others, block by block.
+                    stream.reserve_capacity(1);
+                    window::room(&mut stream).await?;
                 }
                 stream.send_data(block, is_end)?;
                 if is_end {
@@ -159,21 +162,4 @@ async fn send_body(mut body: ResponseBody, mut stream: SendStream<Bytes>) -> Res
             }
         }
     }
-}
-
-/// Waits until the client's windows have room for a byte. A stream that asked for more would take the room of the connection's window from
-/// the others, block by block.
-async fn window(stream: &mut SendStream<Bytes>) -> Result<(), Error> {
-    stream.reserve_capacity(1);
-    poll_fn(|cx| {
-        while stream.capacity() == 0 {
-            match ready!(stream.poll_capacity(cx)) {
-                Some(room) => room?,
-                // The client has reset the stream.
-                None => return Poll::Ready(Err(Reason::CANCEL.into())),
-            };
-        }
-        Poll::Ready(Ok(()))
-    })
-    .await
 }

@@ -1,9 +1,8 @@
 //! Way of a tunnel's bytes to its client.
 
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::SendStream;
@@ -12,6 +11,7 @@ use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use crate::tcp::body::BLOCK;
 use crate::tcp::send_buffer::StreamBuffer;
 use crate::tcp::tunnel_reader::Duplex;
+use crate::tcp::window;
 
 /// Way of a tunnel's bytes to its client.
 pub(super) enum Outlet {
@@ -51,7 +51,7 @@ impl Outlet {
         let mut held = buffer.hold(block);
         stream.reserve_capacity(held.len());
         while !held.is_empty() {
-            let room = window(stream).await?;
+            let room = window::room(stream).await.map_err(io::Error::other)?;
             let part = held.split_to(room.min(held.len()));
             stream.send_data(part, false).map_err(io::Error::other)?;
         }
@@ -69,20 +69,6 @@ impl Outlet {
             }
         }
     }
-}
-
-/// Waits until the client's windows have room. Returns its bytes.
-async fn window(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
-    poll_fn(|cx| {
-        while stream.capacity() == 0 {
-            let room = ready!(stream.poll_capacity(cx)).transpose();
-            if room.map_err(io::Error::other)?.is_none() {
-                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-            }
-        }
-        Poll::Ready(Ok(stream.capacity()))
-    })
-    .await
 }
 
 #[cfg(test)]
