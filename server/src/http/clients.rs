@@ -1,6 +1,7 @@
 //! Counts what each client has open, and finds the client that has most.
 
 pub(crate) mod relief;
+pub(crate) mod shared_room;
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::{Entry, HashMap};

@@ -1,22 +1,15 @@
-//! Memory for request bodies that wait for a script.
-//!
-//! A client holds no more than it leaves free. Alone it gets half of the room, two get a third each; the room is never full, so however many
-//! clients fill it, another one gets a part.
-
-use std::cell::{Cell, RefCell};
+//! Memory for request bodies that wait for a script. It is never full, so however many clients fill it, another one gets a part.
 
 use crate::address::ValidatedAddress;
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::ClientPrefix;
+use crate::http::clients::shared_room::SharedRoom;
 
 /// Room of a thread for bodies, bytes.
 const ROOM: u64 = 16 << 20;
 
 /// Counts the bytes that a thread keeps of bodies.
 #[derive(Debug, Default)]
-pub struct BodyBuffers {
-    kept: Cell<u64>,
-    by_client: RefCell<Clients>,
-}
+pub struct BodyBuffers(SharedRoom);
 
 /// Bytes that one request keeps, until it is dropped.
 #[derive(Debug)]
@@ -40,13 +33,9 @@ impl BodyBuffers {
 impl Held<'_> {
     /// Takes room for more bytes, if the client may hold as much.
     pub(super) fn grow(&mut self, more: usize) -> bool {
-        let (buffers, more) = (self.buffers, more as u64);
-        let mut clients = buffers.by_client.borrow_mut();
-        let kept = buffers.kept.get() + more;
-        let fits = clients.open(self.client) + more <= ROOM.saturating_sub(kept);
+        let more = more as u64;
+        let fits = self.buffers.0.take(self.client, more, ROOM, 0);
         if fits {
-            buffers.kept.set(kept);
-            clients.add(self.client, more);
             self.bytes += more;
         }
         fits
@@ -56,11 +45,7 @@ impl Held<'_> {
     pub(super) fn shrink(&mut self, less: usize) {
         let less = self.bytes.min(less as u64);
         self.bytes -= less;
-        self.buffers.kept.set(self.buffers.kept.get() - less);
-        self.buffers
-            .by_client
-            .borrow_mut()
-            .subtract(self.client, less);
+        self.buffers.0.give_back(self.client, less);
     }
 }
 
@@ -100,7 +85,6 @@ mod tests {
         one.shrink(usize::MAX);
         assert!(one.grow(4 << 20));
         drop((one, same));
-        assert_eq!(buffers.kept.get(), 0);
-        assert_eq!(buffers.by_client.borrow().len(), 0);
+        assert_eq!((buffers.0.taken(), buffers.0.clients()), (0, 0));
     }
 }

@@ -1,36 +1,26 @@
 //! The tunnels of an origin thread, and their number.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use super::counters::Counters;
 use crate::address::ValidatedAddress;
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::ClientPrefix;
+use crate::http::clients::shared_room::SharedRoom;
 
 /// The tunnels of an origin thread.
+#[derive(Default)]
 pub struct UdpTunnels {
     counters: RefCell<Counters>,
-    open: Cell<u64>,
-    by_client: RefCell<Clients>,
+    open: SharedRoom,
     /// Room for a datagram that was just received, which no tunnel keeps.
     pub(super) scratch: RefCell<Vec<u8>>,
-}
-
-impl Default for UdpTunnels {
-    fn default() -> UdpTunnels {
-        UdpTunnels {
-            counters: RefCell::default(),
-            open: Cell::new(0),
-            by_client: RefCell::default(),
-            scratch: RefCell::new(Vec::new()),
-        }
-    }
 }
 
 impl UdpTunnels {
     /// Returns the counters.
     pub fn counters(&self) -> Counters {
         Counters {
-            open: self.open.get(),
+            open: self.open.taken(),
             ..self.counters.borrow().clone()
         }
     }
@@ -56,22 +46,14 @@ impl<'a> Open<'a> {
         most: u64,
     ) -> Option<Open<'a>> {
         let client = ClientPrefix::from(client);
-        let open = tunnels.open.get() + 1;
-        let mut by_client = tunnels.by_client.borrow_mut();
-        let own = by_client.open(client) + 1;
-        let may_open = open <= most && (own == 1 || own <= most - open);
-        may_open.then(|| {
-            tunnels.open.set(open);
-            by_client.enter(client);
-            Open { tunnels, client }
-        })
+        let opened = tunnels.open.take(client, 1, most, 1);
+        opened.then(|| Open { tunnels, client })
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.tunnels.open.set(self.tunnels.open.get() - 1);
-        self.tunnels.by_client.borrow_mut().leave(self.client);
+        self.tunnels.open.give_back(self.client, 1);
     }
 }
 
