@@ -1,6 +1,6 @@
 //! Hosts with ports, as requests name them.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use http::header::HOST;
 use http::{HeaderName, HeaderValue};
@@ -60,6 +60,17 @@ pub fn host(authority: &str) -> &str {
     };
     let host = &authority[..end];
     host.strip_suffix('.').unwrap_or(host)
+}
+
+/// Returns the host of an authority; the address that the client has connected to if a request of HTTP/1.0 names none.
+pub fn host_or_local(authority: &str, local: Option<SocketAddr>) -> Option<String> {
+    if !authority.is_empty() {
+        return Some(host(authority).to_owned());
+    }
+    Some(match local?.ip().to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    })
 }
 
 fn is_name(name: &str) -> bool {

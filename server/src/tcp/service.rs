@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -27,7 +26,7 @@ use super::stream_task::StreamTask;
 use super::tunnel::{ClientTunnel, TunnelSlot};
 use super::unread_body;
 use super::upload::{Source, Upload};
-use crate::http::authority::host;
+use crate::http::authority::host_or_local;
 use crate::http::exchange::message::Head;
 use crate::http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
@@ -177,7 +176,7 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
     if arrival.path_refused || !head.path.starts_with('/') || head.has_lower_case_method() {
         return None;
     }
-    let Some(host) = redirect_host(arrival) else {
+    let Some(host) = host_or_local(&head.authority, arrival.peer.local) else {
         return Some(Decision::Refuse(replies::malformed().into()));
     };
     let port = if port == 443 {
@@ -195,18 +194,6 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
         body: Body::Empty,
     };
     Some(Decision::Refuse(reply.into()))
-}
-
-/// Returns the host of a request; the address that the client has connected to if a request of HTTP/1.0 names none.
-fn redirect_host(arrival: &Arrival<'_>) -> Option<String> {
-    let authority = &arrival.head.authority;
-    if !authority.is_empty() {
-        return Some(host(authority).to_owned());
-    }
-    Some(match arrival.peer.local?.ip().to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    })
 }
 
 /// Returns the client of a request. HTTP/1.1 and HTTP/1.0 may follow each other on a connection.

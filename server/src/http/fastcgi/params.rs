@@ -1,7 +1,6 @@
 //! Parameters of a request for a script: the variables of CGI (RFC 3875 §4.1), and those that PHP knows from other servers.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use http::HeaderName;
@@ -10,7 +9,7 @@ use sluicegate_config::FastCgi;
 
 use super::records::push_pair;
 use super::script::Script;
-use crate::http::authority::host;
+use crate::http::authority::host_or_local;
 use crate::http::exchange::is_any;
 use crate::http::exchange::message::Request;
 use crate::http::path::decoded;
@@ -118,7 +117,8 @@ impl Facts<'_> {
             80
         };
         params.push("SERVER_PORT", port.to_string());
-        params.push("SERVER_NAME", self.server_name());
+        let name = host_or_local(&head.authority, peer.local);
+        params.push("SERVER_NAME", name.unwrap_or_default());
         if let Some(user) = self.user {
             params.push("AUTH_TYPE", "Basic");
             params.push("REMOTE_USER", user);
@@ -130,21 +130,6 @@ impl Facts<'_> {
         }
         if peer.early_data {
             params.push("HTTP_EARLY_DATA", "1");
-        }
-    }
-
-    /// Returns the host that the client asked for, or the address that it reached, if it is of HTTP/1.0 and named none.
-    fn server_name(&self) -> String {
-        let name = host(&self.request.head.authority);
-        match self
-            .request
-            .peer
-            .local
-            .map(|local| local.ip().to_canonical())
-        {
-            Some(IpAddr::V4(address)) if name.is_empty() => address.to_string(),
-            Some(IpAddr::V6(address)) if name.is_empty() => format!("[{address}]"),
-            _ => name.to_owned(),
         }
     }
 
