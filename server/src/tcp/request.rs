@@ -148,7 +148,8 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
     if host.is_none() && parts.version == Version::HTTP_11 {
         return Err(Malformed);
     }
-    let target = { parts.uri.authority() }.map(|authority| without_empty_port(authority.as_str()));
+    let target = parts.uri.authority();
+    let target = target.map(|authority| without_empty_port(authority.as_str()));
     let overrides = parts.version < Version::HTTP_2 && parts.uri.scheme().is_some();
     let authority = match (target, host) {
         (Some(_), Some(host)) if overrides && !host.is_empty() && !is_authority(host) => {

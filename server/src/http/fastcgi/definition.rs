@@ -32,7 +32,7 @@ impl RouteFastCgi {
     }
 }
 
-/// What a route says about a request that it has admitted.
+/// Settings of a route for a request that it has admitted.
 #[derive(Clone, Copy)]
 pub struct Admitted<'a> {
     /// Changes to the request's fields, and pages in place of error responses.

@@ -64,7 +64,8 @@ pub(super) fn remove_commands(headers: &mut HeaderMap) -> bool {
     for name in &commands {
         headers.remove(name);
     }
-    { commands.iter() }.any(|name| name == "x-accel-redirect" || name == "x-sendfile")
+    let mut names = commands.iter();
+    names.any(|name| name == "x-accel-redirect" || name == "x-sendfile")
 }
 
 /// Returns the place behind the empty line that ends a head, which begins at or behind `from`.

@@ -13,7 +13,7 @@ use crate::http::path::decoded;
 /// Longest part of a path behind a script, bytes.
 const MAX_PATH_INFO: usize = 4096;
 
-/// What the path of a request names below the root of its route.
+/// Path of a request, below the root of its route.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// A script, and the part of the path behind it.

@@ -128,7 +128,7 @@ impl Upload {
         }
     }
 
-    /// Waits for the next head, be it informational or final.
+    /// Waits for the next head, informational or final.
     async fn head(&mut self) -> Response<()> {
         match self {
             Upload::Http2(response, _) => {
