@@ -2,7 +2,7 @@
 
 use quiche::h3::WireErrorCode;
 
-use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
+use super::{Exchange, Outbound, SCRATCH, Session};
 use crate::h3::priority::LOWEST;
 use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;

@@ -1,4 +1,4 @@
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::task::Waker;
 
 use h2::{Reason, RecvStream, client, server};
