@@ -14,7 +14,6 @@ use super::descriptors::{self, Descriptors};
 use super::error::BootError;
 use super::listen::{Announced, Bound, BoundListeners, open_listener};
 use super::listener_settings::{Before, prepare};
-use super::memory;
 use super::ports::OpenPorts;
 use super::shared::Shared;
 use super::watch::Event;
@@ -169,9 +168,8 @@ fn start_origin(
         tcp_connections,
         tcp_exchanges,
     } = descriptors::of_worker(&shared.config);
-    let memory =
-        memory::worker_buffer(limits, &shared.memory, descriptors::workers(&shared.config));
-    let accounts = |most| Accounts::with_limit(limits.stream_buffer, memory, most);
+    let buffers = shared.parts.worker_buffer(limits);
+    let accounts = |most| Accounts::with_limit(limits.stream_buffer, buffers, most);
     let (ring, worker_ring) = rings(queue, accounts(exchanges));
     let name = format!("{}-{index}-origin", group.name);
     let (sender, commands) = unbounded_channel();
@@ -199,6 +197,7 @@ fn start_origin(
         worker_ring,
         site: Arc::clone(&shared.site),
         makes_checks: is_first(group, index, &shared.config),
+        compressors: shared.parts.compressors,
         passwords: Arc::clone(&shared.passwords),
         front: Some(front),
     };

@@ -22,8 +22,12 @@ const SHARE: u64 = 80;
 /// Part of the limit that is promised to the buffers of requests, percent. Blocks that are read ahead, or half sent, come on top. Their
 /// accounts are fair to clients; a process that is at its limit refuses all alike.
 const BUFFERS: u64 = 50;
-/// Accounts of a worker: one for HTTP/3, one for its front over TCP.
-const ACCOUNTS: u64 = 2;
+/// Part of the limit that caches of files may take, percent. Files that have left them while they are sent may take as much again.
+const CACHES: u64 = 12;
+/// Part of the limit for responses that are being compressed, percent.
+const COMPRESSORS: u64 = 12;
+/// Fronts of a worker: HTTP/3, and TCP. Each has buffers and a cache.
+const FRONTS: u64 = 2;
 /// Mount point of the second version of control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -32,32 +36,88 @@ pub(super) fn budget(configured: Option<u64>) -> MemoryBudget {
     MemoryBudget::new(configured.unwrap_or_else(default_limit))
 }
 
-/// Returns the memory of each account of a worker, bytes: `limits.worker_buffer`, and no more than its part of the budget.
-pub(super) fn worker_buffer(limits: &Limits, budget: &MemoryBudget, workers: u64) -> u64 {
-    if budget.limit() == 0 {
-        return limits.worker_buffer;
-    }
-    let part = budget.limit() / 100 * BUFFERS / (ACCOUNTS * workers.max(1));
-    limits.worker_buffer.min(part.max(limits.stream_buffer))
+/// Parts of the budget that its users may take at most, whatever is configured, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// Of the buffers of each account.
+    buffers: u64,
+    /// Of each cache of files.
+    cache: u64,
+    /// Of the compressors of each worker.
+    pub(super) compressors: u64,
 }
 
-/// Warns of a `worker_buffer` that the memory limit of the same file leaves no room for.
+impl Parts {
+    /// Divides a budget among the workers of a configuration.
+    pub(super) fn of(budget: &MemoryBudget, config: &Config) -> Parts {
+        Parts::for_workers(budget.limit(), descriptors::workers(config))
+    }
+
+    fn for_workers(limit: u64, workers: u64) -> Parts {
+        let part = |percent, users| match limit {
+            0 => u64::MAX,
+            limit => limit / 100 * percent / (users * workers.max(1)),
+        };
+        Parts {
+            buffers: part(BUFFERS, FRONTS),
+            cache: part(CACHES, FRONTS),
+            compressors: part(COMPRESSORS, 1),
+        }
+    }
+
+    /// Returns the memory of each account of a worker, bytes: one stream has its buffer however little there is.
+    pub(super) fn worker_buffer(self, limits: &Limits) -> u64 {
+        limits
+            .worker_buffer
+            .min(self.buffers.max(limits.stream_buffer))
+    }
+
+    /// Returns limits whose cache of files is within its part.
+    pub(super) fn for_site(self, limits: &Limits) -> Limits {
+        Limits {
+            file_cache: limits.file_cache.min(self.cache),
+            ..limits.clone()
+        }
+    }
+}
+
+/// Warns of keys that the memory limit of the same file leaves less for.
 pub(super) fn advise(config: &Config) {
     let Some(limit) = config.server.memory_limit.filter(|limit| *limit > 0) else {
         return;
     };
-    let workers = descriptors::workers(config);
-    let part = worker_buffer(&config.limits, &MemoryBudget::new(limit), workers);
-    if part < config.limits.worker_buffer {
-        let worker_buffer = config.limits.worker_buffer;
-        tracing::warn!(
-            worker_buffer,
-            workers,
-            memory_limit = limit,
-            in_effect = part,
-            "server.memory_limit leaves less for the buffers of requests than limits.worker_buffer: set worker_buffer to what is in \
-             effect or below, or raise memory_limit"
-        );
+    let parts = Parts::for_workers(limit, descriptors::workers(config));
+    let (limits, usual) = (&config.limits, Config::embedded());
+    // What nobody has set is less by itself.
+    let cache = limits.file_cache != usual.limits.file_cache;
+    let compress = config.compress.memory != usual.compress.memory;
+    let bounded = parts.for_site(limits).file_cache;
+    let keys = [
+        (
+            true,
+            "limits.worker_buffer",
+            limits.worker_buffer,
+            parts.worker_buffer(limits),
+        ),
+        (cache, "limits.file_cache", limits.file_cache, bounded),
+        (
+            compress,
+            "compress.memory",
+            config.compress.memory,
+            parts.compressors,
+        ),
+    ];
+    for (is_set, key, configured, in_effect) in keys {
+        if is_set && in_effect < configured {
+            tracing::warn!(
+                key,
+                configured,
+                in_effect,
+                memory_limit = limit,
+                "server.memory_limit leaves each worker less than a key says: set the key to what is in effect or below, or raise \
+                 memory_limit"
+            );
+        }
     }
 }
 
@@ -207,11 +267,33 @@ mod tests {
             worker_buffer: 1 << 30,
             ..Config::embedded().limits
         };
-        let of = |limit, workers| worker_buffer(&limits, &MemoryBudget::new(limit), workers);
+        let of = |limit, workers| Parts::for_workers(limit, workers).worker_buffer(&limits);
         assert_eq!(of(600 << 20, 2), (600 << 20) / 100 * 50 / 4);
         assert_eq!(of(64 << 30, 4), 1 << 30);
         assert_eq!(of(0, 64), 1 << 30, "no limit bounds nothing");
         assert_eq!(of(1 << 20, 64), limits.stream_buffer);
+    }
+
+    /// Whatever the keys say.
+    #[test]
+    fn all_that_is_bounded_together_leaves_an_eighth_of_the_limit() {
+        let limits = Limits {
+            worker_buffer: 1 << 40,
+            file_cache: 1 << 40,
+            ..Config::embedded().limits
+        };
+        for (limit, workers) in [(512 << 20, 1), (600 << 20, 2), (64 << 30, 64)] {
+            let parts = Parts::for_workers(limit, workers);
+            let cache = parts.for_site(&limits).file_cache;
+            let fronts = FRONTS * workers;
+            let all =
+                fronts * (parts.worker_buffer(&limits) + 2 * cache) + workers * parts.compressors;
+            assert!(all <= limit / 8 * 7, "{all} of {limit}");
+            assert!(all >= limit / 5 * 4, "{all} of {limit}");
+        }
+        let unlimited = Parts::for_workers(0, 2);
+        assert_eq!(unlimited.for_site(&limits).file_cache, 1 << 40);
+        assert_eq!(unlimited.compressors, u64::MAX);
     }
 
     #[test]

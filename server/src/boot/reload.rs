@@ -16,6 +16,7 @@ use super::error::{BootError, ReloadError};
 use super::limits::REBIND_LIMIT;
 use super::listen::{Announced, Kept, KeptState};
 use super::listener_settings::{Before, prepare};
+use super::memory::Parts;
 use super::names;
 use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
@@ -45,6 +46,8 @@ pub(super) struct Reloader<'a> {
     /// Configuration in effect.
     pub(super) config: Config,
     pub(super) snapshot: Arc<ConfigSnapshot>,
+    /// Parts of the memory budget.
+    pub(super) parts: Parts,
     pub(super) secrets: Arc<Secrets>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) traces: Arc<CurrentTraces>,
@@ -212,7 +215,8 @@ impl Reloader<'_> {
     ) -> Result<(ConfigSnapshot, Rebound), BootError> {
         let identification = Identification::new(&config.tracing);
         let before = &self.snapshot.site;
-        let site = before.recompile(&config.routes, &config.limits, identification)?;
+        let limits = self.parts.for_site(&config.limits);
+        let site = before.recompile(&config.routes, &limits, identification)?;
         let site = Arc::new(site);
         let current = self.snapshot.bound_listeners.iter();
         let kept = current.clone().map(|bound| Kept {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluicegate_config::{Config, LogTarget};
 
 use super::error::BootError;
-use super::memory;
+use super::memory::{self, Parts};
 use crate::http::auth::PasswordChecks;
 use crate::http::clients::relief::Holdings;
 use crate::http::identification::Identification;
@@ -29,6 +29,7 @@ pub(super) struct Shared {
     pub(super) tracing: Option<Tracing>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
+    pub(super) parts: Parts,
     pub(super) holdings: Arc<Holdings>,
     pub(super) passwords: Arc<PasswordChecks>,
     pub(super) missing_headers: Arc<MissingHeaders>,
@@ -47,7 +48,10 @@ impl Shared {
         secrets.ticket_keys().set_lifetime(lifetime);
         secrets.keep_ticket_keys();
         let identification = Identification::new(&config.tracing);
-        let site = Site::compile_identified(&config.routes, &config.limits, identification)?;
+        let memory = Arc::new(memory::budget(config.server.memory_limit));
+        let parts = Parts::of(&memory, &config);
+        let limits = parts.for_site(&config.limits);
+        let site = Site::compile_identified(&config.routes, &limits, identification)?;
         let site = Arc::new(site);
         let traces = Arc::<CurrentTraces>::default();
         let tracing = start_tracing(&traces, &config, &secrets)?;
@@ -55,7 +59,6 @@ impl Shared {
         let access = Arc::<CurrentAccess>::default();
         let log = open_access_log(&access, &config)?;
         access.set(&config.access_log, log);
-        let memory = Arc::new(memory::budget(config.server.memory_limit));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let passwords = PasswordChecks::for_cores(cores).map_err(BootError::Thread)?;
         Ok(Shared {
@@ -67,6 +70,7 @@ impl Shared {
             tracing,
             access,
             memory,
+            parts,
             holdings: Arc::default(),
             passwords: Arc::new(passwords),
             missing_headers: Arc::default(),

@@ -50,6 +50,8 @@ pub struct OriginSetup {
     pub site: Arc<Site>,
     /// Whether this thread makes the health checks of upstreams, for the whole process.
     pub makes_checks: bool,
+    /// Most memory for responses that are being compressed, whatever is configured, bytes.
+    pub compressors: u64,
     /// Bounds of the checks of passwords, for the whole process.
     pub passwords: Arc<PasswordChecks>,
     /// Starts the front that accepts connections on this thread, if there is one.
@@ -140,7 +142,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     let runtime = runtime(&setup.name)?;
     let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
-    let makes_checks = setup.makes_checks;
+    let (makes_checks, compressors) = (setup.makes_checks, setup.compressors);
     let (front, passwords) = (setup.front, setup.passwords);
     std::thread::Builder::new()
         .name(setup.name)
@@ -149,7 +151,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             if let Some(Err(error)) = core.map(affinity::pin) {
                 tracing::warn!(%error, "an origin thread cannot be pinned");
             }
-            let compressors = Rc::<Compressors>::default();
+            let compressors = Rc::new(Compressors::within(compressors));
             let handlers = Rc::new(Handlers {
                 files: FileServer::new(
                     OPEN_FILES,
@@ -319,7 +321,7 @@ impl Handlers {
         if let Some(settings) = route.compression()
             && !(incoming.request.head.is_tunnel() || incoming.request.head.is_upgrade())
         {
-            let offer = Offer::new(&self.compressors, settings, &incoming.request.head);
+            let offer = Offer::new(&self.compressors, settings, &incoming.request);
             incoming.reply.offer_compression(offer);
         }
     }

@@ -15,8 +15,8 @@ on_every_backend!(
     what_closed_connections_leave_returns_to_the_system,
 );
 
-/// Length of each of two files that together exceed the limit; both are larger than a client's window.
-const LENGTH: usize = 24 << 20;
+/// Length of each of two bodies that together exceed the limit; both are larger than a client's window.
+const LENGTH: usize = 28 << 20;
 
 /// Limit that a few hundred connections come close to, KiB.
 const LIMIT: f64 = 28.0 * 1024.0;
@@ -30,16 +30,14 @@ async fn until_said(server: &mut Server, part: &str) {
 
 fn without_memory_downloads_go_on_and_new_work_is_refused_until_they_end(backend: &str) {
     let folder = Folder::new();
-    let root = folder.path("www");
-    fs::create_dir_all(&root).unwrap();
-    for (name, byte) in [("a", b'a'), ("b", b'b')] {
-        fs::write(root.join(name), vec![byte; LENGTH]).unwrap();
-    }
+    fs::create_dir_all(folder.path("www")).unwrap();
+    fs::write(folder.path("www/small"), "small").unwrap();
+    fs::write(folder.path("body"), vec![b'a'; LENGTH]).unwrap();
     let setup = Setup::new(backend)
         .with(ADMIN)
-        .with("[server]\nmemory_limit = \"40MiB\"")
-        .with("[limits]\nfile_cache_entry = \"32MiB\"\nfile_cache_valid = \"1h\"")
+        .with("[server]\nmemory_limit = \"64MiB\"")
         .with("[[route]]\npath = \"/files/\"\n[route.files]\nroot = \"www\"")
+        .with("[[route]]\npath = \"/body\"\n[route.fixed]\nbody_file = \"body\"")
         .replace("[[group]]", "[[group]]\ncores = [0]")
         .listener("main", "127.0.0.1:0", "cubic");
     let mut server = Server::start(&setup, &folder);
@@ -47,29 +45,29 @@ fn without_memory_downloads_go_on_and_new_work_is_refused_until_they_end(backend
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
-        assert_eq!(session.get("/files/a").await.bytes().await.len(), LENGTH);
-        // The responses keep their files in memory, and nobody reads them yet.
-        let held = [session.get("/files/a").await, session.get("/files/b").await];
+        assert_eq!(session.get("/files/small").await.text().await, "small");
+        // The response keeps its body in memory, and nobody reads it yet.
+        let held = session.get("/body").await;
+        fs::write(folder.path("body"), vec![b'b'; LENGTH]).unwrap();
+        server.process.signal("HUP");
         until_said(&mut server, "memory is short").await;
         let ConnectionError::ConnectionClosed(close) = client.refusal(server.address()).await
         else {
             panic!("not refused by the server's transport")
         };
         assert_eq!(u64::from(close.error_code), 0x2);
-        let refused = session.get("/files/a").await;
+        let refused = session.get("/files/small").await;
         assert_eq!(refused.head.status(), 503);
         assert!(refused.head.headers().contains_key("retry-after"));
         assert_eq!(session.get("/").await.text().await, PAGE);
         assert_eq!(sum(&metrics(admin), "sluicegate_memory_short"), 2.0);
-        for response in held {
-            assert_eq!(response.bytes().await.len(), LENGTH);
-        }
+        assert_eq!(held.bytes().await, vec![b'a'; LENGTH]);
         until_said(&mut server, "memory suffices again").await;
         let mut other = client.connect_when_accepted(server.address()).await;
         assert_eq!(other.get("/").await.text().await, PAGE);
     });
     let found = metrics(admin);
-    assert_eq!(found["sluicegate_memory_limit_bytes"], 41_943_040.0);
+    assert_eq!(found["sluicegate_memory_limit_bytes"], 67_108_864.0);
     let refused = "sluicegate_connections_refused_total{reason=\"memory\"}";
     assert!(found[refused] >= 1.0);
     let refused = "sluicegate_http_requests_refused_total{reason=\"memory\"}";

@@ -21,8 +21,9 @@ pub use self::counters::{Algorithm, Counters};
 pub(crate) use self::fields::weaken;
 pub use self::fields::{add_vary, varies};
 use super::accept::{Coding, Weights};
-use super::message::Head;
-use super::{Body, Fields, Reply, RequestHead};
+use super::message::{Head, Request};
+use super::{Body, Fields, Reply};
+use crate::http::clients::ClientPrefix;
 use encoder::{Encoder, Then};
 
 /// Compression that a route offers for the response to one request.
@@ -32,23 +33,26 @@ pub struct Offer {
     settings: Arc<Compress>,
     /// Algorithm that the client prefers to the original.
     algorithm: Option<Algorithm>,
+    client: ClientPrefix,
     is_head: bool,
     /// Lines of `if-none-match`.
     held: Fields,
 }
 
 impl Offer {
-    /// Returns what to offer for a request.
+    /// Returns what to offer for the response to a request.
     pub fn new(
         compressors: &Rc<Compressors>,
         settings: &Arc<Compress>,
-        head: &RequestHead,
+        request: &Request,
     ) -> Offer {
+        let head = &request.head;
         let held = { head.headers.iter() }.filter(|(name, _)| name == IF_NONE_MATCH);
         Offer {
             compressors: Rc::clone(compressors),
             settings: Arc::clone(settings),
             algorithm: preferred(settings, &head.headers),
+            client: request.peer.address.into(),
             is_head: head.method == "HEAD",
             held: held.cloned().collect(),
         }
@@ -74,7 +78,8 @@ impl Offer {
         let encoder = if self.is_head {
             None
         } else {
-            Some(self.compressors.begin(algorithm, &self.settings)?)
+            let compressors = &self.compressors;
+            Some(compressors.begin(algorithm, &self.settings, self.client)?)
         };
         fields::describe(&mut head.fields, coding(algorithm));
         head.length = None;
@@ -168,14 +173,15 @@ pub fn is_preferred(settings: &Compress, request: &Fields) -> bool {
 }
 
 /// Compresses a whole body for a request with these fields, if its client accepts that and it makes the body smaller.
-pub async fn whole(
+pub(crate) async fn whole(
     compressors: &Rc<Compressors>,
     settings: &Compress,
+    client: ClientPrefix,
     (request, body): (&Fields, Bytes),
 ) -> Option<(Coding, Bytes)> {
     let algorithm = preferred(settings, request)?;
     let original = body.len();
-    let mut encoder = compressors.begin(algorithm, settings)?;
+    let mut encoder = compressors.begin(algorithm, settings, client)?;
     let mut blocks = encoder.data(body).await.ok()?;
     blocks.append(&mut encoder.finish().await.ok()?);
     let compressed = Bytes::from(blocks.concat());

@@ -11,6 +11,8 @@ use tokio::task::spawn_blocking;
 
 use super::counters::{Algorithm, Counters};
 use super::encoder::{Encoder, Then};
+use crate::http::clients::ClientPrefix;
+use crate::http::clients::shared_room::SharedRoom;
 
 /// Pieces that an origin thread has compressed at a time, on threads beside it. The others wait in order, so that the threads
 /// which read files stay free.
@@ -33,15 +35,10 @@ pub(crate) struct Failed;
 pub struct Compressors {
     running: Arc<Semaphore>,
     counters: RefCell<Counters>,
-}
-
-impl Default for Compressors {
-    fn default() -> Compressors {
-        Compressors {
-            running: Arc::new(Semaphore::new(AT_A_TIME)),
-            counters: RefCell::default(),
-        }
-    }
+    /// Memory of the bodies, bytes. A client that reads slowly holds it for long.
+    memory: SharedRoom,
+    /// Most that they may take, whatever is configured, bytes.
+    most: u64,
 }
 
 /// Returns the memory that a body takes while it is compressed, bytes: what the libraries were measured to take.
@@ -54,28 +51,53 @@ fn cost(algorithm: Algorithm, settings: &Compress) -> u64 {
     }
 }
 
+/// Compresses within the memory that is configured.
+impl Default for Compressors {
+    fn default() -> Compressors {
+        Compressors::within(u64::MAX)
+    }
+}
+
 impl Compressors {
-    /// Returns the counters.
-    pub fn counters(&self) -> Counters {
-        self.counters.borrow().clone()
+    /// Compresses within `most` bytes of memory.
+    pub fn within(most: u64) -> Compressors {
+        Compressors {
+            running: Arc::new(Semaphore::new(AT_A_TIME)),
+            counters: RefCell::default(),
+            memory: SharedRoom::default(),
+            most,
+        }
     }
 
-    /// Begins a body; `None` if there is no memory for another one.
+    /// Returns the counters.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            memory: self.memory.taken(),
+            ..self.counters.borrow().clone()
+        }
+    }
+
+    /// Begins a body for a client; `None` if there is no memory for another one.
     pub(super) fn begin(
         self: &Rc<Self>,
         algorithm: Algorithm,
         settings: &Compress,
+        client: ClientPrefix,
     ) -> Option<BodyEncoder> {
         let cost = cost(algorithm, settings);
+        let room = match settings.memory {
+            0 => self.most,
+            memory => self.most.min(memory),
+        };
         let mut counters = self.counters.borrow_mut();
-        if settings.memory > 0 && counters.memory + cost > settings.memory {
+        if !self.memory.take(client, cost, room, cost) {
             counters.skipped += 1;
             return None;
         }
-        counters.memory += cost;
         counters.begun[algorithm] += 1;
         Some(BodyEncoder {
             compressors: Rc::clone(self),
+            client,
             algorithm,
             cost,
             encoder: Some(Encoder::new(algorithm, settings)),
@@ -87,6 +109,7 @@ impl Compressors {
 /// A body that is being compressed.
 pub(crate) struct BodyEncoder {
     compressors: Rc<Compressors>,
+    client: ClientPrefix,
     algorithm: Algorithm,
     cost: u64,
     /// `None` while another thread has it, and after a failure.
@@ -105,7 +128,7 @@ impl std::fmt::Debug for BodyEncoder {
 
 impl Drop for BodyEncoder {
     fn drop(&mut self) {
-        self.compressors.counters.borrow_mut().memory -= self.cost;
+        self.compressors.memory.give_back(self.client, self.cost);
     }
 }
 
@@ -182,6 +205,7 @@ mod tests {
     use sluicegate_config::Config;
 
     use super::*;
+    use crate::address::ValidatedAddress;
 
     /// A handler that waits for a file or an upstream must not wait for a compressor, too.
     #[test]
@@ -196,18 +220,53 @@ mod tests {
             let busy = spawn_blocking(move || released.recv());
             let settings = Config::embedded().compress;
             let compressors = Rc::<Compressors>::default();
+            let client = "192.0.2.1".parse::<ValidatedAddress>().unwrap().into();
             let mut context = Context::from_waker(Waker::noop());
 
-            let mut small = compressors.begin(Algorithm::Gzip, &settings).unwrap();
+            let mut small = compressors
+                .begin(Algorithm::Gzip, &settings, client)
+                .unwrap();
             let work = pin!(small.data(Bytes::from(vec![7; AT_ONCE])));
             assert!(work.poll(&mut context).is_ready());
 
-            let mut large = compressors.begin(Algorithm::Gzip, &settings).unwrap();
+            let mut large = compressors
+                .begin(Algorithm::Gzip, &settings, client)
+                .unwrap();
             let mut work = pin!(large.data(Bytes::from(vec![7; AT_ONCE + 1])));
             assert!(work.as_mut().poll(&mut context).is_pending());
             release.send(()).unwrap();
             busy.await.unwrap().unwrap();
             work.await.unwrap();
         });
+    }
+
+    #[test]
+    fn slow_readers_of_one_client_leave_memory_to_others() {
+        let settings = Compress {
+            memory: 10 * (384 << 10),
+            ..Config::embedded().compress
+        };
+        let compressors = Rc::<Compressors>::default();
+        let begin = |host: u8| {
+            let client = format!("192.0.2.{host}").parse::<ValidatedAddress>();
+            compressors.begin(Algorithm::Gzip, &settings, client.unwrap().into())
+        };
+        let mut open: Vec<_> = std::iter::from_fn(|| begin(1)).collect();
+        assert_eq!(open.len(), 5);
+        for host in 2..7 {
+            open.push(begin(host).expect("every client has one while there is memory"));
+        }
+        assert!(begin(7).is_none());
+        assert_eq!(compressors.counters().memory, settings.memory);
+        drop(open);
+        assert_eq!(compressors.counters().memory, 0);
+        let little = Rc::new(Compressors::within(500 << 10));
+        let client = "192.0.2.1".parse::<ValidatedAddress>().unwrap().into();
+        let unlimited = Compress {
+            memory: 0,
+            ..settings
+        };
+        let _one = little.begin(Algorithm::Gzip, &unlimited, client).unwrap();
+        assert!(little.begin(Algorithm::Gzip, &unlimited, client).is_none());
     }
 }

@@ -61,7 +61,7 @@ impl Exchange {
         request.reads_ranges = true;
         let (mut incoming, front) = pair(request, credit);
         let compressors = Rc::<Compressors>::default();
-        let offer = Offer::new(&compressors, &Arc::new(settings), &incoming.request.head);
+        let offer = Offer::new(&compressors, &Arc::new(settings), &incoming.request);
         incoming.reply.offer_compression(offer);
         Exchange {
             compressors,
@@ -363,7 +363,7 @@ fn a_response_beyond_the_memory_is_sent_as_it_is_and_counted() {
             let lines = [("accept-encoding", "gzip")];
             let (mut incoming, front) =
                 pair(request(head("GET", "/", &lines), None, false), PLENTY);
-            let offer = Offer::new(&compressors, &settings, &incoming.request.head);
+            let offer = Offer::new(&compressors, &settings, &incoming.request);
             incoming.reply.offer_compression(offer);
             let writer = incoming.reply.head(html(&[])).await.unwrap();
             let ToFront::Head(head) = front.next().await else {

@@ -4,6 +4,7 @@ use http::header::RANGE;
 
 use super::FileServer;
 use super::locate::Located;
+use crate::http::clients::ClientPrefix;
 use crate::http::exchange::{Coding, RequestHead, compress};
 use crate::http::files::Folder;
 
@@ -13,7 +14,7 @@ impl FileServer {
     pub(super) async fn compress(
         &self,
         folder: &Folder,
-        head: &RequestHead,
+        (head, client): (&RequestHead, ClientPrefix),
         mut located: Located,
     ) -> Located {
         let Some(settings) = &folder.compress else {
@@ -34,7 +35,8 @@ impl FileServer {
             return located;
         };
         let whole = (&head.headers, original.clone());
-        if let Some((coding, bytes)) = compress::whole(&self.compressors, settings, whole).await {
+        let compressed = compress::whole(&self.compressors, settings, client, whole);
+        if let Some((coding, bytes)) = compressed.await {
             located.meta = meta.compressed(coding, bytes.len() as u64);
             located.bytes = Some(bytes);
         }
