@@ -103,10 +103,9 @@ impl<'a> Exchange<'a> {
         let upload = Upload::begin(self.request, body, settings, self.thread.buffers);
         let (upload, length) = upload.await?;
         let asked = Instant::now();
-        let opened = self
-            .thread
-            .pools
-            .open(&self.route.pool, settings.connect_timeout);
+        let (client, limit) = (self.request.peer.address, settings.connect_timeout);
+        let pools = self.thread.pools;
+        let opened = pools.open(&self.route.pool, client.into(), limit);
         let stream = opened.await.map_err(|(failure, upstream)| {
             self.upstream.replace(upstream);
             Stop::Failed(failure)

@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::pool::Pools;
 use super::transport::ByteStream;
 use super::upstream::ActiveRequest;
+use crate::http::clients::ClientPrefix;
 
 /// Byte stream to an upstream, which counts as a request of it until the value is dropped.
 pub(crate) struct BareStream {
@@ -26,7 +27,7 @@ pub(crate) struct BareStream {
 pub(crate) type Unopened = (Failure, Option<Arc<str>>);
 
 impl Pools {
-    /// Opens a stream to an upstream of the pool, each within `limit`. Upstreams are tried until one can be reached: none of them has
+    /// Opens a stream for a client to an upstream of the pool, each within `limit`. Upstreams are tried until one can be reached: none of them has
     /// received anything.
     ///
     /// # Errors
@@ -34,12 +35,13 @@ impl Pools {
     pub(crate) async fn open(
         &self,
         pool: &RoutePool,
+        client: ClientPrefix,
         limit: Duration,
     ) -> Result<BareStream, Unopened> {
         let pool = self.pool(&pool.0);
         let mut tried = Vec::new();
         loop {
-            let assigned = pool.assign(&tried, None).await;
+            let assigned = pool.assign(client, &tried, None).await;
             let active = assigned.map_err(|failure| (failure, None))?;
             let upstream = Rc::clone(active.upstream());
             let failure = match upstream.bare_stream(limit).await {

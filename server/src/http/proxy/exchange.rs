@@ -137,6 +137,7 @@ impl<'a> Exchange<'a> {
         let pool = self.pools.pool(self.pool);
         pool.retry_budget().on_request();
         let key = hash_key(pool.policy(), &self.request);
+        let client = self.request.peer.address.into();
         let mut tried: Vec<Rc<Upstream>> = Vec::new();
         let mut reconnect: Option<ActiveRequest> = None;
         let mut retries = self.proxy.retries;
@@ -144,7 +145,10 @@ impl<'a> Exchange<'a> {
             let fresh = reconnect.is_some() || !tried.is_empty();
             let active = match reconnect.take() {
                 Some(same) => same,
-                None => { pool.assign(&tried, key).await }.map_err(Stop::Failed)?,
+                None => {
+                    let assigned = pool.assign(client, &tried, key).await;
+                    assigned.map_err(Stop::Failed)?
+                }
             };
             *self.last.borrow_mut() = Some(Rc::clone(active.upstream()));
             self.attempts.set(self.attempts.get() + 1);

@@ -17,6 +17,7 @@ use super::health_check;
 use super::retry_budget::RetryBudget;
 use super::slots::{Slot, Slots};
 use super::upstream::{ActiveRequest, Upstream};
+use crate::http::clients::ClientPrefix;
 use crate::observe::sum::Sum;
 
 /// Shortest time between two warnings about the queue of a pool.
@@ -195,7 +196,7 @@ impl Pool {
         &self.definition.policy
     }
 
-    /// Assigns a request, with the hash of the part that the policy names, to an upstream in rotation that it has not tried.
+    /// Assigns a client's request, with the hash of the part that the policy names, to an upstream in rotation that it has not tried.
     /// Backups come after all others. If none is left, it goes to one out of rotation that it has not tried, then to any: an
     /// attempt costs little, and health may be out of date. If all that it may go to are busy, it waits in the queue.
     ///
@@ -203,13 +204,14 @@ impl Pool {
     /// The queue is full, or the request has waited for too long.
     pub(super) async fn assign(
         &self,
+        client: ClientPrefix,
         tried: &[Rc<Upstream>],
         key: Option<u64>,
     ) -> Result<ActiveRequest, Failure> {
         let now = Instant::now();
-        let (place, slot) = match self.take_slot(tried, key, now) {
+        let (place, slot) = match self.take_slot(client, (tried, key), now) {
             Some(taken) => taken,
-            None => Box::pin(self.queue(tried)).await?,
+            None => Box::pin(self.queue(client, tried)).await?,
         };
         let upstream = &self.members[place].upstream;
         let now = Instant::now();
@@ -220,29 +222,33 @@ impl Pool {
     /// busy.
     fn take_slot(
         &self,
-        tried: &[Rc<Upstream>],
-        key: Option<u64>,
+        client: ClientPrefix,
+        (tried, key): (&[Rc<Upstream>], Option<u64>),
         now: Instant,
     ) -> Option<(usize, Slot)> {
         let ranks = { self.members.iter() }.map(|member| Rank::of(member, tried, now));
         let best = ranks.min()?;
         loop {
             let fit = |member: &Member| {
-                Rank::of(member, tried, now) == best && member.upstream.slots().has_room()
+                Rank::of(member, tried, now) == best && member.upstream.slots().has_room(client)
             };
             let place = self.choose(fit, key, now)?;
             // Another thread may have taken it meanwhile.
-            if let Some(slot) = self.members[place].upstream.slots().try_take() {
+            if let Some(slot) = self.members[place].upstream.slots().try_take(client) {
                 return Some((place, slot));
             }
         }
     }
 
     /// Waits until one of the upstreams that may get the request has room.
-    async fn queue(&self, tried: &[Rc<Upstream>]) -> Result<(usize, Slot), Failure> {
+    async fn queue(
+        &self,
+        client: ClientPrefix,
+        tried: &[Rc<Upstream>],
+    ) -> Result<(usize, Slot), Failure> {
         let allowed = || self.best(tried, Instant::now());
         let _counted = Waiting::new(&self.tally);
-        let waited = self.definition.queue.wait(allowed).await;
+        let waited = self.definition.queue.wait(client, allowed).await;
         waited.inspect_err(|failure| {
             self.tally.count(|c| c.failures[*failure] += 1);
             self.warn(*failure);

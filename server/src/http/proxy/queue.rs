@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use super::across_threads::Beside;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
+use crate::http::clients::shared_room::leaves_room;
+use crate::http::clients::{ClientPrefix, Clients};
 
 /// Time after which a request that waits looks which upstreams are in rotation.
 const REVIEW: Duration = Duration::from_secs(1);
@@ -22,15 +24,28 @@ pub(super) struct Queue {
     limit: u64,
     /// Longest time that a request waits.
     timeout: Duration,
-    waiting: Beside<AtomicU64>,
+    waiting: Beside<Mutex<Waiting>>,
+}
+
+/// Numbers of the requests that wait.
+#[derive(Debug, Default)]
+struct Waiting {
+    all: u64,
+    by_client: Clients,
 }
 
 /// Place of a request in the queue, until it is dropped.
-struct Place<'a>(&'a AtomicU64);
+struct Place<'a> {
+    waiting: &'a Mutex<Waiting>,
+    client: ClientPrefix,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let waiting = self.waiting.lock();
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        waiting.all -= 1;
+        waiting.by_client.leave(self.client);
     }
 }
 
@@ -42,33 +57,47 @@ impl Queue {
         Queue {
             limit,
             timeout,
-            waiting: Beside::new(AtomicU64::new(0)),
+            waiting: Beside::new(Mutex::default()),
         }
     }
 
-    /// Waits for a slot of one of the upstreams that `allowed` names. Returns the upstream's place, and the slot.
+    /// Waits for a slot of one of the upstreams that `allowed` names, for a client. Returns the upstream's place, and the slot.
     ///
     /// # Errors
     /// [`Failure::QueueFull`] at once, or [`Failure::QueueTimeout`] later.
     pub(super) async fn wait<'a>(
         &self,
+        client: ClientPrefix,
         allowed: impl Fn() -> Vec<(usize, &'a Slots)>,
     ) -> Result<(usize, Slot), Failure> {
-        let _place = self.enter().ok_or(Failure::QueueFull)?;
-        let first = first_slot(allowed);
+        let _place = self.enter(client).ok_or(Failure::QueueFull)?;
+        let first = first_slot(client, allowed);
         let first = timeout(self.timeout, first).await;
         first.map_err(|_| Failure::QueueTimeout)
     }
 
-    fn enter(&self) -> Option<Place<'_>> {
-        let place = Place(&self.waiting);
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        (before < self.limit).then_some(place)
+    fn enter(&self, client: ClientPrefix) -> Option<Place<'_>> {
+        let waiting = self.waiting.lock();
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        let all = waiting.all + 1;
+        let own = waiting.by_client.open(client) + 1;
+        if all > self.limit || !leaves_room(own, self.limit - all, self.limit) {
+            return None;
+        }
+        waiting.all = all;
+        waiting.by_client.enter(client);
+        Some(Place {
+            waiting: &self.waiting,
+            client,
+        })
     }
 }
 
 /// Waits for the first slot. Upstreams that come into rotation meanwhile are waited for, too, and those that leave it are not.
-async fn first_slot<'a>(allowed: impl Fn() -> Vec<(usize, &'a Slots)>) -> (usize, Slot) {
+async fn first_slot<'a>(
+    client: ClientPrefix,
+    allowed: impl Fn() -> Vec<(usize, &'a Slots)>,
+) -> (usize, Slot) {
     let mut waits: Vec<Wait<'a>> = Vec::new();
     let mut review = interval_at(Instant::now() + REVIEW, REVIEW);
     review.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -77,7 +106,7 @@ async fn first_slot<'a>(allowed: impl Fn() -> Vec<(usize, &'a Slots)>) -> (usize
         waits.retain(|(known, _)| allowed.iter().any(|(place, _)| place == known));
         for (place, slots) in allowed {
             if waits.iter().all(|(known, _)| *known != place) {
-                waits.push((place, Box::pin(slots.take())));
+                waits.push((place, Box::pin(slots.take(client))));
             }
         }
         let first = std::future::poll_fn(|cx| {

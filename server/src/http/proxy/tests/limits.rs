@@ -5,6 +5,7 @@ use tokio::time::{advance, pause, resume};
 use super::health::{named, nobody, who};
 use super::http2_upstream::{Http2Upstream, ok};
 use super::*;
+use crate::http::exchange::test_front::peer;
 
 /// Returns an edge whose upstreams handle `limit` requests at a time.
 fn limited(upstreams: &[SocketAddr], limit: u64, change: impl FnOnce(&mut PoolSettings)) -> Edge {
@@ -62,6 +63,40 @@ fn request_that_finds_the_queue_full_gets_503_at_once() {
             assert_eq!((counters.waiting, edge.state().failures), (queue, 0));
             drop(waiting);
         }
+    });
+}
+
+/// Uploads that stand still, for instance.
+#[test]
+fn one_client_takes_neither_all_slots_nor_the_whole_queue() {
+    run(async {
+        let server = Server::new().await;
+        let edge = limited(&[server.address()], 8, |settings| settings.queue = 8);
+        let route = edge.reload([&*edge.proxy]).remove(0);
+        let mut held = Vec::new();
+        for _ in 0..7 {
+            held.push(server.asked(edge.get_by(route.clone())).await);
+        }
+        let waiting: Vec<_> = (0..8).map(|_| edge.get_by(route.clone())).collect();
+        settle().await;
+        assert_eq!(edge.counters().waiting, 7);
+        assert_eq!(edge.failures(Failure::QueueFull), 1);
+        let of_another = || {
+            let mut request = request(head("GET", "/other", &[]), None, false);
+            request.peer.address = "198.51.100.9:1".parse().unwrap();
+            edge.pass(route.clone(), pair(request, PLENTY))
+        };
+        let (_front, _task, mut conn) = server.asked(of_another()).await;
+        let (front, _task) = of_another();
+        settle().await;
+        assert_eq!(edge.counters().waiting, 8);
+        // The next slot is that of the client that has fewer.
+        held.pop();
+        conn.send(OK).await;
+        assert!(conn.head().await.starts_with("GET /other "));
+        conn.send(OK).await;
+        assert_eq!(status(&front.response().await), 200);
+        drop((held, waiting));
     });
 }
 
@@ -192,7 +227,10 @@ fn request_that_waits_goes_to_the_backup_once_the_others_are_out() {
         let route = edge.reload([&*edge.proxy]).remove(0);
         let state = route.pool.members[0].state.clone();
         // Another thread gets the slot that the failure frees.
-        let taken = tokio::task::spawn_local(async move { state.slots.take().await });
+        let taken =
+            tokio::task::spawn_local(
+                async move { state.slots.take(peer(false).address.into()).await },
+            );
         settle().await;
         let (waiting, task) = edge.get_by(route);
         settle().await;

@@ -1,0 +1,159 @@
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::address::ValidatedAddress;
+
+type Wait<'a> = Pin<Box<dyn Future<Output = Slot> + 'a>>;
+
+fn client(host: u64) -> ClientPrefix {
+    let address = format!("192.0.2.{host}").parse::<ValidatedAddress>();
+    address.unwrap().into()
+}
+
+/// Begins to wait, or returns a slot.
+fn poll(wait: &mut Wait<'_>) -> Option<Slot> {
+    match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(slot) => Some(slot),
+        Poll::Pending => None,
+    }
+}
+
+fn wait(slots: &Slots, host: u64) -> Wait<'_> {
+    let mut wait: Wait<'_> = Box::pin(slots.take(client(host)));
+    assert!(poll(&mut wait).is_none());
+    wait
+}
+
+fn take_all(slots: &Slots, host: u64) -> Vec<Slot> {
+    std::iter::from_fn(|| slots.try_take(client(host))).collect()
+}
+
+fn assert_unused(slots: &Slots) {
+    let state = slots.0.as_ref().unwrap().state();
+    assert_eq!((state.taken, state.by_client.len()), (0, 0));
+    assert_eq!((state.waiting.len(), state.order.len()), (0, 0));
+}
+
+#[test]
+fn clients_leave_some_of_many_slots_to_others() {
+    for (count, alone) in [(1, 1), (7, 7), (8, 7), (16, 14), (64, 56)] {
+        let slots = Slots::new(count);
+        let held = take_all(&slots, 1);
+        assert_eq!(held.len(), alone, "{count}");
+        assert!(!slots.has_room(client(1)));
+        assert_eq!(slots.has_room(client(2)), (alone as u64) < count);
+    }
+    let unlimited = Slots::new(0);
+    assert!((0..100_000).all(|_| unlimited.try_take(client(1)).is_some()));
+}
+
+#[test]
+fn the_client_that_has_fewest_gets_the_next_slot() {
+    let slots = Slots::new(3);
+    let mut held = take_all(&slots, 1);
+    let mut greedy = wait(&slots, 1);
+    let (mut second, mut third) = (wait(&slots, 2), wait(&slots, 3));
+    let mut again = wait(&slots, 2);
+    held.pop();
+    let got = poll(&mut second).expect("it arrived before the others that have none");
+    held.pop();
+    let _also = poll(&mut third).unwrap();
+    drop(got);
+    let _more = poll(&mut again).unwrap();
+    assert!(poll(&mut greedy).is_none());
+    held.pop();
+    assert!(poll(&mut greedy).is_some());
+}
+
+#[test]
+fn waits_that_end_leave_nothing_and_pass_their_slot_on() {
+    let slots = Slots::new(1);
+    let held = slots.try_take(client(1));
+    let gone = wait(&slots, 2);
+    let late = wait(&slots, 2);
+    let mut last = wait(&slots, 3);
+    drop(gone);
+    drop(held);
+    // It has a slot that it never looks at.
+    drop(late);
+    drop(poll(&mut last).unwrap());
+    drop(last);
+    assert_unused(&slots);
+}
+
+#[test]
+fn a_slot_that_its_client_may_not_take_waits_for_others() {
+    let slots = Slots::new(8);
+    let mut held = take_all(&slots, 1);
+    let mut greedy = wait(&slots, 1);
+    let other = slots.try_take(client(2)).unwrap();
+    drop(other);
+    assert!(poll(&mut greedy).is_none());
+    held.pop();
+    let got = poll(&mut greedy);
+    assert!(got.is_some());
+    drop((greedy, got, held));
+    assert_unused(&slots);
+}
+
+/// Whatever clients take, wait for, give back and give up: no more slots are out than there are, and nobody waits who could have one.
+#[test]
+fn slots_are_neither_lost_nor_made() {
+    const COUNT: u64 = 9;
+    let slots = Slots::new(COUNT);
+    let (mut held, mut waits) = (Vec::new(), Vec::<Wait<'_>>::new());
+    let mut random: u64 = 1;
+    for _ in 0..20_000 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let [action, host, place, ..] = random.to_be_bytes();
+        let (host, place) = (u64::from(host % 4), usize::from(place));
+        match action % 4 {
+            0 => held.extend(slots.try_take(client(host))),
+            1 if waits.len() < 20 => {
+                let mut wait: Wait<'_> = Box::pin(slots.take(client(host)));
+                match poll(&mut wait) {
+                    Some(slot) => held.push(slot),
+                    None => waits.push(wait),
+                }
+            }
+            2 if !held.is_empty() => drop(held.swap_remove(place % held.len())),
+            3 if !waits.is_empty() => drop(waits.swap_remove(place % waits.len())),
+            _ => {}
+        }
+        waits.retain_mut(|wait| poll(wait).map(|slot| held.push(slot)).is_none());
+        let state = slots.0.as_ref().unwrap().state();
+        assert_eq!(state.taken, held.len() as u64);
+        assert!(state.taken <= COUNT);
+        let waiting = state.waiting.values().map(VecDeque::len);
+        assert_eq!(waiting.sum::<usize>(), waits.len());
+        let ready = { state.waiting.keys() }.filter(|client| state.may_take(**client, COUNT));
+        assert_eq!(ready.count(), 0);
+    }
+    drop((held, waits));
+    assert_unused(&slots);
+}
+
+#[test]
+fn threads_wait_for_each_other_s_slots() {
+    let slots = Slots::new(2);
+    std::thread::scope(|scope| {
+        for host in 0..4 {
+            let slots = &slots;
+            scope.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                runtime.unwrap().block_on(async {
+                    for _ in 0..1000 {
+                        let slot = pin!(slots.take(client(host))).await;
+                        tokio::task::yield_now().await;
+                        drop(slot);
+                    }
+                });
+            });
+        }
+    });
+    assert_unused(&slots);
+}
