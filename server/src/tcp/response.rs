@@ -134,7 +134,17 @@ fn framed(
     content: Content,
     guard: RequestGuard,
 ) -> Response<ResponseBody> {
+    let left = match &content {
+        Content::Empty => Some(0),
+        _ => length,
+    };
     let mut headers = headers(fields, &guard);
+    let is_http10 = guard.request.is_http10.get();
+    // HTTP/1.0 has no chunks: the end of the connection is that of a body without a length (RFC 9112 §6.3).
+    let ends_body = is_http10 && left.is_none();
+    if ends_body && !closes(&guard) {
+        headers.append(CONNECTION, HeaderValue::from_static("close"));
+    }
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
         && has_body(status)
@@ -142,11 +152,7 @@ fn framed(
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     note_status(status, &guard);
-    let left = match &content {
-        Content::Empty => Some(0),
-        _ => length,
-    };
-    let closes = closes(&guard) && guard.request.is_http10.get();
+    let closes = ends_body || is_http10 && closes(&guard);
     let mut response = Response::new(ResponseBody::new(content, left, guard));
     if closes {
         // hyper would add `keep-alive` for a client of HTTP/1.0 that asks for it.

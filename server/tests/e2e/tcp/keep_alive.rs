@@ -71,8 +71,8 @@ fn said(head: &str) -> (u16, bool) {
 }
 
 /// Starts an upstream that responds to a head at once and reads nothing more.
-fn hasty() -> SocketAddr {
-    upstream::start(|mut stream| async move {
+fn hasty(response: &'static [u8]) -> SocketAddr {
+    upstream::start(move |mut stream| async move {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let Ok(byte) = stream.read_u8().await else {
@@ -80,7 +80,6 @@ fn hasty() -> SocketAddr {
             };
             head.push(byte);
         }
-        let response = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
         let _ = stream.write_all(response).await;
         let _ = stream.shutdown().await;
     })
@@ -88,7 +87,7 @@ fn hasty() -> SocketAddr {
 
 fn routes() -> String {
     let small = "max_request_body = \"1KiB\"";
-    let hasty = hasty();
+    let hasty = hasty(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
     let route = |path: &str, keys: &str| format!("[[route]]\npath = \"{path}\"\n{keys}\n");
     [
         route("/second", "fixed = { body = \"second\" }"),
@@ -295,6 +294,28 @@ fn a_client_of_http10_learns_whether_its_connection_is_closed() {
             }
         }
     }
+}
+
+/// The end of the connection is that of the body.
+#[test]
+fn a_client_of_http10_learns_that_a_body_without_a_length_ends_its_connection() {
+    let folder = Folder::new();
+    let upstream = hasty(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nok");
+    let route = format!("[[route]]\npath = \"/endless\"\nproxy.upstreams = \"{upstream}\"");
+    let (_server, address) = start(&folder, "http = \"serve\"", &route);
+    for asks in ["", "Connection: keep-alive\r\n"] {
+        let mut client = Client::open(address);
+        client.send(format!("GET /endless HTTP/1.0\r\n{asks}\r\n").as_bytes());
+        assert_eq!(said(&client.response()), (200, true), "{asks}");
+        let mut body = String::new();
+        client.0.read_to_string(&mut body).unwrap();
+        assert_eq!(body, "ok");
+    }
+    let mut client = Client::open(address);
+    client.send(b"HEAD /endless HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(said(&client.response()), (200, false));
+    client.send(SECOND.as_bytes());
+    assert_eq!(said(&client.response()).0, 200);
 }
 
 /// A body that was left unread has the server read on before it closes the connection.
