@@ -107,7 +107,7 @@ table! {
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Fields that upstreams receive from any client although they claim what only a proxy can know: x-original-url, say, or the
         /// client's address in a field of a device. All others of this kind are dropped: fields that name an address, as those that end in
-        /// -ip, a user (remote-user), a client's certificate, or another scheme or target than the request's, with - or _ in their names. List
+        /// -ip, a user (remote-user, x-user-id), a client's certificate, or another scheme or target than the request's, with - or _ in their names. List
         /// what your application needs and does not believe. `remove` of [route.request_headers] withholds further
         /// fields. Not forwarded and x-forwarded-for, -host and -proto: the server writes them, see trusted_proxies.
         pass_fields: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-original-url\"]"], reload: Live },
