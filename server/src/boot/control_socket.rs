@@ -3,6 +3,7 @@
 //! A request is one line, `reload`. The response is a [`Verdict`] in text, after which the server closes the connection. The socket
 //! is in a folder of the server's own, has mode 0600, and the server asks the kernel who is at the other end.
 
+use std::collections::VecDeque;
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -13,7 +14,8 @@ use std::time::Duration;
 use sluicegate_config::Config;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 /// Name of the socket in its folder.
@@ -22,6 +24,10 @@ const NAME: &str = "control.sock";
 const RELOAD: &[u8] = b"reload\n";
 /// Time for a client to send its request, and to take the response.
 const CLIENT_LIMIT: Duration = Duration::from_secs(5);
+/// Most clients at a time that have not sent their whole request.
+const MOST_SILENT: usize = 8;
+/// Most requests that wait for the main thread.
+const MOST_REQUESTS: usize = 16;
 /// Pause after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Largest response that a client reads, bytes.
@@ -150,18 +156,33 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Serves one client after the other, as the main thread makes one reload after the other.
+/// Reads the requests of several clients at a time, so that a silent one delays nobody. They are served one after the other, as the
+/// main thread makes one reload after the other.
 async fn serve(listener: std::os::unix::net::UnixListener, ask: &impl Fn(Reply) -> bool) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!(%error, "the control socket is not served"),
     };
+    let (requests, received) = mpsc::channel(MOST_REQUESTS);
+    tokio::join!(accept(listener, requests), reload_for(received, ask));
+}
+
+/// Accepts clients. Where too many are silent, the one that has been so for longest is closed.
+async fn accept(listener: UnixListener, requests: mpsc::Sender<UnixStream>) {
+    let mut silent = VecDeque::<AbortHandle>::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                if let Err(error) = serve_client(stream, ask).await {
-                    tracing::debug!(%error, "a connection to the control socket failed");
+                silent.retain(|client| !client.is_finished());
+                if silent.len() == MOST_SILENT
+                    && let Some(first) = silent.pop_front()
+                {
+                    first.abort();
                 }
+                let client = tokio::spawn(receive(stream, requests.clone()));
+                silent.push_back(client.abort_handle());
+                // Those that have sent their requests do not count as silent once these were read.
+                tokio::task::yield_now().await;
             }
             Err(error) => {
                 tracing::debug!(%error, "the control socket accepts no connection; retrying");
@@ -171,21 +192,51 @@ async fn serve(listener: std::os::unix::net::UnixListener, ask: &impl Fn(Reply) 
     }
 }
 
-async fn serve_client(mut stream: UnixStream, ask: &impl Fn(Reply) -> bool) -> io::Result<()> {
-    let verdict = match stream.peer_cred()?.uid() {
-        user if may_reload(user) => {
-            let mut request = [0; RELOAD.len()];
-            timeout(CLIENT_LIMIT, stream.read_exact(&mut request)).await??;
-            if request == RELOAD {
-                verdict(ask).await
-            } else {
-                Verdict::Refused("this version of the server knows no other request".into())
+/// Receives the request of a client, and passes the client on or refuses it.
+async fn receive(mut stream: UnixStream, requests: mpsc::Sender<UnixStream>) {
+    let refusal = match read_request(&mut stream).await {
+        Ok(None) => match requests.try_send(stream) {
+            Ok(()) => return,
+            Err(error) => {
+                stream = error.into_inner();
+                "too many others wait for a reload"
             }
-        }
-        _ => Verdict::Refused("only root and the server's own user may reload it".into()),
+        },
+        Ok(Some(refusal)) => refusal,
+        Err(error) => return log_failure(&error),
     };
+    respond(stream, Verdict::Refused(refusal.into())).await;
+}
+
+/// Waits for a client's request to reload. Returns the reason to refuse it, if there is one.
+async fn read_request(stream: &mut UnixStream) -> io::Result<Option<&'static str>> {
+    if !may_reload(stream.peer_cred()?.uid()) {
+        return Ok(Some("only root and the server's own user may reload it"));
+    }
+    let mut request = [0; RELOAD.len()];
+    timeout(CLIENT_LIMIT, stream.read_exact(&mut request)).await??;
+    let is_known = request == RELOAD;
+    Ok((!is_known).then_some("this version of the server knows no other request"))
+}
+
+/// Has the main thread reload for each client in turn. A response fits in the buffer of its socket, so that a client that does not
+/// read it delays nobody.
+async fn reload_for(mut clients: mpsc::Receiver<UnixStream>, ask: &impl Fn(Reply) -> bool) {
+    while let Some(stream) = clients.recv().await {
+        respond(stream, verdict(ask).await).await;
+    }
+}
+
+async fn respond(mut stream: UnixStream, verdict: Verdict) {
     let text = verdict.text() + "\n";
-    timeout(CLIENT_LIMIT, stream.write_all(text.as_bytes())).await?
+    let written = timeout(CLIENT_LIMIT, stream.write_all(text.as_bytes())).await;
+    if let Err(error) = written.unwrap_or_else(|late| Err(late.into())) {
+        log_failure(&error);
+    }
+}
+
+fn log_failure(error: &io::Error) {
+    tracing::debug!(%error, "a connection to the control socket failed");
 }
 
 fn may_reload(user: u32) -> bool {

@@ -96,6 +96,84 @@ fn other_requests_reach_nobody() {
 }
 
 #[test]
+fn a_silent_client_delays_nobody_and_may_still_ask() {
+    let (_folder, socket, inbox) = socket();
+    let mut silent = Client::connect(&socket.path).unwrap();
+    silent.set_read_timeout(Some(LIMIT)).unwrap();
+    let path = socket.path.clone();
+    let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
+    reply(&inbox, Verdict::Taken("it".into()));
+    assert_eq!(asked.join().unwrap(), Verdict::Taken("it".into()));
+    // It has not been closed for its silence in the meantime.
+    silent.write_all(RELOAD).unwrap();
+    reply(&inbox, Verdict::Taken("and it".into()));
+    let mut response = String::new();
+    silent.read_to_string(&mut response).unwrap();
+    assert_eq!(response, "taken and it\n");
+}
+
+#[test]
+fn of_too_many_silent_clients_the_first_gives_way() {
+    let (_folder, socket, inbox) = socket();
+    let connect = |_| {
+        let client = Client::connect(&socket.path).unwrap();
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        client
+    };
+    let mut silent: Vec<Client> = (0..=MOST_SILENT).map(connect).collect();
+    assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+    silent[1].write_all(RELOAD).unwrap();
+    reply(&inbox, Verdict::Taken("it".into()));
+    let mut response = String::new();
+    silent[1].read_to_string(&mut response).unwrap();
+    assert_eq!(response, "taken it\n");
+}
+
+#[test]
+fn a_client_that_waits_for_its_verdict_does_not_give_way_to_silent_ones() {
+    let (_folder, socket, inbox) = socket();
+    let path = socket.path.clone();
+    let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
+    let waiting = inbox.recv_timeout(LIMIT).unwrap();
+    let mut silent: Vec<Client> = (0..=MOST_SILENT)
+        .map(|_| Client::connect(&socket.path).unwrap())
+        .collect();
+    silent[0].set_read_timeout(Some(LIMIT)).unwrap();
+    assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+    waiting.send(Verdict::Taken("it".into())).unwrap();
+    assert_eq!(asked.join().unwrap(), Verdict::Taken("it".into()));
+}
+
+#[test]
+fn a_request_beyond_those_that_may_wait_is_refused() {
+    let (_folder, socket, inbox) = socket();
+    let ask = || {
+        let mut client = Client::connect(&socket.path).unwrap();
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        client.write_all(RELOAD).unwrap();
+        client
+    };
+    let _first = ask();
+    let waiting = inbox.recv_timeout(LIMIT).unwrap();
+    let (responses, received) = channel();
+    for mut client in (0..=MOST_REQUESTS).map(|_| ask()).collect::<Vec<_>>() {
+        let responses = responses.clone();
+        thread::spawn(move || {
+            let mut response = String::new();
+            client.read_to_string(&mut response).unwrap();
+            responses.send(response).unwrap();
+        });
+    }
+    let refused = received.recv_timeout(LIMIT).unwrap();
+    assert!(refused.starts_with("refused too many"), "{refused}");
+    waiting.send(Verdict::Taken("it".into())).unwrap();
+    for _ in 0..MOST_REQUESTS {
+        reply(&inbox, Verdict::Taken("it".into()));
+        assert_eq!(received.recv_timeout(LIMIT).unwrap(), "taken it\n");
+    }
+}
+
+#[test]
 fn only_the_server_s_user_and_root_may_ask() {
     let own = rustix::process::geteuid().as_raw();
     assert!(may_reload(0) && may_reload(own));
