@@ -13,7 +13,7 @@ metrics! {
         pub opened: u64 = counter("sluicegate_udp_tunnels_opened_total"),
         /// Requests for a tunnel for UDP that were refused, by reason.
         pub refused: PerLabel<Refusal> = counter("sluicegate_udp_tunnels_refused_total" by "reason"),
-        /// Tunnels for UDP that were reset because the client sent no capsules, or a datagram that is too long.
+        /// Tunnels for UDP that were reset because the client sent no capsules, a datagram that is too long, or far more capsules than payload.
         pub malformed: u64 = counter("sluicegate_udp_tunnels_malformed_total"),
         /// Datagrams that were sent to targets.
         pub to_targets: u64 = counter(

@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::timeout;
 
-use super::tunnel::LARGEST;
+use super::tunnel::{FREE_OVERHEAD, LARGEST};
 use super::*;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::ToFront;
@@ -191,6 +191,43 @@ fn a_tunnel_that_breaks_or_is_cancelled_frees_its_place() {
         task.abort();
         assert!(task.await.is_err());
         assert_eq!(tunnels.counters().open, 0);
+    });
+}
+
+/// Sends a capsule over and over until the tunnel has taken this many bytes, or has ended. Returns whether it is open.
+async fn flood(front: &Front, task: &JoinHandle<()>, capsule: &[u8], bytes: u64) -> bool {
+    let block: &'static [u8] = capsule.repeat(1000).leak();
+    let mut sent = 0;
+    while sent < bytes && !task.is_finished() {
+        front.data(block);
+        sent += block.len() as u64;
+        while let Some(message) = front.try_next() {
+            drop(message);
+        }
+        tokio::task::yield_now().await;
+    }
+    !task.is_finished()
+}
+
+#[test]
+fn capsules_without_payload_reset_their_tunnel_and_small_datagrams_do_not() {
+    run(async {
+        let tunnels = Rc::<UdpTunnels>::default();
+        let (_target, address) = target().await;
+        // Empty datagrams, unknown capsules and unknown contexts.
+        for capsule in [&b"\x00\x01\x00"[..], b"\x17\x00", b"\x00\x02\x01x"] {
+            let (front, task) = open(&tunnels, &settings(), address, 1 << 20).await;
+            assert!(!flood(&front, &task, capsule, 8 * FREE_OVERHEAD).await);
+            task.await.unwrap();
+        }
+        assert_eq!(tunnels.counters().malformed, 3);
+        let (front, task) = open(&tunnels, &settings(), address, 1 << 20).await;
+        assert!(flood(&front, &task, b"\x00\x02\x00x", 2 * FREE_OVERHEAD).await);
+        // What is left of the allowance is for those without payload.
+        assert!(flood(&front, &task, b"\x17\x00", FREE_OVERHEAD / 2).await);
+        front.end(None);
+        task.await.unwrap();
+        assert_eq!(tunnels.counters().malformed, 3);
     });
 }
 

@@ -14,6 +14,11 @@ use crate::http::exchange::handler::{BodySender, RequestBody};
 
 /// Largest datagram that a socket returns, bytes.
 pub(super) const LARGEST: usize = 65_535;
+/// Bytes of capsules that a client may send for each one of payload, as of frames over HTTP/3.
+const OVERHEAD: u64 = 8;
+/// Bytes of capsules that it may send beside them: empty datagrams that keep a tunnel open, for instance. It is more than the largest
+/// capsule with a datagram, which counts as payload once it is whole.
+pub(super) const FREE_OVERHEAD: u64 = 256 << 10;
 
 /// End of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +27,7 @@ pub(super) enum End {
     Client,
     /// No datagram has passed for too long.
     Idle,
-    /// The client has sent something else than capsules, or a datagram that is too long.
+    /// The client has sent something else than capsules, a datagram that is too long, or far more capsules than payload.
     Malformed,
     /// The client has cancelled the request.
     Gone,
@@ -50,6 +55,7 @@ impl Tunnel<'_> {
 
     async fn to_target(&self, mut client: RequestBody, moved: &Cell<Instant>) -> End {
         let mut capsules = CapsuleReader::default();
+        let (mut received, mut carried) = (0_u64, 0_u64);
         while let Some(frame) = client.frame().await {
             let Ok(frame) = frame else {
                 return End::Gone;
@@ -59,6 +65,7 @@ impl Tunnel<'_> {
                 continue;
             };
             capsules.push(&block);
+            received += block.len() as u64;
             loop {
                 let payload = match capsules.next() {
                     Ok(Some(payload)) => payload,
@@ -66,6 +73,7 @@ impl Tunnel<'_> {
                     Err(_) => return End::Malformed,
                 };
                 moved.set(Instant::now());
+                carried += payload.len() as u64;
                 // An error may be about an earlier datagram; UDP promises nothing.
                 let sent = self.socket.send(&payload).await.is_ok();
                 self.tunnels.count(|counters| {
@@ -75,6 +83,9 @@ impl Tunnel<'_> {
                         counters.dropped += 1;
                     }
                 });
+            }
+            if is_flooded(received, carried) {
+                return End::Malformed;
             }
         }
         End::Client
@@ -115,4 +126,13 @@ impl Tunnel<'_> {
             sleep_until(deadline).await;
         }
     }
+}
+
+/// Returns whether a client has sent far more bytes of capsules than of payload: those that are empty or unknown cost the thread as much as
+/// others, and achieve nothing.
+fn is_flooded(received: u64, carried: u64) -> bool {
+    received
+        > carried
+            .saturating_mul(OVERHEAD)
+            .saturating_add(FREE_OVERHEAD)
 }
