@@ -217,7 +217,8 @@ table! {
         /// `timeout` of the route; open_files or file_error of a file; passwords_wait, if too many passwords wait to be
         /// checked; or a reason of sluicegate_http_requests_refused_total such as no_room, memory or rate_limit. It is
         /// head_too_large, head_malformed, too_many_streams or connection_error for a request that
-        /// sluicegate_http_heads_refused_total counts; such a line has neither method nor path. combined: Apache's format of that name, for tools that read only that. extended: the
+        /// sluicegate_http_heads_refused_total counts; such a line has neither method nor path. It is body_malformed or body_too_large
+        /// if the stream was reset for the body of the request. Where the client cancelled, cause is null. combined: Apache's format of that name, for tools that read only that. extended: the
         /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
         /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
         /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, the

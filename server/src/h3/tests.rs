@@ -5,6 +5,7 @@ mod fixture;
 mod identified;
 mod kept;
 mod lent;
+mod logged;
 mod policy;
 mod relay;
 mod sending;

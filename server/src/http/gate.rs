@@ -17,7 +17,7 @@ use std::time::Instant;
 
 pub use self::counters::Counters;
 pub use self::handling::Handling;
-pub use self::log::{Ending, RequestRecord};
+pub use self::log::{BODY_MALFORMED, Ending, RequestRecord};
 pub use self::refusal::Refusal;
 pub use self::requests::RequestCounters;
 pub use self::statuses::Statuses;

@@ -72,6 +72,7 @@ impl Exchange {
             upload: Upload::new(source, handling.max_body(), credit),
             handling,
             running: Some(Running::on(connection)),
+            is_cancelled: false,
         };
         let handler = connection.front.handlers.run(incoming);
         let task = spawn_local(task.run(handler, limit));

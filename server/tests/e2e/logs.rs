@@ -1,6 +1,7 @@
 //! The process's log and the access log: strangers do not make them grow without bound, every request has its line, and readers that
 //! are stuck cost lines and no service.
 
+mod cancelled;
 mod floods;
 mod refused;
 mod stuck;

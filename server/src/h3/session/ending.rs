@@ -10,7 +10,7 @@ use crate::h3::priority::Parameters;
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
-use crate::http::gate::Refusal;
+use crate::http::gate::{BODY_MALFORMED, Refusal};
 use crate::observe::access::Outcome;
 
 impl Session {
@@ -72,6 +72,7 @@ impl Session {
         }
     }
 
+    /// Resets a malformed request. Its body is at fault, unless another cause is noted.
     pub(super) fn malformed(
         &mut self,
         conn: &mut quiche::Connection,
@@ -80,6 +81,7 @@ impl Session {
     ) {
         context.counters.malformed += 1;
         self.wasted += 1;
+        self.set_cause(stream, BODY_MALFORMED);
         self.reset_stream(conn, stream, WireErrorCode::MessageError, context);
     }
 
@@ -124,6 +126,7 @@ impl Session {
         context: &mut SessionContext,
     ) {
         let Refusal { mut reply, cause } = refusal.into();
+        let status = reply.status;
         self.leave_body(conn, stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -143,6 +146,9 @@ impl Session {
                     id.add(reply.headers.edit());
                 }
                 if !response.replace(reply, exchange.is_head) {
+                    if let Some(record) = &mut exchange.record {
+                        record.on_cut(status);
+                    }
                     return self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
                 }
                 self.pending.insert(exchange.schedule.place(), stream);

@@ -38,6 +38,14 @@ impl Session {
         }
     }
 
+    /// Notes the cause for which a request is reset, unless another one is known.
+    pub(super) fn set_cause(&mut self, stream: u64, cause: &'static str) {
+        let exchange = self.open.get_mut(&stream);
+        if let Some(record) = exchange.and_then(|exchange| exchange.record.as_mut()) {
+            record.set_cause(cause);
+        }
+    }
+
     /// Writes the line of a request that is over; once.
     pub(super) fn record(&mut self, stream: u64, outcome: Outcome, context: &mut SessionContext) {
         let Some(exchange) = self.open.get_mut(&stream) else {

@@ -43,6 +43,26 @@ impl Session {
         }
     }
 
+    /// Refuses a request of which nothing else is known.
+    fn refuse_head(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        refusal: &Refusal,
+        context: &mut SessionContext,
+    ) {
+        let reply = match refusal {
+            Refusal::Version => replies::other_websocket(Version::HTTP_3),
+            Refusal::TooLarge => replies::head_too_large(),
+            Refusal::Malformed | Refusal::Path(_) => {
+                context.counters.heads_malformed += 1;
+                self.set_cause(stream, "head_malformed");
+                return self.malformed(conn, stream, context);
+            }
+        };
+        self.refuse(conn, stream, reply, context);
+    }
+
     fn on_head(
         &mut self,
         conn: &mut quiche::Connection,
@@ -69,18 +89,9 @@ impl Session {
         {
             Ok(request) => (request, None),
             Err(Refusal::Path(refused)) => (refused.request, Some(refused.raw)),
-            Err(Refusal::Version) => {
+            Err(refusal) => {
                 self.note(conn, stream, None, None, context);
-                let reply = replies::other_websocket(Version::HTTP_3);
-                return self.refuse(conn, stream, reply, context);
-            }
-            Err(Refusal::TooLarge) => {
-                self.note(conn, stream, None, None, context);
-                return self.refuse(conn, stream, replies::head_too_large(), context);
-            }
-            Err(Refusal::Malformed) => {
-                self.note(conn, stream, None, None, context);
-                return self.malformed(conn, stream, context);
+                return self.refuse_head(conn, stream, &refusal, context);
             }
         };
         self.identify(conn, stream, &mut request.head, context);

@@ -12,6 +12,9 @@ use crate::http::identification::Identification;
 use crate::http::peer::Peer;
 use crate::observe::access::{AccessLog, Outcome, Record};
 
+/// Cause of the reset of a request whose body or trailers are malformed.
+pub const BODY_MALFORMED: &str = "body_malformed";
+
 /// Fields of a request in the access log, kept from its head to its end.
 #[derive(Debug)]
 pub struct RequestRecord {
@@ -103,6 +106,16 @@ impl RequestRecord {
         });
     }
 
+    /// Takes the reset of a response that had begun, by the status of the reply that came too late.
+    pub fn on_cut(&mut self, status: u16) {
+        match status {
+            400 => self.set_cause(BODY_MALFORMED),
+            413 => self.set_cause("body_too_large"),
+            // The cause of all others is known.
+            _ => {}
+        }
+    }
+
     /// Writes the line of a request that has ended.
     pub fn write(&self, ending: &Ending, access: &mut AccessLog) {
         let connection = &self.peer.connection;
@@ -176,6 +189,23 @@ mod tests {
         assert_eq!(record.report, tried(3, Some("connect")));
         record.report(tried(4, Some("timeout")));
         assert_eq!(record.report, tried(4, Some("timeout")));
+    }
+
+    #[test]
+    fn a_response_that_is_cut_names_what_was_wrong_with_the_body_unless_another_cause_is_known() {
+        for (status, cause) in [
+            (400, Some("body_malformed")),
+            (413, Some("body_too_large")),
+            (503, None),
+        ] {
+            let mut cut = record();
+            cut.on_cut(status);
+            assert_eq!(cut.report, tried(0, cause));
+            let mut known = record();
+            known.set_cause("no_room");
+            known.on_cut(status);
+            assert_eq!(known.report, tried(0, Some("no_room")));
+        }
     }
 
     #[test]

@@ -19,9 +19,9 @@ metrics! {
         /// Requests with a larger head than the server reads.
         pub heads_too_large: u64 = counter(
             "sluicegate_http_heads_refused_total", reason = "too_large";
-            "Requests of which the server read no whole head, by reason: it was far larger than limits.header_bytes (too_large), so the client got 431 or 414, or its connection of HTTP/3 was closed; it was malformed (malformed), so the client got 400, or its stream of HTTP/2 was reset; the client had as many streams of HTTP/2 open as it may (streams); or its connection was closed for an error (connection)."
+            "Requests of which the server read no whole head, by reason: it was far larger than limits.header_bytes (too_large), so the client got 431 or 414, or its connection of HTTP/3 was closed; it was malformed (malformed), so the client got 400, or its stream of HTTP/2 or HTTP/3 was reset; the client had as many streams of HTTP/2 open as it may (streams); or its connection was closed for an error (connection)."
         ),
-        /// Requests whose head HTTP/1.1 or HTTP/2 does not allow.
+        /// Requests whose head HTTP does not allow.
         pub heads_malformed: u64 = also(reason = "malformed"),
         /// Requests on streams of HTTP/2 beyond those that a client may open.
         pub heads_beyond_streams: u64 = also(reason = "streams"),

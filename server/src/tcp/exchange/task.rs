@@ -34,6 +34,8 @@ pub(super) struct HandlerTask {
     pub(super) upload: Upload,
     /// Until the handler has stopped.
     pub(super) running: Option<Running>,
+    /// The client has cancelled the request in the middle of its body.
+    pub(super) is_cancelled: bool,
 }
 
 impl HandlerTask {
@@ -140,6 +142,7 @@ impl HandlerTask {
                 return false;
             }
             Part::Gone => {
+                self.is_cancelled = true;
                 self.handle.deliver(ToHandler::Cancel);
                 if self.handling.is_tunnel() {
                     // The side that writes does not see that the client has gone.
@@ -235,7 +238,7 @@ impl HandlerTask {
         }
     }
 
-    /// Ends a response whose handler failed.
+    /// Ends a response whose handler failed, or was dropped because the client has cancelled the request.
     fn on_abort(&self, status: u16) {
         if self.request.has_stalled() {
             return self.end(replies::request_timeout(), false);
@@ -244,7 +247,9 @@ impl HandlerTask {
             // The handler was dropped for that.
             return;
         }
-        if let Some(record) = self.request.record.borrow_mut().as_mut() {
+        if let Some(record) = self.request.record.borrow_mut().as_mut()
+            && !self.is_cancelled
+        {
             record.on_abort(status);
         }
         self.end(replies::handler_failed(status), true);
@@ -260,6 +265,7 @@ impl HandlerTask {
 
     fn end(&self, mut reply: Reply, failed: bool) {
         self.handling.refuse(&mut reply);
+        let status = reply.status;
         let is_new = self.request.status.get().is_none();
         self.with_flow(|flow| {
             if is_new && flow.head.is_none() {
@@ -267,14 +273,24 @@ impl HandlerTask {
                 flow.head = Some(Err(reply));
             } else if !flow.refused && !flow.ended && !flow.broken {
                 flow.broken = true;
-                self.request.outcome.set(Some(Outcome::Reset));
-                if failed {
-                    self.connection
-                        .front
-                        .count(|counters| counters.requests.broken += 1);
-                }
+                self.note_cut(status, failed);
             }
         });
+    }
+
+    /// Notes the end of a response that had begun, with the status of the reply that came too late. The client's own end is noted elsewhere.
+    fn note_cut(&self, status: u16, failed: bool) {
+        if self.is_cancelled {
+            return;
+        }
+        self.request.outcome.set(Some(Outcome::Reset));
+        if let Some(record) = self.request.record.borrow_mut().as_mut() {
+            record.on_cut(status);
+        }
+        if failed {
+            let front = &self.connection.front;
+            front.count(|counters| counters.requests.broken += 1);
+        }
     }
 }
 

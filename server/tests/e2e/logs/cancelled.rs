@@ -1,0 +1,53 @@
+//! Lines of requests that their clients cancel.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::server::{Folder, Server, Setup};
+use crate::tcp::frames::{DATA, END_HEADERS, HEADERS, RST_STREAM, frame, http2, ping, section};
+use crate::tcp::raw::Raw;
+
+/// A server whose route waits for an upstream that never responds.
+fn server(folder: &Folder, upstream: &TcpListener) -> Server {
+    let route = format!(
+        "[access_log]\nfile = \"access.log\"\n\
+         [[route]]\npath = \"/app/\"\nproxy.upstreams = \"{}\"",
+        upstream.local_addr().unwrap()
+    );
+    let setup = Setup::new("mio")
+        .listener("main", "127.0.0.1:0", "cubic")
+        .with(&route);
+    Server::start(&setup, folder)
+}
+
+/// The handler is dropped for the client's sake, and does not count as failed.
+#[test]
+fn an_upload_that_its_client_cancels_over_tcp_has_no_cause() {
+    let folder = Folder::new();
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut server = server(&folder, &upstream);
+    let mut http1 = Raw::open(&server);
+    http1.send(b"POST /app/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc");
+    let _first = upstream.accept().unwrap();
+    drop(http1);
+    let mut http2 = http2(server.address());
+    let mut post = section("/app/2");
+    // The method is POST (RFC 7541, appendix A).
+    post[0] = 0x83;
+    http2.send(&frame(HEADERS, END_HEADERS, 1, &post));
+    http2.send(&frame(DATA, 0, 1, b"abc"));
+    let _second = upstream.accept().unwrap();
+    http2.send(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes()));
+    ping(&mut http2).unwrap();
+    drop(http2);
+    server.process.last_words();
+    let text = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    for line in lines {
+        assert_eq!(line["outcome"], "cancelled", "{line}");
+        assert_eq!(line["cause"], Value::Null, "{line}");
+    }
+}
