@@ -110,11 +110,13 @@ table! {
         head_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
         /// Longest time between two reads of a response body from a script, or between two writes of a request body to it.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Largest number of requests that a server handles at a time, from all workers together; 0 means no limit. Set it to
-        /// pm.max_children of PHP-FPM, so that requests wait here and not in the backlog of its socket. All routes of a server need the
-        /// same value: different ones count apart.
+        /// Largest number of requests that a server handles at a time, from all workers together; 0 means no limit. Set it
+        /// to pm.max_children of PHP-FPM, so that requests wait here and not in the backlog of its socket. All routes of a
+        /// server need the same value: different ones count apart. If it is 8 or more, a client alone gets about seven
+        /// eighths.
         max_connections: u64 { kind: count(0, 65_536, "requests"), default: "0", examples: ["16"], reload: Live },
-        /// Largest number of requests that wait while every server has max_connections. Beyond it, clients get 503.
+        /// Largest number of requests that wait for a server. The clients that wait take turns; if it is 8 or more, a
+        /// client alone gets about seven eighths. Beyond it, clients get 503.
         queue: u64 { kind: count(0, 65_536, "requests"), default: "1024", reload: Live },
         /// Longest time that a request waits in the queue; then the client gets 503.
         queue_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"5s\"", reload: Live },

@@ -117,17 +117,17 @@ table! {
             reload: Live
         },
         /// Largest number of requests that an upstream handles at a time, from all workers together, for each upstream that
-        /// has no max_connections of its own. Over HTTP/1.1 each of them has a connection, over HTTP/2 a stream. A WebSocket
-        /// counts as long as it is open. Idle
-        /// connections come on top, as in nginx and HAProxy: lower keepalive if they must not. Further requests go to upstreams that have room, or
-        /// wait in the queue; backups get none of them. Of 8 or more, a client leaves an eighth to others. 0 means no limit. Set it to what the upstream can handle at a time,
-        /// such as its number of threads, if it gets slow with more.
+        /// has no max_connections of its own. Over HTTP/1.1 each of them has a connection, over HTTP/2 a stream. A
+        /// WebSocket counts as long as it is open. Idle connections come on top, as in nginx and HAProxy: lower keepalive
+        /// if they must not. Further requests go to upstreams that have room, or wait in the queue; backups get none of
+        /// them. If it is 8 or more, a client alone gets about seven eighths, so that it keeps nobody out. 0 means no
+        /// limit. Set it to what the upstream can handle at a time, such as its number of threads, if it gets slow with
+        /// more.
         max_connections: u64 { kind: count(0, 65_536, "requests"), default: "0", examples: ["64"], reload: Live },
-        /// Largest number of requests that wait, in all workers together, while every upstream has max_connections. They
-        /// go to the upstream that first has room, whatever balance is: first those of the client that has fewest requests at
-        /// it, in the order of their arrival. Of 8 or more places, a client leaves an eighth to others. Beyond that,
-        /// clients get 503 at once. With 0 none waits. It has
-        /// no effect without max_connections.
+        /// Largest number of requests that wait, in all workers together, while every upstream has max_connections. They go
+        /// to the upstream that first has room, whatever balance is. The clients that wait take turns, each with its
+        /// requests in the order of their arrival. If it is 8 or more, a client alone gets about seven eighths. Beyond it,
+        /// clients get 503 at once. With 0 none waits. It has no effect without max_connections.
         queue: u64 { kind: count(0, 65_536, "requests"), default: "1024", reload: Live },
         /// Longest time that a request waits in the queue; then the client gets 503. Keep it below the patience of clients:
         /// what is served after they have left is work for nobody.

@@ -78,9 +78,9 @@ labels! {
         RequestRefused = "request_refused",
         /// The upstream requires HTTP/1.1 for the request.
         Http1Required = "http1_required",
-        /// All upstreams are busy, and the queue is full.
+        /// All upstreams are busy, or the client has its share of them, and so it is with the queue.
         QueueFull = "queue_full",
-        /// All upstreams stayed busy for as long as a request may wait.
+        /// All upstreams stayed busy, or the client had its share of them, for as long as a request may wait.
         QueueTimeout = "queue_timeout",
     }
 }
@@ -167,9 +167,11 @@ impl Failure {
                 "it requires HTTP/1.1 for the request; give its address without h2c://, or set `http2 = false`"
             }
             Failure::Exhausted => "no descriptors or ports are left on this host",
-            Failure::QueueFull => "all upstreams have `max_connections` and the `queue` is full",
+            Failure::QueueFull => {
+                "all upstreams have `max_connections`, or the client its share of them, and so it is with the `queue`"
+            }
             Failure::QueueTimeout => {
-                "all upstreams have had `max_connections` for as long as `queue_timeout`"
+                "all upstreams have had `max_connections`, or the client its share of them, for as long as `queue_timeout`"
             }
             Failure::Closed => "it closed the connection before it responded",
             Failure::WriteTimeout => "it accepted no more of the request",

@@ -1,6 +1,6 @@
 //! Bounds the requests that an upstream handles at a time.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -26,16 +26,30 @@ struct Bounded {
 struct State {
     taken: u64,
     by_client: Clients,
-    waiting: HashMap<ClientPrefix, VecDeque<Waiter>>,
-    /// Clients that wait, in the order in which they get slots: by what they have, then by arrival.
-    order: BTreeSet<(u64, u64, ClientPrefix)>,
-    arrivals: u64,
+    waiting: HashMap<ClientPrefix, Waiting>,
+    /// Clients that wait, by their turns.
+    turns: BTreeMap<u64, ClientPrefix>,
+    /// Number of the next turn, or of the next request that waits.
+    next: u64,
+}
+
+/// Requests of a client that wait.
+#[derive(Debug)]
+struct Waiting {
+    turn: u64,
+    requests: VecDeque<Waiter>,
 }
 
 /// A request that waits for a slot.
 #[derive(Debug)]
 struct Waiter {
-    arrival: u64,
+    number: u64,
+    sender: oneshot::Sender<Slot>,
+}
+
+/// Slot for a request that waits.
+struct Grant {
+    client: ClientPrefix,
     sender: oneshot::Sender<Slot>,
 }
 
@@ -43,7 +57,7 @@ struct Waiter {
 struct Place<'a> {
     bounded: &'a Bounded,
     client: ClientPrefix,
-    arrival: u64,
+    number: u64,
 }
 
 impl Slots {
@@ -77,7 +91,8 @@ impl Slots {
         })
     }
 
-    /// Waits for a slot. The client that has fewest gets the next one, and its requests in the order in which they began to wait.
+    /// Waits for a slot. Clients take turns, so that none waits for more than one request of each other; a client's requests get slots in the
+    /// order in which they began to wait.
     pub(super) async fn take(&self, client: ClientPrefix) -> Slot {
         let Some(bounded) = &self.0 else {
             return Slot(None);
@@ -92,7 +107,7 @@ impl Slots {
             Place {
                 bounded,
                 client,
-                arrival: state.enter(client, sender),
+                number: state.enter(client, sender),
             }
         };
         // The sender is dropped with the place alone, which this future holds.
@@ -103,15 +118,14 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         if let Some((bounded, client)) = self.0.take() {
-            bounded.state().give_back(client);
-            Bounded::hand_out(&bounded);
+            Bounded::give_back(&bounded, client);
         }
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.bounded.state().leave(self.client, self.arrival);
+        self.bounded.state().leave(self.client, self.number);
     }
 }
 
@@ -120,17 +134,17 @@ impl Bounded {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives free slots to those that wait.
-    fn hand_out(bounded: &Arc<Bounded>) {
-        loop {
-            let next = bounded.state().next(bounded.count);
-            let Some((client, sender)) = next else {
-                return;
-            };
-            // A request that has gone meanwhile leaves it to the next one.
-            if let Err(mut unwanted) = sender.send(Slot(Some((Arc::clone(bounded), client)))) {
-                unwanted.0 = None;
-                bounded.state().give_back(client);
+    /// Takes a slot back, and gives what is free to those that wait.
+    fn give_back(bounded: &Arc<Bounded>, client: ClientPrefix) {
+        let mut returned = vec![client];
+        while let Some(client) = returned.pop() {
+            let grants = bounded.state().give_back(client, bounded.count);
+            for Grant { client, sender } in grants {
+                // A request that has gone meanwhile leaves it to the next one.
+                if let Err(mut unwanted) = sender.send(Slot(Some((Arc::clone(bounded), client)))) {
+                    unwanted.0 = None;
+                    returned.push(client);
+                }
             }
         }
     }
@@ -145,65 +159,62 @@ impl State {
 
     fn take(&mut self, client: ClientPrefix) {
         self.taken += 1;
-        self.reordered(client, |state| state.by_client.enter(client));
+        self.by_client.enter(client);
     }
 
-    fn give_back(&mut self, client: ClientPrefix) {
+    /// Takes a slot back. Returns those that go to requests which wait.
+    fn give_back(&mut self, client: ClientPrefix, count: u64) -> Vec<Grant> {
         self.taken -= 1;
-        self.reordered(client, |state| state.by_client.leave(client));
+        self.by_client.leave(client);
+        std::iter::from_fn(|| self.grant(count)).collect()
     }
 
-    /// Begins to wait. Returns when the request arrived.
+    /// Gives a slot to the first client in turn that may have another one.
+    fn grant(&mut self, count: u64) -> Option<Grant> {
+        let mut clients = self.turns.values().copied();
+        let client = clients.find(|client| self.may_take(*client, count))?;
+        let waiting = self.waiting.get_mut(&client)?;
+        let waiter = waiting.requests.pop_front()?;
+        self.turns.remove(&waiting.turn);
+        if waiting.requests.is_empty() {
+            self.waiting.remove(&client);
+        } else {
+            waiting.turn = self.next;
+            self.turns.insert(self.next, client);
+            self.next += 1;
+        }
+        self.take(client);
+        Some(Grant {
+            client,
+            sender: waiter.sender,
+        })
+    }
+
+    /// Begins to wait. Returns the request's number.
     fn enter(&mut self, client: ClientPrefix, sender: oneshot::Sender<Slot>) -> u64 {
-        let arrival = self.arrivals;
-        self.arrivals += 1;
-        self.reordered(client, |state| {
-            let waiting = state.waiting.entry(client).or_default();
-            waiting.push_back(Waiter { arrival, sender });
+        let number = self.next;
+        self.next += 1;
+        let waiting = self.waiting.entry(client).or_insert_with(|| {
+            self.turns.insert(number, client);
+            Waiting {
+                turn: number,
+                requests: VecDeque::new(),
+            }
         });
-        arrival
+        waiting.requests.push_back(Waiter { number, sender });
+        number
     }
 
     /// Ends the wait of a request, unless it has a slot.
-    fn leave(&mut self, client: ClientPrefix, arrival: u64) {
-        self.reordered(client, |state| {
-            if let Some(waiting) = state.waiting.get_mut(&client) {
-                waiting.retain(|waiter| waiter.arrival != arrival);
-            }
-        });
-    }
-
-    /// Takes a slot for the next one that waits.
-    fn next(&mut self, count: u64) -> Option<(ClientPrefix, oneshot::Sender<Slot>)> {
-        let (_, _, client) = *self.order.first()?;
-        if !self.may_take(client, count) {
-            return None;
+    fn leave(&mut self, client: ClientPrefix, number: u64) {
+        let Some(waiting) = self.waiting.get_mut(&client) else {
+            return;
+        };
+        waiting.requests.retain(|waiter| waiter.number != number);
+        if waiting.requests.is_empty() {
+            self.turns.remove(&waiting.turn);
+            self.waiting.remove(&client);
         }
-        let waiter = self.reordered(client, |state| state.waiting.get_mut(&client)?.pop_front())?;
-        self.take(client);
-        Some((client, waiter.sender))
-    }
-
-    /// Changes what a client has, or who waits for it, and its place in the order.
-    fn reordered<T>(&mut self, client: ClientPrefix, change: impl FnOnce(&mut State) -> T) -> T {
-        if let Some(key) = self.key(client) {
-            self.order.remove(&key);
-        }
-        let result = change(self);
-        match self.key(client) {
-            Some(key) => {
-                self.order.insert(key);
-            }
-            None => {
-                self.waiting.remove(&client);
-            }
-        }
-        result
-    }
-
-    fn key(&self, client: ClientPrefix) -> Option<(u64, u64, ClientPrefix)> {
-        let first = self.waiting.get(&client)?.front()?;
-        Some((self.by_client.open(client), first.arrival, client))
     }
 }
 

@@ -33,12 +33,21 @@ fn take_all(slots: &Slots, host: u64) -> Vec<Slot> {
 fn assert_unused(slots: &Slots) {
     let state = slots.0.as_ref().unwrap().state();
     assert_eq!((state.taken, state.by_client.len()), (0, 0));
-    assert_eq!((state.waiting.len(), state.order.len()), (0, 0));
+    assert_eq!((state.waiting.len(), state.turns.len()), (0, 0));
 }
 
 #[test]
 fn clients_leave_some_of_many_slots_to_others() {
-    for (count, alone) in [(1, 1), (7, 7), (8, 7), (16, 14), (64, 56)] {
+    for (count, alone) in [
+        (1, 1),
+        (7, 7),
+        (8, 7),
+        (9, 8),
+        (10, 9),
+        (15, 13),
+        (16, 14),
+        (64, 56),
+    ] {
         let slots = Slots::new(count);
         let held = take_all(&slots, 1);
         assert_eq!(held.len(), alone, "{count}");
@@ -50,21 +59,30 @@ fn clients_leave_some_of_many_slots_to_others() {
 }
 
 #[test]
-fn the_client_that_has_fewest_gets_the_next_slot() {
+fn clients_that_wait_take_turns_whatever_they_have() {
     let slots = Slots::new(3);
     let mut held = take_all(&slots, 1);
-    let mut greedy = wait(&slots, 1);
-    let (mut second, mut third) = (wait(&slots, 2), wait(&slots, 3));
-    let mut again = wait(&slots, 2);
+    let (mut first, mut again, mut third) = (wait(&slots, 1), wait(&slots, 1), wait(&slots, 1));
+    let mut other = wait(&slots, 2);
     held.pop();
-    let got = poll(&mut second).expect("it arrived before the others that have none");
+    let _first = poll(&mut first).unwrap();
     held.pop();
-    let _also = poll(&mut third).unwrap();
-    drop(got);
-    let _more = poll(&mut again).unwrap();
-    assert!(poll(&mut greedy).is_none());
+    assert!(poll(&mut again).is_none());
+    let other = poll(&mut other).unwrap();
+    drop(other);
+    let _again = poll(&mut again).unwrap();
     held.pop();
-    assert!(poll(&mut greedy).is_some());
+    let _third = poll(&mut third).unwrap();
+}
+
+#[test]
+fn small_clients_use_all_slots() {
+    let slots = Slots::new(16);
+    let held: Vec<_> = (0..16).map(|i| slots.try_take(client(i % 4))).collect();
+    assert!(held.iter().all(Option::is_some));
+    let mut waiting = wait(&slots, 1);
+    drop(held);
+    assert!(poll(&mut waiting).is_some());
 }
 
 #[test]
@@ -128,7 +146,7 @@ fn slots_are_neither_lost_nor_made() {
         let state = slots.0.as_ref().unwrap().state();
         assert_eq!(state.taken, held.len() as u64);
         assert!(state.taken <= COUNT);
-        let waiting = state.waiting.values().map(VecDeque::len);
+        let waiting = state.waiting.values().map(|waiting| waiting.requests.len());
         assert_eq!(waiting.sum::<usize>(), waits.len());
         let ready = { state.waiting.keys() }.filter(|client| state.may_take(**client, COUNT));
         assert_eq!(ready.count(), 0);

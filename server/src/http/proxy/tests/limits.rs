@@ -90,7 +90,7 @@ fn one_client_takes_neither_all_slots_nor_the_whole_queue() {
         let (front, _task) = of_another();
         settle().await;
         assert_eq!(edge.counters().waiting, 8);
-        // The next slot is that of the client that has fewer.
+        // It is its turn.
         held.pop();
         conn.send(OK).await;
         assert!(conn.head().await.starts_with("GET /other "));
