@@ -105,11 +105,13 @@ table! {
         /// if it is one of the listener's trusted_proxies, as client_address_field says. `remove` of
         /// [route.request_headers] withholds some of them. Turn it off if upstreams must not learn addresses.
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
-        /// Fields that upstreams receive from any client although they claim what only a proxy can know: x-original-url, say, or the
-        /// client's address in a field of a device. All others of this kind are dropped: fields that name an address, as those that end in
-        /// -ip, a user (remote-user, x-user-id), a client's certificate, or another scheme or target than the request's, with - or _ in their names. List
-        /// what your application needs and does not believe. `remove` of [route.request_headers] withholds further
-        /// fields. Not forwarded and x-forwarded-for, -host and -proto: the server writes them, see trusted_proxies.
+        /// Fields that upstreams receive from any client although they claim what only a proxy can know: x-original-url,
+        /// say, or the client's address in a field of a device. All others of this kind are dropped: fields that name an
+        /// address, as those that end in -ip, a user (remote-user, x-user-id), a client's certificate, or another scheme or
+        /// target than the request's, with - or _ in their names. Signed tokens pass. List what your application needs and
+        /// does not believe; Rocket.Chat, for instance, needs x-user-id, which its clients send. `remove` of
+        /// [route.request_headers] withholds further fields. Not forwarded and x-forwarded-for, -host and -proto: the
+        /// server writes them, see trusted_proxies.
         pass_fields: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-original-url\"]"], reload: Live },
         /// Name of this server in the Via field of requests to upstreams (RFC 9110 §7.6.3), which shows them loops and
         /// the protocol that the client speaks. "off" sends none, against the RFC. Servers may compress no responses to

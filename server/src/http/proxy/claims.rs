@@ -11,6 +11,7 @@ const BEGINNINGS: [&str; 43] = [
     "amzn-oidc-",
     "appengine-",
     "arr-ssl",
+    "auth-couchdb-",
     "auth-request-",
     "auth-user",
     "authentik-",
@@ -25,7 +26,6 @@ const BEGINNINGS: [&str; 43] = [
     "envoy-downstream-service-",
     "envoy-original-",
     "envoy-peer-",
-    "goog-iap-",
     "jwt-claim",
     "jwt-payload",
     "mellon-",
@@ -52,10 +52,10 @@ const BEGINNINGS: [&str; 43] = [
 ];
 
 /// Endings of names that say the same.
-const ENDINGS: [&str; 4] = ["-dn", "-jwt-assertion", "-remote-user", "-userinfo"];
+const ENDINGS: [&str; 3] = ["-dn", "-remote-user", "-userinfo"];
 
 /// Names without `x-` that claim the scheme or the target of the client's request, or its user or certificate.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 31] = [
     "cert",
     "cf-visitor",
     "client-cn",
@@ -76,7 +76,6 @@ const NAMES: [&str; 32] = [
     "iv-creds",
     "iv-groups",
     "iv-user",
-    "jwt-assertion",
     "l5d-client-id",
     "principal",
     "roles",
@@ -90,9 +89,11 @@ const NAMES: [&str; 32] = [
     "username",
 ];
 
-/// Names without `x-` of credentials that clients themselves send, which other rules here would take. They claim nothing that the
-/// upstream could not verify.
-const CREDENTIALS: [&str; 4] = [
+/// Names without `x-` of credentials, which other rules here would take: keys that clients themselves send, and signed tokens. They claim
+/// nothing that the upstream could not verify.
+const CREDENTIALS: [&str; 6] = [
+    "amzn-oidc-accesstoken",
+    "amzn-oidc-data",
     "auth-email",
     "cf-access-client-id",
     "cf-access-client-secret",
@@ -100,13 +101,14 @@ const CREDENTIALS: [&str; 4] = [
 ];
 
 /// Parts of names before a [fact](FACTS), with which they vouch for the user: `user-id`, `sso-groups`.
-const VOUCHERS: [&str; 10] = [
+const VOUCHERS: [&str; 11] = [
     "auth",
     "authn",
     "current-user",
     "iam",
     "oauth",
     "oidc",
+    "proxy",
     "saml",
     "sso",
     "user",
@@ -171,7 +173,7 @@ pub(crate) fn is_claim(name: &str) -> bool {
         return false;
     }
     let bare = name.strip_prefix("x-").unwrap_or(name);
-    if CREDENTIALS.contains(&bare) {
+    if CREDENTIALS.contains(&bare) || bare.ends_with("jwt-assertion") {
         return false;
     }
     bare.contains("forwarded")

@@ -89,14 +89,22 @@ const NOT_TRAILERS: [&str; 28] = [
     "www-authenticate",
 ];
 
-/// Removes the fields that must not be trailers, and those that the configuration replaces.
-pub(super) fn trailers(trailers: HeaderMap, replaced: &FieldNames) -> HeaderMap {
-    let is_refused = |name: &str| {
-        is_hop_by_hop(name)
-            || NOT_TRAILERS.contains(&name)
-            || name.starts_with("if-")
-            || is_claim(name)
-    };
+/// Removes the trailers of a request that must not be any, that claim something about its client, and that the configuration replaces.
+pub(super) fn request_trailers(trailers: HeaderMap, replaced: &FieldNames) -> HeaderMap {
+    kept(trailers, |name| {
+        !is_any(name, is_claim) && !replaced.contains(name)
+    })
+}
+
+/// Removes the trailers of a response that must not be any.
+pub(super) fn response_trailers(trailers: HeaderMap) -> HeaderMap {
+    kept(trailers, |_| true)
+}
+
+/// Returns the fields that may be trailers, and that `passes` lets through.
+fn kept(trailers: HeaderMap, passes: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let is_refused =
+        |name: &str| is_hop_by_hop(name) || NOT_TRAILERS.contains(&name) || name.starts_with("if-");
     let mut kept = HeaderMap::with_capacity(trailers.keys_len());
     let mut current = None;
     for (name, value) in trailers {
@@ -106,7 +114,7 @@ pub(super) fn trailers(trailers: HeaderMap, replaced: &FieldNames) -> HeaderMap 
         }
         if let Some(name) = &current
             && !is_any(name, is_refused)
-            && !replaced.contains(name)
+            && passes(name)
         {
             kept.append(name.clone(), value);
         }
@@ -137,7 +145,7 @@ mod tests {
         for name in ["content-length", "transfer-encoding", "host", "grpc-status"] {
             given.insert(name, HeaderValue::from_static("0"));
         }
-        let kept = trailers(given, &FieldNames::default());
+        let kept = response_trailers(given);
         assert_eq!(kept.len(), 1);
         assert!(kept.contains_key("grpc-status"));
     }
@@ -149,7 +157,7 @@ mod tests {
         for name in ["x-client-subject", "x_client-subject", "x-client-subject-2"] {
             given.insert(name, HeaderValue::from_static("CN=admin"));
         }
-        let kept = trailers(given, &[set].iter().collect());
+        let kept = request_trailers(given, &[set].iter().collect());
         assert_eq!(kept.len(), 1);
         assert!(kept.contains_key("x-client-subject-2"));
     }
@@ -183,7 +191,13 @@ mod tests {
         }
         // Its definitions allow it as a trailer (RFC 9110 §8.8.3).
         given.insert("etag", HeaderValue::from_static("\"a\""));
-        let kept = trailers(given, &FieldNames::default());
+        let of_response = response_trailers(given.clone());
+        assert!(
+            of_response.contains_key("x-real-ip"),
+            "no claim of a client"
+        );
+        assert!(!of_response.contains_key("set-cookie"));
+        let kept = request_trailers(given, &FieldNames::default());
         assert_eq!(kept.get_all("x-checksum").iter().count(), 2);
         assert_eq!(
             (kept.len(), kept.contains_key("etag")),

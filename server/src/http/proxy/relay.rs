@@ -15,8 +15,8 @@ use super::deadline::Deadline;
 use super::failure::Failure;
 use super::upload::Upload;
 use super::{Stop, fields, response};
+use crate::http::exchange::Fields;
 use crate::http::exchange::handler::{BodySender, Cancelled};
-use crate::http::exchange::{FieldNames, Fields};
 
 /// Events while a response is relayed.
 enum Step {
@@ -135,5 +135,5 @@ impl Relay<'_> {
 
 /// Returns the trailers for the client.
 fn forwarded(trailers: HeaderMap) -> Fields {
-    response::pass(fields::trailers(trailers, &FieldNames::default()))
+    response::pass(fields::response_trailers(trailers))
 }

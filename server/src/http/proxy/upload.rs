@@ -180,7 +180,9 @@ impl Body for UploadBody {
         if let Poll::Ready(Some(Ok(frame))) = frame {
             self.0.taken.set(true);
             return Poll::Ready(Some(Ok(match frame.into_trailers() {
-                Ok(trailers) => Frame::trailers(fields::trailers(trailers, &self.0.replaced)),
+                Ok(trailers) => {
+                    Frame::trailers(fields::request_trailers(trailers, &self.0.replaced))
+                }
                 Err(data) => data,
             })));
         }
