@@ -172,20 +172,34 @@ pub fn is_preferred(settings: &Compress, request: &Fields) -> bool {
     preferred(settings, request).is_some()
 }
 
+/// There is no memory for another body that is compressed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoRoom;
+
 /// Compresses a whole body for a request with these fields, if its client accepts that and it makes the body smaller.
+///
+/// # Errors
+/// Other responses take all of the memory, or the client's part of it.
 pub(crate) async fn whole(
     compressors: &Rc<Compressors>,
     settings: &Compress,
     client: ClientPrefix,
     (request, body): (&Fields, Bytes),
-) -> Option<(Coding, Bytes)> {
-    let algorithm = preferred(settings, request)?;
-    let original = body.len();
-    let mut encoder = compressors.begin(algorithm, settings, client)?;
-    let mut blocks = encoder.data(body).await.ok()?;
+) -> Result<Option<(Coding, Bytes)>, NoRoom> {
+    let Some(algorithm) = preferred(settings, request) else {
+        return Ok(None);
+    };
+    let encoder = compressors.begin(algorithm, settings, client);
+    let compressed = whole_by(encoder.ok_or(NoRoom)?, &body).await;
+    Ok(compressed.map(|bytes| (coding(algorithm), bytes)))
+}
+
+/// Returns a body compressed, if that makes it smaller.
+async fn whole_by(mut encoder: BodyEncoder, body: &Bytes) -> Option<Bytes> {
+    let mut blocks = encoder.data(body.clone()).await.ok()?;
     blocks.append(&mut encoder.finish().await.ok()?);
     let compressed = Bytes::from(blocks.concat());
-    (compressed.len() < original).then_some((coding(algorithm), compressed))
+    (compressed.len() < body.len()).then_some(compressed)
 }
 
 #[cfg(test)]

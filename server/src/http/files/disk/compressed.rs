@@ -5,6 +5,7 @@ use http::header::RANGE;
 use super::FileServer;
 use super::locate::Located;
 use crate::http::clients::ClientPrefix;
+use crate::http::exchange::compress::NoRoom;
 use crate::http::exchange::{Coding, RequestHead, compress};
 use crate::http::files::Folder;
 
@@ -36,9 +37,14 @@ impl FileServer {
         };
         let whole = (&head.headers, original.clone());
         let compressed = compress::whole(&self.compressors, settings, client, whole);
-        if let Some((coding, bytes)) = compressed.await {
-            located.meta = meta.compressed(coding, bytes.len() as u64);
-            located.bytes = Some(bytes);
+        match compressed.await {
+            Ok(Some((coding, bytes))) => {
+                located.meta = meta.compressed(coding, bytes.len() as u64);
+                located.bytes = Some(bytes);
+            }
+            Ok(None) => {}
+            // The next client gets it compressed, perhaps.
+            Err(NoRoom) => located.is_exception = true,
         }
         located
     }

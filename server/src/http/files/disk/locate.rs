@@ -47,7 +47,7 @@ pub(super) struct Located {
     pub(super) bytes: Option<Bytes>,
     /// Whether it is the file that the request names.
     pub(super) is_requested: bool,
-    /// Whether other requests of the same key get the file compressed, so that a cache learns nothing from this one.
+    /// Whether other requests of the same key may get the file compressed, so that a cache learns nothing from this one.
     pub(super) is_exception: bool,
 }
 
