@@ -125,7 +125,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     admin.announce();
     announced.warn_of_inherited();
     buffers::advise(&shared.config, &announced.lines);
-    advise(&shared.config);
+    advise(&shared);
     names::look_up(&shared.config);
     renewals.adopt(&shared.config);
     let mut reloader = Reloader {
@@ -249,7 +249,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     certificates.warn(clock::unix());
     // A configuration that cannot be served is shown with its mistakes alone.
     advice::on_file(config);
-    memory::advise(config);
+    memory::advise(config, config.server.memory_limit.unwrap_or(0));
     Ok(())
 }
 
@@ -361,7 +361,8 @@ fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<(), BootError> {
 }
 
 /// Logs what an operator may want to change. Called once all workers serve: a start that fails logs only why.
-fn advise(config: &Config) {
+fn advise(shared: &Shared) {
+    let config = &shared.config;
     if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
         tracing::info!(
             "secrets are kept in memory only: set `server.state_dir` to let sessions and tokens survive a restart"
@@ -376,5 +377,5 @@ fn advise(config: &Config) {
     advice::on_key_logs(config);
     advice::on_redirects(config);
     descriptors::advise(config);
-    memory::advise(config);
+    memory::advise(config, shared.memory.limit());
 }

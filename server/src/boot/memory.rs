@@ -26,6 +26,8 @@ const BUFFERS: u64 = 50;
 const CACHES: u64 = 12;
 /// Part of the limit for responses that are being compressed, percent.
 const COMPRESSORS: u64 = 12;
+/// Least memory of a worker for responses that are being compressed, bytes: the dearest one fits.
+const LEAST_COMPRESSORS: u64 = 3 << 20;
 /// Fronts of a worker: HTTP/3, and TCP. Each has buffers and a cache.
 const FRONTS: u64 = 2;
 /// Mount point of the second version of control groups.
@@ -36,14 +38,14 @@ pub(super) fn budget(configured: Option<u64>) -> MemoryBudget {
     MemoryBudget::new(configured.unwrap_or_else(default_limit))
 }
 
-/// Parts of the budget that its users may take at most, whatever is configured, bytes.
+/// What each user of the budget may take at most, whatever is configured, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// Of the buffers of each account.
+    /// Memory of the buffers of an account.
     buffers: u64,
-    /// Of each cache of files.
+    /// Memory of a cache of files.
     cache: u64,
-    /// Of the compressors of each worker.
+    /// Memory of a worker's compressors.
     pub(super) compressors: u64,
 }
 
@@ -61,7 +63,7 @@ impl Parts {
         Parts {
             buffers: part(BUFFERS, FRONTS),
             cache: part(CACHES, FRONTS),
-            compressors: part(COMPRESSORS, 1),
+            compressors: part(COMPRESSORS, 1).max(LEAST_COMPRESSORS),
         }
     }
 
@@ -81,20 +83,22 @@ impl Parts {
     }
 }
 
-/// Warns of keys that the memory limit of the same file leaves less for.
-pub(super) fn advise(config: &Config) {
-    let Some(limit) = config.server.memory_limit.filter(|limit| *limit > 0) else {
+/// Warns of keys that `limit` leaves less for.
+pub(super) fn advise(config: &Config, limit: u64) {
+    if limit == 0 {
         return;
-    };
+    }
     let parts = Parts::for_workers(limit, descriptors::workers(config));
     let (limits, usual) = (&config.limits, Config::embedded());
-    // What nobody has set is less by itself.
+    // A key that nobody has set follows the limit silently; buffers are too large for any limit that is set.
+    let buffers =
+        config.server.memory_limit.is_some() || limits.worker_buffer != usual.limits.worker_buffer;
     let cache = limits.file_cache != usual.limits.file_cache;
     let compress = config.compress.memory != usual.compress.memory;
     let bounded = parts.for_site(limits).file_cache;
     let keys = [
         (
-            true,
+            buffers,
             "limits.worker_buffer",
             limits.worker_buffer,
             parts.worker_buffer(limits),
