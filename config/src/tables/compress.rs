@@ -74,10 +74,10 @@ table! {
         /// Level of gzip.
         gzip_level: u64 { kind: count(1, 9, ""), default: "5", reload: Live },
         /// Memory of each worker for responses that are being compressed. One takes 0.4 MiB with gzip, 1.3 MiB with zstd
-        /// and 1.5 MiB with Brotli, and 3 MiB above the default levels of the two. A client takes no more than it leaves
-        /// to others: alone it gets half. Responses beyond that are sent uncompressed, and counted by
-        /// sluicegate_compress_skipped_total. All workers together get 12 % of server.memory_limit at most, whatever
-        /// stands here; 0 sets no other limit.
+        /// and 1.5 MiB with Brotli, and 3 MiB above the default levels of the two. A client takes no more than it leaves to
+        /// others: alone it gets half. Responses beyond that are sent uncompressed, and counted by
+        /// sluicegate_compress_skipped_total. All workers together get 12 % of server.memory_limit at most, even if this
+        /// key says more, but each one 3 MiB; with 0 that is the only limit.
         memory: u64 { kind: size(0, TIB), default: "\"128MiB\"", reload: Live },
     }
 }

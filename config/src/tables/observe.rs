@@ -201,28 +201,28 @@ table! {
             reload: Live
         },
         /// Form of a line. json: an object; a member that does not apply is null. Of the request: time of its head (UTC),
-        /// client, proxy (the trusted proxy that named the client), listener, method, authority, path, protocol,
-        /// referer, user_agent, and request_id and traceparent, which `[tracing]` describes. Of the response: status;
-        /// bytes_sent and bytes_received, bytes of the bodies of response and request; duration_us, microseconds from
-        /// the request's head to the end; and outcome: complete; cancelled by the client; stalled, if the server reset
-        /// it after limits.client_timeout; or reset by the server for another reason. Of the connection: worker;
-        /// connection, its ID, which is also in the name of its trace; congestion_control; and of its TLS session
-        /// tls_version, tls_cipher, tls_group (of the key exchange), tls_resumed, tls_server_name (SNI) and tls_client, the subject of the client's
-        /// certificate. For requests to upstreams: upstream, the
-        /// address of the one that was tried last; attempts, their number; and times in microseconds:
-        /// upstream_connect_us, which the last attempt took to get a connection, next to 0 if one was open;
-        /// upstream_us, from the first attempt to the head of the response; upstream_total_us, to the end of the
-        /// response. Last, cause, if the server itself responded with a 5xx status or 429, or reset the stream: a
-        /// reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout, after
+        /// client, proxy (the trusted proxy that named the client), listener, method, authority, path, protocol, referer,
+        /// user_agent, and request_id and traceparent, which `[tracing]` describes. Of the response: status; bytes_sent and
+        /// bytes_received, bytes of the bodies of response and request; duration_us, microseconds from the request's head
+        /// to the end; and outcome: complete; cancelled by the client; stalled, if the server reset it after
+        /// limits.client_timeout; or reset by the server for another reason. Of the connection: worker; connection, its ID,
+        /// which is also in the name of its trace; congestion_control; and of its TLS session tls_version, tls_cipher,
+        /// tls_group (of the key exchange), tls_resumed, tls_server_name (SNI) and tls_client, the subject of the client's
+        /// certificate. For requests to upstreams: upstream, the address of the one that was tried last; attempts, their
+        /// number; and times in microseconds: upstream_connect_us, which the last attempt took to get a connection, next to
+        /// 0 if one was open; upstream_us, from the first attempt to the head of the response; upstream_total_us, to the
+        /// end of the response. Last, cause, if the server itself responded with a 5xx status or 429, or reset the stream:
+        /// a reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout, after
         /// `timeout` of the route; open_files or file_error of a file; passwords_wait, if too many passwords wait to be
         /// checked; or a reason of sluicegate_http_requests_refused_total such as no_room, memory or rate_limit. It is
         /// head_too_large, head_malformed, too_many_streams or connection_error for a request that
-        /// sluicegate_http_heads_refused_total counts; such a line has neither method nor path. It is body_malformed or body_too_large
-        /// if the stream was reset for the body of the request. Where the client cancelled, cause is null. combined: Apache's format of that name, for tools that read only that. extended: the
-        /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
-        /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
-        /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, the
-        /// name that the client asked for (SNI), and the subject of the client's certificate.
+        /// sluicegate_http_heads_refused_total counts; such a line has neither method nor path. It is body_malformed or
+        /// body_too_large if the stream was reset for the body of the request. Where the client cancelled, cause is null.
+        /// combined: Apache's format of that name, for tools that read only that. extended: the same, with these at the end
+        /// of the line, separated by spaces, each `-` if it does not apply: upstream, attempts, seconds to the head of the
+        /// upstream's response, cause, request ID, traceparent, seconds to get a connection, seconds to the end of the
+        /// response, TLS version, TLS group, `full` or `resumed`, cipher suite, the name that the client asked for (SNI),
+        /// and the subject of the client's certificate.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Live },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.
