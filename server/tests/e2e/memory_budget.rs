@@ -16,7 +16,7 @@ on_every_backend!(
 );
 
 /// Length of each of two bodies that together exceed the limit; both are larger than a client's window.
-const LENGTH: usize = 28 << 20;
+const LENGTH: usize = 32 << 20;
 
 /// Limit that a few hundred connections come close to, KiB.
 const LIMIT: f64 = 28.0 * 1024.0;
