@@ -3,7 +3,7 @@
 //! Applications believe them, and each proxy, content delivery network and framework has names of its own, so a rule of shape knows
 //! them. It errs on the side of dropping: `pass_fields` of a route lets others through.
 
-/// Beginnings of names, without `x-`, that speak of the client's address, user or certificate, or of another target than the
+/// Beginnings of names in order, without `x-`, that speak of the client's address, user or certificate, or of another target than the
 /// request's.
 const BEGINNINGS: [&str; 43] = [
     "amzn-ava-",
@@ -54,7 +54,7 @@ const BEGINNINGS: [&str; 43] = [
 /// Endings of names that say the same.
 const ENDINGS: [&str; 3] = ["-dn", "-remote-user", "-userinfo"];
 
-/// Names without `x-` that claim the scheme or the target of the client's request, or its user or certificate.
+/// Names in order, without `x-`, that claim the scheme or the target of the client's request, or its user or certificate.
 const NAMES: [&str; 31] = [
     "cert",
     "cf-visitor",
@@ -168,22 +168,38 @@ const PARTIES: [&str; 18] = [
 
 /// Returns whether a field is such a claim. `name` is in lower case, with `-` in place of `_`.
 pub(crate) fn is_claim(name: &str) -> bool {
-    // Metadata of objects in stores belongs to their content.
-    if is_ordinary(name) || name.contains("-meta-") {
+    if is_ordinary(name) {
         return false;
     }
     let bare = name.strip_prefix("x-").unwrap_or(name);
-    if CREDENTIALS.contains(&bare) || bare.ends_with("jwt-assertion") {
-        return false;
-    }
-    bare.contains("forwarded")
-        || bare.contains("authenticated")
-        || NAMES.contains(&bare)
-        || BEGINNINGS.iter().any(|begin| bare.starts_with(begin))
+    has_shape(bare) && !is_content(name) && !is_credential(bare)
+}
+
+fn has_shape(bare: &str) -> bool {
+    NAMES.binary_search(&bare).is_ok()
+        || has_beginning(bare)
         || ENDINGS.iter().any(|end| bare.ends_with(end))
         || names_address(bare)
         || names_certificate(bare)
         || vouches_for_user(bare)
+        || bare.contains("forwarded")
+        || bare.contains("authenticated")
+}
+
+fn has_beginning(bare: &str) -> bool {
+    // None begins with another, so only the last one that is not behind the name can be its beginning.
+    let behind = BEGINNINGS.partition_point(|begin| *begin <= bare);
+    let last = behind.checked_sub(1).map(|place| BEGINNINGS[place]);
+    last.is_some_and(|begin| bare.starts_with(begin))
+}
+
+/// Returns whether the field is metadata of an object in a store, and so belongs to its content.
+fn is_content(name: &str) -> bool {
+    name.contains("-meta-")
+}
+
+fn is_credential(bare: &str) -> bool {
+    CREDENTIALS.contains(&bare) || bare.ends_with("jwt-assertion")
 }
 
 /// Returns whether most requests have the field: the rule of shape takes longer than this.
@@ -239,6 +255,9 @@ fn names_address(bare: &str) -> bool {
 /// Returns whether the value is the certificate of a party, or about it, as in `tls-cert`, `client-cert-chain` and `peer-certificate`. An
 /// app names its own one in `x-android-cert`.
 fn names_certificate(bare: &str) -> bool {
+    if !bare.contains("cert") {
+        return false;
+    }
     let is_owner =
         |word: &str| PARTIES.contains(&word) || matches!(word, "mtls" | "ssl" | "tls" | "x509");
     let is_certificate =

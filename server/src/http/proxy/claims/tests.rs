@@ -275,3 +275,13 @@ fn keys_signatures_and_other_words_of_clients_about_themselves_are_none() {
         assert!(!is_claim(name), "{name}");
     }
 }
+
+#[test]
+fn beginnings_and_names_are_in_order_and_no_beginning_has_another() {
+    assert!(NAMES.is_sorted());
+    assert!(BEGINNINGS.is_sorted());
+    for begin in BEGINNINGS {
+        let others = BEGINNINGS.iter().filter(|other| **other != begin);
+        assert_eq!(others.filter(|other| other.starts_with(begin)).count(), 0);
+    }
+}
