@@ -121,6 +121,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     }
     tcp::announce(&snapshot, |_| true);
     fronts.adopt(&over_tcp);
+    drop(over_tcp);
     ports.announce();
     admin.announce();
     announced.warn_of_inherited();
@@ -146,6 +147,8 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
         next_id: announced.next_id(),
         renewals,
     };
+    // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
+    drop(shared);
     let _control = ControlSocket::open(places.control, events, Event::Reload);
     supervisor.ready(&reloader.standing());
     announce_ready(reloader.source.as_deref());

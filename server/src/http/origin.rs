@@ -170,6 +170,8 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             };
             LocalSet::new().block_on(&runtime, async {
                 handlers.pools.adopt(site.pools());
+                // The routes of the first configuration end with a reload.
+                drop(site);
                 let local = LocalHandlers(Rc::clone(&handlers) as Rc<dyn RunHandler>);
                 let front = front.map(|start| spawn_local(start(local)));
                 let execute = |command| handlers.execute(command);
