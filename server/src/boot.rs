@@ -120,14 +120,12 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
         return Ok(());
     }
     tcp::announce(&snapshot, |_| true);
-    fronts.adopt(&over_tcp);
-    drop(over_tcp);
+    fronts.adopt(over_tcp);
     ports.announce();
     admin.announce();
     announced.warn_of_inherited();
     buffers::advise(&shared.config, &announced.lines);
     advise(&shared);
-    names::look_up(&shared.config);
     renewals.adopt(&shared.config);
     let mut reloader = Reloader {
         source: places.source,
@@ -381,4 +379,5 @@ fn advise(shared: &Shared) {
     advice::on_redirects(config);
     descriptors::advise(config);
     memory::advise(config, shared.memory.limit());
+    names::look_up(config);
 }

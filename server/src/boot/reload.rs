@@ -180,7 +180,7 @@ impl Reloader<'_> {
         self.admin.adopt(&config.admin);
         let traces = snapshot.tracing.as_ref().map(Tracing::writer);
         self.traces.set(&config.qlog, traces);
-        self.fronts.adopt(&tcp);
+        self.fronts.adopt(tcp);
         announced.announce();
         tcp::announce(&snapshot, |id| announced.has_new_tcp(id));
         for worker in &self.workers {

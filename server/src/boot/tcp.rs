@@ -43,8 +43,8 @@ impl Fronts {
     }
 
     /// Has all fronts serve it.
-    pub(super) fn adopt(&self, config: &Arc<TcpConfig>) {
-        self.send(|| FrontCommand::Adopt(Arc::clone(config)));
+    pub(super) fn adopt(&self, config: Arc<TcpConfig>) {
+        self.send(move || FrontCommand::Adopt(Arc::clone(&config)));
     }
 }
 
