@@ -51,6 +51,7 @@ pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::group::prepare_group;
 use self::listen::Announced;
 use self::listener_settings::{Before, prepare};
+use self::memory::parts::Parts;
 pub use self::names::unresolved;
 use self::observability::Observability;
 pub use self::place::place;
@@ -250,7 +251,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     certificates.warn(clock::unix());
     // A configuration that cannot be served is shown with its mistakes alone.
     advice::on_file(config);
-    memory::advise(config, config.server.memory_limit.unwrap_or(0));
+    Parts::of(config.server.memory_limit.unwrap_or(0), config).advise(config);
     Ok(())
 }
 
@@ -378,6 +379,6 @@ fn advise(shared: &Shared) {
     advice::on_key_logs(config);
     advice::on_redirects(config);
     descriptors::advise(config);
-    memory::advise(config, shared.memory.limit());
+    shared.parts.advise(config);
     names::look_up(config);
 }

@@ -16,7 +16,7 @@ use super::error::{BootError, ReloadError};
 use super::limits::REBIND_LIMIT;
 use super::listen::{Announced, Kept, KeptState};
 use super::listener_settings::{Before, prepare};
-use super::memory::Parts;
+use super::memory::parts::Parts;
 use super::names;
 use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
@@ -171,6 +171,7 @@ impl Reloader<'_> {
         advice::on_key_logs(&config);
         advice::on_redirects(&config);
         buffers::advise(&config, &announced.lines);
+        self.parts.advise(&config);
         names::look_up(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
         if let Some(admin) = admin {

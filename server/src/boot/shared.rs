@@ -6,7 +6,8 @@ use std::sync::Arc;
 use sluicegate_config::{Config, LogTarget};
 
 use super::error::BootError;
-use super::memory::{self, Parts};
+use super::memory;
+use super::memory::parts::Parts;
 use crate::http::auth::PasswordChecks;
 use crate::http::clients::relief::Holdings;
 use crate::http::identification::Identification;
@@ -49,7 +50,7 @@ impl Shared {
         secrets.keep_ticket_keys();
         let identification = Identification::new(&config.tracing);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
-        let parts = Parts::of(&memory, &config);
+        let parts = Parts::of(memory.limit(), &config);
         let limits = parts.for_site(&config.limits);
         let site = Site::compile_identified(&config.routes, &limits, identification)?;
         let site = Arc::new(site);

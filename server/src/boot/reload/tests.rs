@@ -12,7 +12,6 @@ use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
 use crate::http::route::Site;
 use crate::observe::lifecycle::Lifecycle;
-use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{Page, Show};
 use crate::quic::config_snapshot::{BoundAddress, Protocols};
 use crate::quic::settings::Lease;
@@ -75,7 +74,7 @@ fn reloader<'a>(
         registry,
         upkeep: Upkeep::new(lifecycle, &secrets, &snapshot),
         renewals: AcmeRenewals::new(|| (), lifecycle),
-        parts: Parts::of(&MemoryBudget::new(0), &config),
+        parts: Parts::of(0, &config),
         snapshot: Arc::new(snapshot),
         admin: AdminAddress::open(&config.admin, &admin_state).unwrap(),
         config,
