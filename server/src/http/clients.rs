@@ -1,5 +1,6 @@
 //! Counts what each client has open, and finds the client that has most.
 
+pub(crate) mod places;
 pub(crate) mod relief;
 pub(crate) mod shared_room;
 

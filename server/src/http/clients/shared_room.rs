@@ -4,15 +4,6 @@ use std::cell::{Cell, RefCell};
 
 use super::{ClientPrefix, Clients};
 
-/// Number from which on a client leaves places free: one for each seven that it has.
-const SHARED_FROM: u64 = 8;
-
-/// Returns whether a client that has `own` of `all` places leaves enough for others if `free` are. Alone it gets about seven eighths: unlike
-/// memory, places are there to be used.
-pub(crate) fn leaves_room(own: u64, free: u64, all: u64) -> bool {
-    all < SHARED_FROM || own / (SHARED_FROM - 1) <= free
-}
-
 /// Room of which a client takes no more than it leaves free. Alone it gets half, two get a third each.
 #[derive(Debug, Default)]
 pub(crate) struct SharedRoom {

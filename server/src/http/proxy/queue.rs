@@ -11,8 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use super::across_threads::Beside;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
-use crate::http::clients::shared_room::leaves_room;
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::ClientPrefix;
+use crate::http::clients::places::Places;
 
 /// Time after which a request that waits looks which upstreams are in rotation.
 const REVIEW: Duration = Duration::from_secs(1);
@@ -24,19 +24,12 @@ pub(super) struct Queue {
     limit: u64,
     /// Longest time that a request waits.
     timeout: Duration,
-    waiting: Beside<Mutex<Waiting>>,
-}
-
-/// Numbers of the requests that wait.
-#[derive(Debug, Default)]
-struct Waiting {
-    all: u64,
-    by_client: Clients,
+    waiting: Beside<Mutex<Places>>,
 }
 
 /// Place of a request in the queue, until it is dropped.
 struct Place<'a> {
-    waiting: &'a Mutex<Waiting>,
+    waiting: &'a Mutex<Places>,
     client: ClientPrefix,
 }
 
@@ -44,8 +37,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let waiting = self.waiting.lock();
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
-        waiting.all -= 1;
-        waiting.by_client.leave(self.client);
+        waiting.give_back(self.client);
     }
 }
 
@@ -57,7 +49,7 @@ impl Queue {
         Queue {
             limit,
             timeout,
-            waiting: Beside::new(Mutex::default()),
+            waiting: Beside::new(Mutex::new(Places::new(limit))),
         }
     }
 
@@ -79,14 +71,7 @@ impl Queue {
     fn enter(&self, client: ClientPrefix) -> Option<Place<'_>> {
         let waiting = self.waiting.lock();
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
-        let all = waiting.all + 1;
-        let own = waiting.by_client.open(client) + 1;
-        if all > self.limit || !leaves_room(own, self.limit - all, self.limit) {
-            return None;
-        }
-        waiting.all = all;
-        waiting.by_client.enter(client);
-        Some(Place {
+        waiting.take(client).then(|| Place {
             waiting: &self.waiting,
             client,
         })

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::http::clients::shared_room::leaves_room;
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::ClientPrefix;
+use crate::http::clients::places::Places;
 
 /// Slots for the requests of one upstream, from all origin threads.
 #[derive(Debug)]
@@ -16,16 +16,13 @@ pub(super) struct Slots(Option<Arc<Bounded>>);
 #[derive(Debug)]
 pub(super) struct Slot(Option<(Arc<Bounded>, ClientPrefix)>);
 
+/// Slots of which there are not as many as anybody wants.
 #[derive(Debug)]
-struct Bounded {
-    count: u64,
-    state: Mutex<State>,
-}
+struct Bounded(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    taken: u64,
-    by_client: Clients,
+    places: Places,
     waiting: HashMap<ClientPrefix, Waiting>,
     /// Clients that wait, by their turns.
     turns: BTreeMap<u64, ClientPrefix>,
@@ -63,17 +60,19 @@ struct Place<'a> {
 impl Slots {
     /// Returns `count` slots; 0 stands for no limit.
     pub(super) fn new(count: u64) -> Slots {
-        let bounded = || Bounded {
-            count,
-            state: Mutex::default(),
+        let state = || State {
+            places: Places::new(count),
+            waiting: HashMap::new(),
+            turns: BTreeMap::new(),
+            next: 0,
         };
-        Slots((count > 0).then(|| Arc::new(bounded())))
+        Slots((count > 0).then(|| Arc::new(Bounded(Mutex::new(state())))))
     }
 
     /// Returns whether a client may have a slot at once.
     pub(super) fn has_room(&self, client: ClientPrefix) -> bool {
         match &self.0 {
-            Some(bounded) => bounded.state().may_take(client, bounded.count),
+            Some(bounded) => bounded.state().places.has_room(client),
             None => true,
         }
     }
@@ -83,12 +82,8 @@ impl Slots {
         let Some(bounded) = &self.0 else {
             return Some(Slot(None));
         };
-        let mut state = bounded.state();
-        let may_take = state.may_take(client, bounded.count);
-        may_take.then(|| {
-            state.take(client);
-            Slot(Some((Arc::clone(bounded), client)))
-        })
+        let is_taken = bounded.state().places.take(client);
+        is_taken.then(|| Slot(Some((Arc::clone(bounded), client))))
     }
 
     /// Waits for a slot. Clients take turns, so that none waits for more than one request of each other; a client's requests get slots in the
@@ -100,8 +95,7 @@ impl Slots {
         let (sender, receiver) = oneshot::channel();
         let _place = {
             let mut state = bounded.state();
-            if state.may_take(client, bounded.count) {
-                state.take(client);
+            if state.places.take(client) {
                 return Slot(Some((Arc::clone(bounded), client)));
             }
             Place {
@@ -131,14 +125,14 @@ impl Drop for Place<'_> {
 
 impl Bounded {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a slot back, and gives what is free to those that wait.
     fn give_back(bounded: &Arc<Bounded>, client: ClientPrefix) {
         let mut returned = vec![client];
         while let Some(client) = returned.pop() {
-            let grants = bounded.state().give_back(client, bounded.count);
+            let grants = bounded.state().give_back(client);
             for Grant { client, sender } in grants {
                 // A request that has gone meanwhile leaves it to the next one.
                 if let Err(mut unwanted) = sender.send(Slot(Some((Arc::clone(bounded), client)))) {
@@ -151,28 +145,16 @@ impl Bounded {
 }
 
 impl State {
-    /// Returns whether a client may have another slot of `count`.
-    fn may_take(&self, client: ClientPrefix, count: u64) -> bool {
-        let taken = self.taken + 1;
-        taken <= count && leaves_room(self.by_client.open(client) + 1, count - taken, count)
-    }
-
-    fn take(&mut self, client: ClientPrefix) {
-        self.taken += 1;
-        self.by_client.enter(client);
-    }
-
     /// Takes a slot back. Returns those that go to requests which wait.
-    fn give_back(&mut self, client: ClientPrefix, count: u64) -> Vec<Grant> {
-        self.taken -= 1;
-        self.by_client.leave(client);
-        std::iter::from_fn(|| self.grant(count)).collect()
+    fn give_back(&mut self, client: ClientPrefix) -> Vec<Grant> {
+        self.places.give_back(client);
+        std::iter::from_fn(|| self.grant()).collect()
     }
 
     /// Gives a slot to the first client in turn that may have another one.
-    fn grant(&mut self, count: u64) -> Option<Grant> {
+    fn grant(&mut self) -> Option<Grant> {
         let mut clients = self.turns.values().copied();
-        let client = clients.find(|client| self.may_take(*client, count))?;
+        let client = clients.find(|client| self.places.has_room(*client))?;
         let waiting = self.waiting.get_mut(&client)?;
         let waiter = waiting.requests.pop_front()?;
         self.turns.remove(&waiting.turn);
@@ -183,7 +165,7 @@ impl State {
             self.turns.insert(self.next, client);
             self.next += 1;
         }
-        self.take(client);
+        self.places.take(client);
         Some(Grant {
             client,
             sender: waiter.sender,
