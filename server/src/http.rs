@@ -13,6 +13,7 @@ pub mod gate;
 pub(crate) mod id_map;
 pub mod identification;
 pub mod origin;
+pub(crate) mod overhead;
 pub(crate) mod overload;
 pub mod path;
 pub mod peer;

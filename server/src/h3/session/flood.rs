@@ -1,10 +1,9 @@
 //! Clients that send far more than heads and bodies.
 
 use super::Session;
+use crate::http::overhead;
 
-/// Bytes of streams that a client may send for each one of heads and bodies.
-const OVERHEAD: u64 = 8;
-/// Bytes of streams that it may send beside them.
+/// Bytes of streams that a client may send without heads and bodies.
 pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
 
 impl Session {
@@ -14,8 +13,7 @@ impl Session {
         // Nobody read the last window of a stream that was reset or stopped.
         let ended = self.wasted + self.late_resets + self.stopped;
         let unread = ended.saturating_mul(stream_window);
-        let allowed = self.payload.saturating_mul(OVERHEAD);
-        let allowed = allowed.saturating_add(FREE_OVERHEAD).saturating_add(unread);
+        let allowed = overhead::allowed(self.payload, FREE_OVERHEAD.saturating_add(unread));
         let received = conn.received_bytes();
         // Handlers may not have read all yet.
         received > allowed && received.saturating_sub(conn.unread_bytes()) > allowed

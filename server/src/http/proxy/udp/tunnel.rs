@@ -11,12 +11,11 @@ use tokio::time::{Instant, sleep_until};
 use super::capsules::{CapsuleReader, capsule};
 use super::tunnels::UdpTunnels;
 use crate::http::exchange::handler::{BodySender, RequestBody};
+use crate::http::overhead;
 
 /// Largest datagram that a socket returns, bytes.
 pub(super) const LARGEST: usize = 65_535;
-/// Bytes of capsules that a client may send for each one of payload, as of frames over HTTP/3.
-const OVERHEAD: u64 = 8;
-/// Bytes of capsules that it may send beside them: empty datagrams that keep a tunnel open, for instance. It is more than the largest
+/// Bytes of capsules that a client may send without payload: empty datagrams that keep a tunnel open, for instance. It is more than the largest
 /// capsule with a datagram, which counts as payload once it is whole.
 pub(super) const FREE_OVERHEAD: u64 = 256 << 10;
 
@@ -84,7 +83,7 @@ impl Tunnel<'_> {
                     }
                 });
             }
-            if is_flooded(received, carried) {
+            if received > overhead::allowed(carried, FREE_OVERHEAD) {
                 return End::Malformed;
             }
         }
@@ -126,13 +125,4 @@ impl Tunnel<'_> {
             sleep_until(deadline).await;
         }
     }
-}
-
-/// Returns whether a client has sent far more bytes of capsules than of payload: those that are empty or unknown cost the thread as much as
-/// others, and achieve nothing.
-fn is_flooded(received: u64, carried: u64) -> bool {
-    received
-        > carried
-            .saturating_mul(OVERHEAD)
-            .saturating_add(FREE_OVERHEAD)
 }
