@@ -72,7 +72,6 @@ impl Exchange {
             upload: Upload::new(source, handling.max_body(), credit),
             handling,
             running: Some(Running::on(connection)),
-            is_cancelled: false,
         };
         let handler = connection.front.handlers.run(incoming);
         let task = spawn_local(task.run(handler, limit));

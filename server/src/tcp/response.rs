@@ -75,7 +75,7 @@ pub(super) fn of_tunnel(
     if let Some(id) = &guard.request.returned_id {
         id.add(&mut head.fields);
     }
-    let mut headers = headers(&head.fields, guard);
+    let mut headers = headers(&head.fields, guard, closes(guard));
     let mut status = StatusCode::OK;
     if let Some(upgrade) = upgrade {
         status = StatusCode::SWITCHING_PROTOCOLS;
@@ -101,7 +101,7 @@ fn note_status(status: u16, guard: &RequestGuard) {
 }
 
 /// Returns the fields of a response, with those of the server.
-fn headers(fields: &Fields, guard: &RequestGuard) -> HeaderMap {
+fn headers(fields: &Fields, guard: &RequestGuard, closes: bool) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(fields.len() + 4);
     for line in fields.iter().filter(|line| **line != NO_SERVER) {
         headers.append(line.0.clone(), line.1.clone());
@@ -114,7 +114,7 @@ fn headers(fields: &Fields, guard: &RequestGuard) -> HeaderMap {
     {
         headers.insert(ALT_SVC, alt_svc.clone());
     }
-    if closes(guard) {
+    if closes {
         headers.append(CONNECTION, HeaderValue::from_static("close"));
     }
     headers
@@ -138,13 +138,10 @@ fn framed(
         Content::Empty => Some(0),
         _ => length,
     };
-    let mut headers = headers(fields, &guard);
     let is_http10 = guard.request.is_http10.get();
     // HTTP/1.0 has no chunks: the end of the connection is that of a body without a length (RFC 9112 §6.3).
-    let ends_body = is_http10 && left.is_none();
-    if ends_body && !closes(&guard) {
-        headers.append(CONNECTION, HeaderValue::from_static("close"));
-    }
+    let closes = closes(&guard) || is_http10 && left.is_none();
+    let mut headers = headers(fields, &guard, closes);
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
         && has_body(status)
@@ -152,9 +149,8 @@ fn framed(
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     note_status(status, &guard);
-    let closes = ends_body || is_http10 && closes(&guard);
     let mut response = Response::new(ResponseBody::new(content, left, guard));
-    if closes {
+    if closes && is_http10 {
         // hyper would add `keep-alive` for a client of HTTP/1.0 that asks for it.
         *response.version_mut() = Version::HTTP_10;
     }

@@ -34,8 +34,6 @@ pub(super) struct HandlerTask {
     pub(super) upload: Upload,
     /// Until the handler has stopped.
     pub(super) running: Option<Running>,
-    /// The client has cancelled the request in the middle of its body.
-    pub(super) is_cancelled: bool,
 }
 
 impl HandlerTask {
@@ -142,7 +140,6 @@ impl HandlerTask {
                 return false;
             }
             Part::Gone => {
-                self.is_cancelled = true;
                 self.handle.deliver(ToHandler::Cancel);
                 if self.handling.is_tunnel() {
                     // The side that writes does not see that the client has gone.
@@ -238,7 +235,7 @@ impl HandlerTask {
         }
     }
 
-    /// Ends a response whose handler failed, or was dropped because the client has cancelled the request.
+    /// Ends a response whose handler failed.
     fn on_abort(&self, status: u16) {
         if self.request.has_stalled() {
             return self.end(replies::request_timeout(), false);
@@ -247,9 +244,7 @@ impl HandlerTask {
             // The handler was dropped for that.
             return;
         }
-        if let Some(record) = self.request.record.borrow_mut().as_mut()
-            && !self.is_cancelled
-        {
+        if let Some(record) = self.request.record.borrow_mut().as_mut() {
             record.on_abort(status);
         }
         self.end(replies::handler_failed(status), true);
@@ -278,11 +273,8 @@ impl HandlerTask {
         });
     }
 
-    /// Notes the end of a response that had begun, with the status of the reply that came too late. The client's own end is noted elsewhere.
+    /// Notes the end of a response that had begun, with the status of the reply that came too late.
     fn note_cut(&self, status: u16, failed: bool) {
-        if self.is_cancelled {
-            return;
-        }
         self.request.outcome.set(Some(Outcome::Reset));
         if let Some(record) = self.request.record.borrow_mut().as_mut() {
             record.on_cut(status);
