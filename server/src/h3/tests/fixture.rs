@@ -1,15 +1,36 @@
 //! A session with a handler that the test plays.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_config::{AccessFormat, LogTarget};
+
 use crate::http::exchange::Fields;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
 use crate::http::exchange::ring::{WorkerRing, rings};
+use crate::observe::access::AccessWriter;
 use http::{HeaderName, HeaderValue};
 
 use super::Pair;
 
 /// Credit of one exchange, bytes.
 pub(super) const SHARE: u64 = 4096;
+
+/// Returns the access log of what a client does.
+pub(super) fn logged(format: AccessFormat, visit: impl FnOnce(&mut Bench)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let target = Box::new(LogTarget::File(file.clone()));
+    let writer = AccessWriter::start(target, format, 1 << 20, Arc::default()).unwrap();
+    let mut bench = Bench::new();
+    bench.pair.context.access = Some(writer.log("worker".to_owned()));
+    visit(&mut bench);
+    drop(bench);
+    assert!(writer.shutdown(Duration::from_secs(60)));
+    std::fs::read_to_string(file).unwrap()
+}
+
 /// A session, and the handler's end of its rings.
 pub(super) struct Bench {
     pub(super) pair: Pair,

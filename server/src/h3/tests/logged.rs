@@ -1,30 +1,17 @@
 //! Lines of the access log for requests without a whole response.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
-use sluicegate_config::{AccessFormat, LogTarget};
+use sluicegate_config::AccessFormat;
 
-use super::fixture::Bench;
+use super::fixture::{Bench, logged};
 use crate::http::exchange::message::ToFront;
-use crate::observe::access::AccessWriter;
 
 /// Most of a body that the route of the handler allows, bytes.
 const MOST: usize = 60_000;
 
 /// Returns status, outcome and cause of the only request that a client makes.
 fn line(visit: impl FnOnce(&mut Bench)) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let target = Box::new(LogTarget::File(file.clone()));
-    let writer = AccessWriter::start(target, AccessFormat::Json, 1 << 20, Arc::default()).unwrap();
-    let mut bench = Bench::new();
-    bench.pair.context.access = Some(writer.log("worker".to_owned()));
-    visit(&mut bench);
-    drop(bench);
-    assert!(writer.shutdown(Duration::from_secs(60)));
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = logged(AccessFormat::Json, visit);
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
     ["status", "outcome", "cause"]
         .map(|key| line[key].to_string())

@@ -1,15 +1,11 @@
 //! Requests for tunnels.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
-use sluicegate_config::{AccessFormat, LogTarget};
+use sluicegate_config::AccessFormat;
 
-use super::Pair;
-use super::fixture::Bench;
+use super::fixture::{Bench, logged};
 use crate::http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
-use crate::observe::access::{AccessWriter, UpstreamTimes};
+use crate::observe::access::UpstreamTimes;
 
 /// Head of a request for a WebSocket.
 const WEBSOCKET: [(&str, &str); 5] = [
@@ -23,36 +19,29 @@ const WEBSOCKET: [(&str, &str); 5] = [
 /// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
 #[test]
 fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let target = Box::new(LogTarget::File(file.clone()));
-    let writer =
-        AccessWriter::start(target, AccessFormat::Combined, 1 << 20, Arc::default()).unwrap();
-    let mut pair = Pair::new();
-    pair.context.access = Some(writer.log("worker".to_owned()));
-    let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
-    let extended = [
-        (":method", "CONNECT"),
-        (":protocol", "connect-udp"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/page"),
-    ];
-    for lines in [&plain[..], &extended] {
-        let stream = pair.send_head(lines, false);
-        pair.settle();
-        let seen = &pair.streams[&stream];
-        assert_eq!((seen.status(), seen.finished), ("501", true), "{lines:?}");
-    }
-    assert_eq!(pair.client.stats().stopped_stream_count_remote, 2);
-    assert_eq!(pair.context.counters.gate.tunnels, 2);
-    assert_eq!(pair.context.counters.malformed, 0);
-    assert!(pair.session.is_idle());
-    // Clients may ask for WebSocket (RFC 9220 §3).
-    assert!(pair.h3.extended_connect_enabled_by_peer());
-    drop(pair);
-    assert!(writer.shutdown(Duration::from_secs(60)));
-    let log = std::fs::read_to_string(file).unwrap();
+    let log = logged(AccessFormat::Combined, |bench| {
+        let pair = &mut bench.pair;
+        let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
+        let extended = [
+            (":method", "CONNECT"),
+            (":protocol", "connect-udp"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/page"),
+        ];
+        for lines in [&plain[..], &extended] {
+            let stream = pair.send_head(lines, false);
+            pair.settle();
+            let seen = &pair.streams[&stream];
+            assert_eq!((seen.status(), seen.finished), ("501", true), "{lines:?}");
+        }
+        assert_eq!(pair.client.stats().stopped_stream_count_remote, 2);
+        assert_eq!(pair.context.counters.gate.tunnels, 2);
+        assert_eq!(pair.context.counters.malformed, 0);
+        assert!(pair.session.is_idle());
+        // Clients may ask for WebSocket (RFC 9220 §3).
+        assert!(pair.h3.extended_connect_enabled_by_peer());
+    });
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(lines.len(), 2, "{log}");
     assert!(
@@ -115,36 +104,29 @@ fn a_websocket_of_another_version_gets_426_with_the_version_that_is_spoken() {
 
 #[test]
 fn access_log_names_the_cause_of_a_response_in_place_of_a_handlers() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let target = Box::new(LogTarget::File(file.clone()));
-    let writer = AccessWriter::start(target, AccessFormat::Json, 1 << 20, Arc::default()).unwrap();
-    let mut bench = Bench::new();
-    bench.pair.context.access = Some(writer.log("worker".to_owned()));
-    let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
-    bench.pair.send_head(&plain, false);
-    bench.pair.settle();
-    // A handler that reports why it failed, one that does not, and one that was not there.
-    for report in [Some("head_timeout"), None] {
-        let (_, exchange) = bench.ask("GET", "/app/x");
-        if let Some(cause) = report {
-            let report = HandlerReport {
-                upstream: Some("10.0.0.1:80".into()),
-                attempts: 2,
-                upstream_times: UpstreamTimes::default(),
-                cause: Some(cause),
-            };
-            bench.give(exchange, ToFront::Report(Box::new(report)));
-        }
-        bench.give(exchange, ToFront::Abort(504));
-        bench.give(exchange, ToFront::Closed);
+    let log = logged(AccessFormat::Json, |bench| {
+        let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
+        bench.pair.send_head(&plain, false);
         bench.pair.settle();
-    }
-    bench.pair.context.origin_ring = None;
-    bench.pair.ask("GET", "/app/x", &[]);
-    drop(bench);
-    assert!(writer.shutdown(Duration::from_secs(60)));
-    let log = std::fs::read_to_string(file).unwrap();
+        // A handler that reports why it failed, one that does not, and one that was not there.
+        for report in [Some("head_timeout"), None] {
+            let (_, exchange) = bench.ask("GET", "/app/x");
+            if let Some(cause) = report {
+                let report = HandlerReport {
+                    upstream: Some("10.0.0.1:80".into()),
+                    attempts: 2,
+                    upstream_times: UpstreamTimes::default(),
+                    cause: Some(cause),
+                };
+                bench.give(exchange, ToFront::Report(Box::new(report)));
+            }
+            bench.give(exchange, ToFront::Abort(504));
+            bench.give(exchange, ToFront::Closed);
+            bench.pair.settle();
+        }
+        bench.pair.context.origin_ring = None;
+        bench.pair.ask("GET", "/app/x", &[]);
+    });
     let lines = log
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
