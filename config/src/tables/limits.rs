@@ -82,11 +82,12 @@ table! {
         /// whole time counts. The default suits slow links, and makes it costly to hold many requests open. Lower it
         /// for many parallel transfers over very slow links. With 0, a single byte wins back all.
         client_min_rate: u64 { kind: size(0, MIB), default: "240", reload: Live },
-        /// Share of a worker's time, in percent, that received datagrams may take. If they take more for 40 ms, the
-        /// worker counts as overloaded for a second: it drops datagrams beyond about a hundred a second of each
-        /// connection that neither acknowledge data nor bring any, as in floods of PING or PATH_CHALLENGE frames (RFC
-        /// 9000 §21.9). Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones
-        /// for the reason `no_progress`. 100 drops none. Over TCP, it is the share of a thread's time that connections may
+        /// Share of a worker's time, in percent, that received datagrams may take, with the frames of clients whose frames
+        /// bring little. If they take more for 40 ms, the worker counts as overloaded for a second: it drops datagrams
+        /// beyond about a hundred a second of each connection that neither acknowledge data nor bring any, as in floods of
+        /// PING or PATH_CHALLENGE frames (RFC 9000 §21.9). One with many frames of HTTP/3 of fewer than 8 bytes each counts
+        /// as several. Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones for
+        /// the reason `no_progress`. 100 drops none. Over TCP, it is the share of a thread's time that connections may
         /// take whose clients send much and achieve nothing by it: frames without meaning, or bodies in single bytes.
         /// Beyond it they are read ever more slowly, and closed after some seconds; 100 closes none.
         overload_above: u64 { kind: count(1, 100, "percent"), default: "50", reload: Live },

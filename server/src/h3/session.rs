@@ -61,8 +61,8 @@ pub struct Session {
     overdue: Option<u64>,
     /// Streams cancelled in this turn whose end quiche still reports.
     cancelled: Vec<u64>,
-    /// Streams whose body waits for room in the origin's ring.
-    awaiting_ring: Vec<u64>,
+    /// Streams whose body goes on to their handlers in the next turn with room in the origin's ring.
+    to_pass_on: Vec<u64>,
     /// Number of handlers that have not finished, those of cancelled requests included.
     running: u64,
     /// Number of open tunnels.
@@ -89,6 +89,10 @@ pub struct Session {
     late_resets: u64,
     /// Bytes of heads and bodies received so far.
     payload: u64,
+    /// Those of bodies.
+    body_bytes: u64,
+    /// Heads and trailers received so far.
+    sections: u64,
     /// Streams for which STOP_SENDING was sent before they had ended.
     stopped: u64,
     /// Responses that the client has stopped, by quiche's count.
@@ -199,7 +203,7 @@ impl Session {
             pending: Queue::default(),
             overdue: None,
             cancelled: Vec::new(),
-            awaiting_ring: Vec::new(),
+            to_pass_on: Vec::new(),
             running: 0,
             tunnels: 0,
             next_stream: 0,
@@ -213,6 +217,8 @@ impl Session {
             wasted: 0,
             late_resets: 0,
             payload: 0,
+            body_bytes: 0,
+            sections: 0,
             stopped: 0,
             stops: 0,
             stall_checks: StallChecks::default(),
@@ -316,7 +322,7 @@ impl Session {
         self.open.shrink_to_fit();
         self.pending.release_memory();
         self.cancelled.shrink_to_fit();
-        self.awaiting_ring.shrink_to_fit();
+        self.to_pass_on.shrink_to_fit();
     }
 
     /// Drops all requests and cancels their handlers: the connection is lost.
@@ -329,7 +335,7 @@ impl Session {
         self.pending.clear();
         self.overdue = None;
         self.cancelled.clear();
-        self.awaiting_ring.clear();
+        self.to_pass_on.clear();
     }
 
     /// Sends GOAWAY once it is due and there is room; called each turn.

@@ -24,6 +24,11 @@ pub(crate) struct Overload {
 }
 
 impl Overload {
+    /// Adds time that belongs to the next phase.
+    pub(crate) fn add(&mut self, spent: Duration) {
+        self.spent += spent;
+    }
+
     /// Notes a phase that took `spent` and ended at `now`. The thread counts as overloaded if such phases have taken
     /// more than `percent` of each of [`WINDOWS`] windows.
     pub(crate) fn on_phase(&mut self, spent: Duration, percent: u64, now: Instant) {
@@ -51,5 +56,30 @@ impl Overload {
     /// Returns whether the thread counts as overloaded.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether phases of so many milliseconds, one each 10 ms, with as much as `added` before each, are overload.
+    fn is_overload(spent: u64, added: u64) -> bool {
+        let (mut overload, start) = (Overload::default(), crate::clock::now());
+        let mut now = start;
+        for _ in 0..20 {
+            now += Duration::from_millis(10);
+            overload.add(Duration::from_millis(added));
+            overload.on_phase(Duration::from_millis(spent), 50, now);
+        }
+        overload.is_on(now)
+    }
+
+    #[test]
+    fn what_belongs_to_a_phase_counts_like_the_phase() {
+        assert!(is_overload(6, 0));
+        assert!(is_overload(0, 6));
+        assert!(is_overload(3, 3));
+        assert!(!is_overload(2, 2));
     }
 }

@@ -21,7 +21,7 @@ use super::connection_gauges::Controller;
 use super::expiry::Expiry;
 use super::holders::Holder;
 use super::path_size::PathSize;
-use super::progress::Progress;
+use super::progress::{Progress, Read};
 use super::reset::ResetTokens;
 use super::settings::Listener;
 use super::whereabouts::Whereabouts;
@@ -283,6 +283,9 @@ impl Connection {
         if let Some(session) = &mut self.session {
             session.turn(&mut self.quic, context);
         }
+        let received = self.session.as_ref().map(h3::Session::received);
+        let (frames, payload) = received.unwrap_or_default();
+        self.progress.on_read(Read { frames, payload });
     }
 
     /// Issues spare connection IDs to the peer, for migration, and returns those that are new.

@@ -1,16 +1,20 @@
-//! Datagrams of a connection that achieve nothing, which an overloaded worker does not take (RFC 9000 §21.9).
+//! Datagrams of a connection that achieve little, which an overloaded worker does not take (RFC 9000 §21.9).
 
 use std::time::{Duration, Instant};
 
 /// Datagrams that a new connection may send before it achieves anything.
-const FIRST: u32 = 64;
-/// Most of them that a connection may have earned.
-const MOST: u32 = 256;
+const FIRST: i32 = 64;
+/// Most of them that a connection may have earned, and most that it may owe for their frames.
+const MOST: i32 = 256;
 /// Those that a datagram earns which achieves something, for others such as PINGs and spurious retransmissions.
-const EARNED: u32 = 2;
+const EARNED: i32 = 2;
 /// Bytes of streams in a datagram that achieves something, even if none of them is new: a client sends lost data again in
 /// large datagrams, and a flood of these is no worse than one of uploads.
 const LARGE: u64 = 256;
+/// Frames of HTTP/3 that cost as much as a datagram: so many take a worker as long as one datagram.
+const FRAMES: u64 = 24;
+/// Bytes of payload for each of which a frame costs nothing: many send small messages in frames of their own.
+const PAYLOAD: u64 = 8;
 /// Time in which a connection earns a datagram by waiting.
 const PERIOD: Duration = Duration::from_millis(10);
 
@@ -27,11 +31,23 @@ pub(super) struct Received {
     pub(super) streams: u64,
 }
 
+/// Totals that the HTTP/3 session has read so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Read {
+    /// Frames without those of heads, each of which is a request's, or its last.
+    pub(super) frames: u64,
+    /// Bytes of bodies.
+    pub(super) payload: u64,
+}
+
 /// Account of the datagrams that a connection may send without achieving anything.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Datagrams that may come.
-    credit: u32,
+    /// Datagrams that may come; below 0 if frames have cost more.
+    credit: i32,
+    read: Read,
+    /// Frames with little payload that have not cost a datagram yet.
+    frames: u64,
     /// Time for which the connection got credit; `None` before the first datagram.
     since: Option<Instant>,
 }
@@ -41,6 +57,8 @@ impl Progress {
     pub(super) fn new() -> Self {
         Self {
             credit: FIRST,
+            read: Read::default(),
+            frames: 0,
             since: None,
         }
     }
@@ -51,8 +69,9 @@ impl Progress {
         let waited = now.saturating_duration_since(since);
         if waited >= PERIOD {
             self.since = Some(now);
-            let earned = u32::try_from(waited.as_nanos() / PERIOD.as_nanos());
-            self.earn(earned.unwrap_or(MOST));
+            let earned = i32::try_from(waited.as_nanos() / PERIOD.as_nanos()).unwrap_or(MOST);
+            let most = self.credit.max(MOST);
+            self.credit = self.credit.saturating_add(earned).min(most);
         }
         self.credit > 0
     }
@@ -66,14 +85,26 @@ impl Progress {
             || after.new > before.new
             || after.streams - before.streams >= LARGE;
         if achieves {
-            self.earn(EARNED);
-        } else {
-            self.credit = self.credit.saturating_sub(1);
+            self.credit = self.credit.saturating_add(EARNED);
+        } else if self.credit > 0 {
+            self.credit -= 1;
         }
     }
 
-    fn earn(&mut self, datagrams: u32) {
-        self.credit = self.credit.saturating_add(datagrams).min(MOST);
+    /// Counts what the session has read of the datagrams since the last call. A frame costs the worker about the same, however little is in it.
+    pub(super) fn on_read(&mut self, now: Read) {
+        let before = std::mem::replace(&mut self.read, now);
+        let free = (now.payload - before.payload) / PAYLOAD;
+        self.frames += (now.frames - before.frames).saturating_sub(free);
+        let cost = i32::try_from(self.frames / FRAMES).unwrap_or(i32::MAX);
+        self.frames %= FRAMES;
+        // What the datagrams have earned counts in full before it is bounded: many may have come at once.
+        self.credit = self.credit.saturating_sub(cost).clamp(-MOST, MOST);
+    }
+
+    /// Returns whether the connection has used up its credit.
+    pub(super) fn is_spent(&self) -> bool {
+        self.credit <= 0
     }
 }
 
@@ -131,6 +162,58 @@ mod tests {
         assert_eq!(in_credit(little, Duration::ZERO), 64);
     }
 
+    /// Returns how many of 10,000 datagrams at once are in credit if each brings so many frames of so many bytes, and the session reads
+    /// `batch` of them at a time.
+    fn with_frames(frames: u64, payload: u64, batch: u64) -> u64 {
+        let (mut progress, now) = (Progress::new(), crate::clock::now());
+        let mut taken = 0;
+        while taken < 10_000 && progress.is_in_credit(now) {
+            taken += 1;
+            progress.on_datagram(Received::default(), Received { new: 1, ..ONE });
+            if taken % batch == 0 {
+                progress.on_read(Read {
+                    frames: taken * frames,
+                    payload: taken * frames * payload,
+                });
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn frames_with_little_in_them_cost_more_than_their_datagrams_earn() {
+        for payload in [0, 1, 4] {
+            let taken = with_frames(400, payload, 1);
+            assert!((4..15).contains(&taken), "{payload} bytes: {taken}");
+            assert_eq!(with_frames(400, payload, 200), 200);
+        }
+        // Small messages, and a few frames without payload, one datagram at a time or many.
+        for batch in [1, 200, 1000] {
+            assert_eq!(with_frames(120, 8, batch), 10_000);
+            assert_eq!(with_frames(40, 0, batch), 10_000);
+        }
+    }
+
+    #[test]
+    fn frames_are_paid_for_by_time_however_many_come_at_once() {
+        let (mut progress, start) = (Progress::new(), crate::clock::now());
+        let mut read = Read::default();
+        let mut taken = 0;
+        // Ten seconds of batches, a hundred a second.
+        for batch in 0..1000 {
+            let now = start + PERIOD * batch;
+            for _ in 0..100 {
+                if progress.is_in_credit(now) {
+                    taken += 1;
+                    read.frames += 330;
+                    progress.on_datagram(Received::default(), Received { new: 1, ..ONE });
+                }
+            }
+            progress.on_read(read);
+        }
+        assert!(taken < 1000, "{taken}");
+    }
+
     #[test]
     fn datagrams_that_were_not_decrypted_cost_nothing() {
         assert_eq!(in_credit(Received::default(), Duration::ZERO), 10_000);
@@ -140,6 +223,8 @@ mod tests {
     fn credit_is_bounded() {
         let (mut progress, now) = (Progress::new(), crate::clock::now());
         assert!(progress.is_in_credit(now));
+        progress.on_datagram(Received::default(), Received { new: 1, ..ONE });
+        progress.on_read(Read::default());
         let later = now + Duration::from_secs(3600);
         let mut left = 0;
         while progress.is_in_credit(later) {

@@ -19,4 +19,9 @@ impl<F: BufFactory> Connection<F> {
         let held = |stream: &Stream<F>| stream.recv.max_off().saturating_sub(stream.recv.off_front());
         self.streams.iter().map(|(_, stream)| held(stream)).sum()
     }
+
+    /// Returns how many bytes of streams were read so far. What nobody reads of a stream that was reset or stopped counts, too.
+    pub fn read_bytes(&self) -> u64 {
+        self.flow_control.max_data_next() - self.flow_control.window()
+    }
 }

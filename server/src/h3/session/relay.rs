@@ -35,7 +35,7 @@ impl Session {
                 if let Some(handler) = &mut exchange.handler {
                     handler.credit += amount;
                     if handler.readable {
-                        self.pass_on(conn, stream, context);
+                        self.pass_on_later(stream);
                     }
                 }
             }

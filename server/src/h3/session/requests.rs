@@ -25,6 +25,7 @@ impl Session {
     ) {
         match event {
             Event::Headers { list, more_frames } => {
+                self.sections += 1;
                 let lines = list.iter();
                 let bytes = lines.map(|line| line.name().len() + line.value().len());
                 self.payload += bytes.sum::<usize>() as u64;

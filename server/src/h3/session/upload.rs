@@ -69,7 +69,7 @@ impl Session {
                 return;
             }
             if !origin_ring.has_room() {
-                self.awaiting_ring.push(stream);
+                self.pass_on_later(stream);
                 return;
             }
             let room = usize::try_from(handler.credit - cost(0)).unwrap_or(usize::MAX);
@@ -97,20 +97,27 @@ impl Session {
         }
     }
 
-    /// Passes bodies on that waited for room in the ring.
+    /// Notes a body that is to go on to its handler in the next turn.
+    pub(super) fn pass_on_later(&mut self, stream: u64) {
+        if !self.to_pass_on.contains(&stream) {
+            self.to_pass_on.push(stream);
+        }
+    }
+
+    /// Passes bodies on that waited for room in the ring, or for credit.
     pub(super) fn resume_uploads(
         &mut self,
         conn: &mut quiche::Connection,
         context: &mut SessionContext,
     ) {
-        for stream in std::mem::take(&mut self.awaiting_ring) {
+        for stream in std::mem::take(&mut self.to_pass_on) {
             self.pass_on(conn, stream, context);
         }
     }
 
-    /// Returns whether a body waits for room in the origin's ring.
+    /// Returns whether a body waits for room in the origin's ring, after a turn.
     pub fn is_awaiting_ring(&self) -> bool {
-        !self.awaiting_ring.is_empty()
+        !self.to_pass_on.is_empty()
     }
 
     /// Counts bytes that were read; returns `false` if nobody needs them, or if the request is refused for them.
@@ -123,6 +130,7 @@ impl Session {
     ) -> bool {
         context.counters.bytes_in += count;
         self.payload += count;
+        self.body_bytes += count;
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
         };

@@ -12,6 +12,11 @@ impl Connection {
         self.progress.is_in_credit(now)
     }
 
+    /// Returns whether the client has lately sent only what achieves little.
+    pub(in crate::quic) fn is_spent(&self) -> bool {
+        self.progress.is_spent()
+    }
+
     /// Takes a datagram, and the ECN mark that it arrived with.
     ///
     /// # Errors

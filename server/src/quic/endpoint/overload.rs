@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use super::Endpoint;
 
 impl Endpoint {
-    /// Ends the receive phase of a turn, which took `spent`. All connections of the worker wait for that phase.
+    /// Ends the receive phase of a turn, which took `spent`. All connections of the worker wait for that phase. The service of
+    /// those that achieve little has been added to it.
     pub fn end_receive(&mut self, spent: Duration, now: Instant) {
         let percent = self.settings.limits.overload_above;
         self.overload.on_phase(spent, percent, now);

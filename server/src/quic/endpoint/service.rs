@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Endpoint;
+use crate::clock;
 
 impl Endpoint {
     /// Runs up to `budget` of the connections that wait for it: those with a new datagram, an expired timer, a message of a
@@ -47,7 +48,12 @@ impl Endpoint {
             return;
         };
         connection.awaits_service = false;
+        let begun = clock::now();
         connection.service(&mut self.settings.sessions);
+        if connection.is_spent() {
+            self.overload
+                .add(clock::now().saturating_duration_since(begun));
+        }
         connection.note_requests(now);
         if self.shutdown.is_none()
             && let Some(reason) = connection.expire(now)

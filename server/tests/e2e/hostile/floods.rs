@@ -54,7 +54,7 @@ enum Flood {
 
 /// Without those that have their connections closed: they are floods of handshakes, each of which costs the server as much as it
 /// costs them.
-const FLOODS: [Flood; 8] = [
+const FLOODS: [Flood; 9] = [
     Flood::Initials,
     Flood::RetryTokens,
     Flood::OneByte,
@@ -63,6 +63,7 @@ const FLOODS: [Flood; 8] = [
     Flood::Frames(Kind::PingFlood),
     Flood::Frames(Kind::StreamCredit),
     Flood::Frames(Kind::UnknownFrames),
+    Flood::Frames(Kind::TinyFrames),
 ];
 
 /// Each flood lasts `SLUICEGATE_SECONDS` seconds, one minute if that is not set.

@@ -1,6 +1,6 @@
 //! Clients that break rules, over sockets that they share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use sluicegate_raw_client::{Client, Frame, Parameters, Setup, http3};
@@ -16,6 +16,8 @@ const PINGS: u64 = 16;
 const CREDITS: u64 = 180;
 /// Empty frames of an unknown type in one packet.
 const UNKNOWN: usize = 360;
+/// DATA frames of a byte in one packet.
+const TINY: usize = 330;
 /// Steps between two PINGs of a client that has nothing else to say.
 const PING_STEPS: u64 = 10;
 /// Code of a cancelled request (RFC 9114 §8.1).
@@ -48,11 +50,13 @@ pub(super) enum Kind {
     StreamCredit,
     /// Sends empty frames of an unknown type on a request's stream.
     UnknownFrames,
+    /// Uploads bodies in DATA frames of a byte, each in a packet of its own.
+    TinyFrames,
 }
 
 impl Kind {
     /// All but those that only a flood makes worth mentioning.
-    pub(super) const ALL: [Kind; 10] = [
+    pub(super) const ALL: [Kind; 11] = [
         Kind::ZeroWindow,
         Kind::Drip,
         Kind::Ping,
@@ -63,6 +67,7 @@ impl Kind {
         Kind::Challenges,
         Kind::TooManyChallenges,
         Kind::UnknownFrames,
+        Kind::TinyFrames,
     ];
 
     /// Returns how many requests or frames a client sends in a step.
@@ -74,6 +79,7 @@ impl Kind {
             Kind::PingFlood => PINGS,
             Kind::StreamCredit => CREDITS,
             Kind::UnknownFrames => UNKNOWN as u64,
+            Kind::TinyFrames => TINY as u64,
             _ => 1,
         }
     }
@@ -88,6 +94,8 @@ struct Peer {
     next_stream: u64,
     /// Streams that the server allows.
     allowed: u64,
+    /// Uploads without a response so far.
+    unanswered: VecDeque<u64>,
 }
 
 /// Clients of one socket, each until it is closed; then another takes its place.
@@ -202,6 +210,16 @@ fn upload() -> Vec<u8> {
     ])
 }
 
+/// Returns the head of an upload that is refused.
+fn refused() -> Vec<u8> {
+    http3::headers(&[
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/bytes/1"),
+    ])
+}
+
 impl Peer {
     fn new(kind: Kind, number: u64) -> Peer {
         let mut setup = Setup::new(number);
@@ -218,6 +236,7 @@ impl Peer {
             steps: 0,
             next_stream: 0,
             allowed: 100,
+            unanswered: VecDeque::new(),
         }
     }
 
@@ -239,7 +258,9 @@ impl Peer {
         client
             .frames
             .retain(|frame| matches!(frame, Frame::Close { .. }));
-        client.streams.clear();
+        let answered = std::mem::take(&mut client.streams);
+        self.unanswered
+            .retain(|stream| !answered.contains_key(stream));
         let first = self.steps == 0;
         self.steps += 1;
         if first {
@@ -285,8 +306,28 @@ impl Peer {
                 }
                 client.write(0, &frames, false);
             }
+            Kind::TinyFrames => self.upload_in_tiny_frames(),
             _ => {}
         }
+    }
+
+    /// Uploads a body. What was lost comes again, once there is no room for another upload.
+    fn upload_in_tiny_frames(&mut self) {
+        let stream = if self.next_stream < self.allowed {
+            self.next_stream += 1;
+            4 * (self.next_stream - 1)
+        } else if let Some(lost) = self.unanswered.pop_front() {
+            lost
+        } else {
+            return;
+        };
+        self.unanswered.push_back(stream);
+        self.client.send(&[Frame::Stream {
+            stream,
+            offset: 0,
+            data: [refused(), http3::frame(0, b"a").repeat(TINY)].concat(),
+            fin: true,
+        }]);
     }
 
     /// Opens as many requests as it may, up to [`RESETS`], and resets them.

@@ -87,6 +87,32 @@ fn overloaded_worker_takes_everything_of_honest_clients() {
     assert!(before > 0);
 }
 
+/// Bodies whose every byte has a frame of its own, empty frames, and bodies of small messages.
+#[test]
+fn overloaded_worker_drops_datagrams_with_little_in_many_frames() {
+    let mut attack = Attack::new(|_| {});
+    let head = [(":method", "POST"), (":path", "/bytes/1")];
+    let head = http3::headers(&[&head[..], &[(":scheme", "https"), (":authority", "a")]].concat());
+    let mut lost = |number, message: &[u8], frames| {
+        let mut peer = attack.connect(PEER, Setup::new(number));
+        peer.client.write(0, &head, false);
+        attack.exchange(&mut peer);
+        overload(&mut attack);
+        let before = dropped(&attack);
+        for _ in 0..100 {
+            let frames = http3::frame(0, message).repeat(frames);
+            peer.client.write(0, &frames, false);
+            attack.exchange(&mut peer);
+        }
+        assert_eq!(peer.client.closed(), None);
+        dropped(&attack) - before
+    };
+    assert!(lost(1, b"a", 350) > 85);
+    assert!(lost(2, b"", 500) > 85);
+    assert_eq!(lost(3, b"messages", 110), 0);
+    assert_eq!(lost(4, &[7; 1000], 1), 0);
+}
+
 #[test]
 fn forged_datagrams_cost_the_connection_that_they_name_nothing() {
     let mut attack = Attack::new(|_| {});
