@@ -21,8 +21,8 @@ const TURN: u64 = 20_000;
 pub(super) struct Overdue {
     /// Bytes of all streams that were sent; lost ones count again.
     sent: u64,
-    /// Of them, those at the last look for streams that have waited too long.
-    looked_at: u64,
+    /// Such a sum at which to look for streams that have waited too long: before it there can be none.
+    look_at: u64,
     /// Stream that was chosen because it had waited too long.
     chosen: Option<u64>,
 }
@@ -49,8 +49,7 @@ impl Overdue {
         &mut self, flushable: &RBTree<StreamFlushablePriorityAdapter>,
     ) -> Option<Arc<StreamPriorityKey>> {
         self.chosen = None;
-        if self.sent - self.looked_at >= TURN {
-            self.looked_at = self.sent;
+        if self.sent >= self.look_at {
             let mut longest: Option<Arc<StreamPriorityKey>> = None;
             let mut stream = flushable.front();
             while let Some(key) = stream.get() {
@@ -59,11 +58,12 @@ impl Overdue {
                 }
                 stream.move_next();
             }
-            if let Some(longest) = longest {
-                if self.sent - longest.waiting.0.get() >= LONGEST_WAIT {
-                    self.chosen = Some(longest.id);
-                    return Some(longest);
-                }
+            // Streams that begin to wait meanwhile are not too late before it.
+            let first = longest.as_ref().map_or(self.sent, |longest| longest.waiting.0.get());
+            self.look_at = (first + LONGEST_WAIT).max(self.sent + TURN);
+            if let Some(longest) = longest.filter(|_| self.sent >= first + LONGEST_WAIT) {
+                self.chosen = Some(longest.id);
+                return Some(longest);
             }
         }
         flushable.front().clone_pointer()
