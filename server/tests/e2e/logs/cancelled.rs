@@ -1,6 +1,6 @@
 //! Lines of requests that their clients cancel.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
@@ -25,6 +25,13 @@ fn server(folder: &Folder, upstream: &TcpListener) -> Server {
 /// Has the upstream take a request, and respond with a part of the body if `begins`; the client has received that.
 fn respond(upstream: &TcpListener, client: &mut Raw, begins: bool) -> TcpStream {
     let (mut stream, _) = upstream.accept().unwrap();
+    // A response before the request would be none.
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
     if begins {
         let part = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nxyz";
         stream.write_all(part).unwrap();
