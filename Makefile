@@ -47,7 +47,7 @@ export RUSTFLAGS += -Ctarget-cpu=$(CPU)
 endif
 
 # Packages that are no members of the workspace.
-OUTSIDE := benches/compare/peers cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
+OUTSIDE := benches/compare/peers cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 # Clients and tools that only tests run.
 clients: PACKAGES := chromium curl nghttp2-client nginx valgrind
@@ -336,14 +336,15 @@ peers: setup
 	@echo "== servers to compare with"
 	$(CARGO) test --quiet --locked --manifest-path benches/compare/peers/Cargo.toml --target-dir "$(TARGET)/peers/cargo" --lib
 
-# With the workspace's versions and profile, so that what is built already is not built again.
-example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
+# A copy outside the workspace, with the workspace's versions, as a project of yours would be. `make test` tests it as a member.
+example: setup $(BORINGSSL) ## Tests cc/examples/own-controller as a project of its own
 	@echo "== example"
-	cp Cargo.lock cc/examples/own-controller/Cargo.lock
-	cd cc/examples/own-controller
-	$(CARGO) test --quiet --profile $(PROFILE)
-	# What the tests have built; `cargo run` would build the server once more, with other features of its dependencies.
-	"$(TARGET)/$(PROFILE)/own-controller" cc | grep -A1 '^constant$$'
+	rm -rf "$(TARGET)/example"
+	cp -r cc/examples/own-controller "$(TARGET)/example"
+	cp Cargo.lock "$(TARGET)/example/"
+	sed -i 's|path = "|&$(CURDIR)/cc/examples/own-controller/|' "$(TARGET)/example/Cargo.toml"
+	echo "[workspace]" >>"$(TARGET)/example/Cargo.toml"
+	$(CARGO) test --quiet --manifest-path "$(TARGET)/example/Cargo.toml"
 
 # The tests' own build. What else the machine does changes no figure.
 counts: setup clients dpdk $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
@@ -357,7 +358,7 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers example fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
 	echo "== test"
@@ -467,7 +468,7 @@ msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is pro
 
 # What is too long for each change. Corpora and builds are kept from one run to the next.
 nightly: FUZZ_SECONDS = $(NIGHTLY_FUZZ_SECONDS)
-nightly: advisories msrv doc build sbom test-long mutants ## Everything that takes hours: for a job each night
+nightly: advisories msrv doc build sbom example test-long mutants ## Everything that takes hours: for a job each night
 
 sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/dist/sluicegate.cdx.json
 	@echo "== bill of materials"

@@ -74,6 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["sluicegate-compare", "sluicegate-dataplane"],
     ),
     ("sluicegate-compare", &[]),
+    ("own-controller", &["sluicegate", "sluicegate-cc"]),
     ("sluicegate-raw-client", &[]),
     ("sluicegate-tidy", &[]),
 ];
