@@ -254,9 +254,12 @@ clippy: setup dpdk $(BORINGSSL) ## Lints everything; warnings are errors
 	@echo "== clippy"
 	$(CARGO) clippy --quiet --locked --workspace $(TEST_FEATURES) --all-targets --profile $(PROFILE) -- -D warnings
 
+# With examples, dependencies have the features that tests need, and clippy has checked them already. `--bins` would also name the
+# program `sluicegate`, whose pages are those of its library.
 doc: setup dpdk $(BORINGSSL) ## Builds the documentation of the crates; warnings are errors
 	@echo "== documentation"
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace $(TEST_FEATURES) --no-deps --profile $(PROFILE)
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace $(TEST_FEATURES) --no-deps --profile $(PROFILE) \
+	    --lib --examples --bin '[!s]*' --bin 's[!l]*' --bin 'sluicegate-*'
 
 deny: setup ## Checks licences, sources and banned crates, where cargo-deny is installed
 	@echo "== dependencies"
@@ -346,10 +349,10 @@ example: setup $(BORINGSSL) ## Tests cc/examples/own-controller as a project of 
 	echo "[workspace]" >>"$(TARGET)/example/Cargo.toml"
 	$(CARGO) test --quiet --manifest-path "$(TARGET)/example/Cargo.toml"
 
-# The tests' own build. What else the machine does changes no figure.
+# With examples, these are the programs of the tests: one build. What else the machine does changes no figure.
 counts: setup clients dpdk $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
 	@echo "== instructions"
-	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
+	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --bin counts --bin sluicegate --examples
 	"$(TARGET)/$(PROFILE)/counts" --folder "$(TARGET)/counts" $(ARGS)
 
 # With any Rust: only running the targets needs nightly and cargo-fuzz.
@@ -360,7 +363,7 @@ fuzz-%: setup $(BORINGSSL)
 # The last lines are cargo test's own.
 test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
-	$(CARGO) build --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
+	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-run
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
 
