@@ -1,0 +1,84 @@
+//! What cargo builds for tests: no program without a test, and every test.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sluicegate_tidy::crates::members;
+use sluicegate_tidy::repository::{files, has_extension, none, read, root};
+use sluicegate_tidy::tree::Tree;
+
+/// Returns whether the table says that cargo leaves the target out of `kind`, such as `test`.
+fn is_off(target: Option<&toml::Value>, kind: &str) -> bool {
+    target.and_then(|target| target.get(kind)) == Some(&toml::Value::Boolean(false))
+}
+
+fn manifest(folder: &Path) -> toml::Table {
+    read(&folder.join("Cargo.toml")).parse().expect("TOML")
+}
+
+/// Returns whether rustdoc compiles a block of code in these documentation comments.
+fn has_doc_test(text: &str) -> bool {
+    let fences = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let doc = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        doc?.trim_start().strip_prefix("```")
+    });
+    // Every second fence ends a block.
+    fences.step_by(2).any(|language| language != "text")
+}
+
+#[test]
+fn libraries_with_doc_tests_and_no_others_run_them() {
+    assert!(has_doc_test("/// ```text\n/// ```\n/// ```\n/// f();"));
+    assert!(!has_doc_test("//! ```text\n//! f();\n//! ```"));
+    let files = files();
+    let mut defects = Vec::new();
+    for folder in members().into_iter().map(|member| member.folder) {
+        let source = folder.join("src");
+        if !root().join(&source).join("lib.rs").is_file() {
+            continue;
+        }
+        let mut rust = files
+            .iter()
+            .filter(|name| name.starts_with(&source) && has_extension(name, "rs"));
+        let has_some = rust.any(|name| has_doc_test(&read(name)));
+        if has_some == is_off(manifest(&folder).get("lib"), "doctest") {
+            let folder = folder.display();
+            defects.push(format!(
+                "{folder}/Cargo.toml: `doctest = false` is for libraries without doc tests, and for all of them"
+            ));
+        }
+    }
+    none(&defects);
+}
+
+#[test]
+fn programs_whose_tests_are_off_have_none() {
+    let source = |file: &Path| root().join(file).is_file().then(|| read(file));
+    let mut defects = Vec::new();
+    for folder in members().into_iter().map(|member| member.folder) {
+        let manifest = manifest(&folder);
+        let programs = manifest.get("bin").and_then(toml::Value::as_array);
+        let off = programs
+            .into_iter()
+            .flatten()
+            .filter(|program| is_off(Some(*program), "test"));
+        for program in off {
+            let text = |key| program.get(key).and_then(toml::Value::as_str);
+            let named = text("name").map(|name| format!("src/bin/{name}.rs"));
+            let file = text("path").map(str::to_owned).or(named);
+            let tree = Tree::read(&source, &folder.join(file.expect("a name")));
+            let files: BTreeSet<_> = tree.modules.iter().map(|module| &module.file).collect();
+            let tested = files
+                .into_iter()
+                .filter(|file| read(file).contains("#[cfg(test)]"));
+            defects
+                .extend(tested.map(|file| {
+                    format!("{}: `test = false` leaves its tests out", file.display())
+                }));
+        }
+    }
+    none(&defects);
+}
