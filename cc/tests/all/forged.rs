@@ -1,11 +1,10 @@
 //! A receiver that acknowledges what it never received soon gets no more than one that tells the truth.
 
-mod test_support;
-
 use sluicegate_cc::Algorithm;
 use sluicegate_sim::{Bottleneck, LossWindow, Source};
-use test_support::forged::Forged;
-use test_support::{MBIT, algorithms, controller, ms, run_one, secs};
+
+use crate::test_support::forged::Forged;
+use crate::test_support::{MBIT, algorithms, controller, ms, run_one, secs};
 
 /// Returns the mean rate, bits per second, and the mean window, bytes, of the last 40 seconds of a minute.
 fn means(algorithm: &Algorithm, bottleneck: &Bottleneck, forged: bool) -> [f64; 2] {

@@ -2,8 +2,8 @@
 
 use sluicegate_cc::State;
 
+use crate::defects::wires;
 use crate::test_support::{MTU, ms, secs};
-use crate::wires;
 
 // quiche, quicly, tquic: the start of recovery moved into the future by the time since the last packet.
 

@@ -1,14 +1,13 @@
 //! Defects that other implementations of loss-based algorithms shipped, each as the sequence of events that shows it.
 
 mod idle;
-#[path = "../test_support/mod.rs"]
-mod test_support;
 
 use std::time::Duration;
 
 use sluicegate_cc::{Controller, Init, State, Value};
-use test_support::wire::Wire;
-use test_support::{MTU, controller, loss_based, ms, secs};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{self, MTU, controller, loss_based, ms, secs};
 
 /// Returns every loss-based algorithm on a wire of this round trip.
 fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {

@@ -1,10 +1,9 @@
-//! Slow start, the first one and the one after a timeout. `tests/search.rs` has the first one with SEARCH.
-
-mod test_support;
+//! Slow start, the first one and the one after a timeout. `search.rs` has the first one with SEARCH.
 
 use sluicegate_cc::{Algorithm, State};
-use test_support::wire::Wire;
-use test_support::{MTU, controller, loss_based, ms};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MTU, controller, loss_based, ms};
 
 /// Returns a wire in the slow start after persistent congestion, its threshold far above.
 fn after_a_timeout(algorithm: &Algorithm) -> Wire {

@@ -1,10 +1,9 @@
 //! The peer's address changes while a controller serves the path.
 
-mod test_support;
-
 use sluicegate_cc::PathChange;
 use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
-use test_support::{MBIT, MTU, algorithms, controller, init, ms, secs};
+
+use crate::test_support::{MBIT, MTU, algorithms, controller, init, ms, secs};
 
 /// Twenty seconds at 20 Mbit/s, with a change after ten.
 fn run(algorithm: &sluicegate_cc::Algorithm, change: Option<PathChange>) -> FlowOutcome {

@@ -1,15 +1,14 @@
 //! The draft's example test cases (draft-ietf-ccwg-bbr-06, "BBR Example Test Cases"), by its names: kinds of paths,
 //! changes of them, and errors about loss.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Model, Snapshot, State};
 use sluicegate_sim::{Bottleneck, LossWindow, Policer, Source};
-use test_support::misjudged::{Misjudged, Stages};
-use test_support::record::{Entry, enters, leaves, limited_from, record};
-use test_support::{MBIT, MTU, controller, ms, named, run_one, secs};
+
+use crate::test_support::misjudged::{Misjudged, Stages};
+use crate::test_support::record::{Entry, enters, leaves, limited_from, record};
+use crate::test_support::{MBIT, MTU, controller, ms, named, run_one, secs};
 
 const RATE: u64 = 10 * MBIT;
 

@@ -1,11 +1,10 @@
 //! The rules of RFC 9959, one by one.
 
-mod test_support;
-
 use sluicegate_cc::{Algorithm, PathChange, ResumeEvent, State};
-use test_support::memory::Memory;
-use test_support::wire::Wire;
-use test_support::{MTU, loss_based, ms, named};
+
+use crate::test_support::memory::Memory;
+use crate::test_support::wire::Wire;
+use crate::test_support::{MTU, loss_based, ms, named};
 
 /// Round trip of the path, and of every saved capacity.
 const RTT: u64 = 100;

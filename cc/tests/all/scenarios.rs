@@ -1,13 +1,12 @@
 //! Scenarios that need more than the matrix of `benches/src/matrix/` measures, where every algorithm's rates and delays
 //! are stated.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::Algorithm;
 use sluicegate_sim::{Bottleneck, LossWindow, Source};
-use test_support::{MBIT, MTU, algorithms, alone, ms, named, secs};
+
+use crate::test_support::{MBIT, MTU, algorithms, alone, ms, named, secs};
 
 /// Returns the mean window at random loss `p`, datagrams.
 fn mean_window(algorithm: &Algorithm, p: f64, duration: Duration, seeds: u64) -> f64 {

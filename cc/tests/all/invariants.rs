@@ -1,16 +1,15 @@
 //! Invariants of every algorithm, whatever order events come in. A failure prints its case; `PROPTEST_RNG_SEED`
 //! replays a run and `PROPTEST_CASES` lengthens it.
 
-mod test_support;
-
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sluicegate_cc::{MAX_INITIAL_DATAGRAM, PathChange, State};
-use test_support::memory::Memory;
-use test_support::wire::Wire;
-use test_support::{
+
+use crate::test_support::memory::Memory;
+use crate::test_support::wire::Wire;
+use crate::test_support::{
     MTU, algorithms, controller, init, loss_based, slow_starts, variants, with_slow_start,
 };
 

@@ -1,5 +1,4 @@
 //! Support for the tests: algorithms from the registry, one flow in the simulator, a transport in the test's hand.
-#![allow(dead_code, reason = "every test file uses its own part")]
 
 pub(crate) mod forged;
 pub(crate) mod memory;

@@ -1,13 +1,12 @@
 //! The first slow start with SEARCH (draft-chung-ccwg-search-09), beside the other kinds.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Algorithm, PathChange, State};
 use sluicegate_sim::{Bottleneck, FlowOutcome, Source};
-use test_support::wire::Wire;
-use test_support::{MBIT, MTU, loss_based, ms, run_one, secs, slow_starts, with_slow_start};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MBIT, MTU, loss_based, ms, run_one, secs, slow_starts, with_slow_start};
 
 const SEARCH: &str = "search";
 const HYSTART: &str = "hystart++";

@@ -3,13 +3,12 @@
 //!
 //! The second half re-creates the defect that keeps the window there, to show that the scenario detects it.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
 use sluicegate_sim::{Bottleneck, FlowOutcome, LossWindow, Source};
-use test_support::{MBIT, MTU, algorithms, init, ms, run_one, secs, variants};
+
+use crate::test_support::{MBIT, MTU, algorithms, init, ms, run_one, secs, variants};
 
 const SEEDS: u64 = 100;
 const LIMIT: Duration = secs(10);

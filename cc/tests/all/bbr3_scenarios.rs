@@ -1,13 +1,12 @@
 //! BBRv3 inside a cluster, after idle time, and when the rate falls and rises; the other scenarios are those of the matrix in
 //! `benches/src/matrix/`.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Model, State, Value};
 use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, LossWindow, Sample, Simulation, Source};
-use test_support::{MBIT, MTU, alone, controller, init, ms, named, options, secs};
+
+use crate::test_support::{MBIT, MTU, alone, controller, init, ms, named, options, secs};
 
 fn run(bottleneck: &Bottleneck, source: Source, limit: Duration, seed: u64) -> FlowOutcome {
     alone(&named("bbr3"), bottleneck, source, limit, seed)

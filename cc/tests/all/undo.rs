@@ -1,13 +1,12 @@
 //! Cuts for losses that were none are undone, and no others.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{PathChange, State};
 use sluicegate_sim::{Bottleneck, FlowOutcome, LossWindow, Reorder, Source};
-use test_support::wire::Wire;
-use test_support::{MBIT, MTU, algorithms, alone, controller, loss_based, ms, named, secs};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MBIT, MTU, algorithms, alone, controller, loss_based, ms, named, secs};
 
 /// Returns every loss-based algorithm in avoidance, with a full window on its way whose ACKs are due.
 fn full_wires() -> impl Iterator<Item = (&'static str, Wire)> {

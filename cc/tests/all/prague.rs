@@ -1,12 +1,11 @@
 //! Prague: the response to shares of marked packets, and the classic response to losses and to classic queues.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{State, Value};
-use test_support::wire::Wire;
-use test_support::{MTU, init, ms, named, options};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MTU, init, ms, named, options};
 
 const RTT: Duration = ms(40);
 

@@ -1,13 +1,12 @@
 //! The draft's example test cases (draft-ietf-ccwg-bbr-06, "BBR Example Test Cases"), by its names: transitions.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{State, Value};
 use sluicegate_sim::{Bottleneck, LossWindow, Source};
-use test_support::record::{Entry, enters, leaves, limited_from, record, record_with};
-use test_support::{MBIT, MTU, ms, secs};
+
+use crate::test_support::record::{Entry, enters, leaves, limited_from, record, record_with};
+use crate::test_support::{MBIT, MTU, ms, secs};
 
 /// 10 Mbit/s: 1.25 million bytes per second.
 const RATE: u64 = 10 * MBIT;

@@ -1,11 +1,10 @@
 //! Capacities that connections save for later ones (RFC 9959 §3.1).
 
-mod test_support;
-
 use sluicegate_cc::{Algorithm, State};
-use test_support::memory::Memory;
-use test_support::wire::Wire;
-use test_support::{MTU, loss_based, ms};
+
+use crate::test_support::memory::Memory;
+use crate::test_support::wire::Wire;
+use crate::test_support::{MTU, loss_based, ms};
 
 /// Round trip of the path.
 const RTT: u64 = 100;

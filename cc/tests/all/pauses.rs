@@ -3,13 +3,12 @@
 //! A sender that has data is not idle, however long it has nothing in flight: it waits for the pacer, for its turn on the
 //! core, for a probe timeout. A sender without data stays idle though its transport sends probes of its own.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::State;
-use test_support::wire::Wire;
-use test_support::{MTU, algorithms, controller, ms, secs};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MTU, algorithms, controller, ms, secs};
 
 /// Returns every algorithm that searches for its window by slow start and avoidance, on a wire of 50 ms.
 fn searching() -> Vec<(&'static str, Wire)> {

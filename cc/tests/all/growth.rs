@@ -1,12 +1,11 @@
 //! Growth in avoidance: what the curve's clock counts, and where Reno's line stands.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Algorithm, State};
-use test_support::wire::Wire;
-use test_support::{MTU, controller, loss_based, ms, named, slow_starts, with_slow_start};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MTU, controller, loss_based, ms, named, slow_starts, with_slow_start};
 
 fn cubic() -> Algorithm {
     named("cubic")

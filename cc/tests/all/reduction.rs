@@ -1,14 +1,13 @@
 //! The round trip after a cut, with data always waiting: no sender falls silent, and the bytes in flight end at the
 //! threshold.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Controller, State};
 use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
-use test_support::wire::Wire;
-use test_support::{MBIT, MTU, controller, loss_based, ms, named, secs};
+
+use crate::test_support::wire::Wire;
+use crate::test_support::{MBIT, MTU, controller, loss_based, ms, named, secs};
 
 fn sampled_finely(controller: Box<dyn Controller>, bottleneck: &Bottleneck) -> FlowOutcome {
     let mut outcomes = Simulation::new(bottleneck.clone(), 1)

@@ -1,13 +1,12 @@
 //! Careful resume on simulated paths: what it gains, and what it costs where it is wrong.
 
-mod test_support;
-
 use std::time::Duration;
 
 use sluicegate_cc::{Algorithm, MAX_WINDOW, PathChange, ResumeEvent};
 use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
-use test_support::memory::Memory;
-use test_support::{MBIT, alone, loss_based, ms, run_one, secs};
+
+use crate::test_support::memory::Memory;
+use crate::test_support::{MBIT, alone, loss_based, ms, run_one, secs};
 
 const MB: u64 = 1_000_000;
 
