@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::source;
+use super::source;
 
 /// Reads that stay: file, type whose `now` is called, reason.
 const KEPT: [(&str, &str, &str); 1] = [(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::source;
+use super::source;
 
 /// Removes the listed tests below `root`. A line of the list is `FILE TEST: REASON`; `#` begins a comment.
 ///

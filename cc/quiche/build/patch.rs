@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::source;
+use super::source;
 
 /// Names of the series, in the order in which they are applied.
 pub const SERIES: [&str; 10] = [

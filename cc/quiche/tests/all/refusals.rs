@@ -1,17 +1,17 @@
 //! The build script refuses what it cannot be sure of, and says where.
 
-#[path = "../build/clock.rs"]
+#[path = "../../build/clock.rs"]
 mod clock;
-#[path = "../build/left_out.rs"]
+#[path = "../../build/left_out.rs"]
 mod left_out;
-#[path = "../build/patch.rs"]
+#[path = "../../build/patch.rs"]
 mod patch;
 #[allow(
     dead_code,
     clippy::disallowed_methods,
     reason = "the build script's own, of which a part is tried here"
 )]
-#[path = "../build/source.rs"]
+#[path = "../../build/source.rs"]
 mod source;
 
 use std::fs;

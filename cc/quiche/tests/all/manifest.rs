@@ -28,7 +28,7 @@ fn published() -> toml::Table {
 }
 
 fn ours() -> toml::Table {
-    include_str!("../Cargo.toml").parse().expect("TOML")
+    include_str!("../../Cargo.toml").parse().expect("TOML")
 }
 
 fn features(dependency: &toml::Value) -> Vec<String> {
