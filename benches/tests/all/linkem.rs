@@ -41,7 +41,7 @@ fn in_a_user_namespace() {
     let output = Command::new("unshare")
         .arg("-r")
         .arg(std::env::current_exe().expect("this program"))
-        .args(["--ignored", "--test-threads", "1", "joined::"])
+        .args(["--ignored", "--test-threads", "1", "linkem::joined::"])
         .output()
         .expect("unshare");
     let text = String::from_utf8_lossy(&output.stdout);
