@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../../config/tests/any_bytes/properties.rs"]
+#[path = "../../../config/tests/all/any_bytes/properties.rs"]
 mod properties;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 //! Sites, and the routes that name them.
 
-use crate::refusal_after;
+use crate::refusals::refusal_after;
 
 const ROUTE: &str = "[[route]]\npath = \"/\"\nfixed = {}\n";
 
@@ -66,7 +66,7 @@ fn a_fixed_redirect_has_the_target_of_its_site() {
     let site = "[[site]]\nname = \"shop\"\n";
     let target = "response_headers.set = { location = \"https://a{path}\" }\n";
     let registry = sluicegate_cc::Registry::builtin();
-    let text = format!("{}{site}{target}{route}", crate::LISTENER);
+    let text = format!("{}{site}{target}{route}", crate::refusals::LISTENER);
     sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
     let removed = format!("{site}{target}{route}response_headers.remove = \"location\"");
     for (text, line) in [(format!("{site}{route}"), 10), (removed, 11)] {

@@ -1,6 +1,6 @@
 //! Requests that routes match, and what routes change.
 
-use crate::refusal_after;
+use crate::refusals::refusal_after;
 
 /// Returns the error for keys of a route, from line 7 on.
 fn route(keys: &str) -> String {
@@ -174,7 +174,7 @@ fn routes_that_differ_in_one_thing_live_together() {
         "match_query = \"a=1\"",
     ];
     let routes = routes.map(|key| format!("[[route]]\npath = \"/\"\n{key}\ngenerate = {{}}\n"));
-    let text = format!("{}{}", crate::LISTENER, routes.concat());
+    let text = format!("{}{}", crate::refusals::LISTENER, routes.concat());
     let registry = sluicegate_cc::Registry::builtin();
     let config = sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
     assert_eq!(config.routes.len(), 8);
@@ -187,7 +187,7 @@ fn conditions_in_another_order_or_spelling_are_the_same() {
     };
     for (one, other) in [("\"a\", \"b\"", "\"b\", \"a\""), ("\"x-a\"", "\"X_A\"")] {
         let routes = [route(one), route(other)].concat();
-        let text = format!("{}{routes}", crate::LISTENER);
+        let text = format!("{}{routes}", crate::refusals::LISTENER);
         let registry = sluicegate_cc::Registry::builtin();
         let error = sluicegate_config::Config::from_toml("edge.toml", &text, &registry);
         let error = error.unwrap_err().to_string();

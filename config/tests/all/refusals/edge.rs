@@ -3,7 +3,7 @@
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-use crate::{LISTENER, refusal, refusal_after, refusal_before};
+use crate::refusals::{LISTENER, refusal, refusal_after, refusal_before};
 
 #[test]
 fn congestion_control_is_checked_against_the_registry() {

@@ -1,6 +1,6 @@
 //! Compression of responses.
 
-use crate::{refusal_after, refusal_before};
+use crate::refusals::{refusal_after, refusal_before};
 
 #[test]
 fn a_route_is_compressed_or_not() {

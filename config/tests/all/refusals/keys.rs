@@ -1,6 +1,6 @@
 //! Keys and the types of their values.
 
-use crate::{LISTENER, refusal, refusal_after, refusal_before};
+use crate::refusals::{LISTENER, refusal, refusal_after, refusal_before};
 
 /// Asserts that `text` is refused for an unknown key, with `key` as the nearest.
 fn assert_unknown(text: &str, found: &str, key: &str) {

@@ -1,6 +1,6 @@
 //! The handlers of routes.
 
-use crate::refusal_after;
+use crate::refusals::refusal_after;
 
 /// Returns the error for a route's handler with these keys, from line 8 on.
 fn handler(name: &str, keys: &str) -> String {
@@ -37,7 +37,7 @@ fn redirect_names_its_target() {
     }
     let located = "[[route]]\npath = \"/\"\nfixed = { status = 302 }\n[route.response_headers]\nset = { Location = \"/a\" }";
     let registry = sluicegate_cc::Registry::builtin();
-    let text = format!("{}{located}", crate::LISTENER);
+    let text = format!("{}{located}", crate::refusals::LISTENER);
     sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
 }
 

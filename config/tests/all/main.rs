@@ -1,0 +1,4 @@
+//! What the parser accepts, and what it says of the rest.
+
+mod any_bytes;
+mod refusals;
