@@ -9,7 +9,7 @@ use sluicegate_frames::{
     UdpChecksum, UdpFrame, Verdict, WriteError, write_headers,
 };
 
-use crate::fixture::{IP, PEER_MAC, PORT_MAC, UDP_V4, UDP_V6, config, frame, header, sum};
+use crate::fast::fixture::{IP, PEER_MAC, PORT_MAC, UDP_V4, UDP_V6, config, frame, header, sum};
 
 fn any_host() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     let v4 = any::<(u32, u32)>().prop_map(|(a, b)| {
@@ -81,8 +81,8 @@ proptest! {
         let parser = FrameParser::new(&config(vlan));
         let mut frame = match start {
             0 => vec![],
-            1 => crate::fixture::v4(b"")[..14].to_vec(),
-            _ => crate::fixture::v6(b"")[..20].to_vec(),
+            1 => crate::fast::fixture::v4(b"")[..14].to_vec(),
+            _ => crate::fast::fixture::v6(b"")[..20].to_vec(),
         };
         frame.extend_from_slice(&bytes);
         if let Verdict::Udp(udp) = parser.parse(&frame, RxChecksums::UNKNOWN) {
@@ -98,7 +98,7 @@ fn link_local_peers_have_the_scope_of_the_port() {
         "[fe80::1]:443".parse().unwrap(),
     );
     let frame = frame(&header, b"payload");
-    let Verdict::Udp(udp) = crate::fixture::parse(None, &frame) else {
+    let Verdict::Udp(udp) = crate::fast::fixture::parse(None, &frame) else {
         panic!("dropped");
     };
     assert_eq!(udp.peer, "[fe80::9%7]:5000".parse().unwrap());
@@ -117,7 +117,7 @@ fn a_checksum_of_zero_is_sent_as_ones() {
         let sent = frame(&header, &open[at + 6..at + 8]);
         assert_eq!(sent[at + 6..at + 8], [0xff, 0xff]);
         assert!(matches!(
-            crate::fixture::parse(None, &sent),
+            crate::fast::fixture::parse(None, &sent),
             Verdict::Udp(_)
         ));
     }
@@ -125,14 +125,14 @@ fn a_checksum_of_zero_is_sent_as_ones() {
 
 #[test]
 fn headers_are_those_of_a_host_that_never_fragments() {
-    let v4 = crate::fixture::v4(b"payload");
+    let v4 = crate::fast::fixture::v4(b"payload");
     assert_eq!(
         v4[IP + 4..IP + 8],
         [0, 0, 0x40, 0],
         "identification 0 and DF"
     );
     assert_eq!(v4[IP + 8], 64, "TTL");
-    let v6 = crate::fixture::v6(b"payload");
+    let v6 = crate::fast::fixture::v6(b"payload");
     assert_eq!(v6[IP + 7], 64, "hop limit");
     let label = |port: u16| {
         let source = SocketAddr::new("2001:db8::9".parse().unwrap(), port);

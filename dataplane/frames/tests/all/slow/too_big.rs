@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use sluicegate_frames::{MAX_HEADERS, Quote, StackEvent, TxChecksums, TxHeader, write_headers};
 use smoltcp::wire::{Icmpv6Repr, IpProtocol, Ipv6Repr};
 
-use crate::fixture::{HOST_MAC, HOST_V6, OWN_V4, OWN_V6, PORT_MAC, Port, config, ethernet, icmpv6};
+use crate::slow::fixture::{
+    HOST_MAC, HOST_V6, OWN_V4, OWN_V6, PORT_MAC, Port, config, ethernet, icmpv6,
+};
 
 /// Returns the IP packet of a datagram that the port sends.
 fn sent(local: &str, peer: &str, size: usize) -> Vec<u8> {

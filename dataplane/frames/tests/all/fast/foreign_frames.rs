@@ -2,7 +2,7 @@
 
 use sluicegate_frames::{DropReason, SlowKind, Verdict};
 
-use crate::fixture::{
+use crate::fast::fixture::{
     IP, PORT_MAC, UDP_V4, UDP_V6, arp_request, dropped, frame, header, parse, seal_ip, v4, v6, with,
 };
 

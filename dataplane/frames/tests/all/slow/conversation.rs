@@ -10,11 +10,11 @@ use smoltcp::wire::{
     ArpPacket, Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpAddress, NdiscNeighborFlags,
 };
 
-use crate::fixture::{
+use crate::slow::fixture::{
     HOST_MAC, HOST_V4, HOST_V6, OWN_V4, OWN_V6, PORT_MAC, Port, advertisement, arp_frame, config,
     solicitation,
 };
-use crate::host::Host;
+use crate::slow::host::Host;
 
 fn host() -> Host {
     Host::new(HOST_MAC, &[(HOST_V4.into(), 24), (HOST_V6.into(), 64)])

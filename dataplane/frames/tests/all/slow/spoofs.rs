@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use sluicegate_frames::{MacAddr, PortConfig, Resolution};
 use smoltcp::wire::NdiscNeighborFlags;
 
-use crate::fixture::{
+use crate::slow::fixture::{
     HOST_MAC, HOST_V4, HOST_V6, OWN_V4, PORT_MAC, Port, STRANGER_MAC, advertisement, arp,
     arp_frame, config, ethernet, solicitation,
 };

@@ -2,7 +2,7 @@
 
 use sluicegate_frames::{ChecksumState, DropReason, FrameParser, RxChecksums, Verdict};
 
-use crate::fixture::{
+use crate::fast::fixture::{
     IP, UDP_V4, UDP_V6, arp_request, config, dropped, extended, parse, seal_ip, seal_udp, tagged,
     v4, v6, with,
 };

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sluicegate_frames::{MacAddr, PortConfig, Resolution};
 
-use crate::fixture::{
+use crate::slow::fixture::{
     HOST_MAC, HOST_V4, OWN_V4, PORT_MAC, Port, STRANGER_MAC, arp_frame, config, ethernet, icmpv6,
     solicitation,
 };

@@ -9,7 +9,7 @@ use smoltcp::wire::{
     UdpPacket, UdpRepr,
 };
 
-use crate::fixture::{UDP_V4, UDP_V6, parse, v4, v6};
+use crate::fast::fixture::{UDP_V4, UDP_V6, parse, v4, v6};
 
 /// Returns the payload of a UDP datagram without options or extension headers, as smoltcp parses it.
 fn smoltcp_payload(frame: &[u8]) -> Option<Vec<u8>> {
@@ -61,9 +61,9 @@ proptest! {
         let stated = usize::from(u16::from_be_bytes([frame[udp_at + 4], frame[udp_at + 5]]));
         if sealed && (8..=frame.len() - udp_at).contains(&stated) {
             frame[14] = if is_v4 { 0x45 } else { 0x60 };
-            frame = crate::fixture::seal_udp(frame, udp_at);
+            frame = crate::fast::fixture::seal_udp(frame, udp_at);
             if is_v4 {
-                frame = crate::fixture::seal_ip(frame);
+                frame = crate::fast::fixture::seal_ip(frame);
             }
         }
         // Extension headers and tags are beyond this comparison.

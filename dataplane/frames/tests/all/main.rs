@@ -1,0 +1,5 @@
+//! Frames to this host, fast path and slow.
+
+mod fast;
+mod next_hops;
+mod slow;
