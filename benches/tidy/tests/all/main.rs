@@ -1,0 +1,8 @@
+//! Checks of the repository.
+
+mod addresses;
+mod files;
+mod host_setup;
+mod layers;
+mod makefile;
+mod targets;
