@@ -1,11 +1,67 @@
-//! What cargo builds for tests: no program without a test, and every test.
+//! What cargo builds for tests: few programs, none without a test, and every test.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use sluicegate_tidy::crates::members;
 use sluicegate_tidy::repository::{files, has_extension, none, read, root};
 use sluicegate_tidy::tree::Tree;
+
+/// Programs of integration tests beside another one of their crate, with the reason.
+const APART: [(&str, &str); 5] = [
+    ("cc/tests/allocations.rs", "has an allocator of its own"),
+    (
+        "dataplane/dpdk/tests/end.rs",
+        "ends the environment of DPDK, which a process sees once",
+    ),
+    (
+        "dataplane/frames/tests/allocation.rs",
+        "has an allocator of its own",
+    ),
+    (
+        "dataplane/tests/allocation.rs",
+        "has an allocator of its own",
+    ),
+    (
+        "dataplane/tests/forbidden.rs",
+        "forbids its threads system calls that the conformance suite makes",
+    ),
+];
+
+/// Returns the folder of the crate whose integration tests begin with this file.
+fn crate_of(file: &Path) -> Option<&Path> {
+    let program = if file.ends_with("main.rs") {
+        file.parent()?
+    } else {
+        file
+    };
+    let tests = program.parent()?;
+    let is_program = tests.ends_with("tests") && has_extension(file, "rs");
+    tests.parent().filter(|_| is_program)
+}
+
+#[test]
+fn integration_tests_of_a_crate_are_one_program() {
+    let folder = Some(Path::new("cc"));
+    assert_eq!(crate_of(Path::new("cc/tests/all/main.rs")), folder);
+    assert_eq!(crate_of(Path::new("cc/tests/allocations.rs")), folder);
+    assert_eq!(crate_of(Path::new("cc/tests/all/undo.rs")), None);
+    let folders: BTreeSet<_> = members().into_iter().map(|member| member.folder).collect();
+    let mut programs = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
+    for file in files() {
+        let is_apart = APART.iter().any(|(name, _)| Path::new(name) == file);
+        if let Some(folder) = crate_of(&file)
+            && folders.contains(folder)
+            && !is_apart
+        {
+            let folder = folder.to_owned();
+            programs.entry(folder).or_default().push(file);
+        }
+    }
+    let several = programs.into_values().filter(|programs| programs.len() > 1);
+    let defects = several.map(|programs| format!("modules of one program, not {programs:?}"));
+    none(&defects.collect::<Vec<_>>());
+}
 
 /// Returns whether the table says that cargo leaves the target out of `kind`, such as `test`.
 fn is_off(target: Option<&toml::Value>, kind: &str) -> bool {
