@@ -360,12 +360,19 @@ fuzz-%: setup $(BORINGSSL)
 	@echo "== fuzz targets of $*"
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
-# The last lines are cargo test's own.
+# Of a failure, the last lines are cargo test's own.
 test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-run
 	echo "== test"
-	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE)
+	host=$(HOST)
+	host=$${host^^}
+	export "CARGO_TARGET_$${host//-/_}_RUNNER=$(CURDIR)/.ci/timed" SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python"
+	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) 2>&1 | tee "$(TARGET)/tests.log"
+	echo "== slowest tests"
+	awk '/ Running / { program = $$NF; gsub(/.*\/|-[0-9a-f]*\)$$/, "", program) }
+	    /^test .* <[0-9.]+s>$$/ { time = $$NF; gsub(/[<s>]/, "", time); printf "%8.3f s  %s %s\n", time, program, $$2 }' \
+	    "$(TARGET)/tests.log" | sort -rn | sed -n 1,20p
 
 test-long: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) -- --include-ignored \
