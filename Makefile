@@ -349,10 +349,11 @@ example: setup $(BORINGSSL) ## Tests cc/examples/own-controller as a project of 
 	echo "[workspace]" >>"$(TARGET)/example/Cargo.toml"
 	$(CARGO) test --quiet --manifest-path "$(TARGET)/example/Cargo.toml"
 
-# With examples, these are the programs of the tests: one build. What else the machine does changes no figure.
+# The server is optimised for it; all else is what the tests have built. What else the machine does changes no figure.
 counts: setup clients dpdk $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
 	@echo "== instructions"
-	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --bin counts --bin sluicegate --examples
+	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --bin counts --bin sluicegate --examples \
+	    --config profile.$(PROFILE).package.sluicegate.opt-level=3
 	"$(TARGET)/$(PROFILE)/counts" --folder "$(TARGET)/counts" $(ARGS)
 
 # With any Rust: only running the targets needs nightly and cargo-fuzz.
