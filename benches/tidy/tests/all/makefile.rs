@@ -1,4 +1,4 @@
-//! Builds of the Makefile: they have DPDK only if the user asks for it.
+//! Builds of the Makefile: they have DPDK only if the user asks for it, and those of `make test` share what they compile.
 
 use std::process::Command;
 
@@ -44,4 +44,19 @@ fn tests_try_dpdk_unless_they_are_told_not_to() {
     assert!(commands("test", &[]).contains("install -y -qq --no-install-recommends libdpdk-dev"));
     assert!(commands("test", &["DPDK=yes"]).contains("--workspace --features sluicegate/dpdk"));
     assert!(!commands("test", &["DPDK=no"]).contains("sluicegate/dpdk"));
+}
+
+/// cargo gives dependencies the features that dev-dependencies ask for only where it builds tests or examples. A build without them
+/// compiles tokio, quiche and the server once more.
+#[test]
+fn builds_of_the_whole_workspace_have_the_features_of_tests() {
+    let commands = commands("test", &["DPDK=no"]).replace("\\\n", "");
+    let builds = commands.lines().filter(|line| line.contains("--workspace"));
+    let builds: Vec<_> = builds.collect();
+    assert!(builds.len() > 4, "{commands}");
+    for build in builds {
+        let shares = [" test ", "--all-targets", "--examples"];
+        let shares = shares.iter().any(|word| build.contains(word));
+        assert!(shares, "{build}");
+    }
 }
