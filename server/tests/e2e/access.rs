@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Process, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, program};
 
-on_every_backend!(
+on_auto!(
     json_lines_tell_of_every_request,
     combined_lines_tell_of_every_request,
     a_renamed_log_is_begun_anew_on_a_signal,

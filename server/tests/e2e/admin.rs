@@ -6,11 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::client::{Client, Counted, run};
-use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Process, Server, Setup, field};
+use crate::{on_auto, on_every_backend};
 
-on_every_backend!(
-    metrics_tell_of_real_requests,
+on_every_backend!(metrics_tell_of_real_requests);
+on_auto!(
     readiness_ends_with_the_order_to_stop,
     a_reload_moves_the_admin_address,
 );

@@ -3,11 +3,11 @@
 use quinn::ConnectionError;
 
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Server, Setup, total};
 
-on_every_backend!(
+on_auto!(
     a_client_with_its_share_of_connections_is_refused_until_one_of_them_ends,
     a_handshake_that_takes_too_long_is_ended,
 );

@@ -11,11 +11,11 @@ use flate2::write::GzDecoder as GzWriter;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
 
-on_every_backend!(
+on_auto!(
     responses_that_a_client_accepts_compressed_are_compressed,
     an_event_is_sent_before_the_next_one_exists,
 );

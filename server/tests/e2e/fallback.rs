@@ -7,12 +7,12 @@ use bytes::Buf as _;
 use http::Response;
 
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl};
 use crate::upstream;
 
-on_every_backend!(files_come_first_and_the_application_takes_the_rest_with_its_body);
+on_auto!(files_come_first_and_the_application_takes_the_rest_with_its_body);
 
 /// Starts an application that responds with the method, the path and the body of the request.
 fn application() -> SocketAddr {

@@ -6,13 +6,13 @@ use std::fs;
 
 use crate::client::{Client, run};
 use crate::fallback::{ask, ask_by_curl};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
 
-on_every_backend!(
+on_auto!(
     scripts_run_and_files_are_sent,
-    responses_that_break_off_are_no_whole_ones
+    responses_that_break_off_are_no_whole_ones,
 );
 
 /// Line of a file of users: `ada` with the password `secret`.

@@ -4,10 +4,10 @@ use std::fs;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     files_are_served,
     no_spelling_of_a_path_passes_a_route_that_refuses_it,
     a_file_that_shrinks_is_a_broken_stream,

@@ -12,10 +12,10 @@ use h3_quinn::BidiStream;
 
 use crate::admin::{ADMIN, address, metrics, sum};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     streams_that_take_nothing_leave_other_clients_unharmed,
     streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed,
     ten_thousand_requests_of_one_client_at_once_are_all_served,

@@ -10,11 +10,11 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::upstream;
 
-on_every_backend!(calls_stream_both_ways_and_end_with_their_status);
+on_auto!(calls_stream_both_ways_and_end_with_their_status);
 
 /// Starts an upstream that sends each message back, unless the method is another than `Echo`.
 pub(crate) fn start() -> SocketAddr {

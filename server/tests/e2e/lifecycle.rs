@@ -5,19 +5,21 @@ use std::path::Path;
 use quinn::ConnectionError;
 
 use crate::client::{Client, Counted, run};
-use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Process, Server, Setup, field};
+use crate::{on_auto, on_every_backend};
 
 on_every_backend!(
     listeners_have_their_own_algorithms,
-    rules_choose_by_network_and_share,
-    traces_hold_the_pacing_rate,
-    the_guard_gives_cubic_to_near_clients,
     lost_connections_are_reset_after_a_restart,
     a_download_outlives_the_order_to_stop,
     an_idle_server_stops_at_once,
     clients_that_have_left_are_not_waited_for,
     every_client_hears_that_the_server_stops,
+);
+on_auto!(
+    rules_choose_by_network_and_share,
+    traces_hold_the_pacing_rate,
+    the_guard_gives_cubic_to_near_clients,
 );
 
 /// The log and the traces name each listener's algorithm.

@@ -92,6 +92,16 @@ macro_rules! on_every_backend {
 }
 pub(crate) use on_every_backend;
 
+/// Makes a test of each function for what no backend changes: on the one that `auto` takes.
+macro_rules! on_auto {
+    ($($(#[$attribute:meta])* $test:ident),* $(,)?) => {
+        mod auto {
+            $($(#[$attribute])* #[test] fn $test() { super::$test("auto"); })*
+        }
+    };
+}
+pub(crate) use on_auto;
+
 /// Returns whether this host allows `backend`; reports io_uring as missing where it does not.
 fn can_open(backend: Backend) -> bool {
     let any = ([127, 0, 0, 1], 0).into();

@@ -7,13 +7,11 @@ use quinn::ConnectionError;
 
 use crate::admin::{ADMIN, address, metrics, sum};
 use crate::client::{Client, run};
-use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
+use crate::{on_auto, on_every_backend};
 
-on_every_backend!(
-    without_memory_downloads_go_on_and_new_work_is_refused_until_they_end,
-    what_closed_connections_leave_returns_to_the_system,
-);
+on_every_backend!(what_closed_connections_leave_returns_to_the_system,);
+on_auto!(without_memory_downloads_go_on_and_new_work_is_refused_until_they_end,);
 
 /// Length of each of two bodies that together exceed the limit; both are larger than a client's window.
 const LENGTH: usize = 32 << 20;

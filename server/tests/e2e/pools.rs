@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Process, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     routes_of_a_pool_share_its_turns_and_connections,
     backup_serves_while_the_others_are_gone,
     cookie_decides_which_upstream_a_session_has,

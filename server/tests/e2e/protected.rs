@@ -4,15 +4,15 @@ use std::fs;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
 
-on_every_backend!(
+on_auto!(
     a_password_protects_a_route_whatever_its_handler,
     a_password_protects_a_route_over_tcp_too,
     networks_decide_who_uses_a_route,
-    all_protocols_share_the_rate_limit_of_a_route
+    all_protocols_share_the_rate_limit_of_a_route,
 );
 
 /// Line of a file of users: `ada` with the password `secret`.

@@ -9,13 +9,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Counted, generated_sha256, run};
-use crate::on_every_backend;
 use crate::relay::Relay;
 use crate::server::{Folder, Server, Setup};
+use crate::{on_auto, on_every_backend};
 
-on_every_backend!(
+on_every_backend!(an_upload_survives_changes_of_its_port,);
+on_auto!(
     bodies_pass_unchanged_both_ways,
-    an_upload_survives_changes_of_its_port,
     an_upstream_that_fails_is_told_apart,
     clients_that_go_away_leave_no_connection,
     what_an_upstream_is_asked_already_is_answered_while_the_server_stops,

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
 use crate::nginx;
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Process, Server, Setup};
 
-on_every_backend!(nginx_knows_the_clients_of_http3);
+on_auto!(nginx_knows_the_clients_of_http3);
 
 /// Starts nginx on a port and on the socket `app.sock`; it responds with the client that the header has named.
 fn start(folder: &Folder) -> Option<(Process, u16)> {

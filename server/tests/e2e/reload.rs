@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     no_request_fails_while_routes_and_certificates_change,
     a_configuration_that_cannot_be_served_is_not_taken,
 );

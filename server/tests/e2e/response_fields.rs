@@ -3,11 +3,11 @@
 use std::fs;
 
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
 
-on_every_backend!(errors_have_no_field_for_successes_on_any_front_and_by_any_handler);
+on_auto!(errors_have_no_field_for_successes_on_any_front_and_by_any_handler);
 
 /// Fields for successes, for every response, and for errors, which several routes have from their site.
 const SITE: &str = r#"

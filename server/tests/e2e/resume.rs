@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Counted, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     a_second_connection_resumes_what_the_first_one_found,
     nothing_is_resumed_where_it_is_off,
 );

@@ -9,10 +9,10 @@ use sluicegate::clock;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(failing_upstreams_get_no_more_retries_than_the_budget_has);
+on_auto!(failing_upstreams_get_no_more_retries_than_the_budget_has);
 
 /// Requests in each part of the test: far more than there may be retries.
 const REQUESTS: usize = 1000;

@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::admin::{ADMIN, address, metrics, sum};
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::transfer::{aioquic, get_by_aioquic};
 
-on_every_backend!(
+on_auto!(
     a_client_that_returns_is_spared_the_retry,
     a_token_outlives_a_restart_with_a_state_directory,
     aioquic_is_spared_the_retry_when_it_returns,

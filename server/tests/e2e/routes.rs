@@ -3,11 +3,11 @@
 use bytes::Buf as _;
 
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
 
-on_every_backend!(a_fixed_reply_takes_any_method_and_other_methods_fall_through);
+on_auto!(a_fixed_reply_takes_any_method_and_other_methods_fall_through);
 
 const ROUTES: &str = r#"
 [[route]]

@@ -11,15 +11,15 @@ use nix::unistd::Pid;
 
 use crate::admin::{ADMIN, address, get, metrics};
 use crate::client::{Client, run};
-use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::skip;
+use crate::{on_auto, on_every_backend};
 
 on_every_backend!(
-    a_manager_hears_of_start_reload_and_stop,
     a_watchdog_is_fed_until_a_thread_hangs,
     a_thread_that_hangs_ends_readiness,
 );
+on_auto!(a_manager_hears_of_start_reload_and_stop,);
 
 /// Longest wait for anything that should be said.
 const WAIT_LIMIT: Duration = Duration::from_secs(90);

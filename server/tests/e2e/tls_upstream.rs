@@ -9,10 +9,10 @@ use sluicegate::self_signed;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(requests_reach_a_verified_upstream_and_no_other);
+on_auto!(requests_reach_a_verified_upstream_and_no_other);
 
 /// Starts an upstream whose certificate, for `app.test`, is written to `upstream.pem`.
 fn start(folder: &Folder) -> SocketAddr {

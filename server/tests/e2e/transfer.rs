@@ -10,13 +10,12 @@ use tokio::task::JoinSet;
 
 use crate::client::{Client, Counted, Session, generated_sha256, run};
 use crate::installed::installed;
-use crate::on_every_backend;
 use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Process, Server, Setup, total};
 use crate::skip;
+use crate::{on_auto, on_every_backend};
 
 on_every_backend!(
-    page_and_errors_have_their_heads,
     a_large_body_arrives_unchanged,
     several_bodies_share_a_connection,
     a_client_may_change_its_socket,
@@ -27,6 +26,9 @@ on_every_backend!(
     a_thousand_clients_at_once,
     aioquic_is_served,
     the_own_client_is_served,
+);
+on_auto!(
+    page_and_errors_have_their_heads,
     responses_that_a_client_leaves_unread_give_their_streams_back,
 );
 

@@ -5,10 +5,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(requests_reach_a_socket_and_a_reload_keeps_the_connection);
+on_auto!(requests_reach_a_socket_and_a_reload_keeps_the_connection);
 
 fn setup(backend: &str, upstream: &str) -> Setup {
     Setup::new(backend)

@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use sluicegate_dataplane::requirements::skip;
 
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::transfer::python;
 
-on_every_backend!(messages_pass_over_http3_to_an_upstream_of_http1);
+on_auto!(messages_pass_over_http3_to_an_upstream_of_http1);
 
 /// Upstream that echoes messages.
 pub(crate) struct Upstream {

@@ -6,15 +6,17 @@ use std::time::Duration;
 use sluicegate_sim::Rng;
 
 use crate::client::{Client, run};
-use crate::on_every_backend;
 use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Server, field, total};
+use crate::{on_auto, on_every_backend};
 
 on_every_backend!(
     garbage_does_no_harm,
     truncated_initials_do_no_harm,
-    an_unknown_version_is_answered_with_the_known_ones,
     a_clients_choice_may_look_like_the_servers_own,
+);
+on_auto!(
+    an_unknown_version_is_answered_with_the_known_ones,
     a_late_copy_of_the_first_packet_opens_nothing,
     a_token_of_another_server_counts_as_none,
 );

@@ -7,11 +7,11 @@ use std::process::Command;
 
 use crate::admin::{ADMIN, address, metrics, sum};
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::skip;
 
-on_every_backend!(
+on_auto!(
     a_full_disk_costs_records_and_no_request,
     a_full_disk_does_not_keep_the_server_from_starting_again,
 );

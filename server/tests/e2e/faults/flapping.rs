@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(each_request_to_a_flapping_upstream_is_answered_whole_or_failed);
+on_auto!(each_request_to_a_flapping_upstream_is_answered_whole_or_failed);
 
 /// Length of a whole response.
 const LENGTH: usize = 200_000;

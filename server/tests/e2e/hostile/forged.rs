@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use sluicegate_raw_client::{Frame, Setup as RawSetup, Socket, http3};
 
-use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
+use crate::{on_auto, on_every_backend};
 
-on_every_backend!(
+on_every_backend!(client_that_moves_is_known_by_its_new_address_after_a_round_trip,);
+on_auto!(
     request_from_a_forged_address_passes_no_access_rule,
     forged_trusted_proxy_names_no_client,
     forged_addresses_pass_no_rate_limit_and_use_up_nobody_s,
-    client_that_moves_is_known_by_its_new_address_after_a_round_trip,
 );
 
 /// Address in whose name the client sends.

@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use super::Figures;
 use crate::admin::{ADMIN, address};
 use crate::client::{Client, Session, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     frames_that_break_rules_close_their_connection_and_no_other,
     challenges_without_acknowledgements_leave_memory_flat,
     key_updates_are_followed_until_one_comes_too_early,

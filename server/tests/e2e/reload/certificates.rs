@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     #[ignore = "long"]
     a_thousand_certificates_are_reloaded_each_second_under_load,
 );

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::{REFUSED, TAKEN, until_page};
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 
-on_every_backend!(every_request_has_one_line_while_the_log_moves);
+on_auto!(every_request_has_one_line_while_the_log_moves);
 
 const CLIENTS: u64 = 4;
 /// Requests that each log sees at least.

@@ -4,10 +4,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::setup;
-use crate::on_every_backend;
+use crate::on_auto;
 use crate::server::{Folder, Process, Server, Setup};
 
-on_every_backend!(
+on_auto!(
     a_refused_reload_fails_with_the_reason,
     two_reloads_at_once_get_a_verdict_each,
 );
