@@ -1,11 +1,11 @@
 //! System calls on sockets: the only unsafe code outside the drivers' rings.
 #![expect(
     unsafe_code,
-    reason = "setsockopt, recvmmsg, sendmsg and eventfd have no safe wrapper in std or socket2"
+    reason = "recvmmsg, sendmsg with control messages, and the options for filters have no safe wrapper in std, socket2 or rustix"
 )]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use crate::addr::{NAME_LEN, NAME_SOCKLEN};
@@ -66,39 +66,15 @@ fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()
     check(result).map(drop)
 }
 
-/// Makes a counter that a reader can wait for.
-pub(crate) fn eventfd(nonblocking: bool) -> io::Result<OwnedFd> {
-    let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
-    // SAFETY: takes no pointers.
-    let fd = check(unsafe { libc::eventfd(0, flags) })?;
-    // SAFETY: a new descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Duplicates a descriptor. Fails where it is not open.
-pub(crate) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers, and changes nothing about `fd`.
-    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: a new descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
 /// Waits until a descriptor is readable, for `limit` at most. Returns whether it is. A signal may end it early.
 #[cfg(feature = "dpdk")]
 pub(crate) fn await_readable(fd: BorrowedFd<'_>, limit: std::time::Duration) -> io::Result<bool> {
-    let mut watched = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let limit = libc::timespec {
-        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: limit.subsec_nanos().into(),
-    };
-    // SAFETY: both are locals; no signal mask is given.
-    let result = unsafe { libc::ppoll(&raw mut watched, 1, &raw const limit, ptr::null()) };
-    match check(result) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let limit = Timespec::try_from(limit).ok();
+    let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    match poll(&mut watched, limit.as_ref()) {
+        Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
         result => Ok(result.is_ok_and(|ready| ready > 0)),
     }
 }

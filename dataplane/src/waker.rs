@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::sys;
+use rustix::event::{EventfdFlags, eventfd};
 
 /// The worker runs, and nobody woke it since its last wait.
 const AWAKE: u8 = 0;
@@ -45,7 +45,9 @@ impl Waker {
 
     /// Makes one with an eventfd, which a driver sleeps on.
     pub(crate) fn open(nonblocking: bool) -> io::Result<Self> {
-        let eventfd = sys::eventfd(nonblocking)?;
+        let mut flags = EventfdFlags::CLOEXEC;
+        flags.set(EventfdFlags::NONBLOCK, nonblocking);
+        let eventfd = eventfd(0, flags)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 state: AtomicU8::new(AWAKE),

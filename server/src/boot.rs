@@ -17,6 +17,7 @@ mod liveness;
 mod memory;
 mod names;
 mod observability;
+mod passed;
 mod place;
 mod ports;
 mod rebind;

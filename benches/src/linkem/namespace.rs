@@ -1,15 +1,17 @@
 //! Network namespaces that end with their last user, and TUN devices in them.
 #![expect(
     unsafe_code,
-    reason = "unshare, setns and TUNSETIFF have no safe wrapper in std"
+    reason = "unshare and TUNSETIFF have no safe wrapper in std or rustix"
 )]
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::resume_unwind;
 use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// A network namespace. It has no name: the kernel removes it once this value, all threads and processes in it, and all sockets and
 /// devices of it are gone, however the process ends.
@@ -26,8 +28,8 @@ impl Namespace {
     /// The process may not: it takes the rights of root, or a user namespace.
     pub fn new() -> io::Result<Self> {
         let made = thread::spawn(|| {
-            // SAFETY: takes no pointers; this thread alone gets another network namespace.
-            check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+            // SAFETY: this thread alone gets another network namespace, and shares its descriptors as before.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
             File::open("/proc/thread-self/ns/net")
         });
         let file = made.join().unwrap_or_else(|panic| resume_unwind(panic))?;
@@ -42,8 +44,8 @@ impl Namespace {
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                // SAFETY: takes no pointers, and a descriptor that is open.
-                check(unsafe { libc::setns(self.file.as_raw_fd(), libc::CLONE_NEWNET) })?;
+                let network = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(self.file.as_fd(), network)?;
                 Ok(work())
             });
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))

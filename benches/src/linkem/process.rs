@@ -1,8 +1,4 @@
 //! Processes that end with their owner.
-#![expect(
-    unsafe_code,
-    reason = "std sends no other signal than SIGKILL, and none to process groups, and has no look at an end that leaves the process"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -75,21 +72,15 @@ impl Group {
     ///
     /// The system does not tell.
     pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
-        // SAFETY: integers and unions of them, for which zero is a value.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: a local that the kernel writes during the call.
-        let result = unsafe { libc::waitid(libc::P_PID, self.child.id(), &raw mut info, flags) };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has filled in what it has about a child, and left zero where there is none.
-        let (ended, status) = unsafe { (info.si_pid() != 0, info.si_status()) };
-        let status = match info.si_code {
-            libc::CLD_EXITED => status << 8,
-            _ => status,
+        let Some(process) = pid(self.child.id()) else {
+            return Ok(None);
         };
-        Ok(ended.then(|| ExitStatus::from_raw(status)))
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(process), options)?;
+        Ok(ended.map(|ended| {
+            let code = ended.exit_status().map(|code| code << 8);
+            ExitStatus::from_raw(code.or(ended.terminating_signal()).unwrap_or_default())
+        }))
     }
 
     /// Waits until the process has ended or `stop` returns true, but not longer than `limit`. Returns how it ended; `None` if it
@@ -115,21 +106,24 @@ impl Group {
 /// Asks the groups of these leaders to end, and ends them after a while.
 fn end_groups(leaders: &BTreeSet<u32>) {
     for &leader in leaders {
-        signal_group(leader, SIGTERM);
+        signal_group(leader, Signal::TERM);
     }
     wait(GRACE, || !leaders.iter().any(|&leader| group_runs(leader)));
     for &leader in leaders {
-        signal_group(leader, libc::SIGKILL);
+        signal_group(leader, Signal::KILL);
     }
 }
 
 /// Sends a signal to the group of a leader that was not waited for: until then its number is not used again.
-fn signal_group(leader: u32, signal: libc::c_int) {
-    let Ok(leader) = libc::pid_t::try_from(leader) else {
-        return;
-    };
-    // SAFETY: takes no pointers.
-    unsafe { libc::kill(-leader, signal) };
+fn signal_group(leader: u32, signal: Signal) {
+    if let Some(leader) = pid(leader) {
+        // It may have ended.
+        let _ = kill_process_group(leader, signal);
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
 /// Returns whether a process of the group runs.
@@ -217,7 +211,7 @@ mod tests {
         let ended = killed.wait(Duration::MAX, || false).expect("waits");
         assert_eq!(
             ended.and_then(|status| status.signal()),
-            Some(libc::SIGKILL)
+            Some(Signal::KILL.as_raw())
         );
         assert_eq!(killed.ended().expect("still known"), ended);
     }

@@ -1,13 +1,17 @@
 //! Sleeping with precision: ppoll, and the priority of the thread.
 #![expect(
     unsafe_code,
-    reason = "ppoll, sched_setscheduler and prctl have no safe wrapper in std"
+    reason = "sched_setscheduler has no safe wrapper in std or rustix"
 )]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
-use std::ptr;
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::thread::set_current_timer_slack;
 
 /// Priority of a thread in real time, above every ordinary thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,32 +27,18 @@ pub(crate) fn await_readable<const N: usize>(
     descriptors: [BorrowedFd<'_>; N],
     limit: Duration,
 ) -> io::Result<()> {
-    let mut watched = descriptors.map(|descriptor| libc::pollfd {
-        fd: descriptor.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    });
-    let count = libc::nfds_t::try_from(N).unwrap_or_default();
-    let limit = libc::timespec {
-        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: limit.subsec_nanos().into(),
-    };
-    // SAFETY: locals with their length; no signal mask is given.
-    let result = unsafe { libc::ppoll(watched.as_mut_ptr(), count, &raw const limit, ptr::null()) };
-    if result < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+    let mut watched = descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    match poll(&mut watched, Timespec::try_from(limit).ok().as_ref()) {
+        Err(error) if error != Errno::INTR => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Makes the thread, and threads and processes that it starts, run before all ordinary ones, and wake without slack. Returns whether
 /// they may run before them.
 pub fn prioritize(priority: Priority) -> bool {
-    // SAFETY: takes no pointers; the kernel may fire this thread's timers one nanosecond late.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // The kernel may fire this thread's timers one nanosecond late.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
     // SAFETY: integers, for which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority as i32;

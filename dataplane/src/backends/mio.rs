@@ -1,4 +1,4 @@
-//! Sockets and epoll: the backend that runs on every Linux.
+//! Sockets and the crate mio: the backend that runs on every Linux.
 
 mod rx;
 mod selector;
@@ -27,7 +27,7 @@ use crate::waker::Waker;
 pub(super) const NAME: &str = "mio";
 
 /// Number of the waker's eventfd in the selector; sockets have their index.
-const WAKER: u64 = u64::MAX;
+const WAKER: usize = usize::MAX;
 
 /// A driver of ordinary sockets.
 pub struct Mio {
@@ -69,14 +69,14 @@ impl Mio {
         options: &DriverOptions,
         bindings: Vec<Binding>,
     ) -> Result<Self, OpenError> {
-        let selector = Selector::open().map_err(failed("epoll_create"))?;
+        let selector = Selector::open().map_err(failed("open a selector"))?;
         if let Some(eventfd) = waker.eventfd() {
             let watched = selector.add(eventfd, WAKER);
             watched.map_err(failed("watch the waker"))?;
         }
         let mut sockets = Vec::with_capacity(bindings.len());
-        for (binding, token) in bindings.into_iter().zip(0..) {
-            let watched = selector.add(binding.as_fd(), token);
+        for (index, binding) in bindings.into_iter().enumerate() {
+            let watched = selector.add(binding.as_fd(), index);
             watched.map_err(failed("watch a socket"))?;
             sockets.push(Socket::new(binding));
         }
@@ -110,13 +110,12 @@ impl Mio {
     fn note_events(&mut self) {
         for event in self.selector.ready() {
             // The waker's edge ended the sleep; its state says the rest.
-            let index = usize::try_from(event.token).unwrap_or(usize::MAX);
-            let Some(socket) = self.sockets.get_mut(index) else {
+            let Some(socket) = self.sockets.get_mut(event.token) else {
                 continue;
             };
             socket.readable |= !socket.down && event.readable;
             if event.writable {
-                self.tx.lanes.on_writable(index);
+                self.tx.lanes.on_writable(event.token);
             }
         }
     }
@@ -171,9 +170,9 @@ impl Dataplane for Mio {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        for ((index, socket), token) in self.sockets.iter_mut().enumerate().zip(0..) {
+        for (index, socket) in self.sockets.iter_mut().enumerate() {
             let blocked = self.tx.lanes.is_blocked(index);
-            let watched = socket.watch_writable(&self.selector, token, blocked);
+            let watched = socket.watch_writable(&self.selector, index, blocked);
             if watched.is_err() {
                 // The next attempt to send says what is wrong with it.
                 self.tx.lanes.on_writable(index);

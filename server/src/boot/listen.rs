@@ -7,6 +7,7 @@ use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, Listen
 
 use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
+use super::passed;
 use super::until_free::until_free;
 use crate::quic::config_snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
 use crate::quic::settings::Lease;
@@ -96,10 +97,8 @@ impl Line {
 impl Announced {
     /// Begins with the sockets that a service manager passed (LISTEN_FDS).
     pub(super) fn inherit() -> Announced {
-        // An error means that what was passed is for another process, or makes no sense.
-        let passed = sd_notify::listen_fds().map(Inherited::duplicate);
         Announced {
-            inherited: passed.unwrap_or_default(),
+            inherited: passed::sockets(),
             ..Announced::default()
         }
     }

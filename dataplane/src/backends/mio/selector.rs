@@ -1,12 +1,16 @@
-//! The selector that a driver of sockets sleeps on: epoll, edge-triggered, with a deadline in nanoseconds.
-#![expect(unsafe_code, reason = "epoll has no safe wrapper in std or socket2")]
+//! The selector that a driver of sockets sleeps on: the crate mio, with deadlines in nanoseconds. Its events are edges.
+#![expect(
+    unsafe_code,
+    reason = "mio waits in milliseconds, and so does rustix unless it gives up kernels before Linux 5.11"
+)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::time::Duration;
 
-use crate::sys::check;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
 
 /// Events taken by one wait.
 const EVENTS: usize = 64;
@@ -15,7 +19,7 @@ const EVENTS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ready {
     /// Number that the descriptor was added with.
-    pub(super) token: u64,
+    pub(super) token: usize,
     /// There is something to read, or an error to learn by reading.
     pub(super) readable: bool,
     /// There is room to write, or an error to learn by writing.
@@ -24,9 +28,12 @@ pub(super) struct Ready {
 
 /// Descriptors that are watched, and the events of the last wait.
 pub(super) struct Selector {
-    epoll: OwnedFd,
-    events: [libc::epoll_event; EVENTS],
-    /// Events of the last wait.
+    poll: Poll,
+    /// Events of the last wait without a precise deadline.
+    events: Events,
+    /// Those of the last wait with one.
+    precise_events: [libc::epoll_event; EVENTS],
+    /// Number of these events.
     count: usize,
     /// The kernel has epoll_pwait2 (Linux 5.11), whose deadline is precise.
     precise: bool,
@@ -34,119 +41,101 @@ pub(super) struct Selector {
 
 impl Selector {
     pub(super) fn open() -> io::Result<Self> {
-        // SAFETY: takes no pointers.
-        let epoll = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         Ok(Self {
-            // SAFETY: a new descriptor that nobody else has.
-            epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
-            events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS],
+            poll: Poll::new()?,
+            events: Events::with_capacity(EVENTS),
+            precise_events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS],
             count: 0,
             precise: true,
         })
     }
 
     /// Reports edges of readability of `fd`, with its number `token`.
-    pub(super) fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, false)
+    pub(super) fn add(&self, fd: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+        let mut source = SourceFd(&fd.as_raw_fd());
+        let registry = self.poll.registry();
+        registry.register(&mut source, Token(token), Interest::READABLE)
     }
 
     /// Begins or ends to report edges of writability of `fd`, too.
     pub(super) fn watch_writable(
         &self,
         fd: BorrowedFd<'_>,
-        token: u64,
+        token: usize,
         on: bool,
     ) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, on)
-    }
-
-    fn control(
-        &self,
-        operation: i32,
-        fd: BorrowedFd<'_>,
-        token: u64,
-        writable: bool,
-    ) -> io::Result<()> {
-        let writable = if writable { libc::EPOLLOUT } else { 0 };
-        let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLET | writable).cast_unsigned(),
-            u64: token,
-        };
-        let (epoll, fd) = (self.epoll.as_raw_fd(), fd.as_raw_fd());
-        // SAFETY: `event` is valid for the length of the call, and the kernel keeps no pointer.
-        check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let interest = if on { both } else { Interest::READABLE };
+        let mut source = SourceFd(&fd.as_raw_fd());
+        let registry = self.poll.registry();
+        registry.reregister(&mut source, Token(token), interest)
     }
 
     /// Sleeps until there is an event, at most for `timeout` (`None`: no limit). A signal ends it sooner.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.events.clear();
         self.count = 0;
-        let count = match timeout {
-            Some(timeout) if self.precise && !timeout.is_zero() => match self
-                .wait_precisely(timeout)
-            {
+        let waited = match timeout {
+            Some(limit) if self.precise && !limit.is_zero() => match self.wait_precisely(limit) {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.precise = false;
-                    self.wait_millis(whole_millis(timeout))
+                    self.poll.poll(&mut self.events, timeout)
                 }
                 result => result,
             },
-            Some(timeout) => self.wait_millis(whole_millis(timeout)),
-            None => self.wait_millis(-1),
+            _ => self.poll.poll(&mut self.events, timeout),
         };
-        match count {
-            Ok(count) => self.count = count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match waited {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn wait_precisely(&mut self, timeout: Duration) -> io::Result<usize> {
+    /// Sleeps on mio's own descriptor.
+    fn wait_precisely(&mut self, limit: Duration) -> io::Result<()> {
         // SAFETY: plain integers, for which all zeroes is a value.
-        let mut limit: libc::timespec = unsafe { std::mem::zeroed() };
-        limit.tv_sec = libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX);
-        limit.tv_nsec = timeout.subsec_nanos().into();
-        // SAFETY: `events` has room for EVENTS entries and `limit` is valid for reads for the length of the call; there is
-        // no signal mask. The kernel keeps no pointer.
+        let mut timeout: libc::timespec = unsafe { std::mem::zeroed() };
+        timeout.tv_sec = libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX);
+        timeout.tv_nsec = limit.subsec_nanos().into();
+        // SAFETY: `precise_events` has room for EVENTS entries and `timeout` is valid for reads for the length of the call; there
+        // is no signal mask. The kernel keeps no pointer.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
-                self.epoll.as_raw_fd(),
-                self.events.as_mut_ptr(),
+                self.poll.as_raw_fd(),
+                self.precise_events.as_mut_ptr(),
                 EVENTS,
-                &raw const limit,
+                &raw const timeout,
                 ptr::null::<libc::sigset_t>(),
                 0usize,
             )
         };
-        usize::try_from(count).map_err(|_| io::Error::last_os_error())
-    }
-
-    fn wait_millis(&mut self, millis: i32) -> io::Result<usize> {
-        let (epoll, most) = (self.epoll.as_raw_fd(), i32::try_from(EVENTS).unwrap_or(1));
-        // SAFETY: `events` has room for EVENTS entries for the length of the call, and the kernel keeps no pointer.
-        let count = unsafe { libc::epoll_wait(epoll, self.events.as_mut_ptr(), most, millis) };
-        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+        self.count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        Ok(())
     }
 
     /// Returns the events of the last wait.
     pub(super) fn ready(&self) -> impl Iterator<Item = Ready> + use<'_> {
-        self.events[..self.count].iter().map(|event| {
+        let events = self.events.iter().map(|event| {
+            let failed = event.is_error() || event.is_read_closed();
+            Ready {
+                token: event.token().0,
+                readable: failed || event.is_readable(),
+                writable: failed || event.is_writable(),
+            }
+        });
+        let precise_events = self.precise_events[..self.count].iter().map(|event| {
+            // The number, as mio registers it.
             let (token, events) = (event.u64, event.events.cast_signed());
             let failed = events & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
             Ready {
-                token,
+                token: usize::try_from(token).unwrap_or(usize::MAX),
                 readable: failed || events & libc::EPOLLIN != 0,
                 writable: failed || events & libc::EPOLLOUT != 0,
             }
-        })
+        });
+        events.chain(precise_events)
     }
-}
-
-/// Returns a timeout in whole milliseconds that is not shorter.
-fn whole_millis(timeout: Duration) -> i32 {
-    let millis = timeout.as_nanos().div_ceil(1_000_000);
-    i32::try_from(millis).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
@@ -155,15 +144,6 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-
-    #[test]
-    fn a_timeout_in_milliseconds_is_not_shorter() {
-        let cases = [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)];
-        for (nanos, millis) in cases {
-            assert_eq!(whole_millis(Duration::from_nanos(nanos)), millis);
-        }
-        assert_eq!(whole_millis(Duration::MAX), i32::MAX);
-    }
 
     #[test]
     fn without_epoll_pwait2_it_waits_in_milliseconds() {
@@ -175,14 +155,16 @@ mod tests {
             selector.wait(Some(Duration::from_micros(100))).unwrap();
             assert_eq!(selector.ready().count(), 0);
             socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-            selector.wait(Some(Duration::from_secs(5))).unwrap();
+            selector
+                .wait(Some(Duration::from_micros(5_000_001)))
+                .unwrap();
             let ready = Ready {
                 token: 7,
                 readable: true,
                 writable: false,
             };
             assert_eq!(selector.ready().collect::<Vec<_>>(), [ready]);
+            assert_eq!(selector.precise, precise);
         }
-        assert!(!selector.precise);
     }
 }

@@ -7,7 +7,7 @@ use super::selector::Selector;
 use crate::binding::Binding;
 use crate::ingress::Ingress;
 
-/// A binding and its readiness; epoll is edge-triggered.
+/// A binding and its readiness, of which mio reports edges.
 pub(super) struct Socket {
     pub(super) binding: Binding,
     pub(super) ingress: Ingress,
@@ -35,7 +35,7 @@ impl Socket {
     pub(super) fn watch_writable(
         &mut self,
         selector: &Selector,
-        token: u64,
+        token: usize,
         on: bool,
     ) -> io::Result<()> {
         if self.watches_writable == on {
