@@ -168,11 +168,13 @@ dpdk: setup
 $(BORINGSSL): | setup
 	@echo "Building BoringSSL $(BORING_VERSION), once"
 	unset BORING_BSSL_PATH
-	rm -rf "$@.new"
-	mkdir -p "$@.new"
+	mkdir -p "$(@D)"
+	new=$$(mktemp -d "$@.XXXXXX")
+	chmod 755 "$$new"
 	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p boring-sys
-	BORING_BSSL_INSTALL_DIR="$@.new" $(CARGO) build --quiet --locked --profile $(PROFILE) -p boring-sys
-	mv "$@.new" "$@"
+	BORING_BSSL_INSTALL_DIR="$$new" $(CARGO) build --quiet --locked --profile $(PROFILE) -p boring-sys
+	# Another job may have been faster.
+	mv -T "$$new" "$@" 2>/dev/null || rm -rf "$$new"
 
 run: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
 	@$(CARGO) run --locked --release -p sluicegate $(FEATURES) -- run $(ARGS)
@@ -362,7 +364,7 @@ fuzz-%: setup $(BORINGSSL)
 	@echo "== fuzz targets of $*"
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
-# Of a failure, the last lines are cargo test's own.
+# Where a test fails, the last lines are cargo test's own.
 test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy counts ## All checks that a change must pass
 	@echo "== build"
 	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-run

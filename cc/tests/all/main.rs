@@ -1,4 +1,4 @@
-//! What the algorithms do, event by event and on simulated paths.
+//! The algorithms, event by event and on simulated paths.
 
 mod any_bytes;
 mod bbr3_paths;

@@ -1,4 +1,4 @@
-//! What the parser accepts, and what it says of the rest.
+//! The parser, with configurations that it accepts and refuses.
 
 mod any_bytes;
 mod refusals;

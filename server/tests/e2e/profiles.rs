@@ -10,12 +10,12 @@ use sluicegate_dataplane::requirements::skip;
 use crate::admin::{ADMIN, address, get};
 use crate::browser::headless;
 use crate::client::{Client, Counted, run};
-use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::tcp::program;
+use crate::{on_auto, on_every_backend};
 
+on_every_backend!(a_profile_shows_the_worker_and_no_request_fails_meanwhile);
 on_auto!(
-    a_profile_shows_the_worker_and_no_request_fails_meanwhile,
     a_profile_shows_what_the_server_allocates,
     a_profile_shows_what_open_connections_hold,
     one_profile_at_a_time_is_recorded_as_long_as_its_client_waits,

@@ -1,4 +1,4 @@
-//! What cargo builds for tests: few programs, none without a test, and every test.
+//! Targets that cargo builds for tests: few programs, and no test left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,30 @@ fn integration_tests_of_a_crate_are_one_program() {
     let several = programs.into_values().filter(|programs| programs.len() > 1);
     let defects = several.map(|programs| format!("modules of one program, not {programs:?}"));
     none(&defects.collect::<Vec<_>>());
+}
+
+/// cargo finds programs by itself, but not the modules of one: a file that none declares would never be compiled.
+#[test]
+fn files_of_integration_tests_are_modules_of_their_program() {
+    let source = |file: &Path| root().join(file).is_file().then(|| read(file));
+    let files = files();
+    let mains = files
+        .iter()
+        .filter(|file| file.ends_with("main.rs") && crate_of(file).is_some());
+    let mut defects = Vec::new();
+    for main in mains {
+        let tree = Tree::read(&source, main);
+        let modules: BTreeSet<_> = tree.modules.iter().map(|module| &module.file).collect();
+        let folder = main.parent().expect("a folder");
+        let here = files
+            .iter()
+            .filter(|file| file.starts_with(folder) && has_extension(file, "rs"));
+        for file in here.filter(|file| !modules.contains(file) && *file != main) {
+            let (file, main) = (file.display(), main.display());
+            defects.push(format!("{file}: no module of {main}"));
+        }
+    }
+    none(&defects);
 }
 
 /// Returns whether the table says that cargo leaves the target out of `kind`, such as `test`.

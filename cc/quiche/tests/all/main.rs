@@ -1,4 +1,4 @@
-//! What our quiche does beside what upstream's own tests try.
+//! Behaviour of our quiche that upstream's own tests do not try.
 
 mod controller;
 mod ecn;

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Counted, run};
-use crate::on_auto;
+use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::skip;
 
-on_auto!(a_jump_of_the_wall_clock_ends_no_connection_and_fails_no_handshake);
+on_every_backend!(a_jump_of_the_wall_clock_ends_no_connection_and_fails_no_handshake);
 
 /// Stands in front of the C library's wall clock, and leaves the monotonic one alone.
 const SHIM: &str = include_str!("wall_clock.c");
