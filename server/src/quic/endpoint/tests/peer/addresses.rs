@@ -342,7 +342,8 @@ proptest! {
             while !trial.challenges.is_empty() {
                 trial.answer_from(PEER, 0);
             }
-            trial.pass(Duration::from_millis(50));
+            // A challenge that was lost comes again after a PTO.
+            trial.pass(Duration::from_secs(1));
         }
         trial.ask_from(PEER, "GET", "/app/x");
         prop_assert_eq!(trial.turn(), [PEER.parse().unwrap()]);
