@@ -87,12 +87,12 @@ pub struct Session {
     wasted: u64,
     /// Resets of streams that were not open; most respond to the server's STOP_SENDING.
     late_resets: u64,
-    /// Bytes of heads and bodies received so far.
-    payload: u64,
-    /// Those of bodies.
-    body_bytes: u64,
     /// Heads and trailers received so far.
     sections: u64,
+    /// Bytes of heads and trailers received so far, uncompressed.
+    section_bytes: u64,
+    /// Bytes of bodies received so far.
+    body_bytes: u64,
     /// Streams for which STOP_SENDING was sent before they had ended.
     stopped: u64,
     /// Responses that the client has stopped, by quiche's count.
@@ -216,9 +216,9 @@ impl Session {
             taken: 0,
             wasted: 0,
             late_resets: 0,
-            payload: 0,
-            body_bytes: 0,
             sections: 0,
+            section_bytes: 0,
+            body_bytes: 0,
             stopped: 0,
             stops: 0,
             stall_checks: StallChecks::default(),

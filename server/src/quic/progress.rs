@@ -13,7 +13,7 @@ const EARNED: i32 = 2;
 const LARGE: u64 = 256;
 /// Frames of HTTP/3 that cost as much as a datagram: so many take a worker as long as one datagram.
 const FRAMES: u64 = 24;
-/// Bytes of payload for each of which a frame costs nothing: many send small messages in frames of their own.
+/// Bytes of payload with which a frame costs nothing: many clients send small messages in frames of their own.
 const PAYLOAD: u64 = 8;
 /// Time in which a connection earns a datagram by waiting.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -34,7 +34,7 @@ pub(super) struct Received {
 /// Totals that the HTTP/3 session has read so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
-    /// Frames without those of heads, each of which is a request's, or its last.
+    /// Frames other than HEADERS, which a request needs.
     pub(super) frames: u64,
     /// Bytes of bodies.
     pub(super) payload: u64,
@@ -91,7 +91,7 @@ impl Progress {
         }
     }
 
-    /// Counts what the session has read of the datagrams since the last call. A frame costs the worker about the same, however little is in it.
+    /// Counts what the session has read since the last call. A frame costs the worker about the same, however little is in it.
     pub(super) fn on_read(&mut self, now: Read) {
         let before = std::mem::replace(&mut self.read, now);
         let free = (now.payload - before.payload) / PAYLOAD;

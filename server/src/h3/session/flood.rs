@@ -19,7 +19,8 @@ impl Session {
         // Nobody read the last window of a stream that was reset or stopped.
         let ended = self.wasted + self.late_resets + self.stopped;
         let unread = ended.saturating_mul(stream_window);
-        let allowed = overhead::allowed(self.payload, FREE_OVERHEAD.saturating_add(unread));
+        let payload = self.section_bytes + self.body_bytes;
+        let allowed = overhead::allowed(payload, FREE_OVERHEAD.saturating_add(unread));
         conn.read_bytes() > allowed
     }
 }

@@ -28,7 +28,7 @@ impl Session {
                 self.sections += 1;
                 let lines = list.iter();
                 let bytes = lines.map(|line| line.name().len() + line.value().len());
-                self.payload += bytes.sum::<usize>() as u64;
+                self.section_bytes += bytes.sum::<usize>() as u64;
                 if self.open.contains_key(&stream) {
                     self.on_trailers(conn, stream, &list, context);
                 } else {

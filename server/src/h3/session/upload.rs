@@ -129,7 +129,6 @@ impl Session {
         context: &mut SessionContext,
     ) -> bool {
         context.counters.bytes_in += count;
-        self.payload += count;
         self.body_bytes += count;
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
