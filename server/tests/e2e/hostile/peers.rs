@@ -199,24 +199,14 @@ impl Peers {
     }
 }
 
-/// Returns the head of an upload to an upstream.
-fn upload() -> Vec<u8> {
+/// Returns the head of an upload of so many bytes to a path.
+fn upload(path: &str, length: usize) -> Vec<u8> {
     http3::headers(&[
         (":method", "POST"),
         (":scheme", "https"),
         (":authority", "localhost"),
-        (":path", "/app/"),
-        ("content-length", "100000"),
-    ])
-}
-
-/// Returns the head of an upload that is refused.
-fn refused() -> Vec<u8> {
-    http3::headers(&[
-        (":method", "POST"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/bytes/1"),
+        (":path", path),
+        ("content-length", &length.to_string()),
     ])
 }
 
@@ -278,7 +268,7 @@ impl Peer {
                 client.policy.acks = false;
             }
             Kind::Incomplete if first => {
-                (0..8).for_each(|n| client.write(4 * n, &upload(), false));
+                (0..8).for_each(|n| client.write(4 * n, &upload("/app/", 100_000), false));
             }
             Kind::Drip => {
                 let at = usize::try_from(self.steps - 1).unwrap();
@@ -302,7 +292,7 @@ impl Peer {
                 // A reserved type (RFC 9114 §7.2.8), and no payload.
                 let frames = http3::frame(0x21 + 0x1f * (self.number % 2), b"").repeat(UNKNOWN);
                 if first {
-                    client.write(0, &upload(), false);
+                    client.write(0, &upload("/app/", 100_000), false);
                 }
                 client.write(0, &frames, false);
             }
@@ -322,10 +312,11 @@ impl Peer {
             return;
         };
         self.unanswered.push_back(stream);
+        // The server refuses it for its method, and reads it nevertheless.
         self.client.send(&[Frame::Stream {
             stream,
             offset: 0,
-            data: [refused(), http3::frame(0, b"a").repeat(TINY)].concat(),
+            data: [upload("/bytes/1", TINY), http3::frame(0, b"a").repeat(TINY)].concat(),
             fin: true,
         }]);
     }
