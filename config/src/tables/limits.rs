@@ -86,7 +86,7 @@ table! {
         /// bring little. If they take more for 40 ms, the worker counts as overloaded for a second: it drops datagrams
         /// beyond about a hundred a second of each connection that neither acknowledge data nor bring any, as in floods of
         /// PING or PATH_CHALLENGE frames (RFC 9000 §21.9). One with many frames of HTTP/3 of fewer than 8 bytes each counts
-        /// as several. Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones for
+        /// as several. The worker processes all other datagrams. sluicegate_datagrams_dropped_total counts the dropped ones for
         /// the reason `no_progress`. 100 drops none. Over TCP, it is the share of a thread's time that connections may
         /// take whose clients send much and achieve nothing by it: frames without meaning, or bodies in single bytes.
         /// Beyond it they are read ever more slowly, and closed after some seconds; 100 closes none.

@@ -1,7 +1,7 @@
 //! The selector that a driver of sockets sleeps on: the crate mio, with deadlines in nanoseconds. Its events are edges.
 #![expect(
     unsafe_code,
-    reason = "mio waits in milliseconds, and so does rustix unless it gives up kernels before Linux 5.11"
+    reason = "mio waits in milliseconds, and so does rustix where it supports kernels before Linux 5.11"
 )]
 
 use std::io;
