@@ -18,6 +18,9 @@ on_auto!(
 /// Asks for a free port.
 pub(crate) const ADMIN: &str = "[admin]\naddress = \"127.0.0.1:0\"";
 
+/// Attempts before [`until`] fails.
+const ATTEMPTS: usize = 4000;
+
 /// Longest wait for more of a reply.
 const REPLY_LIMIT: Duration = Duration::from_secs(90);
 
@@ -51,13 +54,19 @@ pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
     samples.map(pair).collect()
 }
 
-/// Waits until a figure of the metrics has a value.
+/// Waits until a figure of the metrics has a value. A client may see the end of its connection before the server has counted it.
 pub(crate) fn until(admin: SocketAddr, name: &str, value: f64) {
-    run(async {
-        while metrics(admin)[name] != value {
+    let reached = run(async {
+        for _ in 0..ATTEMPTS {
+            if metrics(admin)[name] == value {
+                return true;
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        false
     });
+    let found = metrics(admin)[name];
+    assert!(reached, "{name} is {found}, not {value}");
 }
 
 /// Returns the sum of all samples whose name and labels begin so.

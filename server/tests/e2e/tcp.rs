@@ -28,7 +28,7 @@ use std::process::{Child, Command, Stdio};
 use sha2::{Digest as _, Sha256};
 use sluicegate_dataplane::requirements::skip;
 
-use crate::admin::{ADMIN, address, metrics};
+use crate::admin::{ADMIN, address, metrics, until};
 use crate::client::{Client, generated_sha256, run};
 use crate::proxy::Upstream;
 use crate::server::{Folder, PAGE, Process, Server, Setup, field, total};
@@ -52,10 +52,19 @@ pub(crate) fn assert_serves(server: SocketAddr) {
     assert_eq!(status(&response), Some(200));
 }
 
+/// Name of the counter of connections over TCP that the server has closed for a reason.
+fn closed_for(reason: &str) -> String {
+    format!("sluicegate_tcp_connections_closed_total{{reason=\"{reason}\"}}")
+}
+
 /// Returns how many connections over TCP the server has closed for a reason.
 fn closed(admin: SocketAddr, reason: &str) -> f64 {
-    let name = format!("sluicegate_tcp_connections_closed_total{{reason=\"{reason}\"}}");
-    metrics(admin)[&name]
+    metrics(admin)[&closed_for(reason)]
+}
+
+/// Waits until the server has closed so many connections over TCP for a reason.
+fn until_closed(admin: SocketAddr, reason: &str, count: usize) {
+    until(admin, &closed_for(reason), count as f64);
 }
 
 /// Returns a command, or `None`, reported as missing, where the host does not have the program.

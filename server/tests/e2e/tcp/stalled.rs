@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::frames::{DATA, NO_WINDOW, RST_STREAM, begin, get, http2, read_frame, window_update};
 use super::raw::{Raw, status};
-use super::{closed, server};
+use super::{server, until_closed};
 use crate::admin::{ADMIN, address, metrics, until};
 use crate::client::run;
 use crate::proxy::Upstream;
@@ -35,8 +35,8 @@ fn responses_that_no_window_of_http2_admits_end_with_their_connection() {
     client.send(&get(1, "/"));
     client.send(&get(3, "/bytes/1000000"));
     client.rest();
-    assert_eq!(closed(admin, "stalled"), 1.0);
-    assert_eq!(metrics(admin)["sluicegate_tcp_connections"], 0.0);
+    until_closed(admin, "stalled", 1);
+    until(admin, "sluicegate_tcp_connections", 0.0);
 }
 
 #[test]
@@ -116,8 +116,7 @@ fn a_client_with_all_connections_gives_way_to_another_one() {
     until(admin, "sluicegate_tcp_connections", 8.0);
     let response = Raw::open_from(OTHER, server.address(), b"").all(PAGE);
     assert_eq!(status(&response), Some(200));
-    let closed = "sluicegate_tcp_connections_closed_total{reason=\"connections\"}";
-    assert_eq!(metrics(admin)[closed], 1.0);
+    until_closed(admin, "connections", 1);
     // The oldest one was idle like all others.
     assert_eq!(held.remove(0).rest(), b"");
     assert_eq!(status(&held.remove(0).all(PAGE)), Some(200));

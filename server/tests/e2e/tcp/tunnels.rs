@@ -326,7 +326,7 @@ fn a_tunnel_that_a_client_does_not_read_stops_its_upstream_and_then_ends() {
         assert!(written.is_err());
     }
     let stalled = "sluicegate_http_requests_stalled_total{waits_for=\"response\"}";
-    assert_eq!(metrics(admin)[stalled], 2.0);
+    until(admin, stalled, 2.0);
     drop((closed, slow));
 }
 
