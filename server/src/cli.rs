@@ -4,6 +4,7 @@ mod cc;
 mod check;
 mod exit;
 pub mod get;
+mod packaging;
 mod reload;
 mod route;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
@@ -53,6 +54,8 @@ enum Command {
     Load(Box<sluicegate_load::LoadArgs>),
     /// List the congestion control algorithms with their options.
     Cc,
+    Completion(packaging::CompletionArgs),
+    Manpages(packaging::ManpagesArgs),
 }
 
 /// Runs a command line with these algorithms and returns the process's exit code.
@@ -75,6 +78,11 @@ pub fn main(registry: &Registry) -> ExitCode {
         }
         Command::Load(args) => load(&args, registry),
         Command::Cc => printed(cc::list(registry, &mut std::io::stdout().lock())),
+        Command::Completion(args) => {
+            let out = &mut std::io::stdout().lock();
+            printed(packaging::completion(&args, Cli::command(), out))
+        }
+        Command::Manpages(args) => packaging::manpages(&args, Cli::command()).map(|()| 0),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -193,8 +201,6 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
-
-    use clap::CommandFactory as _;
 
     use super::*;
 
