@@ -9,8 +9,8 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
-	nightly sbom dist install clean
+.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
+	nightly sbom dist install deb deb-check clean
 MAKEFLAGS += --no-print-directory
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -52,6 +52,8 @@ OUTSIDE := benches/compare/peers cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 # Clients and tools that only tests run.
 clients: PACKAGES := chromium curl nghttp2-client nginx valgrind
+# What finds the libraries that a package depends on.
+packager: PACKAGES := dpkg-dev
 # What a build needs first if it is to include DPDK.
 ASKED_DPDK := $(if $(filter yes,$(DPDK)),dpdk)
 # Features of a build, which includes DPDK only if that is asked for, and of tests. Evaluated when they are used: `make dpdk` may
@@ -70,6 +72,23 @@ VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
 PEBBLE := v2.10.1
 H2SPEC := v2.2.1+incompatible
 QUIC_GO := v0.65.0
+
+# Names a part of the work, with the time since the beginning.
+STARTED := $(shell date +%s)
+PART = printf '== %s (after %d s)\n' "$(1)" $$(($$(date +%s) - $(STARTED)))
+
+CARGO_DEB_VERSION := 3.8.0
+CARGO_DEB := $(TARGET)/cargo-deb/cargo-deb-$(CARGO_DEB_VERSION)
+# The unit of a binary below PREFIX, on standard output.
+UNIT = sed 's|/usr/bin/sluicegate|$(PREFIX)/bin/sluicegate|' "$(CURDIR)/deploy/sluicegate.service"
+# Writes manual pages and shell completions of a binary below a folder, such as /usr/local/share.
+define SHARE
+"$(1)" manpages "$(2)/man/man1"
+mkdir -p "$(2)"/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+"$(1)" completion bash >"$(2)/bash-completion/completions/sluicegate"
+"$(1)" completion fish >"$(2)/fish/vendor_completions.d/sluicegate.fish"
+"$(1)" completion zsh >"$(2)/zsh/site-functions/_sluicegate"
+endef
 
 # For the tools of nightly Rust; nothing else needs it.
 NIGHTLY := rustup run nightly
@@ -107,7 +126,7 @@ help: ## Lists these targets
 
 setup: ## Installs the Debian packages that are missing and checks Rust's version
 
-clients setup:
+clients packager setup:
 	@missing=""
 	for package in $(PACKAGES); do
 	    case $$package in
@@ -116,6 +135,7 @@ clients setup:
 	                [ -e /usr/lib64/libclang.so ] || missing+=" $$package" ;;
 	        nginx) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=" $$package" ;;
 	        nghttp2-client) command -v h2load >/dev/null || missing+=" $$package" ;;
+	        dpkg-dev) command -v dpkg-shlibdeps >/dev/null || missing+=" $$package" ;;
 	        python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=" $$package" ;;
 	        *) command -v $$package >/dev/null || missing+=" $$package" ;;
 	    esac
@@ -166,15 +186,16 @@ dpdk: setup
 # Exported by the build script of boring-sys, with its patches. It wants an empty folder, and does not run again for one
 # that it has filled before; hence the clean.
 $(BORINGSSL): | setup
-	@echo "Building BoringSSL $(BORING_VERSION), once"
+	@$(call PART,BoringSSL $(BORING_VERSION))
 	unset BORING_BSSL_PATH
 	mkdir -p "$(@D)"
 	new=$$(mktemp -d "$@.XXXXXX")
+	trap 'rm -rf "$$new"' EXIT
 	chmod 755 "$$new"
 	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p boring-sys
 	BORING_BSSL_INSTALL_DIR="$$new" $(CARGO) build --quiet --locked --profile $(PROFILE) -p boring-sys
 	# Another job may have been faster.
-	mv -T "$$new" "$@" 2>/dev/null || rm -rf "$$new"
+	mv -T "$$new" "$@" || [ -d "$@/lib" ]
 
 run: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
 	@$(CARGO) run --locked --release -p sluicegate $(FEATURES) -- run $(ARGS)
@@ -196,13 +217,13 @@ pgo: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds for the workloads of `make compa
 	RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
 	export CARGO_TARGET_DIR="$$folder"
 	rm -rf "$$folder/raw"
-	echo "== a build that counts"
+	$(call PART,a build that counts)
 	RUSTFLAGS="$$flags -Cprofile-generate=$$folder/raw" $$build
-	echo "== training"
+	$(call PART,training)
 	"$(TARGET)/release/compare" trained:sluicegate="$$binary" --rounds 1 --seconds 3 --report "$$folder/training.md"
 	"$$tools/llvm-profdata" merge -sparse -o "$$folder/profile" "$$folder/raw"
 	echo "$(call PGO_FITS,$(strip $(FEATURES)))" >"$$folder/profile.fits"
-	echo "== a build that uses the counts"
+	$(call PART,a build that uses the counts)
 	RUSTFLAGS="$$flags -Cprofile-use=$$folder/profile" $$build
 	cp "$$binary" "$$folder/sluicegate"
 	echo "Built $$folder/sluicegate"
@@ -223,9 +244,29 @@ flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE
 	curl -fsS -o "$(TARGET)/flamegraph.svg" "http://$(ADMIN)/debug/flamegraph?seconds=$(FLAMEGRAPH_SECONDS)"
 	echo "Open $(TARGET)/flamegraph.svg in a browser; a click on a frame enlarges it"
 
-install: $(if $(BINARY),,build) ## Installs the binary below PREFIX (/usr/local) and the systemd unit; BINARY=target/pgo/sluicegate installs that of `make pgo`
-	@install -D -m 755 "$(or $(BINARY),$(TARGET)/release/sluicegate)" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
-	install -D -m 644 deploy/sluicegate.service "$(DESTDIR)/etc/systemd/system/sluicegate.service"
+install: $(if $(BINARY),,build) ## Installs binary, manual pages and completions below PREFIX (/usr/local), and the systemd unit; BINARY=target/pgo/sluicegate installs that of `make pgo`
+	@binary="$(abspath $(or $(BINARY),$(TARGET)/release/sluicegate))"
+	umask 022
+	$(call SHARE,$$binary,$(DESTDIR)$(PREFIX)/share)
+	install -D -m 755 "$$binary" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
+	mkdir -p "$(DESTDIR)/etc/systemd/system"
+	$(UNIT) >"$(DESTDIR)/etc/systemd/system/sluicegate.service"
+
+deb: packager build $(CARGO_DEB) ## Builds a Debian package in target/debian/
+	@$(call PART,Debian package)
+	rm -rf "$(TARGET)/release/package"
+	$(call SHARE,$(TARGET)/release/sluicegate,$(TARGET)/release/package/share)
+	"$(CARGO_DEB)" deb --locked --no-build -p sluicegate
+
+$(CARGO_DEB):
+	@$(call PART,cargo-deb $(CARGO_DEB_VERSION))
+	$(CARGO) install --quiet --locked --root "$(@D)" --target-dir "$(TARGET)/cargo-deb/build" cargo-deb@$(CARGO_DEB_VERSION)
+	mv "$(@D)/bin/cargo-deb" "$@"
+
+deb-check: deb ## Installs, uses and removes the Debian package in a scratch root; needs root
+	@$(call PART,Debian package in a scratch root)
+	[ "$$(id -u)" = 0 ] || { echo "skipped: a scratch root needs root" >&2; exit 0; }
+	deploy/deb/check "$$(ls -t "$(TARGET)"/debian/sluicegate_*.deb | head -n1)"
 
 # As root: it makes network namespaces. The server's and the clients' core must be free of other work.
 bench-backends: setup dpdk $(BORINGSSL) ## Compares the backends over a veth pair, in 8 minutes; ARGS="--h2load FILE" names the client
@@ -245,7 +286,7 @@ fmt-check: setup
 	@for component in fmt clippy; do
 	    $(CARGO) $$component --version >/dev/null 2>&1 || rustup component add $${component/fmt/rustfmt}
 	done
-	echo "== format"
+	$(call PART,format)
 	$(CARGO) fmt --all --check
 	for folder in $(OUTSIDE); do $(CARGO) fmt --manifest-path $$folder/Cargo.toml --check; done
 	if command -v gofmt >/dev/null; then
@@ -254,18 +295,18 @@ fmt-check: setup
 	fi
 
 clippy: setup dpdk $(BORINGSSL) ## Lints everything; warnings are errors
-	@echo "== clippy"
+	@$(call PART,clippy)
 	$(CARGO) clippy --quiet --locked --workspace $(TEST_FEATURES) --all-targets --profile $(PROFILE) -- -D warnings
 
 # With examples, dependencies have the features that tests need, and clippy has checked them already. `--bins` would also name the
 # program `sluicegate`, whose pages are those of its library.
 doc: setup dpdk $(BORINGSSL) ## Builds the documentation of the crates; warnings are errors
-	@echo "== documentation"
+	@$(call PART,documentation)
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace $(TEST_FEATURES) --no-deps --profile $(PROFILE) \
 	    --lib --examples --bin '[!s]*' --bin 's[!l]*' --bin 'sluicegate-*'
 
 deny: setup ## Checks licences, sources and banned crates, where cargo-deny is installed
-	@echo "== dependencies"
+	@$(call PART,dependencies)
 	if $(CARGO) deny --version >/dev/null 2>&1; then
 	    $(CARGO) deny --locked check bans licenses sources
 	    $(CARGO) deny --locked --all-features --manifest-path benches/compare/peers/Cargo.toml check --config "$(CURDIR)/deny.toml" licenses sources
@@ -277,7 +318,7 @@ deny: setup ## Checks licences, sources and banned crates, where cargo-deny is i
 venv: setup $(VENV_IS_READY)
 
 $(VENV_IS_READY):
-	@echo "== Python clients $(PYTHON_CLIENTS)"
+	@$(call PART,Python clients $(PYTHON_CLIENTS))
 	rm -rf "$(VENV)"
 	python3 -m venv "$(VENV)"
 	"$(VENV)/bin/pip" install --quiet --disable-pip-version-check --retries 5 $(PYTHON_CLIENTS)
@@ -291,7 +332,7 @@ $(TARGET)/grpc/$(GRPC_GO):
 	    echo "The tests with grpc-go are skipped: Go is not installed" >&2
 	    exit 0
 	fi
-	echo "== grpc-go $(GRPC_GO)"
+	$(call PART,grpc-go $(GRPC_GO))
 	rm -rf "$(TARGET)/grpc"
 	for program in client server; do
 	    GOBIN="$(TARGET)/grpc" go install google.golang.org/grpc/interop/$$program@$(GRPC_GO)
@@ -306,7 +347,7 @@ $(TARGET)/pebble/$(PEBBLE):
 	    echo "skipped: pebble is not installed, for want of Go (https://go.dev/doc/install)" >&2
 	    exit 0
 	fi
-	echo "== pebble $(PEBBLE)"
+	$(call PART,pebble $(PEBBLE))
 	for program in pebble pebble-challtestsrv; do
 	    GOBIN="$(TARGET)/pebble" go install github.com/letsencrypt/pebble/v2/cmd/$$program@$(PEBBLE)
 	done
@@ -320,7 +361,7 @@ $(TARGET)/h2spec/$(H2SPEC):
 	    echo "skipped: h2spec is not installed, for want of Go (https://go.dev/doc/install)" >&2
 	    exit 0
 	fi
-	echo "== h2spec $(H2SPEC)"
+	$(call PART,h2spec $(H2SPEC))
 	GOBIN="$(TARGET)/h2spec" go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
 	touch "$@"
 
@@ -332,19 +373,19 @@ $(TARGET)/quic-go/$(QUIC_GO)-both:
 	    echo "skipped: quic-go is not installed, for want of Go (https://go.dev/doc/install)" >&2
 	    exit 0
 	fi
-	echo "== quic-go $(QUIC_GO)"
+	$(call PART,quic-go $(QUIC_GO))
 	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example/client@$(QUIC_GO)
 	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example@$(QUIC_GO)
 	touch "$@"
 
 # What the servers share needs no QUIC; `make compare` builds the servers themselves.
 peers: setup
-	@echo "== servers to compare with"
+	@$(call PART,servers to compare with)
 	$(CARGO) test --quiet --locked --manifest-path benches/compare/peers/Cargo.toml --target-dir "$(TARGET)/peers/cargo" --lib
 
 # A copy outside the workspace, with the workspace's versions, as a project of yours would be. `make test` tests it as a member.
 example: setup $(BORINGSSL) ## Tests cc/examples/own-controller as a project of its own
-	@echo "== example"
+	@$(call PART,example)
 	rm -rf "$(TARGET)/example"
 	cp -r cc/examples/own-controller "$(TARGET)/example"
 	cp Cargo.lock "$(TARGET)/example/"
@@ -354,29 +395,30 @@ example: setup $(BORINGSSL) ## Tests cc/examples/own-controller as a project of 
 
 # The server is optimised for it; all else is what the tests have built. What else the machine does changes no figure.
 counts: setup clients dpdk $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
-	@echo "== instructions"
+	@$(call PART,instructions)
 	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --bin counts --bin sluicegate --examples \
 	    --config profile.$(PROFILE).package.sluicegate.opt-level=3
 	"$(TARGET)/$(PROFILE)/counts" --folder "$(TARGET)/counts" $(ARGS)
 
 # With any Rust: only running the targets needs nightly and cargo-fuzz.
 fuzz-%: setup $(BORINGSSL)
-	@echo "== fuzz targets of $*"
+	@$(call PART,fuzz targets of $*)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # Where a test fails, the last lines are cargo test's own.
 test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy counts ## All checks that a change must pass
-	@echo "== build"
+	@$(call PART,build)
 	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-run
-	echo "== test"
+	$(call PART,test)
 	host=$(HOST)
 	host=$${host^^}
 	export "CARGO_TARGET_$${host//-/_}_RUNNER=$(CURDIR)/.ci/timed" SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python"
 	$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) 2>&1 | tee "$(TARGET)/tests.log"
-	echo "== slowest tests"
+	$(call PART,slowest tests)
 	awk '/ Running / { program = $$NF; gsub(/.*\/|-[0-9a-f]*\)$$/, "", program) }
 	    /^test .* <[0-9.]+s>$$/ { time = $$NF; gsub(/[<s>]/, "", time); printf "%8.3f s  %s %s\n", time, program, $$2 }' \
 	    "$(TARGET)/tests.log" | sort -rn | sed -n 1,20p
+	$(call PART,passed)
 
 test-long: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) -- --include-ignored \
@@ -384,12 +426,12 @@ test-long: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-
 
 # They judge how fast the server is, so they run what users run.
 floods: setup $(BORINGSSL) ## Floods beside service, a minute each, in the release profile
-	@echo "== floods"
+	@$(call PART,floods)
 	$(CARGO) test --locked --release -p sluicegate --test e2e -- --ignored hostile::floods:: --nocapture --test-threads 1
 
 # Each target starts from the seeds and from what earlier runs have found.
 fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; the corpora stay in FUZZ_CORPUS
-	@echo "== fuzz"
+	@$(call PART,fuzz)
 	if ! $(NIGHTLY) $(CARGO) fuzz --version >/dev/null 2>&1; then
 	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install --locked cargo-fuzz)" >&2
 	    exit 0
@@ -411,7 +453,7 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 # nothing of jemalloc's memory. DPDK's libraries and what is in their buffers are not instrumented either: of DPDK it sees our Rust,
 # with what that keeps and frees.
 asan: setup dpdk $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of the exchange rings under AddressSanitizer
-	@echo "== AddressSanitizer"
+	@$(call PART,AddressSanitizer)
 	if ! $(NIGHTLY) rustc --version >/dev/null 2>&1; then
 	    echo "skipped: no nightly Rust (rustup toolchain install nightly)" >&2
 	    exit 0
@@ -430,7 +472,7 @@ asan: setup dpdk $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of
 # What needs no system call and no C. Miri takes a thousand times as long: the tests of faults, whose code is safe, and all that
 # simulate seconds of network time are left out, and a property is tried with few values.
 miri: setup $(BORINGSSL) ## Runs tests that need no kernel under Miri
-	@echo "== Miri"
+	@$(call PART,Miri)
 	if ! $(NIGHTLY) $(CARGO) miri --version >/dev/null 2>&1; then
 	    echo "skipped: no nightly Rust with Miri (rustup component add --toolchain nightly miri rust-src)" >&2
 	    exit 0
@@ -446,7 +488,7 @@ miri: setup $(BORINGSSL) ## Runs tests that need no kernel under Miri
 # The policy and the parsers that face strangers: a change of their code that no test notices is a gap. .cargo/mutants.toml names
 # the mutants that change nothing.
 mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, passwords and rate limits in every small way, and expects a test to fail
-	@echo "== mutants"
+	@$(call PART,mutants)
 	if ! $(CARGO) mutants --version >/dev/null 2>&1; then
 	    echo "skipped: cargo-mutants is not installed (cargo install --locked cargo-mutants)" >&2
 	    exit 0
@@ -463,7 +505,7 @@ mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, p
 	[ -z "$$gaps" ] || { echo "No test noticed some changes of:$$gaps" >&2; exit 1; }
 
 advisories: setup ## Checks the dependencies for known vulnerabilities, where cargo-deny and its database can be had
-	@echo "== advisories"
+	@$(call PART,advisories)
 	if ! $(CARGO) deny --version >/dev/null 2>&1; then
 	    echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)" >&2
 	elif ! $(CARGO) deny --locked fetch db; then
@@ -473,7 +515,7 @@ advisories: setup ## Checks the dependencies for known vulnerabilities, where ca
 	fi
 
 msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is promised, where it is installed
-	@echo "== Rust $(RUST_NEEDED)"
+	@$(call PART,Rust $(RUST_NEEDED))
 	if rustup run $(RUST_NEEDED) rustc --version >/dev/null 2>&1; then
 	    rustup run $(RUST_NEEDED) cargo check --quiet --locked --workspace --all-targets --target-dir "$(TARGET)/msrv"
 	else
@@ -482,10 +524,10 @@ msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is pro
 
 # What is too long for each change. Corpora and builds are kept from one run to the next.
 nightly: FUZZ_SECONDS = $(NIGHTLY_FUZZ_SECONDS)
-nightly: advisories msrv doc build sbom example peers test-long mutants ## Everything that takes hours: for a job each night
+nightly: advisories msrv doc deb-check sbom example peers test-long mutants ## Everything that takes hours: for a job each night
 
 sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/dist/sluicegate.cdx.json
-	@echo "== bill of materials"
+	@$(call PART,bill of materials)
 	if ! $(CARGO) cyclonedx --version >/dev/null 2>&1; then
 	    echo "skipped: cargo-cyclonedx is not installed (cargo install --locked cargo-cyclonedx)" >&2
 	    exit 0
@@ -498,8 +540,9 @@ sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/di
 
 # The same commit, profile, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
 # Both this and `make pgo` pass --target: without it crates have other hashes, which are part of the names in a profile.
+dist: PREFIX := /usr/local
 dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/; PGO=target/pgo/profile optimises with a profile of `make pgo`
-	@echo "== release $(VERSION)"
+	@$(call PART,release $(VERSION))
 	git diff --quiet HEAD || { echo "There are changes that are not committed: a release is built of a commit" >&2; exit 1; }
 	profile=
 	if [ -n "$(PGO)" ]; then
@@ -526,7 +569,9 @@ dist: setup sbom ## Builds a release: tarball, bill of materials and checksums i
 	cd "$(TARGET)/dist"
 	rm -rf $$name $$name.*
 	install -D -m 755 "$(TARGET)/release-build/$(HOST)/release/sluicegate" $$name/bin/sluicegate
+	$(call SHARE,$$name/bin/sluicegate,$$name/share)
 	cp -r "$(CURDIR)"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE,deploy} $$name/
+	$(UNIT) >$$name/deploy/sluicegate.service
 	install -D -m 644 "$(CURDIR)/config/example.toml" $$name/config/example.toml
 	tar --create --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime=@$(EPOCH) $$name |
 	    gzip --no-name --best >$$name.tar.gz

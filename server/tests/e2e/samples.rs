@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::installed;
 use crate::server::{Folder, Process};
 
 fn read(name: &str) -> String {
@@ -49,6 +50,7 @@ fn samples_can_be_served() {
         "deploy/edge.toml",
         "deploy/compose.toml",
         "deploy/container.toml",
+        "deploy/deb/sluicegate.toml",
     ] {
         let text = read(name).replace("/srv/www/static", "static");
         accepted(name, &text, &folder);
@@ -74,7 +76,7 @@ fn whole_configurations_in_the_handbooks_can_be_served() {
 #[test]
 fn schema_is_printed_without_a_file() {
     let check = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+        let mut command = std::process::Command::new(installed::server());
         command.arg("check").args(arguments).output().unwrap()
     };
     let output = check(&["--schema"]);
