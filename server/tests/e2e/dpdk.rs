@@ -30,6 +30,7 @@ mod on_a_port {
 
     use super::network::{CLIENT, CLIENT_V6, Network, SERVER, SERVER_V6, ping};
     use crate::client::{Client, Counted, generated_sha256, run};
+    use crate::installed;
     use crate::server::{Folder, PAGE, Process, Server, Setup, total};
     use crate::skip;
     use crate::transfer::python;
@@ -38,6 +39,8 @@ mod on_a_port {
     pub(super) const V4: SocketAddr = SocketAddr::new(IpAddr::V4(SERVER), PORT);
     pub(super) const V6: SocketAddr = SocketAddr::new(IpAddr::V6(SERVER_V6), PORT);
 
+    /// Takes long: its tests share the names of their interfaces, so they run one after the other. Each starts servers that open ports of
+    /// DPDK, and some download up to 100 MB or connect a thousand clients.
     #[test]
     fn over_a_veth_pair() {
         if let Err(cause) = Network::trial() {
@@ -274,7 +277,7 @@ mod on_a_port {
     ) {
         let file = Server::write(setup, folder);
         let holder = network.holder();
-        let run = [env!("CARGO_BIN_EXE_sluicegate"), "run", "-c", &file];
+        let run = [installed::server(), "run", "-c", &file];
         let words = ["nsenter", "-t", &holder, "-n"];
         let mut process = Process::of(&[&words[..], within, &run].concat(), &folder.path(""));
         assert_eq!(process.wait().code(), Some(1), "{:#?}", process.said);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
+use crate::installed;
+
 const FILE: &str = r#"[[listener]]
 name = "edge"
 address = "127.0.0.1:0"
@@ -33,7 +35,7 @@ fixed = { status = 204 }
 fn route(file: &str, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("edge.toml"), file).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    let mut command = Command::new(installed::server());
     command.args(["route", "edge.toml"]).args(arguments);
     command.current_dir(folder.path()).output().unwrap()
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use crate::client::{Client, run};
+use crate::installed;
 use crate::server::{Folder, PAGE, Process, Server, Setup, field};
 
 /// Returns the exit code and what was said, of a server that should not start.
@@ -191,7 +192,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+        let output = std::process::Command::new(installed::server())
             .args(arguments)
             .current_dir(folder.path(""))
             .stdout(writer)

@@ -1,10 +1,24 @@
-//! Programs that `make` installs into the target folder for tests.
+//! Programs in the target folder: the server, and what `make` installs for tests.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// The binary that cargo has built for the tests.
+const BUILT: &str = env!("CARGO_BIN_EXE_sluicegate");
+
+/// Returns the path of the server: `$SLUICEGATE_TEST_SERVER`, or the one that cargo has built.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test runner is configured by the environment"
+)]
+pub(crate) fn server() -> &'static str {
+    static NAMED: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("SLUICEGATE_TEST_SERVER").ok());
+    NAMED.as_deref().unwrap_or(BUILT)
+}
 
 /// Returns the path of a file below the target folder; `None` if it is not there.
 pub(crate) fn installed(path: impl AsRef<Path>) -> Option<PathBuf> {
-    let binary = Path::new(env!("CARGO_BIN_EXE_sluicegate"));
-    let file = binary.parent()?.parent()?.join(path);
+    let file = Path::new(BUILT).parent()?.parent()?.join(path);
     file.is_file().then_some(file)
 }

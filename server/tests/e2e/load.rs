@@ -13,7 +13,7 @@ use serde_json::Value;
 use sluicegate_dataplane::requirements::skip;
 
 use crate::admin;
-use crate::installed::installed;
+use crate::installed::{self, installed};
 use crate::server::{Folder, Process, Server, Setup};
 
 /// Options that choose HTTP/3, HTTP/2 and HTTP/1.1.
@@ -31,7 +31,7 @@ fn server(folder: &Folder) -> Server {
 }
 
 fn load(words: &[&str], urls: &[String]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    let mut command = Command::new(installed::server());
     let command = command.arg("load").args(words).args(urls);
     command.stdin(Stdio::null()).output().unwrap()
 }

@@ -14,6 +14,8 @@ use boring::x509::X509;
 use sluicegate::quic::transport::Identity;
 use tempfile::TempDir;
 
+use crate::installed;
+
 /// Longest wait for anything that a process should do.
 const WAIT_LIMIT: Duration = Duration::from_secs(90);
 /// Lines of a process that a failed test shows: the cause, which is printed before them, must stay in sight.
@@ -111,7 +113,7 @@ impl Process {
 
     /// Starts the binary with these environment variables on top.
     fn start_told(arguments: &[&str], folder: &Path, told: &[(&str, &str)]) -> Process {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+        let mut command = Command::new(installed::server());
         command
             .args(arguments)
             .envs(told.iter().copied())
@@ -286,7 +288,7 @@ impl Server {
         let script = r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@""#;
         let mut command = Command::new("sh");
         command
-            .args(["-c", script, "sh", env!("CARGO_BIN_EXE_sluicegate")])
+            .args(["-c", script, "sh", installed::server()])
             .args(["run", "-c", &file])
             .stdin(OwnedFd::from(socket));
         Server::announced(Process::spawn(command, folder.folder.path()), setup)
@@ -303,7 +305,7 @@ impl Server {
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
-            .args([script, "sh", env!("CARGO_BIN_EXE_sluicegate")])
+            .args([script, "sh", installed::server()])
             .args(["run", "-c", &file])
             .stdin(Stdio::null());
         Server::announced(Process::spawn(command, folder.folder.path()), setup)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{PROTOCOLS, failed, load_log, measured, server, text, url};
+use crate::installed;
 use crate::server::{Folder, Server, Setup};
 
 /// Writes a script with these offsets, milliseconds, and paths.
@@ -85,7 +86,7 @@ fn a_script_comes_from_standard_input_and_its_mistakes_have_lines() {
     let script = script(&folder, &server, &[("0", "/"), ("ten", "/")]);
     let cause = "script, line 2: `ten` is no offset";
     failed(&option(&script), &[], cause);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    let mut command = Command::new(installed::server());
     let command = command.args(["load", "-n1", "--timing-script-file", "-"]);
     let good = std::fs::read_to_string(&script).unwrap();
     std::fs::write(&script, good.replace("ten", "10")).unwrap();
