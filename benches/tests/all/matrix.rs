@@ -32,6 +32,7 @@ fn nothing_surprises(cells: &[Cell]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
+/// Takes long: every algorithm runs through every scenario of the core, in the simulator, over real connections or both.
 #[test]
 fn core_of_the_matrix_holds() {
     let cells = run(true);

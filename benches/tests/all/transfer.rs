@@ -54,6 +54,7 @@ fn windows(outcome: &Outcome, from: Duration, until: Duration) -> impl Iterator<
         .map(|sample| sample.cwnd)
 }
 
+/// Takes long: each algorithm fills a link of 20 Mbit/s for ten seconds of virtual time.
 #[test]
 fn download_fills_the_link_with_every_algorithm() {
     for algorithm in Registry::builtin().names() {
@@ -127,6 +128,8 @@ fn marks_of_the_queue_reach_the_algorithm() {
     }
 }
 
+/// Takes long: under random loss a rate is known only over time and seeds, so each algorithm downloads six times for ten seconds of
+/// virtual time.
 #[test]
 fn late_turns_cost_no_more_rate_than_longer_round_trips() {
     let late = Duration::from_millis(5);

@@ -27,6 +27,7 @@ fn outcome(algorithm: &Algorithm, seed: u64) -> properties::Outcome {
         .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"))
 }
 
+/// Takes long: most strings do not get far, so each algorithm gets 3,000.
 #[test]
 fn no_string_breaks_a_rule() {
     for algorithm in &Registry::builtin() {
@@ -102,6 +103,7 @@ const RESUMING: [(&str, Build); 2] = [
     ("reno", |init, options| resume("reno", init, options)),
 ];
 
+/// Takes long: with few strings the path is like the one whose capacity is resumed, so each of two algorithms gets 3,000.
 #[test]
 fn no_string_breaks_a_rule_while_a_capacity_is_resumed() {
     for (name, build) in RESUMING {

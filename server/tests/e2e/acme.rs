@@ -164,6 +164,7 @@ fn tls_alpn_01_proves_names_where_clients_must_show_certificates() {
     server.process.line_with(&IN_USE);
 }
 
+/// Takes up to 25 s: a certificate that is valid for 30 s is renewed when it is 10 s to 25 s old.
 #[test]
 fn short_lived_certificate_is_renewed_while_the_server_runs() {
     let (folder, ports) = (Folder::new(), Ports::free());

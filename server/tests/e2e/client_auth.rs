@@ -270,6 +270,7 @@ fn sessions_over_quic_are_not_resumed_under_another_authority() {
     assert_eq!(subjects(&folder), ["CN=app,O=Test"; 2]);
 }
 
+/// Takes more than 10 s: it waits for the end of a certificate, which must be valid until all sessions are open.
 #[test]
 fn sessions_end_when_the_certificate_of_their_client_expires() {
     let folder = Folder::new();

@@ -37,9 +37,13 @@ fn server(backend: &str, folder: &Folder) -> Server {
     Server::start(&setup.with(route), folder)
 }
 
+/// Returns the content of the large file. It makes whole words: this code is not optimised.
 fn large() -> Vec<u8> {
-    let words = (0_u32..).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes());
-    words.take(LARGE).collect()
+    let mut bytes = vec![0; LARGE];
+    for (word, place) in (0_u32..).zip(bytes.chunks_exact_mut(4)) {
+        place.copy_from_slice(&word.wrapping_mul(0x9e37_79b9).to_le_bytes());
+    }
+    bytes
 }
 
 async fn get(

@@ -1,6 +1,7 @@
 //! The same request over each of the protocols that clients speak: HTTP/3 by `h3`, HTTP/2 by `h2`, and HTTP/1.1 as bytes.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use bytes::Bytes;
@@ -12,6 +13,11 @@ use tokio::net::TcpStream;
 use crate::client::{Client, Session, run};
 use crate::server::Folder;
 use crate::tcp::raw::Raw;
+
+/// H3_NO_ERROR.
+const NO_ERROR: u32 = 0x100;
+/// Time between two looks at whether a connection has sent its last packet.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Protocol of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,11 +100,21 @@ async fn http3(server: SocketAddr, folder: &Folder, request: Request<()>) -> Out
     let client = Client::new(folder);
     let mut session = client.connect(server).await;
     let outcome = over(&mut session, request).await;
-    drop(session);
-    // Otherwise the server learns of the end by its timeout only.
-    client.endpoint.wait_idle().await;
+    leave(&client, &session).await;
     // A reset may overtake the head.
     outcome.unwrap_or(Outcome::Broken)
+}
+
+/// Closes a connection, and waits until CONNECTION_CLOSE is sent: otherwise the server learns of the end by its timeout only. The
+/// client itself would keep the connection for three PTOs more (RFC 9000 §10.2).
+async fn leave(client: &Client, session: &Session) {
+    let sent = || session.connection.stats().udp_tx.datagrams;
+    let before = sent();
+    session.connection.close(NO_ERROR.into(), b"");
+    // Nothing else is sent from now on, and nothing at all where the server has closed the connection.
+    while sent() == before && client.endpoint.open_connections() > 0 {
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 async fn over(session: &mut Session, request: Request<()>) -> Result<Outcome, StreamError> {

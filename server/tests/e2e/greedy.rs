@@ -157,6 +157,8 @@ fn streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed(backend
 }
 
 /// As a load generator sends them: 100 on each of 100 connections, and none is served from memory.
+///
+/// Takes long: each of the requests opens a file.
 fn ten_thousand_requests_of_one_client_at_once_are_all_served(backend: &str) {
     let folder = Folder::new();
     fs::create_dir_all(folder.path("www")).unwrap();

@@ -286,6 +286,8 @@ fn is_cut_short(said: &[String]) -> bool {
 }
 
 /// However many they are, and whatever they are in the middle of.
+///
+/// Takes long: 150 clients connect one after another, and each receives as much of a response as its window takes.
 fn every_client_hears_that_the_server_stops(backend: &str) {
     const CLIENTS: usize = 150;
     const NO_ERROR: u32 = 0x100;

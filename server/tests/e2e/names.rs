@@ -109,6 +109,7 @@ async fn names(session: &mut Session, count: usize) -> String {
     names
 }
 
+/// Takes long: a lookup that gets no response fails only after many seconds.
 #[test]
 fn requests_follow_the_records_of_a_name_and_outlive_its_name_server() {
     let folder = Folder::new();

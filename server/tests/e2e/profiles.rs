@@ -52,6 +52,8 @@ fn under_load<T: Send>(server: &Server, folder: &Folder, fetch: impl FnOnce() ->
     })
 }
 
+/// Takes long: a profile is recorded for a second at least. The thread that makes it reads the tables of the whole program, and gives way
+/// to the load.
 fn a_profile_shows_the_worker_and_no_request_fails_meanwhile(backend: &str) {
     let folder = Folder::new();
     let mut server = Server::start(&setup(backend), &folder);
@@ -128,6 +130,8 @@ fn a_profile_shows_what_open_connections_hold(backend: &str) {
     });
 }
 
+/// Takes long: `go` starts for each of two profiles. The thread that makes them reads the tables of the whole program, and gives way to
+/// the load.
 #[test]
 fn go_reads_profiles_from_the_path_of_gos_servers() {
     if let Err(error) = Command::new("go").arg("version").output() {
@@ -164,6 +168,8 @@ fn go_reads_profiles_from_the_path_of_gos_servers() {
     }
 }
 
+/// Takes long: a browser starts and waits for a profile. The thread that makes it reads the tables of the whole program, and gives way to
+/// the load.
 #[test]
 fn a_browser_opens_a_flame_graph_from_the_admin_address() {
     let folder = Folder::new();
@@ -196,6 +202,7 @@ fn begin(admin: SocketAddr, path: &str) -> TcpStream {
     stream
 }
 
+/// Takes long on a busy host: the thread that makes a profile reads the tables of the whole program, and gives way to all others.
 fn one_profile_at_a_time_is_recorded_as_long_as_its_client_waits(backend: &str) {
     let folder = Folder::new();
     let mut server = Server::start(&setup(backend), &folder);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use sha2::{Digest as _, Sha256};
 
 use crate::admin::{ADMIN, address, metrics};
-use crate::client::{Client, Counted, generated_sha256, run};
+use crate::client::{Client, Counted, generated, generated_sha256, run};
 use crate::relay::Relay;
 use crate::server::{Folder, Server, Setup};
 use crate::{on_auto, on_every_backend};
@@ -124,9 +124,8 @@ fn answer(stream: &TcpStream, late: &Late) -> Option<()> {
     match path.as_str() {
         "/app/down" => {
             write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {SIZE}\r\n\r\n").ok()?;
-            for first in (0..SIZE / 8).step_by(1250) {
-                let block: Vec<u8> = (first..first + 1250).flat_map(u64::to_le_bytes).collect();
-                writer.write_all(&block).ok()?;
+            for at in (0..SIZE).step_by(10_000) {
+                writer.write_all(&generated(at, 10_000)).ok()?;
             }
         }
         "/app/up" => {
@@ -202,7 +201,7 @@ fn bodies_pass_unchanged_both_ways(backend: &str) {
 }
 
 fn an_upload_survives_changes_of_its_port(backend: &str) {
-    const LENGTH: u64 = 10_000_000;
+    const LENGTH: u64 = 20_000_000;
     let folder = Folder::new();
     let upstream = Upstream::start();
     let server = server(backend, &folder, upstream.address);

@@ -75,6 +75,7 @@ async fn failed(session: &mut Session) -> usize {
     failed
 }
 
+/// Takes long: the requests follow one another, so that each earns its part of a retry, and none uses a connection again.
 fn failing_upstreams_get_no_more_retries_than_the_budget_has(backend: &str) {
     let folder = Folder::new();
     let (bad, good) = (Upstream::start(true), Upstream::start(false));

@@ -210,6 +210,7 @@ fn clients_at_once(backend: &str, count: usize) {
     });
 }
 
+/// Takes long: the body is larger than the windows of 16 MiB with which aioquic begins, and aioquic is slow.
 fn aioquic_is_served(backend: &str) {
     let folder = Folder::new();
     let server = Server::simple(backend, &folder);

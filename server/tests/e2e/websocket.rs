@@ -161,6 +161,7 @@ fn messages_pass_over_http2_to_an_upstream_of_http1() {
     messages_pass("mio", "2", "1");
 }
 
+/// Takes long where both cores are busy: client and upstream are scripts in Python, which start slowly.
 #[test]
 fn messages_pass_over_http1_to_an_upstream_of_http2() {
     messages_pass("mio", "1", "2");

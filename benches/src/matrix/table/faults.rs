@@ -170,7 +170,7 @@ pub(super) fn disorder() -> Vec<Scenario> {
     };
     let row = |name, parameters, bottleneck| Scenario {
         simulator: always(1, secs(60)),
-        end_to_end: shorter(1, 1, secs(20)),
+        end_to_end: shorter(1, 1, secs(10)),
         bounds: vec![least(Who::All, share(secs(1), END), 0.9)],
         source: "RFC 9002 §7.3.2, RFC 9438 §4.6: nothing is lost, and β of two BDP fills the link",
         ..alone(name, parameters, bottleneck, Source::Endless)

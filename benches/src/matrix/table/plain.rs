@@ -237,7 +237,7 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
         Scenario {
             scalable: true,
             simulator: always(1, secs(5)),
-            end_to_end: always(1, secs(2)),
+            end_to_end: long(1, secs(2)),
             bounds: vec![least(Who::All, stretch(secs(1), false), 0.9)],
             source: "RFC 9002 §7.3.2: β of two BDP fills the link",
             ..alone(

@@ -45,6 +45,7 @@ fn an_upload_that_nobody_needs_may_be_finished_and_no_more_than_a_bounded_one() 
     assert!(pair.session.is_idle());
 }
 
+/// Takes long: a client may send 8 MiB beside heads and bodies, and here they are frames of two bytes.
 #[test]
 fn frames_that_are_empty_or_unknown_close_their_connection_and_bodies_do_not() {
     // DATA of no bytes, and frames of a reserved type (RFC 9114 §7.2.8).

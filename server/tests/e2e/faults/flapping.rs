@@ -131,6 +131,7 @@ async fn ask(session: &mut Session) -> bool {
     status == 200
 }
 
+/// Takes long: the upstream goes and returns while 300 requests are made.
 fn each_request_to_a_flapping_upstream_is_answered_whole_or_failed(backend: &str) {
     const REQUESTS: usize = 300;
     let folder = Folder::new();

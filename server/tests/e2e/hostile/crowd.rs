@@ -39,13 +39,17 @@ struct Sizes {
     connections: u64,
     seconds: u64,
     pause: Duration,
+    /// Time after which the server forgets a silent connection, seconds.
+    idle: u64,
 }
 
+/// Takes more than 10 s: at the end it waits until the server has forgotten connections that their clients did not close.
 fn every_tenth_of_some_connections_misbehaves_and_all_others_are_served(backend: &str) {
     let sizes = Sizes {
         connections: 200,
         seconds: 4,
         pause: Duration::from_millis(500),
+        idle: 15,
     };
     run(backend, &sizes);
 }
@@ -56,6 +60,7 @@ fn every_tenth_of_many_connections_misbehaves_and_nothing_grows(backend: &str) {
         connections: number("SLUICEGATE_CROWD", 2_000),
         seconds: number("SLUICEGATE_SECONDS", 60),
         pause: Duration::from_secs(5),
+        idle: 30,
     };
     run(backend, &sizes);
 }
@@ -92,7 +97,8 @@ fn run(backend: &str, sizes: &Sizes) {
     runtime.unwrap().block_on(async {
         let folder = Folder::new();
         let upstream = silent_upstream().await;
-        let mut server = Server::start(&setup(backend, upstream), &folder);
+        let idle = format!("[quic]\nidle_timeout = \"{}s\"", sizes.idle);
+        let mut server = Server::start(&setup(backend, upstream).with(&idle), &folder);
         let admin = address(&mut server);
         let started = Figures::read(admin);
         let crowd = sizes.connections / 10;

@@ -155,6 +155,8 @@ impl Forger {
     }
 }
 
+/// Takes long: no response tells when the server has taken what comes from a forged address. So the client waits, each time, until nothing
+/// more is sent there.
 fn request_from_a_forged_address_passes_no_access_rule(backend: &str) {
     for more in ["", "[quic]\nmigration = false\n"] {
         let (folder, upstream) = (Folder::new(), Upstream::start());

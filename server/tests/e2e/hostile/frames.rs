@@ -203,6 +203,7 @@ fn frames_that_break_rules_close_their_connection_and_no_other(backend: &str) {
     });
 }
 
+/// Takes long: a few bytes for each frame show only after many frames, so the client sends 400,000.
 fn challenges_without_acknowledgements_leave_memory_flat(backend: &str) {
     /// Growth that is none, bytes: less than two for each frame.
     const FLAT: f64 = 600_000.0;

@@ -47,6 +47,7 @@ fn hold(server: SocketAddr, number: u64, acks: bool) -> Socket {
     socket
 }
 
+/// Takes long: thousands of responses are opened, and each connection receives until the server sends nothing more.
 fn responses_that_one_client_does_not_take_cost_others_no_request(backend: &str) {
     let folder = Folder::new();
     fs::create_dir_all(folder.path("www")).unwrap();

@@ -291,11 +291,13 @@ fn floods_leave_the_log_small(log: &str, seconds: u64) {
     assert!(!said.contains(misleading), "{said}");
 }
 
+/// Takes long: each of the many floods lasts for a second, so that a log that grows with it exceeds what first lines may take.
 #[test]
 fn no_flood_of_strangers_makes_the_log_grow_fast() {
     floods_leave_the_log_small("level = \"trace\"", 1);
 }
 
+/// Takes long: each of the many floods lasts for a second, so that a log that grows with it exceeds what first lines may take.
 #[test]
 fn no_flood_of_strangers_makes_the_log_of_an_ordinary_level_grow_fast() {
     floods_leave_the_log_small("level = \"info\"", 1);

@@ -216,6 +216,7 @@ fn workers_without_descriptors_refuse_an_added_listener(backend: &str) {
     });
 }
 
+/// Takes long: the server tries again to close sockets 5 s after it could not.
 fn sockets_of_a_removed_listener_are_closed_once_there_are_descriptors(backend: &str) {
     let folder = Folder::new();
     let at = free();
@@ -229,6 +230,7 @@ fn sockets_of_a_removed_listener_are_closed_once_there_are_descriptors(backend: 
         server.reload(&many(backend, &[]), &folder, TAKEN);
         leave_descriptors(&server, 6);
         drop(session);
+        tokio::time::sleep(CLOSE).await;
         let line = server.process.line_with(&["stay open"]);
         assert!(line.contains("raise the limit of open files"), "{line}");
         assert!(UdpSocket::bind(at).is_err());

@@ -129,6 +129,7 @@ fn load_by_aioquic(python: &Path, port: u16) -> Child {
     command.spawn().unwrap()
 }
 
+/// Takes more than 10 s: there are five reloads, two seconds apart, so that each meets requests of all clients.
 fn no_request_fails_over_any_version_of_http_while_all_is_reloaded(backend: &str) {
     reload_under_load(backend, RELOADS);
 }

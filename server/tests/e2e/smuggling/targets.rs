@@ -77,6 +77,7 @@ fn spelling(char: char, plain: &str) -> String {
         .collect()
 }
 
+/// Takes long: there are almost 200 targets, each of which goes over three fronts, over TCP on a connection of its own.
 #[test]
 fn each_character_of_a_target_gets_one_judgement_over_every_front() {
     let mut chain = Chain::start();

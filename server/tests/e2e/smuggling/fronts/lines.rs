@@ -150,6 +150,7 @@ fn check_each(cases: &[Case]) {
     check(&[Front::Http2, Front::Http3], cases, &good());
 }
 
+/// Takes long: each message goes over both fronts to both kinds of upstream, and a good one behind it, each over a connection of its own.
 #[test]
 fn names_and_values_of_fields_hold_nothing_that_ends_them() {
     let mut cases = Vec::new();
@@ -212,6 +213,7 @@ fn bodies_arrive_framed_once_whatever_they_hold() {
     check_each(&cases);
 }
 
+/// Takes long: each message goes over both fronts to both kinds of upstream, and a good one behind it, each over a connection of its own.
 #[test]
 fn what_frames_twice_or_wrongly_or_names_another_host_is_refused() {
     let length = ("content-length", "5");
