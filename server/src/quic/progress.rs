@@ -93,9 +93,14 @@ impl Progress {
 
     /// Counts what the session has read since the last call. A frame costs the worker about the same, however little is in it.
     pub(super) fn on_read(&mut self, now: Read) {
-        let before = std::mem::replace(&mut self.read, now);
-        let free = (now.payload - before.payload) / PAYLOAD;
-        self.frames += (now.frames - before.frames).saturating_sub(free);
+        let frames = now.frames.saturating_sub(self.read.frames);
+        let free = now.payload.saturating_sub(self.read.payload) / PAYLOAD;
+        // A head counts as a frame until it has arrived in full, so there may be fewer frames than before.
+        self.read = Read {
+            frames: now.frames.max(self.read.frames),
+            payload: now.payload,
+        };
+        self.frames += frames.saturating_sub(free);
         let cost = i32::try_from(self.frames / FRAMES).unwrap_or(i32::MAX);
         self.frames %= FRAMES;
         // What the datagrams have earned counts in full before it is bounded: many may have come at once.
@@ -212,6 +217,18 @@ mod tests {
             progress.on_read(read);
         }
         assert!(taken < 1000, "{taken}");
+    }
+
+    /// The session takes its frame for another one until it has arrived in full.
+    #[test]
+    fn a_head_that_arrives_in_pieces_counts_as_one_frame_at_most() {
+        let mut progress = Progress::new();
+        for _ in 0..100 {
+            for frames in [1, 0] {
+                progress.on_read(Read { frames, payload: 0 });
+            }
+        }
+        assert_eq!(progress.frames, 1);
     }
 
     #[test]

@@ -141,6 +141,24 @@ fn field_sections_refer_to_what_there_is() {
     close_each(cases.into(), true);
 }
 
+/// The server counts a frame before it has all of it, and a head or trailers once it has.
+#[test]
+fn heads_and_trailers_may_arrive_in_pieces() {
+    let folder = Folder::new();
+    let server = start(&folder);
+    let mut raw = Raw::ready(server.address());
+    let (head, trailers) = (get(), headers(&[("x", "y")]));
+    let request = [&head[..], &trailers].concat();
+    for cut in 1..request.len() {
+        let stream = raw.open();
+        let (first, rest) = request.split_at(cut);
+        raw.act(&Act::Send(stream, first.to_vec()));
+        assert!(raw.settle());
+        raw.act(&Act::End(stream, rest.to_vec()));
+        assert_eq!(raw.outcome(stream), Outcome::Status(200), "{cut}");
+    }
+}
+
 #[test]
 fn a_request_that_is_wrong_takes_its_stream_with_it_only() {
     let folder = Folder::new();
