@@ -7,7 +7,8 @@ use crate::http::overhead;
 pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
 
 impl Session {
-    /// Returns the number of frames beside heads and trailers that the client has sent so far, and the bytes of bodies in them.
+    /// Returns the number of frames beside heads and trailers that the client has sent so far, and the bytes of bodies in them. A head
+    /// or trailers count as such a frame until they have arrived in full, so the number may also go down.
     pub fn received(&self) -> (u64, u64) {
         let frames = self.h3.received_frames();
         (frames.saturating_sub(self.sections), self.body_bytes)
