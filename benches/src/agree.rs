@@ -56,32 +56,12 @@ pub fn comparisons() -> Vec<Comparison> {
     const MS: Duration = Duration::from_millis(1);
     const MBIT: u64 = 1_000_000;
     let slow = Bottleneck::new(20 * MBIT, 40 * MS, 1.0);
-    let lossy = |path: Bottleneck, loss| Bottleneck {
-        loss: vec![loss],
-        ..path
-    };
-    let row = |name, parameters, path, bytes, seeds| Comparison {
-        name,
-        parameters,
-        seeds,
-        path,
-        bytes,
-    };
+    let lossy = |path: Bottleneck, loss| Bottleneck { loss: vec![loss], ..path };
+    let row =
+        |name, parameters, path, bytes, seeds| Comparison { name, parameters, seeds, path, bytes };
     vec![
-        row(
-            "clean-20",
-            "10 MB, 20 Mbit/s, 40 ms",
-            slow.clone(),
-            10_000_000,
-            3,
-        ),
-        row(
-            "loss-1",
-            "the same, 1 % loss",
-            lossy(slow, LossWindow::always(0.01)),
-            10_000_000,
-            10,
-        ),
+        row("clean-20", "10 MB, 20 Mbit/s, 40 ms", slow.clone(), 10_000_000, 3),
+        row("loss-1", "the same, 1 % loss", lossy(slow, LossWindow::always(0.01)), 10_000_000, 10),
         row(
             "clean-100",
             "20 MB, 100 Mbit/s, 20 ms",
@@ -93,10 +73,7 @@ pub fn comparisons() -> Vec<Comparison> {
             "reordering",
             "20 MB, 50 Mbit/s, 40 ms, 2 % late by 1 ms",
             Bottleneck {
-                reorder: Some(Reorder {
-                    probability: 0.02,
-                    by: MS,
-                }),
+                reorder: Some(Reorder { probability: 0.02, by: MS }),
                 ..Bottleneck::new(50 * MBIT, 40 * MS, 1.0)
             },
             20_000_000,
@@ -107,10 +84,7 @@ pub fn comparisons() -> Vec<Comparison> {
             "10 MB, 100 Mbit/s, 10 ms, 30 % loss of data for 2 s",
             lossy(
                 Bottleneck::new(100 * MBIT, 10 * MS, 1.0),
-                LossWindow {
-                    until: 2_000 * MS,
-                    ..LossWindow::always(0.3)
-                },
+                LossWindow { until: 2_000 * MS, ..LossWindow::always(0.3) },
             ),
             10_000_000,
             20,
@@ -195,15 +169,9 @@ impl Comparison {
         let algorithm = registry.find(algorithm).context("no such algorithm")?;
         let start = (self.path.delay * 2).mul_f64(HANDSHAKE);
         let datagrams = self.bytes.div_ceil(BODY_PER_DATAGRAM);
-        let flow = Flow {
-            start,
-            ..Flow::new(Source::Bulk(datagrams * DATAGRAM))
-        };
+        let flow = Flow { start, ..Flow::new(Source::Bulk(datagrams * DATAGRAM)) };
         let outcomes = Simulation::new(self.path.clone(), seed)
-            .with(
-                flow,
-                algorithm.controller(&init(seed), &algorithm.defaults()),
-            )
+            .with(flow, algorithm.controller(&init(seed), &algorithm.defaults()))
             .run(LIMIT);
         let completed = outcomes.first().and_then(|outcome| outcome.completed);
         Ok(completed.map(|time| start + time))

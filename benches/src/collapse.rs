@@ -15,11 +15,8 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 const ONE_WAY_DELAY: Duration = Duration::from_millis(5);
 
 /// Three packets in ten for two seconds.
-const LOSS: LossWindow = LossWindow {
-    from: Duration::ZERO,
-    until: Duration::from_secs(2),
-    probability: 0.3,
-};
+const LOSS: LossWindow =
+    LossWindow { from: Duration::ZERO, until: Duration::from_secs(2), probability: 0.3 };
 
 /// The direction in which packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,20 +29,10 @@ pub enum LossOn {
 
 /// Returns the scenario with one server and one seed.
 pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
-    let lossy = Bottleneck {
-        loss: vec![LOSS],
-        ..Bottleneck::unlimited(ONE_WAY_DELAY)
-    };
+    let lossy = Bottleneck { loss: vec![LOSS], ..Bottleneck::unlimited(ONE_WAY_DELAY) };
     let up = match loss_on {
         LossOn::Down => Bottleneck::unlimited(ONE_WAY_DELAY),
         LossOn::BothWays => lossy.clone(),
     };
-    Scenario {
-        control,
-        body: Source::Bulk(BYTES),
-        down: lossy,
-        up,
-        limit: LIMIT,
-        seed,
-    }
+    Scenario { control, body: Source::Bulk(BYTES), down: lossy, up, limit: LIMIT, seed }
 }

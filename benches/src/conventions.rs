@@ -24,9 +24,5 @@ pub(crate) const ENDS_SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// Returns how a controller of the simulator starts.
 pub(crate) const fn init(seed: u64) -> Init {
-    Init {
-        mtu: DATAGRAM,
-        initial_window_packets: 10,
-        seed,
-    }
+    Init { mtu: DATAGRAM, initial_window_packets: 10, seed }
 }

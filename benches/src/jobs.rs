@@ -33,19 +33,12 @@ pub fn run<T: Send, E: Send>(
     };
     thread::scope(|scope| {
         let one_job = &one_job;
-        let jobs: Vec<_> = (0..jobs.max(1))
-            .map(|job| scope.spawn(move || one_job(job)))
-            .collect();
+        let jobs: Vec<_> = (0..jobs.max(1)).map(|job| scope.spawn(move || one_job(job))).collect();
         jobs.into_iter()
-            .map(|job| {
-                job.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            .map(|job| job.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Result<Vec<()>, _>>()
     })?;
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     done.sort_by_key(|(number, _)| *number);
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }

@@ -32,9 +32,8 @@ fn measure(times: u64, mut half_window: impl FnMut(&mut Duration) -> u64) -> Dur
 
 fn controllers(criterion: &mut Criterion) {
     let registry = Registry::builtin();
-    let listed = registry
-        .iter()
-        .map(|algorithm| (algorithm.name, SteadyPath::of(algorithm, WARM_UP)));
+    let listed =
+        registry.iter().map(|algorithm| (algorithm.name, SteadyPath::of(algorithm, WARM_UP)));
     let nothing: Box<dyn Controller> = Box::new(FixedWindow);
     let nothing = ("nothing", SteadyPath::new(nothing, WARM_UP));
     let mut paths: Vec<_> = std::iter::once(nothing).chain(listed).collect();

@@ -8,9 +8,5 @@ mod reno;
 use crate::algorithm::Algorithm;
 
 /// Every built-in algorithm, in the order in which help and configuration list them.
-pub(crate) const BUILTIN: &[Algorithm] = &[
-    cubic::ALGORITHM,
-    reno::ALGORITHM,
-    bbr3::ALGORITHM,
-    prague::ALGORITHM,
-];
+pub(crate) const BUILTIN: &[Algorithm] =
+    &[cubic::ALGORITHM, reno::ALGORITHM, bbr3::ALGORITHM, prague::ALGORITHM];

@@ -130,16 +130,11 @@ impl CarefulResume {
             return;
         };
         let reduced = self.inner.state().is_recovering();
-        let observed = self
-            .observer
-            .on_event(event, self.next_packet, min_rtt, reduced);
+        let observed = self.observer.on_event(event, self.next_packet, min_rtt, reduced);
         if let Some(capacity) = observed
             && capacity.cwnd >= WORTHWHILE.saturating_mul(self.initial_window)
         {
-            let observed = Observation {
-                capacity,
-                is_least: self.is_growing(),
-            };
+            let observed = Observation { capacity, is_least: self.is_growing() };
             if let Some(observed) = self.observer.due(event.now, observed) {
                 self.save(observed);
             }
@@ -150,10 +145,7 @@ impl CarefulResume {
     /// persistent congestion has a threshold, and follows a path that carried less.
     fn is_growing(&self) -> bool {
         // HyStart++ may return from the conservative one (RFC 9406 §4.2).
-        let grows = matches!(
-            self.inner.state(),
-            State::SlowStart | State::ConservativeSlowStart
-        );
+        let grows = matches!(self.inner.state(), State::SlowStart | State::ConservativeSlowStart);
         grows && self.inner.ssthresh().is_none()
     }
 

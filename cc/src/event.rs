@@ -68,11 +68,7 @@ pub struct EcnCounts {
 
 impl EcnCounts {
     /// Counts without any packet.
-    pub const NONE: Self = Self {
-        ect0: 0,
-        ect1: 0,
-        ce: 0,
-    };
+    pub const NONE: Self = Self { ect0: 0, ect1: 0, ce: 0 };
 
     /// Returns counts of `ce` packets marked Congestion Experienced, and of no others.
     pub const fn ce(ce: u64) -> Self {

@@ -81,18 +81,15 @@ impl ActiveClock {
 
     /// Returns the length of all pauses, the present one included.
     pub(crate) fn excluded(&self) -> Duration {
-        let present = self
-            .paused_at
-            .map_or(Duration::ZERO, |since| self.now.saturating_since(since));
+        let present =
+            self.paused_at.map_or(Duration::ZERO, |since| self.now.saturating_since(since));
         self.excluded.saturating_add(present)
     }
 
     /// Returns the clock's reading.
     pub(crate) fn read(&self) -> Reading {
         let excluded = u64::try_from(self.excluded().as_nanos()).unwrap_or(u64::MAX);
-        Reading(Time::from_nanos(
-            self.now.as_nanos().saturating_sub(excluded),
-        ))
+        Reading(Time::from_nanos(self.now.as_nanos().saturating_sub(excluded)))
     }
 
     /// Returns how long the clock has run since `start`.

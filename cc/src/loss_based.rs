@@ -131,9 +131,7 @@ impl<L: WindowLaw> LossBased<L> {
 
     fn begin_avoidance(&mut self, start: Start) {
         self.law.begin(start, self.cwnd, self.mtu);
-        self.phase = Phase::Avoidance {
-            epoch: self.clock.read(),
-        };
+        self.phase = Phase::Avoidance { epoch: self.clock.read() };
     }
 
     fn on_acked(&mut self, event: &Event<'_>) {
@@ -141,13 +139,8 @@ impl<L: WindowLaw> LossBased<L> {
             return;
         };
         let next = self.boundary.next_packet();
-        let new_round = self
-            .usage
-            .on_acked(newest.packet_number, next, event.in_flight);
-        let fresh = event
-            .acked
-            .iter()
-            .filter(|a| self.boundary.is_after(a.packet_number));
+        let new_round = self.usage.on_acked(newest.packet_number, next, event.in_flight);
+        let fresh = event.acked.iter().filter(|a| self.boundary.is_after(a.packet_number));
         let fresh = fresh.fold(0u64, |sum, a| sum.saturating_add(a.bytes));
         if fresh == 0 {
             return;
@@ -168,14 +161,8 @@ impl<L: WindowLaw> LossBased<L> {
     /// Grows in slow start and returns the bytes of growth past the threshold.
     fn grow_exponentially(&mut self, acked: u64, event: &Event<'_>, new_round: bool) -> u64 {
         let earned = self.slow_start.growth(acked, self.mtu);
-        let room = self
-            .usage
-            .slow_start_limit()
-            .min(MAX_WINDOW)
-            .saturating_sub(self.cwnd);
-        let to_threshold = self
-            .ssthresh
-            .map_or(u64::MAX, |t| t.saturating_sub(self.cwnd));
+        let room = self.usage.slow_start_limit().min(MAX_WINDOW).saturating_sub(self.cwnd);
+        let to_threshold = self.ssthresh.map_or(u64::MAX, |t| t.saturating_sub(self.cwnd));
         let growth = earned.min(room).min(to_threshold);
         self.cwnd += growth;
         if growth == to_threshold {
@@ -313,11 +300,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
     fn on_mtu(&mut self, mtu: u64) {
         let untouched = self.congestion_events == 0 && self.cwnd == self.initial_window();
         self.mtu = mtu.clamp(1, MAX_MTU);
-        self.cwnd = if untouched {
-            self.initial_window()
-        } else {
-            self.cwnd.max(self.floor())
-        };
+        self.cwnd = if untouched { self.initial_window() } else { self.cwnd.max(self.floor()) };
     }
 
     fn adopt(&mut self, now: Time, window: AdoptedWindow) {

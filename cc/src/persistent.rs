@@ -39,10 +39,7 @@ struct Run {
 impl PersistentCongestion {
     /// Returns a detector for a path without a round-trip sample.
     pub fn new() -> Self {
-        Self {
-            acked: Vec::with_capacity(MAX_STRETCHES),
-            ..Self::default()
-        }
+        Self { acked: Vec::with_capacity(MAX_STRETCHES), ..Self::default() }
     }
 
     /// Takes an event and returns whether it established persistent congestion. After that a new run begins.
@@ -76,9 +73,7 @@ impl PersistentCongestion {
     }
 
     fn insert(&mut self, number: u64) {
-        let at = self
-            .acked
-            .partition_point(|&(_, end)| end.saturating_add(1) < number);
+        let at = self.acked.partition_point(|&(_, end)| end.saturating_add(1) < number);
         match self.acked.get_mut(at) {
             Some((start, end)) if number.saturating_add(1) >= *start => {
                 *start = number.min(*start);
@@ -103,23 +98,16 @@ impl PersistentCongestion {
     }
 
     fn on_lost(&mut self, packet: &Packet, limit: Duration) -> bool {
-        let counts = self
-            .first_sample
-            .is_some_and(|sample| packet.time_sent > sample);
+        let counts = self.first_sample.is_some_and(|sample| packet.time_sent > sample);
         if packet.bytes == 0 || !counts || packet.packet_number < self.blind_below {
             return false;
         }
         let number = packet.packet_number;
-        let fresh = Run {
-            first_sent: packet.time_sent,
-            last: number,
-            last_sent: packet.time_sent,
-        };
+        let fresh = Run { first_sent: packet.time_sent, last: number, last_sent: packet.time_sent };
         let run = match self.run {
-            Some(run) if number > run.last && !self.acked_between(run.last, number) => Run {
-                first_sent: run.first_sent,
-                ..fresh
-            },
+            Some(run) if number > run.last && !self.acked_between(run.last, number) => {
+                Run { first_sent: run.first_sent, ..fresh }
+            }
             Some(run) if number <= run.last => run,
             _ => fresh,
         };
@@ -182,11 +170,7 @@ mod tests {
     ) -> bool {
         let acked: Vec<_> = acked
             .iter()
-            .map(|&packet_number| Packet {
-                packet_number,
-                bytes: 1_200,
-                ..Packet::default()
-            })
+            .map(|&packet_number| Packet { packet_number, bytes: 1_200, ..Packet::default() })
             .collect();
         let lost: Vec<_> = lost
             .iter()
@@ -254,13 +238,7 @@ mod tests {
         let acked: Vec<_> = (1..200).map(|n| n * 2).collect();
         assert!(!feed(&mut detector, &acked, &[], 1, false));
         assert!(!feed(&mut detector, &[], &[(1, 100), (3, 900)], 5, false));
-        assert!(feed(
-            &mut detector,
-            &[],
-            &[(401, 1_000), (402, 1_400)],
-            403,
-            false
-        ));
+        assert!(feed(&mut detector, &[], &[(401, 1_000), (402, 1_400)], 403, false));
     }
 
     #[test]

@@ -41,24 +41,14 @@ impl Progress {
         let bytes = |sum: u64, packet: &Packet| sum.saturating_add(packet.bytes);
         let delivered = event.acked.iter().fold(0, bytes);
         let lost = event.lost.iter().any(|lost: &Packet| lost.bytes > 0);
-        Self {
-            delivered,
-            safe: delivered > 0 && !lost,
-            in_flight: event.in_flight,
-        }
+        Self { delivered, safe: delivered > 0 && !lost, in_flight: event.in_flight }
     }
 }
 
 impl Reduction {
     /// Begins a period with `recover_fs` bytes in flight in a window of `limit`.
     pub(crate) const fn new(recover_fs: u64, limit: u64) -> Self {
-        Self {
-            recover_fs,
-            limit,
-            delivered: 0,
-            out: 0,
-            window: 0,
-        }
+        Self { recover_fs, limit, delivered: 0, out: 0, window: 0 }
     }
 
     /// A packet left.

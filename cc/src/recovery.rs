@@ -105,11 +105,7 @@ impl Boundary {
         let of_signal = packets.iter().filter(|p| p.packet_number >= self.start);
         let arrived = of_signal.count() as u64;
         self.missing = self.missing.saturating_sub(arrived);
-        if arrived > 0 && self.missing == 0 {
-            LateAcked::All
-        } else {
-            LateAcked::Some
-        }
+        if arrived > 0 && self.missing == 0 { LateAcked::All } else { LateAcked::Some }
     }
 
     /// Takes the latest signal back: a loss among the packets that it covered begins a period again.
@@ -128,11 +124,7 @@ mod tests {
     }
 
     fn packets(numbers: &[u64]) -> Vec<Packet> {
-        let packet = |&packet_number| Packet {
-            packet_number,
-            bytes: 1_200,
-            ..Packet::default()
-        };
+        let packet = |&packet_number| Packet { packet_number, bytes: 1_200, ..Packet::default() };
         numbers.iter().map(packet).collect()
     }
 

@@ -22,16 +22,12 @@ pub struct DuplicateName {
 impl Registry {
     /// Returns a registry without algorithms.
     pub const fn empty() -> Self {
-        Self {
-            algorithms: Vec::new(),
-        }
+        Self { algorithms: Vec::new() }
     }
 
     /// Returns a registry of this crate's algorithms.
     pub fn builtin() -> Self {
-        Self {
-            algorithms: BUILTIN.to_vec(),
-        }
+        Self { algorithms: BUILTIN.to_vec() }
     }
 
     /// Adds an algorithm, of this crate or of another.
@@ -41,9 +37,7 @@ impl Registry {
     /// [`DuplicateName`] when the name is taken; the registry is then unchanged.
     pub fn register(&mut self, algorithm: Algorithm) -> Result<(), DuplicateName> {
         if self.find(algorithm.name).is_some() {
-            return Err(DuplicateName {
-                name: algorithm.name,
-            });
+            return Err(DuplicateName { name: algorithm.name });
         }
         self.algorithms.push(algorithm);
         Ok(())
@@ -83,10 +77,7 @@ mod tests {
         let mut again = Registry::empty();
         for algorithm in &Registry::builtin() {
             assert_eq!(again.register(*algorithm), Ok(()));
-            assert_eq!(
-                again.find(algorithm.name).map(|a| a.name),
-                Some(algorithm.name)
-            );
+            assert_eq!(again.find(algorithm.name).map(|a| a.name), Some(algorithm.name));
         }
         assert!(again.names().eq(Registry::builtin().names()));
     }
@@ -95,12 +86,7 @@ mod tests {
     fn name_taken_is_refused() {
         let mut registry = Registry::builtin();
         let before = registry.iter().len();
-        assert_eq!(
-            registry.register(BUILTIN[0]),
-            Err(DuplicateName {
-                name: BUILTIN[0].name
-            })
-        );
+        assert_eq!(registry.register(BUILTIN[0]), Err(DuplicateName { name: BUILTIN[0].name }));
         assert_eq!(registry.iter().len(), before);
     }
 

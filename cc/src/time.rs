@@ -37,9 +37,6 @@ impl Add<Duration> for Time {
     type Output = Self;
 
     fn add(self, d: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
     }
 }

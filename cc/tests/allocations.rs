@@ -108,19 +108,11 @@ impl Watched {
         let (watched, persistent) = (self.watched.as_mut(), &mut self.persistent);
         let (value, count) = allocations(|| {
             let value = call(watched, persistent);
-            let _ = (
-                watched.pacing_rate(),
-                watched.send_quantum(),
-                watched.snapshot(),
-            );
+            let _ = (watched.pacing_rate(), watched.send_quantum(), watched.snapshot());
             value
         });
         let calls = self.record.calls.fetch_add(1, Ordering::Relaxed);
-        let counter = if calls < WARM_UP {
-            &self.record.early
-        } else {
-            &self.record.late
-        };
+        let counter = if calls < WARM_UP { &self.record.early } else { &self.record.late };
         counter.fetch_add(count, Ordering::Relaxed);
         self.record.held.store(HELD.get(), Ordering::Relaxed);
         value
@@ -186,36 +178,19 @@ fn paths() -> Vec<(&'static str, Bottleneck, Source, Duration)> {
         ..plain.clone()
     };
     let marking = Bottleneck {
-        reorder: Some(Reorder {
-            probability: 0.02,
-            by: ms(1),
-        }),
+        reorder: Some(Reorder { probability: 0.02, by: ms(1) }),
         ce_above: Some(60_000),
         ..plain.clone()
     };
-    let periods = Source::Periodic {
-        bytes: 100_000,
-        every: ms(100),
-        times: 3_000,
-    };
+    let periods = Source::Periodic { bytes: 100_000, every: ms(100), times: 3_000 };
     let bursts = (0..1_000).map(|i| (ms(i * 500 + i * i % 300), 400_000));
     vec![
         ("full queue", plain.clone(), Source::Endless, ms(30_000)),
         ("random loss", lossy, Source::Endless, ms(150_000)),
         ("blackouts", dark, Source::Endless, ms(70_000)),
-        (
-            "marks and late packets",
-            marking,
-            Source::Endless,
-            ms(150_000),
-        ),
+        ("marks and late packets", marking, Source::Endless, ms(150_000)),
         ("small amounts", plain.clone(), periods, ms(150_000)),
-        (
-            "bursts",
-            plain,
-            Source::Bursts(bursts.collect()),
-            ms(300_000),
-        ),
+        ("bursts", plain, Source::Bursts(bursts.collect()), ms(300_000)),
     ]
 }
 
@@ -246,11 +221,7 @@ fn run(
     source: Source,
     limit: Duration,
 ) -> Arc<Record> {
-    let init = Init {
-        mtu: 1_200,
-        initial_window_packets: 10,
-        seed: 1,
-    };
+    let init = Init { mtu: 1_200, initial_window_packets: 10, seed: 1 };
     let record = Arc::new(Record::default());
     HELD.set(0);
     let build = || (algorithm.build)(&init, options);
@@ -259,9 +230,7 @@ fn run(
         persistent: allocations(PersistentCongestion::new).0,
         record: Arc::clone(&record),
     };
-    Simulation::new(bottleneck, 1)
-        .with(Flow::new(source), Box::new(watched))
-        .run(limit);
+    Simulation::new(bottleneck, 1).with(Flow::new(source), Box::new(watched)).run(limit);
     record
 }
 
@@ -291,10 +260,7 @@ fn no_algorithm_allocates_after_its_first_packets() {
             println!(
                 "{name}, {path}: {calls} calls, {early} allocations in the first {WARM_UP}, {late} after"
             );
-            assert!(
-                calls >= WARM_UP + CALLS,
-                "{name}, {path}: only {calls} calls"
-            );
+            assert!(calls >= WARM_UP + CALLS, "{name}, {path}: only {calls} calls");
             assert_eq!(late, 0, "{name}, {path}");
         }
     }

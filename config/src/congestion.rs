@@ -26,10 +26,7 @@ impl Field for CongestionControl {
         match &*item.value {
             DeValue::String(name) => {
                 let algorithm = find(source, item.at, name)?;
-                Ok(Self {
-                    algorithm: name.to_string(),
-                    options: algorithm.defaults(),
-                })
+                Ok(Self { algorithm: name.to_string(), options: algorithm.defaults() })
             }
             DeValue::Table(entries) => table(source, item.at, entries),
             _ => Err(item.refused()),
@@ -83,9 +80,7 @@ fn table(
         return Err(source.error(value.span().start, found, names));
     };
     let algorithm = find(source, value.span().start, name)?;
-    let known = ["algorithm"]
-        .into_iter()
-        .chain(algorithm.options.iter().map(|spec| spec.name));
+    let known = ["algorithm"].into_iter().chain(algorithm.options.iter().map(|spec| spec.name));
     let place = format!("for algorithm \"{name}\"");
     source.refuse_unknown(entries, &place, &known.collect::<Vec<_>>())?;
 
@@ -97,10 +92,7 @@ fn table(
             options.set(spec.name, given).map_err(|_| refused())?;
         }
     }
-    Ok(CongestionControl {
-        algorithm: name.to_string(),
-        options,
-    })
+    Ok(CongestionControl { algorithm: name.to_string(), options })
 }
 
 /// Returns the value in the option's type, bounds unchecked.

@@ -17,17 +17,11 @@ impl Position {
     /// Returns the place of byte `offset` of `text`; the end of the text where the offset lies beyond it.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
-        let line_start = before
-            .iter()
-            .rposition(|&b| b == b'\n')
-            .map_or(0, |i| i + 1);
+        let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
         let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
         // A byte that continues a UTF-8 sequence starts no character.
         let starts = before[line_start..].iter().filter(|&&b| b & 0xC0 != 0x80);
-        Self {
-            line,
-            column: starts.count() + 1,
-        }
+        Self { line, column: starts.count() + 1 }
     }
 }
 
@@ -94,18 +88,12 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let word: String = word.chars().take(64).flat_map(char::to_lowercase).collect();
     let likeness = |k: &str| {
         // A name that was made longer at its front is the same name, and so is one of which only the first word was changed.
-        let longer = k
-            .strip_suffix(&word)
-            .is_some_and(|front| front.ends_with('_'));
+        let longer = k.strip_suffix(&word).is_some_and(|front| front.ends_with('_'));
         let (rest, other) = (word.split_once('_'), k.split_once('_'));
         let changed = rest.is_some_and(|(_, rest)| {
             rest.contains('_') && other.is_some_and(|(_, other)| rest == other)
         });
-        if !word.is_empty() && longer || changed {
-            1.0
-        } else {
-            strsim::jaro_winkler(&word, k)
-        }
+        if !word.is_empty() && longer || changed { 1.0 } else { strsim::jaro_winkler(&word, k) }
     };
     known
         .into_iter()
@@ -131,34 +119,18 @@ mod tests {
 
     #[test]
     fn nearest_finds_names_with_one_more_or_another_word_in_front() {
-        let known = [
-            "request_headers",
-            "max_request_body",
-            "stream_buffer",
-            "connection_send_buffer",
-        ];
-        assert_eq!(
-            nearest("request_body", known).as_deref(),
-            Some("max_request_body")
-        );
-        assert_eq!(
-            nearest("send_buffer", known).as_deref(),
-            Some("connection_send_buffer")
-        );
-        assert_eq!(
-            nearest("stream_send_buffer", known).as_deref(),
-            Some("connection_send_buffer")
-        );
+        let known =
+            ["request_headers", "max_request_body", "stream_buffer", "connection_send_buffer"];
+        assert_eq!(nearest("request_body", known).as_deref(), Some("max_request_body"));
+        assert_eq!(nearest("send_buffer", known).as_deref(), Some("connection_send_buffer"));
+        assert_eq!(nearest("stream_send_buffer", known).as_deref(), Some("connection_send_buffer"));
         assert_eq!(nearest("", ["a_"]), None);
     }
 
     #[test]
     fn nearest_forgives_typing_errors_and_nothing_else() {
         let known = ["idle_timeout", "initial_rtt", "migration"];
-        assert_eq!(
-            nearest("idle_timout", known).as_deref(),
-            Some("idle_timeout")
-        );
+        assert_eq!(nearest("idle_timout", known).as_deref(), Some("idle_timeout"));
         assert_eq!(nearest("Migrate", known).as_deref(), Some("migration"));
         assert_eq!(nearest("xyz", known), None);
         assert_eq!(nearest("", known), None);

@@ -45,23 +45,13 @@ impl Kind {
             Self::Word { words, .. }
             | Self::TableOr { words, .. }
             | Self::TablesOr { words, .. } => (*words).to_owned(),
-            Self::Words {
-                words,
-                each,
-                min: 0,
-                max,
-                ..
-            } => format!("{words}, or a list of up to {max} of them{each}"),
-            Self::Words {
-                words,
-                each,
-                min,
-                max,
-                ..
-            } => format!("{words}, or a list of {min} to {max} of them{each}"),
-            Self::WordsOrTables {
-                words, table, max, ..
-            } => {
+            Self::Words { words, each, min: 0, max, .. } => {
+                format!("{words}, or a list of up to {max} of them{each}")
+            }
+            Self::Words { words, each, min, max, .. } => {
+                format!("{words}, or a list of {min} to {max} of them{each}")
+            }
+            Self::WordsOrTables { words, table, max, .. } => {
                 let header = table.header();
                 format!("{words}, a table {header}, or a list of 1 to {max} of them")
             }
@@ -70,10 +60,7 @@ impl Kind {
             }
             Self::Tables { table, .. } => format!("tables {}", table.header()),
             Self::TableOrTables { table, max } => {
-                format!(
-                    "a table {}, or a list of 1 to {max} of them",
-                    table.header()
-                )
+                format!("a table {}, or a list of 1 to {max} of them", table.header())
             }
             others => others.fixed_expectation().to_owned(),
         }

@@ -51,10 +51,7 @@ pub(crate) trait Record: Sized + PartialEq {
 
     /// Returns the value of the key `name` as TOML, if the table has that key.
     fn name(&self) -> Option<String> {
-        let place = Self::TABLE
-            .fields
-            .iter()
-            .position(|key| key.name == "name")?;
+        let place = Self::TABLE.fields.iter().position(|key| key.name == "name")?;
         self.values().swap_remove(place)
     }
 }

@@ -122,11 +122,7 @@ pub(crate) fn print(fields: &[(String, String)]) -> String {
         format!("{} = {value}", text(name))
     });
     let rows: Vec<String> = rows.collect();
-    if rows.is_empty() {
-        "{}".to_owned()
-    } else {
-        format!("{{ {} }}", rows.join(", "))
-    }
+    if rows.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", rows.join(", ")) }
 }
 
 fn twice(item: &Item<'_>, at: usize, name: &str) -> Error {

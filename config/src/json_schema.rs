@@ -158,9 +158,7 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             json!({ "type": "array", "items": reference(table), "maxItems": max })
         }
         Kind::TableOrTables { table, max } => json!({ "anyOf": table_or_tables(table, *max) }),
-        Kind::TablesOr {
-            table, max, word, ..
-        } => {
+        Kind::TablesOr { table, max, word, .. } => {
             let [one, several] = table_or_tables(table, *max);
             json!({ "anyOf": [one, several, { "const": word }] })
         }
@@ -204,10 +202,7 @@ fn words_or_tables(table: &Table, max: usize) -> Value {
 }
 
 fn algorithm(algorithm: &Algorithm) -> Value {
-    let options = algorithm
-        .options
-        .iter()
-        .map(|spec| (spec.name.to_owned(), option(spec)));
+    let options = algorithm.options.iter().map(|spec| (spec.name.to_owned(), option(spec)));
     let mut properties: Map<String, Value> = options.collect();
     properties.insert("algorithm".to_owned(), json!({ "const": algorithm.name }));
     json!({

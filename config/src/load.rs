@@ -87,12 +87,7 @@ impl Config {
             refused(format!("byte 0x{byte:02x} is not UTF-8"), position)
         })?;
         let place = absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self::parse(
-            &name,
-            &text,
-            place.parent().unwrap_or(Path::new("")),
-            registry,
-        )
+        Self::parse(&name, &text, place.parent().unwrap_or(Path::new("")), registry)
     }
 
     /// Returns the configuration of a server without a file: all cores, a listener on port 4433 of this host with a
@@ -129,14 +124,9 @@ pub fn check_regular(metadata: &fs::Metadata) -> io::Result<()> {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE) {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "larger than 16 MiB",
-        ));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 16 MiB"));
     }
     Ok(bytes)
 }
@@ -159,40 +149,18 @@ mod tests {
     #[test]
     fn embedded_configuration_serves_a_page_and_bytes_on_both_loopbacks() {
         let config = Config::embedded();
-        let [group] = &config.groups[..] else {
-            panic!("one group")
-        };
-        assert_eq!(
-            (group.name.as_str(), &group.cores),
-            ("default", &Cores::Auto)
-        );
-        let [listener] = &config.listeners[..] else {
-            panic!("one listener")
-        };
+        let [group] = &config.groups[..] else { panic!("one group") };
+        assert_eq!((group.name.as_str(), &group.cores), ("default", &Cores::Auto));
+        let [listener] = &config.listeners[..] else { panic!("one listener") };
         assert_eq!(listener.name, "default");
         assert_eq!(listener.congestion_control.algorithm, "cubic");
         assert_eq!(listener.tls, []);
-        let addresses = listener
-            .addresses
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>();
+        let addresses = listener.addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(addresses, ["127.0.0.1:4433", "[::1]:4433"]);
-        let route = |path: &str| {
-            &config
-                .routes
-                .iter()
-                .find(|r| r.label() == path)
-                .unwrap()
-                .handler
-        };
+        let route = |path: &str| &config.routes.iter().find(|r| r.label() == path).unwrap().handler;
         assert!(matches!(route("/bytes/"), Handler::Generate { .. }));
-        let Handler::Fixed(Fixed {
-            status: 200,
-            content_type,
-            body: Some(body),
-            body_file: None,
-        }) = route("/")
+        let Handler::Fixed(Fixed { status: 200, content_type, body: Some(body), body_file: None }) =
+            route("/")
         else {
             panic!("a page")
         };
@@ -220,9 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("edge.toml");
         fs::write(&file, b"# fine\n# \xc3\xa4 \xff").unwrap();
-        let error = Config::load(&file, &Registry::builtin())
-            .unwrap_err()
-            .to_string();
+        let error = Config::load(&file, &Registry::builtin()).unwrap_err().to_string();
         let place = file.display();
         let expected =
             format!("{place}:2:5: byte 0xff is not UTF-8; expected a configuration in TOML");
@@ -232,9 +198,7 @@ mod tests {
     #[test]
     fn missing_file_is_refused_with_the_systems_words() {
         let file = Path::new("no/such/file.toml");
-        let error = Config::load(file, &Registry::builtin())
-            .unwrap_err()
-            .to_string();
+        let error = Config::load(file, &Registry::builtin()).unwrap_err().to_string();
         assert_eq!(
             error,
             "no/such/file.toml: cannot be read: No such file or directory (os error 2); expected \

@@ -54,11 +54,7 @@ pub fn manual(registry: &Registry) -> String {
         let restart = |key: Key| key.reload == Reload::Restart;
         let all_restart = table.keys().all(restart);
         if all_restart {
-            prose(
-                &mut out,
-                "# ",
-                "A change to any of these keys needs a restart.",
-            );
+            prose(&mut out, "# ", "A change to any of these keys needs a restart.");
         }
         let optional = is_optional(&table, &holder);
         let prefix = if optional { EXAMPLE } else { "" };
@@ -75,9 +71,7 @@ pub fn manual(registry: &Registry) -> String {
         for key in table.keys() {
             describe(&mut out, &key, optional, !all_restart);
             if matches!(key.kind, Kind::CongestionControl) && !optional {
-                registry
-                    .iter()
-                    .for_each(|algorithm| describe_algorithm(&mut out, algorithm));
+                registry.iter().for_each(|algorithm| describe_algorithm(&mut out, algorithm));
             }
         }
     }
@@ -108,11 +102,7 @@ fn describe(out: &mut String, key: &Key, in_optional_table: bool, say_restart: b
         ""
     };
     let expectation = key.kind.expectation();
-    prose(
-        out,
-        "# ",
-        &format!("{given}. Value: {expectation}.{reload}"),
-    );
+    prose(out, "# ", &format!("{given}. Value: {expectation}.{reload}"));
     let own_table = key.kind.table().is_some();
     let required = key.given.required_example();
     let examples = key.examples.iter().copied();
@@ -129,19 +119,11 @@ fn describe(out: &mut String, key: &Key, in_optional_table: bool, say_restart: b
 
 fn describe_algorithm(out: &mut String, algorithm: &Algorithm) {
     *out += "#\n";
-    prose(
-        out,
-        "#   ",
-        &format!("\"{}\": {}", algorithm.name, algorithm.summary),
-    );
+    prose(out, "#   ", &format!("\"{}\": {}", algorithm.name, algorithm.summary));
     for (spec, default) in algorithm.defaults().iter() {
         let default = option(default);
-        let line = format!(
-            "{} = {default}: {} Value: {}.",
-            spec.name,
-            spec.summary,
-            expectation(spec)
-        );
+        let line =
+            format!("{} = {default}: {} Value: {}.", spec.name, spec.summary, expectation(spec));
         prose(out, "#     ", &line);
     }
     let (algorithm, options) = (algorithm.name.to_owned(), algorithm.defaults());

@@ -71,10 +71,7 @@ fn collect_in<'a>(table: &Table, value: &'a Spanned<DeValue<'a>>, to: &mut Vec<M
     match value.get_ref() {
         DeValue::Table(entries) => collect(table, value.span().start, entries, to),
         DeValue::Array(list) => {
-            let many = Table {
-                many: true,
-                ..*table
-            };
+            let many = Table { many: true, ..*table };
             for value in list {
                 collect_in(&many, value, to);
             }
@@ -136,17 +133,11 @@ mod tests {
     #[test]
     fn valid_files_have_no_mistakes() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut files = vec![
-            root.join("example.toml"),
-            root.join("src/tests/unusual.toml"),
-        ];
+        let mut files = vec![root.join("example.toml"), root.join("src/tests/unusual.toml")];
         let examples = root.join("../deploy/examples");
         for entry in std::fs::read_dir(&examples).unwrap() {
             let path = entry.unwrap().path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "toml")
-            {
+            if path.extension().is_some_and(|extension| extension == "toml") {
                 files.push(path);
             }
         }

@@ -17,17 +17,9 @@ pub(crate) enum Kind {
     /// A [`Kind::Size`], or the string `"auto"`.
     SizeOrAuto { min: u64, max: u64 },
     /// A whole number of `unit`.
-    Count {
-        min: u64,
-        max: u64,
-        unit: &'static str,
-    },
+    Count { min: u64, max: u64, unit: &'static str },
     /// A [`Kind::Count`], or the string `"never"`.
-    CountOrNever {
-        min: u64,
-        max: u64,
-        unit: &'static str,
-    },
+    CountOrNever { min: u64, max: u64, unit: &'static str },
     /// A real number without a unit.
     Ratio { min: f64, max: f64 },
     /// A boolean.
@@ -51,20 +43,9 @@ pub(crate) enum Kind {
     /// A string that `read` checks and brings into its canonical form.
     Word { words: &'static str, read: ReadWord },
     /// One [`Kind::Word`], or a list of `min` to `max` of them; `each` adds to the sentence.
-    Words {
-        words: &'static str,
-        each: &'static str,
-        min: usize,
-        max: usize,
-        read: ReadWord,
-    },
+    Words { words: &'static str, each: &'static str, min: usize, max: usize, read: ReadWord },
     /// A [`Kind::Word`] or a table, or a list of 1 to `max` of them. A word stands for a table with its required key alone.
-    WordsOrTables {
-        words: &'static str,
-        table: &'static Table,
-        max: usize,
-        read: ReadWord,
-    },
+    WordsOrTables { words: &'static str, table: &'static Table, max: usize, read: ReadWord },
     /// `"auto"`, a list of cores, or ranges of cores in a string.
     Cores,
     /// An algorithm's name, or a table with the name and the algorithm's options.
@@ -82,28 +63,15 @@ pub(crate) enum Kind {
     /// A table with a header of its own.
     Table(&'static Table),
     /// A [`Kind::Table`], or `word` for none.
-    TableOr {
-        table: &'static Table,
-        word: &'static str,
-        words: &'static str,
-    },
+    TableOr { table: &'static Table, word: &'static str, words: &'static str },
     /// A [`Kind::Word`], which stands for a table with one key, or the table.
-    WordOrTable {
-        words: &'static str,
-        table: &'static Table,
-        read: ReadWord,
-    },
+    WordOrTable { words: &'static str, table: &'static Table, read: ReadWord },
     /// Tables with headers of their own, `max` at most.
     Tables { table: &'static Table, max: usize },
     /// A table with a header of its own, or 1 to `max` of them.
     TableOrTables { table: &'static Table, max: usize },
     /// One table, 1 to `max` of them, or `word` for none.
-    TablesOr {
-        table: &'static Table,
-        max: usize,
-        word: &'static str,
-        words: &'static str,
-    },
+    TablesOr { table: &'static Table, max: usize, word: &'static str, words: &'static str },
 }
 
 /// Function that returns a word in its canonical form.
@@ -265,17 +233,12 @@ pub(crate) struct Table {
 impl Table {
     /// Returns the table's header as it stands in a file.
     pub(crate) fn header(&self) -> String {
-        if self.many {
-            format!("[[{}]]", self.name)
-        } else {
-            format!("[{}]", self.name)
-        }
+        if self.many { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
     }
 
     /// Returns whether the table has a key without which a file is refused.
     pub(crate) fn has_required_key(&self) -> bool {
-        self.keys()
-            .any(|key| key.given.required_example().is_some())
+        self.keys().any(|key| key.given.required_example().is_some())
     }
 
     /// Returns all keys, in the order of the manual.
@@ -306,19 +269,15 @@ impl Key {
             (OptionKind::Choice { among, .. }, _) => Kind::Choice { among },
             (OptionKind::Number { min, max, .. }, _) => Kind::Ratio { min, max },
             (OptionKind::Integer { min, max, .. }, Unit::Bytes) => Kind::Size { min, max },
-            (OptionKind::Integer { min, max, .. }, Unit::Microseconds) => Kind::Duration {
-                min: micros(min),
-                max: micros(max),
-            },
-            (OptionKind::Integer { min, max, .. }, Unit::Milliseconds) => Kind::Duration {
-                min: millis(min),
-                max: millis(max),
-            },
-            (OptionKind::Integer { min, max, .. }, Unit::None | Unit::Packets) => Kind::Count {
-                min,
-                max,
-                unit: spec.unit.describe(),
-            },
+            (OptionKind::Integer { min, max, .. }, Unit::Microseconds) => {
+                Kind::Duration { min: micros(min), max: micros(max) }
+            }
+            (OptionKind::Integer { min, max, .. }, Unit::Milliseconds) => {
+                Kind::Duration { min: millis(min), max: millis(max) }
+            }
+            (OptionKind::Integer { min, max, .. }, Unit::None | Unit::Packets) => {
+                Kind::Count { min, max, unit: spec.unit.describe() }
+            }
         };
         Self {
             name: spec.name,

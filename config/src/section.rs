@@ -45,12 +45,7 @@ impl<'a> Section<'a> {
         entries: &'a DeTable<'a>,
     ) -> Result<Self, Error> {
         source.refuse_unknown_in(entries, &table)?;
-        Ok(Self {
-            source,
-            table,
-            entries,
-            at,
-        })
+        Ok(Self { source, table, entries, at })
     }
 
     /// Opens the tables of a list `item`, or the one table of a [`Kind::TableOrTables`], or the one or none of a [`Kind::TablesOr`].
@@ -80,10 +75,7 @@ impl<'a> Section<'a> {
             }
             _ => return Err(item.refused()),
         };
-        let many = Table {
-            many: true,
-            ..*table
-        };
+        let many = Table { many: true, ..*table };
         let mut sections = Vec::new();
         for (at, value) in entries(&item.value, item.at, 0..=usize::MAX) {
             if sections.len() == max {
@@ -124,20 +116,12 @@ impl<'a> Section<'a> {
             let value = DeValue::parse(default).expect("the default is TOML");
             (self.at, Cow::Owned(value.into_inner()))
         };
-        Ok(Some(Item {
-            source: self.source,
-            table: self.table.name,
-            key,
-            value,
-            at,
-        }))
+        Ok(Some(Item { source: self.source, table: self.table.name, key, value, at }))
     }
 
     /// Returns those of `names` that are given, in the order of the file, each with its place.
     pub(crate) fn given<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, usize)> {
-        let given = names
-            .iter()
-            .filter_map(|name| Some((*name, self.raw(name)?.span().start)));
+        let given = names.iter().filter_map(|name| Some((*name, self.raw(name)?.span().start)));
         let mut given: Vec<_> = given.collect();
         given.sort_by_key(|(_, at)| *at);
         given
@@ -199,14 +183,10 @@ impl<'a> Section<'a> {
 
 /// Returns an example of `table` with a string that stands in its place, if the table needs one key only, as in `files = "/srv"`.
 fn example(table: &Table, value: &DeValue<'_>) -> String {
-    let mut required = { table.keys() }.filter(|key| key.given.required_example().is_some());
+    let mut required = table.keys().filter(|key| key.given.required_example().is_some());
     let (Some(key), None, Some(given)) = (required.next(), required.next(), value.as_str()) else {
         return String::new();
     };
     let name = table.name.rsplit('.').next().unwrap_or(table.name);
-    format!(
-        ", such as {name} = {{ {} = \"{}\" }}",
-        key.name,
-        shown(given)
-    )
+    format!(", such as {name} = {{ {} = \"{}\" }}", key.name, shown(given))
 }

@@ -146,9 +146,7 @@ impl Source<'_> {
 
 /// Returns the keys of `entries` that are not `known`, with their places, in the order of the file.
 pub(crate) fn strangers<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Vec<(usize, &'a str)> {
-    let keys = entries
-        .keys()
-        .map(|key| (key.span().start, key.get_ref().as_ref()));
+    let keys = entries.keys().map(|key| (key.span().start, key.get_ref().as_ref()));
     let mut strangers: Vec<_> = keys.filter(|(_, word)| !known.contains(word)).collect();
     strangers.sort_unstable();
     strangers
@@ -185,11 +183,7 @@ fn own_word(word: &str) -> Option<&'static str> {
 /// Returns a word from a file, escaped and cut to fit one line of an error.
 pub(crate) fn shown(word: &str) -> String {
     const LONGEST: usize = 60;
-    let mut out: String = word
-        .chars()
-        .take(LONGEST)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut out: String = word.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if word.chars().nth(LONGEST).is_some() {
         out.push('…');
     }

@@ -238,7 +238,7 @@ fn unknown(piece: &str, key: &str, known: &[&'static str]) -> Reason {
 fn is_known(piece: &str, known: &[&str]) -> bool {
     known.iter().any(|known| match known.strip_suffix("NAME}") {
         Some(start) => {
-            let name = { piece.strip_prefix(start) }.and_then(|rest| rest.strip_suffix('}'));
+            let name = piece.strip_prefix(start).and_then(|rest| rest.strip_suffix('}'));
             // HTTP/2 and 3 send no field `host`; its placeholder is {host}.
             let is_host =
                 |name: &str| name.eq_ignore_ascii_case("host") && *known == "{header:NAME}";
@@ -320,14 +320,7 @@ mod tests {
     #[test]
     fn braces_of_a_field_s_value_stand_for_themselves_unless_a_name_follows() {
         let text = |text: &str| Part::Text(text.to_owned());
-        for same in [
-            "{\"max_age\":1,\"x\":[{\"y\":{}}]}",
-            "{}",
-            "{",
-            "}",
-            "{ a }",
-            "{Host}",
-        ] {
+        for same in ["{\"max_age\":1,\"x\":[{\"y\":{}}]}", "{}", "{", "}", "{ a }", "{Host}"] {
             assert_eq!(Template::of_field(same).parts(), [text(same)], "{same}");
         }
         let header = Part::Value(Placeholder::Header("x-a".to_owned()));

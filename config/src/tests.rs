@@ -132,13 +132,7 @@ fn each_value(check: impl Fn(&Table, Key, &str)) {
 #[test]
 fn every_default_and_example_is_accepted() {
     each_value(|table, key, text| {
-        assert_eq!(
-            parse(text).err(),
-            None,
-            "{}.{}\n{text}",
-            table.name,
-            key.name
-        );
+        assert_eq!(parse(text).err(), None, "{}.{}\n{text}", table.name, key.name);
     });
 }
 
@@ -147,14 +141,8 @@ fn every_key_refuses_a_date_and_says_what_it_takes() {
     each_key(|table, key| {
         let text = document(table, key.name, "1979-05-27");
         let error = parse(&text).unwrap_err();
-        assert_eq!(
-            error.found,
-            format!("datetime 1979-05-27 for `{}`", full_name(table, &key))
-        );
-        let dates = text
-            .lines()
-            .zip(1..)
-            .filter(|(l, _)| l.ends_with("1979-05-27"));
+        assert_eq!(error.found, format!("datetime 1979-05-27 for `{}`", full_name(table, &key)));
+        let dates = text.lines().zip(1..).filter(|(l, _)| l.ends_with("1979-05-27"));
         let (_, line) = dates.last().unwrap();
         assert_eq!(error.position.unwrap().line, line);
     });
@@ -166,11 +154,7 @@ fn full_name(table: &Table, key: &Key) -> String {
     let of_its_own = Config::TABLE.inner().iter().any(|(t, _)| t.name == full)
         && !full.ends_with(".response_headers")
         && !["listener.tls", "pool.upstreams", "route.redirect"].contains(&full.as_str());
-    if of_its_own {
-        full
-    } else {
-        key.name.to_owned()
-    }
+    if of_its_own { full } else { key.name.to_owned() }
 }
 
 #[test]
@@ -204,10 +188,7 @@ fn every_bound_is_inclusive_and_nothing_beyond_it_is_taken() {
             let error = parse(&document(table, key.name, &value)).err();
             assert_eq!(error, None, "{}.{} = {value}", table.name, key.name);
         }
-        for (value, side) in below
-            .map(|v| (v, ", below "))
-            .into_iter()
-            .chain([(above, ", above ")])
+        for (value, side) in below.map(|v| (v, ", below ")).into_iter().chain([(above, ", above ")])
         {
             let error = parse(&document(table, key.name, &value)).unwrap_err();
             assert!(error.found.contains(side), "{error}");
@@ -239,10 +220,7 @@ fn a_route_has_exactly_one_handler_or_files_and_a_fallback() {
         names.join(", ")
     );
     for (handlers, found) in [
-        (
-            "fixed = {}\ngenerate = {}",
-            "4:12: both `fixed` and `generate` in [[route]]",
-        ),
+        ("fixed = {}\ngenerate = {}", "4:12: both `fixed` and `generate` in [[route]]"),
         ("", "1:1: no handler in [[route]]"),
         (
             "files = { root = \"/srv\" }\ngenerate = {}",

@@ -29,9 +29,7 @@ const SIZE_UNITS: [(&str, u64); 10] = [
 
 /// Splits off a leading whole number.
 fn number(text: &str) -> Option<(u64, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     Some((digits.parse().ok()?, rest))
 }
@@ -43,9 +41,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let mut allowed = &DURATION_UNITS[..];
     while !rest.is_empty() || total == 0 && allowed.len() == DURATION_UNITS.len() {
         let (count, after) = number(rest)?;
-        let end = after
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(after.len());
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let at = allowed.iter().position(|(name, _)| *name == unit)?;
         total = total.checked_add(count.checked_mul(allowed[at].1)?)?;
@@ -102,10 +98,7 @@ pub(crate) fn nearest_size(text: &str) -> Option<String> {
 /// Returns a size in the largest binary unit that divides it, in bytes otherwise.
 pub(crate) fn format_size(bytes: u64) -> String {
     let binary = SIZE_UNITS[..4].iter();
-    match binary
-        .clone()
-        .find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit))
-    {
+    match binary.clone().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
         Some((name, unit)) => format!("{}{name}", bytes / unit),
         None => format!("{bytes}B"),
     }
@@ -136,11 +129,7 @@ mod tests {
             ("2d", 172_800_000),
             ("0s", 0),
         ] {
-            assert_eq!(
-                parse_duration(text),
-                Some(Duration::from_millis(ms)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(ms)), "{text}");
         }
     }
 
@@ -179,16 +168,7 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
-        for text in [
-            "",
-            "MiB",
-            "16mib",
-            "1.5GiB",
-            "-1B",
-            "16 MiB",
-            "16777216TiB",
-            "1MiB1KiB",
-        ] {
+        for text in ["", "MiB", "16mib", "1.5GiB", "-1B", "16 MiB", "16777216TiB", "1MiB1KiB"] {
             assert_eq!(parse_size(text), None, "{text}");
         }
     }

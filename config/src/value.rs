@@ -65,10 +65,9 @@ pub(crate) fn entries<'a>(
     count: RangeInclusive<usize>,
 ) -> Vec<(usize, &'a DeValue<'a>)> {
     match value {
-        DeValue::Array(entries) if count.contains(&entries.len()) => entries
-            .iter()
-            .map(|e| (e.span().start, e.get_ref()))
-            .collect(),
+        DeValue::Array(entries) if count.contains(&entries.len()) => {
+            entries.iter().map(|e| (e.span().start, e.get_ref())).collect()
+        }
         one => vec![(at, one)],
     }
 }
@@ -103,20 +102,14 @@ impl Item<'_> {
             () => return Ok(value),
         };
         let found = format!("`{}` is {}, {side}", self.key.name, print(&value));
-        Err(self
-            .source
-            .error(self.at, found, self.key.kind.expectation()))
+        Err(self.source.error(self.at, found, self.key.kind.expectation()))
     }
 
     pub(crate) fn duration(&self) -> Result<Duration, Error> {
         let Kind::Duration { min, max } = self.key.kind else {
             return Err(self.refused());
         };
-        let value = self
-            .value
-            .as_str()
-            .and_then(parse_duration)
-            .ok_or_else(|| self.refused())?;
+        let value = self.value.as_str().and_then(parse_duration).ok_or_else(|| self.refused())?;
         self.within(value, (min, max), |d| format_duration(*d))
     }
 
@@ -141,11 +134,7 @@ impl Item<'_> {
         else {
             return Err(self.refused());
         };
-        let value = self
-            .value
-            .as_integer()
-            .and_then(whole)
-            .ok_or_else(|| self.refused())?;
+        let value = self.value.as_integer().and_then(whole).ok_or_else(|| self.refused())?;
         self.within(value, (min, max), u64::to_string)
     }
 
@@ -169,25 +158,19 @@ impl Item<'_> {
         debug_assert_eq!(among.len(), meanings.len());
         let word = self.value.as_str().ok_or_else(|| self.refused())?;
         let place = among.iter().position(|w| *w == word);
-        place
-            .and_then(|i| meanings.get(i))
-            .copied()
-            .ok_or_else(|| self.no_such(word, among))
+        place.and_then(|i| meanings.get(i)).copied().ok_or_else(|| self.no_such(word, among))
     }
 
     /// Returns a number that is one of `among`.
     pub(crate) fn number(&self, among: &[u16]) -> Result<u16, Error> {
         let number = self.value.as_integer().and_then(whole);
-        let known = among
-            .iter()
-            .find(|known| Some(u64::from(**known)) == number);
+        let known = among.iter().find(|known| Some(u64::from(**known)) == number);
         known.copied().ok_or_else(|| self.refused())
     }
 
     pub(crate) fn backend(&self) -> Result<Backend, Error> {
         let word = self.value.as_str().ok_or_else(|| self.refused())?;
-        word.parse()
-            .map_err(|_| self.no_such(word, &Backend::ALL.map(Backend::name)))
+        word.parse().map_err(|_| self.no_such(word, &Backend::ALL.map(Backend::name)))
     }
 
     fn no_such(&self, word: &str, known: &[&str]) -> Error {
@@ -256,11 +239,7 @@ impl Item<'_> {
             }
             _ => false,
         };
-        if fine {
-            Ok(word.to_owned())
-        } else {
-            Err(self.refused_at(at, value))
-        }
+        if fine { Ok(word.to_owned()) } else { Err(self.refused_at(at, value)) }
     }
 
     fn refusal(&self, at: usize, value: &DeValue<'_>, refusal: Refusal) -> Error {

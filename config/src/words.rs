@@ -5,8 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Returns a word that was read, in its canonical form.
 pub(crate) fn canonical(word: Option<impl ToString>) -> Result<String, Refusal> {
-    word.map(|word| word.to_string())
-        .ok_or_else(Refusal::default)
+    word.map(|word| word.to_string()).ok_or_else(Refusal::default)
 }
 
 /// Returns whether `word` is a token of HTTP (RFC 9110 §5.6.2) of up to `max` characters.

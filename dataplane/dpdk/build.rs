@@ -11,9 +11,7 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_LIBDPDK").is_none() {
         return;
     }
-    let library = pkg_config::Config::new()
-        .atleast_version("22.11")
-        .probe("libdpdk");
+    let library = pkg_config::Config::new().atleast_version("22.11").probe("libdpdk");
     if let Err(error) = library {
         panic!("install libdpdk-dev (Debian), or build without the feature `dpdk`: {error}");
     }

@@ -57,17 +57,8 @@ fn main() -> Result<(), Failure> {
 fn open(backend: Backend, gso: bool) -> Result<(Driver, SocketAddr), Failure> {
     let acquired = Acquired::bind(LISTENER, "127.0.0.1:0".parse()?, 1)?;
     let address = acquired.local_addr();
-    let socket = SocketOptions {
-        gso,
-        ..SocketOptions::default()
-    };
-    let group = open_group(
-        backend,
-        vec![acquired],
-        1,
-        &socket,
-        DriverOptions::default(),
-    )?;
+    let socket = SocketOptions { gso, ..SocketOptions::default() };
+    let group = open_group(backend, vec![acquired], 1, &socket, DriverOptions::default())?;
     let seed = group.seeds.into_iter().next().ok_or("a group has a seed")?;
     Ok((seed.open()?.driver, address))
 }
@@ -85,12 +76,7 @@ fn receive(backend: Backend, announce: &mpsc::Sender<SocketAddr>) -> Result<Coun
 
 fn send(backend: Backend, peer: SocketAddr, gso: bool) -> Result<Counters, Failure> {
     let (mut driver, _) = open(backend, gso)?;
-    let meta = TxMeta {
-        peer,
-        local: None,
-        ecn: Ecn::Ect0,
-        departure: None,
-    };
+    let meta = TxMeta { peer, local: None, ecn: Ecn::Ect0, departure: None };
     while !STOP.load(Ordering::Relaxed) {
         let refused = driver.transmit(Budget::of_datagrams(768), |out| {
             loop {

@@ -73,13 +73,7 @@ impl Side {
         let (from_peer, messages) = mpsc::channel();
         introduce.send((address, driver.waker(), from_peer))?;
         let (peer, waker, to_peer) = introduction.recv()?;
-        Ok(Self {
-            driver,
-            peer,
-            waker,
-            messages,
-            to_peer,
-        })
+        Ok(Self { driver, peer, waker, messages, to_peer })
     }
 
     fn run(mut self, rounds: usize, datagrams: usize, first: bool) -> Result<(), Failure> {
@@ -103,22 +97,16 @@ impl Side {
             self.waker.wake();
             return Ok(());
         }
-        let meta = TxMeta {
-            peer: self.peer,
-            local: None,
-            ecn: Ecn::Ect0,
-            departure: None,
-        };
-        self.driver
-            .transmit(Budget::of_datagrams(datagrams), |out| {
-                let mut number = 0;
-                while out.room(LISTENER, SIZE).is_ok() {
-                    // Each longer than the one before: none shares a batch.
-                    let len = 1 + number % SIZE;
-                    out.commit(len, &meta);
-                    number += 1;
-                }
-            })?;
+        let meta = TxMeta { peer: self.peer, local: None, ecn: Ecn::Ect0, departure: None };
+        self.driver.transmit(Budget::of_datagrams(datagrams), |out| {
+            let mut number = 0;
+            while out.room(LISTENER, SIZE).is_ok() {
+                // Each longer than the one before: none shares a batch.
+                let len = 1 + number % SIZE;
+                out.commit(len, &meta);
+                number += 1;
+            }
+        })?;
         Ok(())
     }
 

@@ -37,12 +37,7 @@ impl Acquired {
         // rather than a shared one. It opens up to the others afterwards.
         let first = bind(address, false)?;
         let local = local_addr(&first, address)?;
-        Self {
-            listener,
-            local,
-            sockets: vec![first],
-        }
-        .complete(workers)
+        Self { listener, local, sockets: vec![first] }.complete(workers)
     }
 
     /// Takes over bound sockets of a service manager (LISTEN_FDS) or an earlier process. Where they are
@@ -59,37 +54,24 @@ impl Acquired {
         let sockets: Vec<Socket> = fds.into_iter().map(Socket::from).collect();
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let Some(first) = sockets.first() else {
-            return Err(BindError::Inherited {
-                reason: "there are none",
-            });
+            return Err(BindError::Inherited { reason: "there are none" });
         };
         let local = local_addr(first, unknown)?;
         for socket in &sockets {
             if !matches!(socket.r#type(), Ok(Type::DGRAM))
                 || !matches!(socket.protocol(), Ok(Some(Protocol::UDP)))
             {
-                return Err(BindError::Inherited {
-                    reason: "one is no UDP socket",
-                });
+                return Err(BindError::Inherited { reason: "one is no UDP socket" });
             }
             if local_addr(socket, unknown)? != local || local.port() == 0 {
-                return Err(BindError::Inherited {
-                    reason: "they are not bound to one address",
-                });
+                return Err(BindError::Inherited { reason: "they are not bound to one address" });
             }
         }
         check(local, workers)?;
         if sockets.len() > workers {
-            return Err(BindError::Inherited {
-                reason: "there are more than workers",
-            });
+            return Err(BindError::Inherited { reason: "there are more than workers" });
         }
-        Self {
-            listener,
-            local,
-            sockets,
-        }
-        .complete(workers)
+        Self { listener, local, sockets }.complete(workers)
     }
 
     /// Returns the listener that the sockets belong to.
@@ -149,7 +131,5 @@ fn bind(address: SocketAddr, shared: bool) -> Result<Socket, BindError> {
 fn local_addr(socket: &Socket, address: SocketAddr) -> Result<SocketAddr, BindError> {
     let os = |source| BindError::new(address, "getsockname", source);
     let local = socket.local_addr().map_err(os)?;
-    local.as_socket().ok_or(BindError::Inherited {
-        reason: "one has no IP address",
-    })
+    local.as_socket().ok_or(BindError::Inherited { reason: "one has no IP address" })
 }

@@ -12,10 +12,7 @@ pub(crate) const NAME_SOCKLEN: libc::socklen_t = NAME_LEN as libc::socklen_t;
 const V4_LEN: usize = 16;
 const V6_LEN: usize = 28;
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "AF_INET is 2, AF_INET6 is 10"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "AF_INET is 2, AF_INET6 is 10")]
 const FAMILIES: [u16; 2] = [libc::AF_INET as u16, libc::AF_INET6 as u16];
 
 /// Writes `address` as `sockaddr_in` or `sockaddr_in6` and returns its length.

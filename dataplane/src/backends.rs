@@ -98,9 +98,7 @@ impl FromStr for Backend {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|backend| backend.name() == name);
-        found.ok_or_else(|| UnknownBackend {
-            name: name.to_owned(),
-        })
+        found.ok_or_else(|| UnknownBackend { name: name.to_owned() })
     }
 }
 
@@ -112,11 +110,7 @@ pub struct Seed(Share);
 #[derive(Debug)]
 enum Share {
     /// A socket of each listener, for a backend of sockets.
-    Sockets {
-        backend: Backend,
-        options: DriverOptions,
-        bindings: Vec<Binding>,
-    },
+    Sockets { backend: Backend, options: DriverOptions, bindings: Vec<Binding> },
     /// A queue of a port of DPDK.
     #[cfg(feature = "dpdk")]
     Dpdk(Box<DpdkSeed>),
@@ -139,11 +133,7 @@ impl Seed {
         options: DriverOptions,
         bindings: Vec<Binding>,
     ) -> Self {
-        Self(Share::Sockets {
-            backend,
-            options,
-            bindings,
-        })
+        Self(Share::Sockets { backend, options, bindings })
     }
 
     /// Makes the driver, on the thread that will use it.
@@ -152,11 +142,7 @@ impl Seed {
     /// The host forbids the backend or lacks what it needs; with [`Backend::Auto`] only where no backend can be opened.
     pub fn open(self) -> Result<Opened, OpenError> {
         let (backend, options, bindings) = match self.0 {
-            Share::Sockets {
-                backend,
-                options,
-                bindings,
-            } => (backend, options, bindings),
+            Share::Sockets { backend, options, bindings } => (backend, options, bindings),
             #[cfg(feature = "dpdk")]
             Share::Dpdk(seed) => return Ok(Driver::Dpdk(seed.open()?).into()),
             #[cfg(feature = "test-backends")]
@@ -202,18 +188,12 @@ impl From<PortSeed> for Seed {
 
 impl From<Driver> for Opened {
     fn from(driver: Driver) -> Self {
-        Self {
-            driver,
-            fallback: None,
-        }
+        Self { driver, fallback: None }
     }
 }
 
 /// A driver of any backend: one branch per call, none per datagram.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a worker thread has one and never moves it"
-)]
+#[expect(clippy::large_enum_variant, reason = "a worker thread has one and never moves it")]
 pub enum Driver {
     /// Sockets and epoll.
     Mio(Mio),
@@ -305,9 +285,6 @@ mod tests {
             assert_eq!(backend.to_string().parse(), Ok(backend));
         }
         let error = "epoll".parse::<Backend>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "unknown backend `epoll`, expected one of: auto, mio, io_uring, dpdk"
-        );
+        assert_eq!(error, "unknown backend `epoll`, expected one of: auto, mio, io_uring, dpdk");
     }
 }

@@ -29,11 +29,7 @@ pub(crate) struct Gso {
 
 impl Gso {
     pub(crate) fn new(supported: bool) -> Self {
-        Self {
-            supported,
-            pause: 0,
-            next_pause: FIRST_PAUSE,
-        }
+        Self { supported, pause: 0, next_pause: FIRST_PAUSE }
     }
 
     /// Returns whether batches may be made now.
@@ -193,11 +189,7 @@ impl Batch {
             // The others of the batch do not fit, either.
             libc::EMSGSIZE if !self.failed => {
                 let size = self.range.len().min(self.layout.segment);
-                let event = Event::TooBig {
-                    listener,
-                    peer,
-                    size,
-                };
+                let event = Event::TooBig { listener, peer, size };
                 effects.events.push(event, effects.counters);
             }
             libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ECONNREFUSED | libc::EHOSTDOWN => {

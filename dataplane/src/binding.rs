@@ -32,10 +32,7 @@ impl Binding {
 
     /// Returns another descriptor of the same socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self {
-            socket: self.socket.try_clone()?,
-            ..*self
-        })
+        Ok(Self { socket: self.socket.try_clone()?, ..*self })
     }
 
     /// Address it is bound to.
@@ -82,11 +79,7 @@ pub(crate) fn configure(
     acquired: Acquired,
     options: &SocketOptions,
 ) -> Result<Vec<Binding>, BindError> {
-    let Acquired {
-        listener,
-        local,
-        sockets,
-    } = acquired;
+    let Acquired { listener, local, sockets } = acquired;
     let os = |what| move |source| BindError::new(local, what, source);
     let workers = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
     let mut bindings = Vec::with_capacity(sockets.len());
@@ -102,14 +95,7 @@ pub(crate) fn configure(
         let gso = options.gso && sys::set_int(fd, libc::SOL_UDP, UDP_SEGMENT, 0).is_ok();
         // No call relies on it, and io_uring would pass on EAGAIN instead of waiting for datagrams.
         socket.set_nonblocking(false).map_err(os("O_NONBLOCK"))?;
-        bindings.push(Binding {
-            listener,
-            local,
-            socket,
-            gso,
-            gro,
-            busy_poll: options.busy_poll,
-        });
+        bindings.push(Binding { listener, local, socket, gso, gro, busy_poll: options.busy_poll });
     }
     if let (true, Some(first)) = (workers > 1, bindings.first()) {
         sys::attach_reuseport_cbpf(first.as_fd(), &steering::program(workers))
@@ -146,21 +132,11 @@ fn ask_for_meta(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.is_ipv4() {
         sys::set_int(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
         sys::set_int(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-        sys::set_int(
-            fd,
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            libc::IP_PMTUDISC_PROBE,
-        )
+        sys::set_int(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
     } else {
         sys::set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
         sys::set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
-        sys::set_int(
-            fd,
-            libc::IPPROTO_IPV6,
-            libc::IPV6_MTU_DISCOVER,
-            libc::IPV6_PMTUDISC_PROBE,
-        )
+        sys::set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
     }
 }
 

@@ -1,8 +1,5 @@
 //! Reads files without waiting for a disk, into memory that nobody has filled before.
-#![expect(
-    unsafe_code,
-    reason = "neither std nor rustix has preadv2 into uninitialised memory"
-)]
+#![expect(unsafe_code, reason = "neither std nor rustix has preadv2 into uninitialised memory")]
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -31,21 +28,11 @@ fn read(
     offset: libc::off_t,
     room: &mut [MaybeUninit<u8>],
 ) -> io::Result<usize> {
-    let part = libc::iovec {
-        iov_base: room.as_mut_ptr().cast(),
-        iov_len: room.len(),
-    };
+    let part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     // SAFETY: `part` is valid for the length of the call and describes memory that is valid for writes of its length; the kernel
     // only writes to it, and keeps no pointer.
-    let got = unsafe {
-        libc::preadv2(
-            file.as_raw_fd(),
-            &raw const part,
-            1,
-            offset,
-            libc::RWF_NOWAIT,
-        )
-    };
+    let got =
+        unsafe { libc::preadv2(file.as_raw_fd(), &raw const part, 1, offset, libc::RWF_NOWAIT) };
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 

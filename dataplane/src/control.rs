@@ -48,10 +48,7 @@ pub(crate) struct Received {
 
 impl Control {
     pub(crate) const fn new() -> Self {
-        Self {
-            bytes: [0; CONTROL_LEN],
-            len: 0,
-        }
+        Self { bytes: [0; CONTROL_LEN], len: 0 }
     }
 
     /// Writes source address and ECN of `meta`, and `segment` where the kernel is to cut the message into datagrams.
@@ -106,9 +103,7 @@ impl Control {
 pub(crate) fn parse(mut rest: &[u8]) -> Received {
     let mut received = Received::default();
     while let Some(header) = rest.first_chunk::<HEADER>() {
-        let len = header
-            .first_chunk()
-            .map_or(0, |len| usize::from_ne_bytes(*len));
+        let len = header.first_chunk().map_or(0, |len| usize::from_ne_bytes(*len));
         let Some(data) = rest.get(HEADER..len) else {
             break;
         };
@@ -154,11 +149,7 @@ impl Received {
             None => Some(bound).filter(|bound| !bound.ip().is_unspecified()),
             Some((IpAddr::V4(ip), _)) => Some(SocketAddr::new(ip.into(), bound.port())),
             Some((IpAddr::V6(ip), interface)) => {
-                let scope = if ip.is_unicast_link_local() {
-                    interface
-                } else {
-                    0
-                };
+                let scope = if ip.is_unicast_link_local() { interface } else { 0 };
                 Some(SocketAddrV6::new(ip, bound.port(), 0, scope).into())
             }
         }
@@ -175,9 +166,7 @@ fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
 
 /// Returns the first four bytes as a native `int`; 0 where there are fewer.
 fn int(bytes: &[u8]) -> i32 {
-    bytes
-        .first_chunk()
-        .map_or(0, |int| i32::from_ne_bytes(*int))
+    bytes.first_chunk().map_or(0, |int| i32::from_ne_bytes(*int))
 }
 
 #[cfg(test)]
@@ -185,20 +174,14 @@ mod tests {
     use super::*;
     fn meta(local: &str, ecn: Ecn) -> TxMeta {
         let local: SocketAddr = local.parse().unwrap();
-        TxMeta {
-            peer: local,
-            local: Some(local),
-            ecn,
-            departure: None,
-        }
+        TxMeta { peer: local, local: Some(local), ecn, departure: None }
     }
 
     #[test]
     fn what_is_sent_reads_back() {
-        for (local, ecn) in [
-            ("[2001:db8::5]:7", Ecn::Ect0),
-            ("[::1]:9", Ecn::CongestionExperienced),
-        ] {
+        for (local, ecn) in
+            [("[2001:db8::5]:7", Ecn::Ect0), ("[::1]:9", Ecn::CongestionExperienced)]
+        {
             let mut control = Control::new();
             control.describe(&meta(local, ecn), Some(1200));
             let received = parse(control.as_slice());

@@ -116,15 +116,8 @@ mod tests {
 
     #[test]
     fn counters_have_names_of_their_own_and_are_added_one_by_one() {
-        let mut sum = Counters {
-            rx_bytes: 1,
-            ..Counters::default()
-        };
-        sum += &Counters {
-            rx_bytes: 2,
-            tx_bytes: 4,
-            ..Counters::default()
-        };
+        let mut sum = Counters { rx_bytes: 1, ..Counters::default() };
+        sum += &Counters { rx_bytes: 2, tx_bytes: 4, ..Counters::default() };
         let named = sum.named();
         let names: BTreeSet<_> = named.iter().map(|(name, _, _)| name).collect();
         assert_eq!(names.len(), named.len());

@@ -70,9 +70,7 @@ impl FromStr for PortDevice {
             return interface(name).map(Self::AfPacket);
         }
         let lengths = text.split([':', '.']).map(str::len);
-        let digits = text
-            .bytes()
-            .all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
+        let digits = text.bytes().all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
         let dotted = text.get(7..8) == Some(":") && text.get(10..11) == Some(".");
         if lengths.eq([4, 2, 2, 1]) && digits && dotted {
             return Ok(Self::Pci(text.to_ascii_lowercase()));
@@ -322,12 +320,7 @@ mod tests {
 
     #[test]
     fn devices_read_back_and_others_are_refused() {
-        for text in [
-            "af_xdp:eth0",
-            "af_packet:veth-1.5",
-            "0000:03:00.0",
-            "0000:af:1f.7",
-        ] {
+        for text in ["af_xdp:eth0", "af_packet:veth-1.5", "0000:03:00.0", "0000:af:1f.7"] {
             let device: PortDevice = text.parse().unwrap();
             assert_eq!(device.to_string(), text);
         }

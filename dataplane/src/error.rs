@@ -65,11 +65,7 @@ impl BindError {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::AddrNotAvailable => Self::NotHere { address },
             io::ErrorKind::PermissionDenied if what == "bind" => Self::Forbidden { address },
-            _ => Self::Os {
-                address,
-                what,
-                source,
-            },
+            _ => Self::Os { address, what, source },
         }
     }
 }
@@ -105,12 +101,7 @@ impl OpenError {
             }
             _ => remedy,
         };
-        Self {
-            backend,
-            step,
-            source,
-            remedy,
-        }
+        Self { backend, step, source, remedy }
     }
 }
 

@@ -88,9 +88,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Self {
-            queue: VecDeque::with_capacity(CAPACITY),
-        }
+        Self { queue: VecDeque::with_capacity(CAPACITY) }
     }
 
     /// Keeps an event, or counts it where the queue is full.
@@ -118,9 +116,7 @@ mod tests {
     #[test]
     fn events_beyond_the_capacity_are_counted() {
         let (mut events, mut counters) = (Events::new(), Counters::default());
-        let down = |id| Event::PortDown {
-            listener: ListenerId(id),
-        };
+        let down = |id| Event::PortDown { listener: ListenerId(id) };
         for id in 0..70 {
             events.push(down(id), &mut counters);
         }

@@ -119,9 +119,7 @@ impl<D: Dataplane> Dataplane for Fault<D> {
         let rx = &mut self.rx;
         let wanted = budget.datagrams.saturating_sub(rx.ready.len());
         let wanted = Budget::new(wanted, budget.bytes);
-        let fresh = self
-            .inner
-            .receive(wanted, |meta, datagram| rx.push(meta, datagram))?;
+        let fresh = self.inner.receive(wanted, |meta, datagram| rx.push(meta, datagram))?;
         if fresh == 0 && rx.ready.is_empty() {
             rx.release();
         }
@@ -161,8 +159,7 @@ impl<D: Dataplane> Dataplane for Fault<D> {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         // Nothing else would end the sleep for what is delayed here.
         let busy = self.rx.holds() || self.tx.holds();
-        self.inner
-            .wait(if busy { Some(Duration::ZERO) } else { timeout })
+        self.inner.wait(if busy { Some(Duration::ZERO) } else { timeout })
     }
 
     fn filter_initials(&mut self, filter: Option<&InitialFilter>) -> io::Result<()> {

@@ -17,11 +17,6 @@ impl Features {
     /// Returns the name and state of each, for a log and a metrics page.
     #[must_use]
     pub const fn named(&self) -> [(&'static str, bool); 4] {
-        [
-            ("gso", self.gso),
-            ("gro", self.gro),
-            ("napi", self.napi),
-            ("zero_copy", self.zero_copy),
-        ]
+        [("gso", self.gso), ("gro", self.gro), ("napi", self.napi), ("zero_copy", self.zero_copy)]
     }
 }

@@ -65,9 +65,7 @@ pub fn open_group(
     }
     let shares = shares.into_iter();
     Ok(Group {
-        seeds: shares
-            .map(|share| Seed::of_sockets(backend, driver, share))
-            .collect(),
+        seeds: shares.map(|share| Seed::of_sockets(backend, driver, share)).collect(),
         listeners: facts,
     })
 }

@@ -51,12 +51,7 @@ impl Ingress {
             counters.rx_datagrams += datagrams(len, stride);
             counters.rx_bytes += len as u64;
         }
-        let meta = RxMeta {
-            listener: binding.listener(),
-            peer,
-            local,
-            ecn: received.ecn,
-        };
+        let meta = RxMeta { listener: binding.listener(), peer, local, ecn: received.ecn };
         loop {
             if budget.is_spent() {
                 return false;

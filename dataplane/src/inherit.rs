@@ -23,9 +23,7 @@ impl Inherited {
             let socket = Socket::from(fcntl_dupfd_cloexec(fd, 0).ok()?);
             Some((socket.local_addr().ok()?.as_socket()?, socket))
         };
-        Self {
-            sockets: fds.into_iter().filter_map(socket).collect(),
-        }
+        Self { sockets: fds.into_iter().filter_map(socket).collect() }
     }
 
     /// Takes the sockets that are bound to `address` for a listener; `None` where there are none. See

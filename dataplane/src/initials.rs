@@ -141,11 +141,7 @@ mod tests {
 
     #[test]
     fn everything_else_always_passes() {
-        let none = InitialFilter {
-            known: 0,
-            unknown: 0,
-            ..HALF
-        };
+        let none = InitialFilter { known: 0, unknown: 0, ..HALF };
         for first in [0xd0, 0xe0, 0xf0, 0x90, 0xef] {
             assert!(passes(&none, &long(first, 1, &to_us()), u32::MAX));
         }
@@ -159,11 +155,7 @@ mod tests {
 
     #[test]
     fn the_full_share_passes_all() {
-        let all = InitialFilter {
-            known: InitialFilter::ALL,
-            unknown: InitialFilter::ALL,
-            ..HALF
-        };
+        let all = InitialFilter { known: InitialFilter::ALL, unknown: InitialFilter::ALL, ..HALF };
         for cid in [&to_us()[..], &[1; 8]] {
             assert!(passes(&all, &long(0xc0, 1, cid), u32::MAX - 1));
         }

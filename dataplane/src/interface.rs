@@ -31,11 +31,7 @@ pub struct Payloads {
 impl Payloads {
     /// Reads the interfaces that have the address of `bound`; for a wildcard all that are up.
     pub(crate) fn of(bound: SocketAddr) -> Self {
-        let headers = if bound.is_ipv4() {
-            V4_HEADERS
-        } else {
-            V6_HEADERS
-        };
+        let headers = if bound.is_ipv4() { V4_HEADERS } else { V6_HEADERS };
         let mut found = Vec::new();
         let mut best: Option<(bool, usize)> = None;
         let Some(interfaces) = Interfaces::list() else {
@@ -57,10 +53,7 @@ impl Payloads {
                 found.push((ip, payload));
             }
         });
-        Self {
-            largest: best.map(|(_, payload)| payload),
-            ..found.into_iter().collect()
-        }
+        Self { largest: best.map(|(_, payload)| payload), ..found.into_iter().collect() }
     }
 
     /// Returns the largest payload of all interfaces, bytes, or `None` if the host does not report any. Loopback counts
@@ -77,8 +70,7 @@ impl Payloads {
         // An address of several interfaces stands there several times, the largest payload last.
         let end = self.by_address.partition_point(|(ip, _)| *ip <= local);
         let last = self.by_address[..end].last();
-        last.filter(|(ip, _)| *ip == local)
-            .map_or(self.largest, |(_, payload)| Some(*payload))
+        last.filter(|(ip, _)| *ip == local).map_or(self.largest, |(_, payload)| Some(*payload))
     }
 }
 
@@ -226,13 +218,8 @@ pub(crate) fn queues(name: &str) -> Option<Queues> {
     let mut question = named(&name)?;
     question.ifr_ifru.ifru_data = (&raw mut channels).cast();
     // SAFETY: a local with a name that ends with a zero and a pointer to a local of the command's size.
-    let result = unsafe {
-        libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCETHTOOL as _,
-            &raw mut question,
-        )
-    };
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut question) };
     let queues = Queues {
         receive: (channels[RECEIVE] + channels[COMBINED]) as usize,
         combined: channels[COMBINED] as usize,

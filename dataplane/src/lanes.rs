@@ -139,16 +139,8 @@ impl Lanes {
             this.at = 0;
         }
         let (buffer, start) = (this.current?, this.at);
-        self.lent = Some(Lent {
-            lane,
-            buffer,
-            start,
-            size,
-        });
-        Some(Place {
-            buffer,
-            range: start..start + size,
-        })
+        self.lent = Some(Lent { lane, buffer, start, size });
+        Some(Place { buffer, range: start..start + size })
     }
 
     /// Takes the room returned last as a datagram of `len` bytes. Returns the lane where that closed an earlier batch.
@@ -163,12 +155,7 @@ impl Lanes {
             counters.tx_errors += 1;
             return None;
         };
-        let Lent {
-            lane,
-            buffer,
-            start,
-            ..
-        } = lent;
+        let Lent { lane, buffer, start, .. } = lent;
         let this = &mut self.lanes[lane];
         this.at = start + len;
         if let Some(open) = &mut this.open
@@ -181,17 +168,8 @@ impl Lanes {
         }
         let closed = this.close();
         self.uses[buffer] += 1;
-        let layout = Layout {
-            buffer,
-            start,
-            len,
-            segment: len,
-        };
-        this.open = Some(Open {
-            meta: *meta,
-            layout,
-            datagrams: 1,
-        });
+        let layout = Layout { buffer, start, len, segment: len };
+        this.open = Some(Open { meta: *meta, layout, datagrams: 1 });
         closed.then_some(lane)
     }
 
@@ -250,11 +228,7 @@ impl Lanes {
         let Some(mut batch) = this.queue.pop_front() else {
             return;
         };
-        let mut effects = Effects {
-            gso: &mut this.gso,
-            counters,
-            events,
-        };
+        let mut effects = Effects { gso: &mut this.gso, counters, events };
         let progress = match outcome {
             Ok(()) => batch.on_sent(&mut effects),
             Err(code) => batch.on_error(code, &mut effects),
@@ -318,8 +292,7 @@ impl Lane {
         let Some(open) = self.open.take() else {
             return false;
         };
-        self.queue
-            .push_back(Batch::new(self.listener, open.meta, open.layout));
+        self.queue.push_back(Batch::new(self.listener, open.meta, open.layout));
         true
     }
 }

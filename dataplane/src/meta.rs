@@ -114,11 +114,7 @@ impl Budget {
 
 /// Returns the number of datagrams in `len` bytes that are cut every `size` bytes: an empty datagram counts.
 pub(crate) fn datagrams(len: usize, size: usize) -> u64 {
-    if size == 0 || len <= size {
-        1
-    } else {
-        len.div_ceil(size) as u64
-    }
+    if size == 0 || len <= size { 1 } else { len.div_ceil(size) as u64 }
 }
 
 #[cfg(test)]

@@ -74,21 +74,13 @@ impl Ports {
         #[cfg(not(feature = "dpdk"))]
         return Err(PortError::LeftOut);
         #[cfg(feature = "dpdk")]
-        self.library
-            .open(listeners, workers, options)
-            .map(|opened| {
-                let seeds = opened.seeds.into_iter().map(Seed::from);
-                OpenedPort {
-                    group: Group {
-                        seeds: seeds.collect(),
-                        listeners: opened.listeners,
-                    },
-                    port: PortHandle {
-                        facts: opened.facts,
-                        open: opened.port,
-                    },
-                }
-            })
+        self.library.open(listeners, workers, options).map(|opened| {
+            let seeds = opened.seeds.into_iter().map(Seed::from);
+            OpenedPort {
+                group: Group { seeds: seeds.collect(), listeners: opened.listeners },
+                port: PortHandle { facts: opened.facts, open: opened.port },
+            }
+        })
     }
 
     /// Checks what needs neither rights nor a device that is free: that devices are there, and memory for the ports.
@@ -97,11 +89,7 @@ impl Ports {
     /// As [`Ports::start`].
     pub fn examine(all: &[(&DevicePortOptions, usize)]) -> Result<(), PortError> {
         #[cfg(not(feature = "dpdk"))]
-        return if all.is_empty() {
-            Ok(())
-        } else {
-            Err(PortError::LeftOut)
-        };
+        return if all.is_empty() { Ok(()) } else { Err(PortError::LeftOut) };
         #[cfg(feature = "dpdk")]
         host::examine(all)
     }
@@ -135,10 +123,7 @@ mod tests {
     #[test]
     fn a_build_without_dpdk_says_so_and_names_the_remedy() {
         let line = Ports::start(&[]).unwrap_err().to_string();
-        assert!(
-            line.contains("leaves DPDK out") && line.contains("make build DPDK=yes"),
-            "{line}"
-        );
+        assert!(line.contains("leaves DPDK out") && line.contains("make build DPDK=yes"), "{line}");
         assert_eq!(Ports::examine(&[]), Ok(()));
     }
 }

@@ -37,10 +37,7 @@ pub fn skip(missing: &str, cause: &dyn Display) {
     println!("skipped without {missing}: {cause}");
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test runner is configured by the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test runner is configured by the environment")]
 fn from_environment() -> Result<Vec<String>, String> {
     read(&std::env::var(VARIABLE).unwrap_or_default())
 }
@@ -54,10 +51,7 @@ fn read(list: &str) -> Result<Vec<String>, String> {
     let mut required = Vec::new();
     for word in words.filter(|word| !word.is_empty()) {
         if !NAMES.contains(&word) {
-            return Err(format!(
-                "{VARIABLE} holds `{word}`; it may hold {}",
-                NAMES.join(", ")
-            ));
+            return Err(format!("{VARIABLE} holds `{word}`; it may hold {}", NAMES.join(", ")));
         }
         required.push(word.to_owned());
     }
@@ -71,10 +65,7 @@ mod tests {
     #[test]
     fn a_list_holds_any_of_the_known_names() {
         assert_eq!(read(""), Ok(Vec::new()));
-        assert_eq!(
-            read("io_uring, ptrace,"),
-            Ok(vec!["io_uring".to_owned(), "ptrace".to_owned()])
-        );
+        assert_eq!(read("io_uring, ptrace,"), Ok(vec!["io_uring".to_owned(), "ptrace".to_owned()]));
         assert_eq!(read(&NAMES.join(",")).unwrap(), NAMES);
     }
 

@@ -54,15 +54,8 @@ fn attach(fd: BorrowedFd<'_>, option: i32, program: &[libc::sock_filter]) -> io:
 fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
     let len = libc::socklen_t::try_from(size_of::<T>()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `value` is valid for reads of `len` bytes for the length of the call, and the kernel keeps no pointer.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            ptr::from_ref(value).cast(),
-            len,
-        )
-    };
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), len) };
     check(result).map(drop)
 }
 
@@ -86,10 +79,8 @@ pub(crate) fn send(
     control: &[u8],
     payload: &[u8],
 ) -> io::Result<usize> {
-    let mut iov = libc::iovec {
-        iov_base: payload.as_ptr().cast_mut().cast(),
-        iov_len: payload.len(),
-    };
+    let mut iov =
+        libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
     let header = message(name, control, &mut iov)?;
     // SAFETY: every pointer in `header` comes from a slice or local alive for the length of the call, with its
     // length; sendmsg only reads through them.
@@ -132,10 +123,7 @@ pub(crate) struct Messages {
 
 impl Messages {
     pub(crate) fn new(buffers: usize) -> Self {
-        let iov = libc::iovec {
-            iov_base: ptr::null_mut(),
-            iov_len: 0,
-        };
+        let iov = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         // SAFETY: integers and pointers, for which all zeroes (null) is a value.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         Self {
@@ -168,10 +156,7 @@ impl Messages {
             header.msg_control = control.0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL_LEN as _;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "there are at most 16 buffers"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 16 buffers")]
         let count = limit as u32;
         // SAFETY: the first `count` headers point to distinct buffers owned by `self` with their lengths (set above),
         // and `self` is borrowed exclusively for the length of the call; the kernel keeps no pointer.
@@ -188,10 +173,7 @@ impl Messages {
     }
 
     /// Returns the message at `index`, below what [`Messages::receive`] returned last.
-    #[allow(
-        clippy::unnecessary_cast,
-        reason = "with musl msg_controllen is a socklen_t"
-    )]
+    #[allow(clippy::unnecessary_cast, reason = "with musl msg_controllen is a socklen_t")]
     pub(crate) fn message(&mut self, index: usize) -> Message<'_> {
         let header = &self.headers[index];
         let name = (header.msg_hdr.msg_namelen as usize).min(NAME_LEN);
@@ -209,9 +191,5 @@ impl Messages {
 
 /// Returns a system call's result, or its error where it is negative.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

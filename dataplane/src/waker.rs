@@ -59,12 +59,7 @@ impl Waker {
     /// Makes one for a driver that never sleeps.
     #[cfg(feature = "test-backends")]
     pub(crate) fn idle() -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                state: AtomicU8::new(AWAKE),
-                eventfd: None,
-            }),
-        }
+        Self { shared: Arc::new(Shared { state: AtomicU8::new(AWAKE), eventfd: None }) }
     }
 
     /// Returns the descriptor that a driver sleeps on. Nobody needs to read it where edges are watched.

@@ -1,8 +1,5 @@
 //! If `io_uring` is forbidden, as in most containers, `auto` opens `mio`, and an explicit choice is an error with the reason.
-#![expect(
-    unsafe_code,
-    reason = "the ban is a seccomp filter of the test's own thread"
-)]
+#![expect(unsafe_code, reason = "the ban is a seccomp filter of the test's own thread")]
 #![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
 
 use std::thread;
@@ -28,19 +25,14 @@ fn forbid(call: libc::c_long, errno: i32) {
         step(RETURN, refusal, 0, 0),
         step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: u16::try_from(filter.len()).unwrap(),
-        filter: filter.as_mut_ptr(),
-    };
+    let program =
+        libc::sock_fprog { len: u16::try_from(filter.len()).unwrap(), filter: filter.as_mut_ptr() };
     // SAFETY: the program and its filter live through the calls; the kernel copies them. Both calls bind the calling
     // thread alone.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(
-            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
-            0
-        );
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
     }
 }
 
@@ -55,26 +47,10 @@ fn open(backend: Backend) -> (Result<Opened, OpenError>, SocketAddr) {
 #[test]
 fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
     let cases = [
-        (
-            libc::SYS_io_uring_setup,
-            libc::EPERM,
-            ["io_uring_setup", "not permitted"],
-        ),
-        (
-            libc::SYS_io_uring_setup,
-            libc::ENOSYS,
-            ["io_uring_setup", "not implemented"],
-        ),
-        (
-            libc::SYS_io_uring_register,
-            libc::EPERM,
-            ["probe", "not permitted"],
-        ),
-        (
-            libc::SYS_io_uring_enter,
-            libc::EPERM,
-            ["recvmsg", "not permitted"],
-        ),
+        (libc::SYS_io_uring_setup, libc::EPERM, ["io_uring_setup", "not permitted"]),
+        (libc::SYS_io_uring_setup, libc::ENOSYS, ["io_uring_setup", "not implemented"]),
+        (libc::SYS_io_uring_register, libc::EPERM, ["probe", "not permitted"]),
+        (libc::SYS_io_uring_enter, libc::EPERM, ["recvmsg", "not permitted"]),
     ];
     for (call, errno, causes) in cases {
         let checked = thread::spawn(move || {
@@ -84,10 +60,7 @@ fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
             assert_eq!(error.source.raw_os_error(), Some(errno));
             let remedies = ["seccomp", "kernel.io_uring_disabled", "mio"];
             for part in causes.into_iter().chain(remedies) {
-                assert!(
-                    line.to_lowercase().contains(part),
-                    "{part} is missing: {line}"
-                );
+                assert!(line.to_lowercase().contains(part), "{part} is missing: {line}");
             }
             assert!(!line.contains('\n'));
 
@@ -96,12 +69,7 @@ fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
             assert_eq!(opened.fallback.unwrap().to_string(), line);
             let mut driver = opened.driver;
             assert_eq!(driver.backend(), "mio");
-            let meta = TxMeta {
-                peer,
-                local: None,
-                ecn: Ecn::NotCapable,
-                departure: None,
-            };
+            let meta = TxMeta { peer, local: None, ecn: Ecn::NotCapable, departure: None };
             let sent = driver.transmit(Budget::UNLIMITED, |out| {
                 out.room(ListenerId(0), 5).map(|room| room.fill(1))?;
                 out.commit(5, &meta);

@@ -105,10 +105,8 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     let handles = prepared.iter();
     let workers: Vec<WorkerHandle> = handles.map(|(setup, sent)| handle(setup, sent)).collect();
     let (setups, mailboxes): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
-    let snapshot = Arc::new(first_snapshot(
-        &shared,
-        std::mem::take(&mut announced.bound_listeners),
-    ));
+    let snapshot =
+        Arc::new(first_snapshot(&shared, std::mem::take(&mut announced.bound_listeners)));
     let fronts = Fronts::new(&workers);
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     start_workers(setups, &snapshot, &events)?;
@@ -152,14 +150,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     let _control = ControlSocket::open(places.control, events, Event::Reload);
     supervisor.ready(&reloader.standing());
     announce_ready(reloader.source.as_deref());
-    run_down(
-        &inbox,
-        &mailboxes,
-        &observability,
-        &mut reloader,
-        &mut supervisor,
-    )
-    .log();
+    run_down(&inbox, &mailboxes, &observability, &mut reloader, &mut supervisor).log();
     ports.close();
     observability.close();
     tracing::info!("stopped");
@@ -216,9 +207,7 @@ fn prepare_groups(
 ) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
     let mut all = Vec::new();
     for group in &shared.config.groups {
-        all.extend(prepare_group(
-            group, shared, registry, announced, ports, events,
-        )?);
+        all.extend(prepare_group(group, shared, registry, announced, ports, events)?);
     }
     if all.is_empty() {
         return Err(BootError::NothingToServe);
@@ -291,12 +280,7 @@ fn on_ports(config: &Config) -> Result<Vec<OnPort<'_>>, BootError> {
 /// are the server's user's, who may be another one than this process's.
 fn check_folders(config: &Config) -> Result<(), BootError> {
     let refused = |table, key, path: &Path, advice| {
-        Err(BootError::NoFolder {
-            table,
-            key,
-            path: path.to_owned(),
-            advice,
-        })
+        Err(BootError::NoFolder { table, key, path: path.to_owned(), advice })
     };
     if let Some(LogTarget::File(file)) = &config.access_log.file {
         if file.is_dir() {
@@ -305,22 +289,13 @@ fn check_folders(config: &Config) -> Result<(), BootError> {
         if let Some(folder) = file.parent()
             && !folder.is_dir()
         {
-            return refused(
-                "access_log",
-                "file",
-                folder,
-                "create it, or correct the path",
-            );
+            return refused("access_log", "file", folder, "create it, or correct the path");
         }
     }
     let traces = config.qlog.directory.as_ref();
     for (table, key, folder) in [
         ("server", "state_dir", config.server.state_dir.as_ref()),
-        (
-            "qlog",
-            "directory",
-            traces.filter(|_| config.qlog.sample_rate > 0.0),
-        ),
+        ("qlog", "directory", traces.filter(|_| config.qlog.sample_rate > 0.0)),
     ] {
         let existing = folder.and_then(|folder| folder.ancestors().find(|path| path.exists()));
         if let Some(existing) = existing.filter(|path| !path.is_dir()) {

@@ -68,13 +68,8 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             // It is no error if the reader closes the pipe early, as `head` does.
-            get::run(&args, clock::now, &mut out, &mut err).or_else(|error| {
-                if is_closed_pipe(&error) {
-                    Ok(0)
-                } else {
-                    Err(error)
-                }
-            })
+            get::run(&args, clock::now, &mut out, &mut err)
+                .or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) })
         }
         Command::Load(args) => load(&args, registry),
         Command::Cc => printed(cc::list(registry, &mut std::io::stdout().lock())),
@@ -123,10 +118,7 @@ fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
 )]
 fn runtime_dir() -> Option<PathBuf> {
     let folders = std::env::var_os("RUNTIME_DIRECTORY")?;
-    let first = folders
-        .as_encoded_bytes()
-        .split(|byte| *byte == b':')
-        .next()?;
+    let first = folders.as_encoded_bytes().split(|byte| *byte == b':').next()?;
     let folder = Path::new(std::ffi::OsStr::from_bytes(first));
     folder.is_absolute().then(|| folder.to_owned())
 }
@@ -155,30 +147,17 @@ fn load(args: &sluicegate_load::LoadArgs, registry: &Registry) -> anyhow::Result
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let clock = sluicegate_load::Clock {
-        now: clock::now,
-        unix: clock::unix,
-    };
+    let clock = sluicegate_load::Clock { now: clock::now, unix: clock::unix };
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
     let result = sluicegate_load::run(args, registry, clock, &stop, &mut out, &mut err);
     // Other errors have the name of what cannot be used.
-    result.or_else(|error| {
-        if is_closed_pipe(&error) {
-            Ok(0)
-        } else {
-            Err(error)
-        }
-    })
+    result.or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) })
 }
 
 /// Returns whether the reader of the output has gone.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let causes = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    causes
-        .into_iter()
-        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Lets a panic in any thread end the process: a server that has lost a thread would silently drop connections. It ends even if

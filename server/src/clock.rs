@@ -26,9 +26,7 @@ pub fn unix() -> Duration {
     if let Some(unix) = SET.get() {
         return unix;
     }
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns the CPU time that all threads of the process have used.

@@ -16,10 +16,7 @@ pub struct Entropy {
 impl Entropy {
     /// Makes an empty pool; the first use fills it.
     pub fn new() -> Entropy {
-        Entropy {
-            pool: Box::new([0; POOL]),
-            used: POOL,
-        }
+        Entropy { pool: Box::new([0; POOL]), used: POOL }
     }
 
     /// Overwrites all of `out`.

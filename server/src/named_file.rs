@@ -24,10 +24,8 @@ pub(crate) const PAGE: u64 = 64 << 20;
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     // To open a device may have effects.
     check_regular(&fs::metadata(path)?)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     // The path may lead elsewhere by now.
     check_regular(&file.metadata()?)?;
     Ok(file)
@@ -77,18 +75,12 @@ mod tests {
         fs::write(&path, "12345").unwrap();
         assert_eq!(read(&path, 5).unwrap(), b"12345");
         assert_eq!(read_text(&path, 5).unwrap(), "12345");
-        assert_eq!(
-            read(&path, 4).unwrap_err().kind(),
-            io::ErrorKind::FileTooLarge
-        );
+        assert_eq!(read(&path, 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_eq!(read(&link, 5).unwrap(), b"12345");
         fs::write(&path, [0xff]).unwrap();
-        assert_eq!(
-            read_text(&path, 5).unwrap_err().kind(),
-            io::ErrorKind::InvalidData
-        );
+        assert_eq!(read_text(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(
             read(&folder.path().join("none"), 5).unwrap_err().kind(),
             io::ErrorKind::NotFound
@@ -102,12 +94,7 @@ mod tests {
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
             let error = read(path, 1 << 20).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "not a regular file",
-                "{}",
-                path.display()
-            );
+            assert_eq!(error.to_string(), "not a regular file", "{}", path.display());
         }
     }
 }

@@ -20,9 +20,7 @@ impl Networks {
         ranges.sort_by_key(|(first, last)| (*first, std::cmp::Reverse(*last)));
         // Two networks are disjoint, or one contains the other.
         ranges.dedup_by(|(_, last), (_, outer)| *last <= *outer);
-        Networks {
-            ranges: ranges.into(),
-        }
+        Networks { ranges: ranges.into() }
     }
 
     /// Returns whether the set has no network.
@@ -79,11 +77,7 @@ mod tests {
             ("fe00::", false),
             ("::10.0.0.1", false),
         ] {
-            assert_eq!(
-                networks.contains(address.parse().unwrap()),
-                expected,
-                "{address}"
-            );
+            assert_eq!(networks.contains(address.parse().unwrap()), expected, "{address}");
         }
         assert!(!set(&[]).contains(Ipv4Addr::LOCALHOST.into()));
         assert!(!set(&["::/0"]).contains(Ipv4Addr::LOCALHOST.into()));

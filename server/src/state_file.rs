@@ -17,11 +17,7 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .create_new(true)
-        .write(true)
-        .mode(0o600)
-        .open(&draft)?;
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft)?;
     file.write_all(contents)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;

@@ -91,32 +91,26 @@ pub fn spawn(
     snapshot: Arc<ConfigSnapshot>,
     reports: Sender<Report>,
 ) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name(format!("{}-{}", setup.group, setup.index))
-        .spawn(move || {
-            let started = start(setup, &snapshot, &reports);
-            // A reload frees the first configuration, too.
-            drop(snapshot);
-            match started {
-                Ok(mut worker) => {
-                    worker.run();
-                    let _ = reports.send(worker.stopped());
-                }
-                Err(cause) => {
-                    let _ = reports.send(Report::Failed(cause));
-                }
+    std::thread::Builder::new().name(format!("{}-{}", setup.group, setup.index)).spawn(move || {
+        let started = start(setup, &snapshot, &reports);
+        // A reload frees the first configuration, too.
+        drop(snapshot);
+        match started {
+            Ok(mut worker) => {
+                worker.run();
+                let _ = reports.send(worker.stopped());
             }
-        })
+            Err(cause) => {
+                let _ = reports.send(Report::Failed(cause));
+            }
+        }
+    })
 }
 
 /// Drops the capabilities of the calling thread, which has opened all that it will. Other threads keep theirs.
 fn drop_capabilities() {
     let none = CapabilitySet::empty();
-    let sets = CapabilitySets {
-        effective: none,
-        permitted: none,
-        inheritable: none,
-    };
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     // Filters of system calls may forbid it.
     if let Err(error) = set_capabilities(None, sets) {
         tracing::warn!(%error, "a worker keeps its capabilities");

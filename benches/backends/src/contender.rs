@@ -35,19 +35,11 @@ impl Contender {
     ];
 
     const fn on_frames(name: &'static str, dataplane: Kind) -> Self {
-        Self {
-            name,
-            dataplane,
-            offloads: false,
-        }
+        Self { name, dataplane, offloads: false }
     }
 
     const fn offloading(name: &'static str, backend: Backend) -> Self {
-        Self {
-            name,
-            dataplane: Kind::Sockets(backend),
-            offloads: true,
-        }
+        Self { name, dataplane: Kind::Sockets(backend), offloads: true }
     }
 
     /// Returns the contenders of these names, in the order of [`Contender::ALL`]; all of them where there are no names.

@@ -13,11 +13,8 @@ use crate::node::{Measured, Role};
 use sluicegate_compare::figures::{Table, median, short};
 
 /// The tests: what the backend does and what its peer does.
-const TESTS: [(Role, Role); 3] = [
-    (Role::Flood, Role::Sink),
-    (Role::Sink, Role::Flood),
-    (Role::Echo, Role::Ping),
-];
+const TESTS: [(Role, Role); 3] =
+    [(Role::Flood, Role::Sink), (Role::Sink, Role::Flood), (Role::Echo, Role::Ping)];
 
 /// Outcome of a test: of the backend and of its peer.
 type Pair = (Measured, Measured);
@@ -57,15 +54,10 @@ fn report(table: &mut Table, results: &[Vec<Vec<Pair>>]) {
     rates(table, "datagrams sent", sends);
     table.row(
         "– part of them that the peer received",
-        cells(sends, |(own, peer)| {
-            (peer.datagrams / peer.seconds) / (own.datagrams / own.seconds)
-        }),
+        cells(sends, |(own, peer)| (peer.datagrams / peer.seconds) / (own.datagrams / own.seconds)),
     );
     rates(table, "datagrams received", receives);
-    table.row(
-        "ping-pong of datagrams, p50, µs",
-        cells(pings, |(_, peer)| peer.p50),
-    );
+    table.row("ping-pong of datagrams, p50, µs", cells(pings, |(_, peer)| peer.p50));
     table.row("– p99, µs", cells(pings, |(_, peer)| peer.p99));
     table.row(
         "– CPU time per round trip, µs",
@@ -80,10 +72,7 @@ fn rates(table: &mut Table, what: &str, tests: &[Vec<Pair>]) {
     };
     let all: Vec<Vec<f64>> = tests.iter().map(rates).collect();
     table.rates(&format!("{what} per CPU-second, thousand"), &all);
-    table.row(
-        "– per second, thousand",
-        cells(tests, |(own, _)| own.datagrams / own.seconds / 1e3),
-    );
+    table.row("– per second, thousand", cells(tests, |(own, _)| own.datagrams / own.seconds / 1e3));
     table.row(
         "– CPU-seconds of the machine per second",
         cells(tests, |(own, _)| own.cpu.machine / own.seconds),
@@ -121,11 +110,7 @@ fn measure(
     let mut peer = Node::start(command, &peer, roles.1, bench.seconds)?;
     // Whoever only reacts begins first.
     let pinged = roles.0 == Role::Echo || roles.0 == Role::Sink;
-    for node in if pinged {
-        [&mut own, &mut peer]
-    } else {
-        [&mut peer, &mut own]
-    } {
+    for node in if pinged { [&mut own, &mut peer] } else { [&mut peer, &mut own] } {
         node.go()?;
     }
     Ok((own.measured()?, peer.measured()?))
@@ -150,10 +135,7 @@ impl Node {
             .stderr(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().context("a node's output")?;
-        let mut node = Self {
-            child,
-            output: BufReader::new(output),
-        };
+        let mut node = Self { child, output: BufReader::new(output) };
         if node.line()? != "ready" {
             bail!("a node did not start: {}", node.last_words());
         }

@@ -36,12 +36,7 @@ struct Arguments {
 #[derive(Args, Debug)]
 struct RunArguments {
     /// Parts to run, one after the other
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "datagrams,server,flame,idle"
-    )]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "datagrams,server,flame,idle")]
     parts: Vec<Part>,
     /// Backends to compare, the first of them with the others [default: all]
     #[arg(long, value_delimiter = ',')]
@@ -143,11 +138,7 @@ fn main() -> Result<ExitCode> {
                 .arg("--within")
                 .status()
                 .context("unshare")?;
-            return Ok(if status.success() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            });
+            return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -162,9 +153,7 @@ fn compare(run: RunArguments) -> Result<()> {
         rounds: run.rounds.max(1),
         seconds: run.seconds,
         idle_seconds: run.idle_seconds,
-        server: run
-            .server
-            .unwrap_or_else(|| program.with_file_name("sluicegate")),
+        server: run.server.unwrap_or_else(|| program.with_file_name("sluicegate")),
         program,
         server_core: run.server_core,
         client_core: run.client_core,

@@ -61,10 +61,7 @@ impl Network {
         self.within(&script)?;
         let program = std::env::current_exe()?;
         let state = if contender.offloads { "on" } else { "off" };
-        self.within(&format!(
-            "{} checksums {interface} {state}",
-            program.display()
-        ))
+        self.within(&format!("{} checksums {interface} {state}", program.display()))
     }
 
     /// Returns the name of the server's end.

@@ -75,17 +75,8 @@ pub(crate) struct Measured {
 
 impl Measured {
     fn print(&self) {
-        let Self {
-            datagrams,
-            seconds,
-            cpu,
-            p50,
-            p99,
-        } = self;
-        println!(
-            "{datagrams} {seconds} {} {} {p50} {p99}",
-            cpu.process, cpu.machine
-        );
+        let Self { datagrams, seconds, cpu, p50, p99 } = self;
+        println!("{datagrams} {seconds} {} {} {p50} {p99}", cpu.process, cpu.machine);
     }
 
     /// Parses what [`Measured::print`] wrote.
@@ -96,13 +87,7 @@ impl Measured {
         let [datagrams, seconds, process, machine, p50, p99] = words[..] else {
             return Err(anyhow!("a node said: {line}"));
         };
-        Ok(Self {
-            datagrams,
-            seconds,
-            cpu: Cpu { process, machine },
-            p50,
-            p99,
-        })
+        Ok(Self { datagrams, seconds, cpu: Cpu { process, machine }, p50, p99 })
     }
 }
 
@@ -114,12 +99,7 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<()> {
     std::io::stdin().lock().read_line(&mut String::new())?;
     let mut node = Node {
         driver: &mut driver,
-        meta: TxMeta {
-            peer: arguments.peer,
-            local: None,
-            ecn: Ecn::Ect0,
-            departure: None,
-        },
+        meta: TxMeta { peer: arguments.peer, local: None, ecn: Ecn::Ect0, departure: None },
         window: Window::new(Duration::from_secs_f64(arguments.seconds)),
     };
     let mut times = Vec::new();
@@ -157,19 +137,13 @@ fn open(arguments: &NodeArguments) -> Result<Opened> {
         let ports = Ports::start(&[(&options, 1)])?;
         let opened = ports.open(&[(LISTENER, arguments.local)], 1, &options)?;
         let driver = seed(opened.group)?.open()?.driver;
-        return Ok(Opened {
-            driver,
-            port: Some((opened.port, ports)),
-        });
+        return Ok(Opened { driver, port: Some((opened.port, ports)) });
     }
     let backend: Backend = arguments.dataplane.parse()?;
     let acquired = Acquired::bind(LISTENER, arguments.local, 1)?;
     let (socket, options) = (SocketOptions::default(), DriverOptions::default());
     let group = open_group(backend, vec![acquired], 1, &socket, options)?;
-    Ok(Opened {
-        driver: seed(group)?.open()?.driver,
-        port: None,
-    })
+    Ok(Opened { driver: seed(group)?.open()?.driver, port: None })
 }
 
 /// The time in which a node measures: it begins some time after the start and ends some time before the end.
@@ -182,12 +156,7 @@ struct Window {
 
 impl Window {
     fn new(length: Duration) -> Self {
-        Self {
-            start: Instant::now(),
-            length,
-            begin: None,
-            end: None,
-        }
+        Self { start: Instant::now(), length, begin: None, end: None }
     }
 
     /// Returns whether the node goes on, which has done with `datagrams` so far.
@@ -266,8 +235,7 @@ impl Node<'_> {
         let mut sizes = Vec::new();
         while self.window.is_open(self.driver.counters().tx_datagrams)? {
             self.wait(NAP)?;
-            self.driver
-                .receive(BUDGET, |_, bytes| sizes.push(bytes.len()))?;
+            self.driver.receive(BUDGET, |_, bytes| sizes.push(bytes.len()))?;
             self.send(&sizes)?;
             sizes.clear();
         }

@@ -27,24 +27,12 @@ struct Workload {
 
 /// Workloads that keep the server or the client busy all the time, and the one that does not.
 const WORKLOADS: [Workload; 3] = [SMALL, LARGE, LIGHT];
-const SMALL: Workload = Workload {
-    name: "1 KiB requests",
-    body: 1 << 10,
-    load: Load::small,
-    is_light: false,
-};
-const LARGE: Workload = Workload {
-    name: "1 MiB bodies",
-    body: 1 << 20,
-    load: Load::large,
-    is_light: false,
-};
-const LIGHT: Workload = Workload {
-    name: "light load",
-    body: 1 << 10,
-    load: Load::light,
-    is_light: true,
-};
+const SMALL: Workload =
+    Workload { name: "1 KiB requests", body: 1 << 10, load: Load::small, is_light: false };
+const LARGE: Workload =
+    Workload { name: "1 MiB bodies", body: 1 << 20, load: Load::large, is_light: false };
+const LIGHT: Workload =
+    Workload { name: "light load", body: 1 << 10, load: Load::light, is_light: true };
 
 impl Workload {
     fn url(&self, server: SocketAddr) -> String {
@@ -104,9 +92,7 @@ pub(crate) fn run(bench: &Bench, table: &mut Table) -> Result<()> {
             for (workload, samples) in WORKLOADS.iter().zip(&mut samples) {
                 let (before, start) = (server.cpu()?, Instant::now());
                 let url = workload.url(network.server());
-                let outcome = bench
-                    .generator()?
-                    .run(&(workload.load)(bench.seconds), &url)?;
+                let outcome = bench.generator()?.run(&(workload.load)(bench.seconds), &url)?;
                 if outcome.failed > 0.0 {
                     eprintln!("{}: {} requests failed", contender.name, outcome.failed);
                 }
@@ -144,9 +130,7 @@ fn report(table: &mut Table, samples: &[Vec<Vec<Sample>>]) {
         } else {
             let title = format!("{} per server-CPU-second", workload.name);
             let rate = |sample: &Sample| sample.outcome.succeeded / sample.cpu.process;
-            let rates = samples
-                .iter()
-                .map(|samples| samples.iter().map(rate).collect());
+            let rates = samples.iter().map(|samples| samples.iter().map(rate).collect());
             table.rates(&title, &rates.collect::<Vec<_>>());
             let rate = |sample: &Sample| sample.outcome.succeeded / sample.seconds;
             table.row("– per second", cells(rate));
@@ -175,13 +159,8 @@ pub(crate) fn graphs(bench: &Bench) -> Result<()> {
             thread::park_timeout(Duration::from_millis(300));
             let name = format!("{}-{suffix}", contender.name);
             let title = format!("{}, {}", contender.name, workload.name);
-            let drawn = flame::draw(
-                &bench.folder,
-                &name,
-                &title,
-                &server.id(),
-                (SAMPLES, bench.seconds),
-            );
+            let drawn =
+                flame::draw(&bench.folder, &name, &title, &server.id(), (SAMPLES, bench.seconds));
             bench.generator()?.finish(load)?;
             match drawn {
                 Ok(file) => eprintln!("flame graph: {}", file.display()),

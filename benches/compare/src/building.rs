@@ -55,11 +55,7 @@ impl Builds {
             return Ok(());
         };
         let Some(recipe) = kind.recipe() else {
-            ensure!(
-                program.exists(),
-                "there is no {}: `make build` makes it",
-                program.display()
-            );
+            ensure!(program.exists(), "there is no {}: `make build` makes it", program.display());
             return Ok(());
         };
         if matches!(recipe, Recipe::GoInstall { .. }) && program.exists() {
@@ -128,9 +124,8 @@ mod tests {
                     let program = format!("src/bin/{name}.rs");
                     assert!(sources.join(&program).is_file(), "{program}");
                     let programs = manifest["bin"].as_array().unwrap();
-                    let program = programs
-                        .iter()
-                        .find(|program| program["name"].as_str() == Some(name));
+                    let program =
+                        programs.iter().find(|program| program["name"].as_str() == Some(name));
                     let program = program.unwrap_or_else(|| panic!("no program {name}"));
                     let needed = program["required-features"].as_array().unwrap();
                     assert_eq!(needed[0].as_str(), Some(name));
@@ -146,10 +141,7 @@ mod tests {
                     let required = module.lines().filter(|line| line.contains(" v"));
                     for line in required.map(|line| line.trim_start_matches("require").trim()) {
                         let line = line.trim_end_matches(" // indirect");
-                        assert!(
-                            sums.contains(&format!("{line} h1:")),
-                            "go.sum has no {line}"
-                        );
+                        assert!(sums.contains(&format!("{line} h1:")), "go.sum has no {line}");
                     }
                 }
                 Some(Recipe::GoInstall { version, .. }) => assert!(version.starts_with('v')),
@@ -160,14 +152,8 @@ mod tests {
 
     #[test]
     fn the_manual_names_each_kind() {
-        let manual = read(
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../README.md")
-                .as_path(),
-        );
-        let manual = manual
-            .split("\n## ")
-            .find(|part| part.starts_with("Compare\n"));
+        let manual = read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md").as_path());
+        let manual = manual.split("\n## ").find(|part| part.starts_with("Compare\n"));
         for kind in Kind::ALL {
             let name = format!("`{}`", kind.name());
             assert!(manual.unwrap().contains(&name), "{name}");
@@ -177,10 +163,8 @@ mod tests {
     #[test]
     fn programs_of_different_kinds_and_versions_do_not_overwrite_each_other() {
         let builds = Builds::new("f/release".into());
-        let programs: Vec<PathBuf> = Kind::ALL
-            .into_iter()
-            .filter_map(|kind| builds.program(kind))
-            .collect();
+        let programs: Vec<PathBuf> =
+            Kind::ALL.into_iter().filter_map(|kind| builds.program(kind)).collect();
         for (number, one) in programs.iter().enumerate() {
             assert!(!programs[..number].contains(one), "{}", one.display());
         }

@@ -101,8 +101,5 @@ pub(crate) fn nginx(site: &Site, name: &str, servers: &str) -> String {
 
 /// Returns what the upstream has as a server.
 pub(crate) fn upstream(site: &Site) -> String {
-    format!(
-        "  server {{ listen 127.0.0.1:{UPSTREAM}; root {}; }}\n",
-        site.root().display()
-    )
+    format!("  server {{ listen 127.0.0.1:{UPSTREAM}; root {}; }}\n", site.root().display())
 }

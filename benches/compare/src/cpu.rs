@@ -28,18 +28,12 @@ impl Cpu {
         let behind = stat.rsplit_once(')').context("a line of /proc/PID/stat")?.1;
         let machine = fs::read_to_string("/proc/stat")?;
         let line = machine.lines().next().context("a line of /proc/stat")?;
-        Ok(Self {
-            process: seconds(behind, &[11, 12])?,
-            machine: seconds(line, &[1, 2, 3, 6, 7])?,
-        })
+        Ok(Self { process: seconds(behind, &[11, 12])?, machine: seconds(line, &[1, 2, 3, 6, 7])? })
     }
 
     /// Returns what was used since `before`.
     pub fn since(self, before: Self) -> Self {
-        Self {
-            process: self.process - before.process,
-            machine: self.machine - before.machine,
-        }
+        Self { process: self.process - before.process, machine: self.machine - before.machine }
     }
 }
 
@@ -53,11 +47,7 @@ pub fn tree(process: &str) -> Vec<String> {
         let children =
             tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
         let children: Vec<String> = children
-            .flat_map(|line| {
-                line.split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            })
+            .flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
             .collect();
         processes.extend(children);
         next += 1;
@@ -86,10 +76,7 @@ pub fn memory_of_tree(process: &str) -> Result<f64> {
         let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
         let line = rollup.lines().find(|line| line.starts_with("Pss:"));
         let words = line.context("no Pss in smaps_rollup")?;
-        let number = words
-            .split_whitespace()
-            .nth(1)
-            .context("a short line of smaps_rollup")?;
+        let number = words.split_whitespace().nth(1).context("a short line of smaps_rollup")?;
         Ok(number.parse::<f64>()?)
     };
     tree(process).into_iter().map(memory).sum()
@@ -115,18 +102,12 @@ impl Core {
         let start = format!("cpu{core} ");
         let line = stat.lines().find(|line| line.starts_with(&start));
         let line = line.with_context(|| format!("there is no core {core}"))?;
-        Ok(Self {
-            busy: seconds(line, &[1, 2, 3, 6, 7])?,
-            stolen: seconds(line, &[8])?,
-        })
+        Ok(Self { busy: seconds(line, &[1, 2, 3, 6, 7])?, stolen: seconds(line, &[8])? })
     }
 
     /// Returns what was used since `before`.
     pub fn since(self, before: Self) -> Self {
-        Self {
-            busy: self.busy - before.busy,
-            stolen: self.stolen - before.stolen,
-        }
+        Self { busy: self.busy - before.busy, stolen: self.stolen - before.stolen }
     }
 }
 
@@ -135,10 +116,7 @@ fn seconds(line: &str, places: &[usize]) -> Result<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut sum = 0.0;
     for place in places {
-        let ticks: f64 = words
-            .get(*place)
-            .context("a short line of /proc")?
-            .parse()?;
+        let ticks: f64 = words.get(*place).context("a short line of /proc")?.parse()?;
         sum += ticks / TICKS;
     }
     Ok(sum)
@@ -172,13 +150,7 @@ mod tests {
         let memory = memory_of_tree(&processes[0]).unwrap();
         let of_tree = of_tree(&processes[0]).unwrap();
         for process in processes.iter().rev() {
-            assert!(
-                std::process::Command::new("kill")
-                    .arg(process)
-                    .status()
-                    .unwrap()
-                    .success()
-            );
+            assert!(std::process::Command::new("kill").arg(process).status().unwrap().success());
         }
         shell.wait().unwrap();
         assert_eq!(processes.len(), 2);

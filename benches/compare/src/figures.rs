@@ -19,12 +19,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 
 /// Returns the median of the ratios of values to those of the same rounds.
 pub fn ratio(values: &[f64], others: &[f64]) -> f64 {
-    median(
-        values
-            .iter()
-            .zip(others)
-            .map(|(value, other)| value / other),
-    )
+    median(values.iter().zip(others).map(|(value, other)| value / other))
 }
 
 /// Returns a number with three digits or so.
@@ -50,9 +45,7 @@ impl Table {
         let rule = names.iter().map(|_| "---:".to_owned());
         let rule = std::iter::once("---".to_owned()).chain(rule).collect();
         let head = std::iter::once(String::new()).chain(names).collect();
-        Self {
-            rows: vec![head, rule],
-        }
+        Self { rows: vec![head, rule] }
     }
 
     /// Adds a row: its title, and a cell per contender.
@@ -63,15 +56,10 @@ impl Table {
 
     /// Adds a row of rates, given by contender and round, and one of their ratios to those of the first contender.
     pub fn rates(&mut self, title: &str, rates: &[Vec<f64>]) {
-        let cells = rates
-            .iter()
-            .map(|rates| short(median(rates.iter().copied())));
+        let cells = rates.iter().map(|rates| short(median(rates.iter().copied())));
         self.row(title, cells.collect::<Vec<_>>());
         let ratios = rates.iter().map(|own| short(ratio(own, &rates[0])));
-        self.row(
-            "– median of the ratios to the first column",
-            ratios.collect::<Vec<_>>(),
-        );
+        self.row("– median of the ratios to the first column", ratios.collect::<Vec<_>>());
     }
 
     /// Prints it.

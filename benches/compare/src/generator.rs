@@ -37,29 +37,17 @@ impl Load {
 
     /// Returns a load as fast as possible.
     pub const fn closed(connections: usize, streams: usize, seconds: f64) -> Self {
-        Self {
-            connections,
-            streams,
-            schedule: Schedule::Closed { seconds },
-        }
+        Self { connections, streams, schedule: Schedule::Closed { seconds } }
     }
 
     /// Returns a load of `rate` requests per second and connection, one at a time.
     pub const fn open(connections: usize, rate: f64, seconds: f64) -> Self {
-        Self {
-            connections,
-            streams: 1,
-            schedule: Schedule::Open { rate, seconds },
-        }
+        Self { connections, streams: 1, schedule: Schedule::Open { rate, seconds } }
     }
 
     /// Returns a load of `connections` new connections with a request on each, so many per second.
     pub const fn handshakes(connections: usize, rate: usize) -> Self {
-        Self {
-            connections,
-            streams: 1,
-            schedule: Schedule::Handshakes { rate },
-        }
+        Self { connections, streams: 1, schedule: Schedule::Handshakes { rate } }
     }
 }
 
@@ -118,9 +106,7 @@ impl Generator {
     ///
     /// It does not run, or has no HTTP/3.
     pub fn new(command: &[&str], core: usize, log: PathBuf) -> Result<Self> {
-        let (program, words) = command
-            .split_first()
-            .context("no load generator is named")?;
+        let (program, words) = command.split_first().context("no load generator is named")?;
         let program = PathBuf::from(program);
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let output = Command::new(&program).args(&words).arg("--help").output();
@@ -134,12 +120,7 @@ impl Generator {
              with --enable-http3",
             command.join(" ")
         );
-        Ok(Self {
-            program,
-            words,
-            core,
-            log,
-        })
+        Ok(Self { program, words, core, log })
     }
 
     /// Returns its name and version.
@@ -164,15 +145,9 @@ impl Generator {
             let _ = fs::remove_file(&self.log);
             command.arg(format!("--log-file={}", self.log.display()));
         }
-        let output = command
-            .output()
-            .context("taskset, of util-linux, does not start")?;
+        let output = command.output().context("taskset, of util-linux, does not start")?;
         let mut outcome = self.read(&output)?;
-        let times = if open {
-            times(&fs::read_to_string(&self.log)?)
-        } else {
-            Vec::new()
-        };
+        let times = if open { times(&fs::read_to_string(&self.log)?) } else { Vec::new() };
         outcome.p50 = percentile(&times, 50);
         outcome.p99 = percentile(&times, 99);
         Ok(outcome)
@@ -186,9 +161,7 @@ impl Generator {
     pub fn start(&self, load: &Load, url: &str) -> Result<Child> {
         let mut command = self.command(load, url);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-            .spawn()
-            .context("taskset, of util-linux, does not start")
+        command.spawn().context("taskset, of util-linux, does not start")
     }
 
     /// Waits until a load ends. The outcome has no times.
@@ -207,10 +180,7 @@ impl Generator {
         let Some(outcome) = outcome(&said) else {
             bail!("{program} prints no summary: {said}{errors}");
         };
-        ensure!(
-            outcome.succeeded > 0.0,
-            "{program}: no request succeeded: {said}{errors}"
-        );
+        ensure!(outcome.succeeded > 0.0, "{program}: no request succeeded: {said}{errors}");
         Ok(outcome)
     }
 
@@ -292,9 +262,6 @@ mod tests {
         assert_eq!((outcome.succeeded, outcome.failed), (7.0, 3.0));
         assert_eq!(outcome.bytes, 8192.0);
         assert!(super::outcome("nothing").is_none());
-        assert_eq!(
-            times("1\t200\t30\n2\t200\t20\n3\t404\t1\nx\n"),
-            [20.0, 30.0]
-        );
+        assert_eq!(times("1\t200\t30\n2\t200\t20\n3\t404\t1\nx\n"), [20.0, 30.0]);
     }
 }

@@ -30,10 +30,7 @@ pub(crate) enum Recipe {
     /// The Go module in `peers/` in a folder of this name.
     Go,
     /// A program of a published Go module.
-    GoInstall {
-        package: &'static str,
-        version: &'static str,
-    },
+    GoInstall { package: &'static str, version: &'static str },
 }
 
 impl Kind {

@@ -104,10 +104,7 @@ fn peers(arguments: &Arguments, builds: &Builds) -> Result<Vec<Peer>> {
     for (number, text) in (0..).zip(&arguments.servers) {
         let peer = Peer::parse(text, number, builds)?;
         if peers.iter().any(|other| other.name == peer.name) {
-            bail!(
-                "two servers are named `{}`: name one of them by NAME:KIND=PROGRAM",
-                peer.name
-            );
+            bail!("two servers are named `{}`: name one of them by NAME:KIND=PROGRAM", peer.name);
         }
         peers.push(peer);
     }
@@ -125,9 +122,7 @@ fn compare(arguments: &Arguments, peers: Vec<Peer>, builds: &Builds) -> Result<(
         "servers and load need cores of their own: --server-core and --client-core are both {}",
         arguments.server_core
     );
-    let status = Command::new("ip")
-        .args("link set lo mtu 1500 up".split(' '))
-        .status();
+    let status = Command::new("ip").args("link set lo mtu 1500 up".split(' ')).status();
     ensure!(
         status.context("ip, of iproute2, does not start")?.success(),
         "the loopback of a network namespace cannot be set up: `unshare -n ip link set lo mtu 1500 up` says why"
@@ -193,10 +188,7 @@ fn rounds(
     contestants: &[Contestant],
 ) -> Result<Samples> {
     let serves = |contestant: &Contestant| contestant.peer.kind.serves(workload.resource);
-    let mut samples: Samples = contestants
-        .iter()
-        .map(|one| serves(one).then(Vec::new))
-        .collect();
+    let mut samples: Samples = contestants.iter().map(|one| serves(one).then(Vec::new)).collect();
     let place = |contestant: &Contestant| format!("{}, {}", contestant.peer.name, workload.name);
     for contestant in contestants.iter().filter(|one| serves(one)) {
         let checked = bench.check(workload, contestant);

@@ -66,26 +66,14 @@ impl Peer {
             })?,
             // A name without a folder is looked up in PATH.
             Some(program) if program.components().count() == 1 => program,
-            Some(program) => program
-                .canonicalize()
-                .with_context(|| format!("`{text}`"))?,
+            Some(program) => program.canonicalize().with_context(|| format!("`{text}`"))?,
         };
-        Ok(Self {
-            name: name.to_owned(),
-            kind,
-            program,
-            is_built,
-            port: FIRST + number,
-        })
+        Ok(Self { name: name.to_owned(), kind, program, is_built, port: FIRST + number })
     }
 
     /// Returns the same server with a name and a port of its own.
     pub(crate) fn twin(&self) -> Self {
-        Self {
-            name: format!("{}{TWIN_ENDING}", self.name),
-            port: self.port + TWIN,
-            ..self.clone()
-        }
+        Self { name: format!("{}{TWIN_ENDING}", self.name), port: self.port + TWIN, ..self.clone() }
     }
 
     /// Returns the URL of a path.
@@ -130,10 +118,7 @@ mod tests {
     #[test]
     fn a_server_has_a_kind_and_may_have_a_name() {
         let peer = parse("old:sluicegate=sluicegate-1").unwrap();
-        assert_eq!(
-            (peer.name.as_str(), peer.kind, peer.port),
-            ("old", Kind::Sluicegate, 4432)
-        );
+        assert_eq!((peer.name.as_str(), peer.kind, peer.port), ("old", Kind::Sluicegate, 4432));
         assert_eq!(parse("nginx=nginx").unwrap().name, "nginx");
         for wrong in [
             "nginx",

@@ -33,15 +33,9 @@ pub(crate) fn text(
          which every server has its turn for {seconds} s. A cell has the median of the rounds. In brackets stands the median of the ratios to\n\
          the first server in the same round, with the smallest and the largest of them.\n"
     )?;
-    let mut table = Table::new(
-        contestants
-            .iter()
-            .map(|contestant| contestant.peer.name.as_str()),
-    );
+    let mut table = Table::new(contestants.iter().map(|contestant| contestant.peer.name.as_str()));
     for (workload, samples) in measured {
-        let cells = samples
-            .iter()
-            .map(|own| cell(workload, own.as_deref(), samples[0].as_deref()));
+        let cells = samples.iter().map(|own| cell(workload, own.as_deref(), samples[0].as_deref()));
         let title = format!("{}, {}", workload.title, workload.figure.unit());
         table.row(&title, cells.collect::<Vec<_>>());
     }
@@ -61,19 +55,11 @@ pub(crate) fn text(
         let command = contestant.peer.command(site);
         let configuration = match command.file {
             Some((_, text)) => text,
-            None => format!(
-                "{} {}\n",
-                contestant.peer.kind.name(),
-                command.arguments.join(" ")
-            ),
+            None => format!("{} {}\n", contestant.peer.kind.name(), command.arguments.join(" ")),
         };
         // The folder differs from run to run.
         let configuration = configuration.replace(&site.folder.display().to_string(), "FOLDER");
-        write!(
-            text,
-            "\n{}:\n\n```\n{configuration}```\n",
-            contestant.peer.name
-        )?;
+        write!(text, "\n{}:\n\n```\n{configuration}```\n", contestant.peer.name)?;
     }
     Ok(text)
 }
@@ -85,9 +71,7 @@ fn version(peer: &Peer) -> String {
     {
         return format!("{package}@{version}");
     }
-    let said = Command::new(&peer.program)
-        .args(peer.kind.version())
-        .output();
+    let said = Command::new(&peer.program).args(peer.kind.version()).output();
     let said = said.map(|output| [output.stdout, output.stderr].concat());
     let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
     said.lines().next().unwrap_or("unknown").to_owned()
@@ -109,19 +93,10 @@ fn cell(workload: &Workload, own: Option<&[Sample]>, first: Option<&[Sample]>) -
     };
     let ratios = |figure: fn(&Sample) -> f64| {
         let (own, first) = (column(own, figure), column(first, figure));
-        let each: Vec<f64> = own
-            .iter()
-            .zip(&first)
-            .map(|(own, first)| own / first)
-            .collect();
+        let each: Vec<f64> = own.iter().zip(&first).map(|(own, first)| own / first).collect();
         let smallest = each.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = each.iter().copied().fold(0.0, f64::max);
-        format!(
-            "{}, {} to {}",
-            short(ratio(&own, &first)),
-            short(smallest),
-            short(largest)
-        )
+        format!("{}, {} to {}", short(ratio(&own, &first)), short(smallest), short(largest))
     };
     text += &format!(" ({})", ratios(|sample| sample.value));
     if workload.figure == Figure::Times {
@@ -165,16 +140,9 @@ fn remarks(contestants: &[Contestant], measured: &[(Workload, Samples)]) -> Stri
 
 fn machine() -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = processor
-        .lines()
-        .find(|line| line.starts_with("model name"));
-    let model = model
-        .and_then(|line| line.split_once(": "))
-        .map_or("unknown", |(_, name)| name);
-    let cores = processor
-        .lines()
-        .filter(|line| line.starts_with("processor"))
-        .count();
+    let model = processor.lines().find(|line| line.starts_with("model name"));
+    let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, name)| name);
+    let cores = processor.lines().filter(|line| line.starts_with("processor")).count();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("{model}, {cores} cores, Linux {}.", kernel.trim())
 }

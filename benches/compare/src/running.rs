@@ -59,11 +59,7 @@ impl Server {
             .stderr(log)
             .spawn()
             .context("taskset, of util-linux, does not start")?;
-        let server = Self {
-            name: name.to_owned(),
-            child: RefCell::new(child),
-            output,
-        };
+        let server = Self { name: name.to_owned(), child: RefCell::new(child), output };
         for _ in 0..STEPS {
             if bound(port)? {
                 return Ok(server);

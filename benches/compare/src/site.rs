@@ -21,9 +21,7 @@ impl Site {
     /// Writes the files into a folder. The upstream serves the same ones below `/proxied/`.
     pub(crate) fn write(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder.join("www/proxied"))?;
-        let site = Self {
-            folder: folder.canonicalize()?,
-        };
+        let site = Self { folder: folder.canonicalize()? };
         for (name, length) in FILES {
             let content: Vec<u8> = (b'a'..=b'z').cycle().take(length).collect();
             for folder in ["www", "www/proxied"] {
@@ -36,11 +34,7 @@ impl Site {
         fs::write(site.certificate(), cert.pem())?;
         // HAProxy looks for the key beside the certificate.
         for key in [site.key(), site.folder.join("certificate.pem.key")] {
-            let file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(key);
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(key);
             file?.write_all(signing_key.serialize_pem().as_bytes())?;
         }
         Ok(site)

@@ -32,38 +32,20 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) const ALL: [Self; 8] = [
-        Self::files(
-            "small",
-            "1 KiB files, 16 connections of 32 requests",
-            "1k",
-            Load::small,
-        ),
-        Self::files(
-            "medium",
-            "10 KiB files, 16 connections of 16 requests",
-            "10k",
-            |seconds| Load::closed(16, 16, seconds),
-        ),
+        Self::files("small", "1 KiB files, 16 connections of 32 requests", "1k", Load::small),
+        Self::files("medium", "10 KiB files, 16 connections of 16 requests", "10k", |seconds| {
+            Load::closed(16, 16, seconds)
+        }),
         Self {
             figure: Figure::Gbit,
-            ..Self::files(
-                "large",
-                "1 MiB files, 4 connections of 4 requests",
-                "1m",
-                Load::large,
-            )
+            ..Self::files("large", "1 MiB files, 4 connections of 4 requests", "1m", Load::large)
         },
         Self::files("handshakes", "full handshake and one request", "1k", |_| {
             Load::handshakes(2000, 1000)
         }),
         Self {
             figure: Figure::Times,
-            ..Self::files(
-                "light",
-                "800 requests per second on 8 connections",
-                "1k",
-                Load::light,
-            )
+            ..Self::files("light", "800 requests per second on 8 connections", "1k", Load::light)
         },
         Self {
             figure: Figure::Memory,
@@ -101,14 +83,7 @@ impl Workload {
         path: &'static str,
         load: fn(f64) -> Load,
     ) -> Self {
-        Self {
-            name,
-            title,
-            resource: Resource::File,
-            path,
-            figure: Figure::Requests,
-            load,
-        }
+        Self { name, title, resource: Resource::File, path, figure: Figure::Requests, load }
     }
 }
 

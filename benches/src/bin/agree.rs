@@ -53,11 +53,7 @@ fn main() -> Result<ExitCode> {
             agree &= compare(comparison, algorithm, &program, arguments.jobs)?;
         }
     }
-    Ok(if agree {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if agree { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints a row. Returns whether all places agree with the real link.
@@ -70,9 +66,7 @@ fn compare(
     let runs = usize::try_from(comparison.seeds)?;
     let mut means = Vec::new();
     for place in Place::ALL {
-        let times = jobs::run(runs, jobs, |seed, _| {
-            comparison.run(place, algorithm, seed as u64)
-        })?;
+        let times = jobs::run(runs, jobs, |seed, _| comparison.run(place, algorithm, seed as u64))?;
         means.push(mean(&times));
     }
     let real = jobs::run(runs, jobs, |seed, core| {
@@ -86,12 +80,8 @@ fn compare(
         down.late.percentile(99.9)
     });
     let deviations = means.iter().map(|time| time / measured - 1.0);
-    let farthest = deviations.fold(
-        0.0,
-        |far: f64, one| {
-            if one.abs() > far.abs() { one } else { far }
-        },
-    );
+    let farthest =
+        deviations.fold(0.0, |far: f64, one| if one.abs() > far.abs() { one } else { far });
     let cells: Vec<_> = means.iter().map(|time| format!("{time:.2} s")).collect();
     println!(
         "| {} | {algorithm} | {} | {measured:.2} s | {:+.1} % | {overflow} | {:.2} ms |",
@@ -105,8 +95,6 @@ fn compare(
 
 /// Returns the mean, seconds; infinite if a run did not finish.
 fn mean(times: &[Option<Duration>]) -> f64 {
-    let seconds = times
-        .iter()
-        .map(|time| time.map_or(f64::INFINITY, |time| time.as_secs_f64()));
+    let seconds = times.iter().map(|time| time.map_or(f64::INFINITY, |time| time.as_secs_f64()));
     seconds.sum::<f64>() / times.len() as f64
 }

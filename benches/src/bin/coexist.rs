@@ -58,11 +58,7 @@ fn main() -> Result<()> {
     let chosen = |name: &&str| {
         arguments.algorithm.is_empty() || arguments.algorithm.iter().any(|a| a == name)
     };
-    let judged: Vec<_> = registry
-        .names()
-        .filter(chosen)
-        .map(Sender::Product)
-        .collect();
+    let judged: Vec<_> = registry.names().filter(chosen).map(Sender::Product).collect();
     let mut senders = judged.clone();
     senders.extend(judged.iter().filter_map(|sender| sender.control()));
     let mut pairs = Vec::new();
@@ -88,9 +84,7 @@ fn main() -> Result<()> {
 }
 
 fn besides(arguments: &Arguments) -> impl Iterator<Item = &'static str> {
-    BESIDE
-        .into_iter()
-        .filter(|name| arguments.beside.iter().any(|chosen| chosen == name))
+    BESIDE.into_iter().filter(|name| arguments.beside.iter().any(|chosen| chosen == name))
 }
 
 /// A pair with the share of its judged flow.
@@ -124,11 +118,9 @@ fn line(pair: &Pair, shared: &coexist::Shared) -> String {
 }
 
 fn print(done: &[Done], judged: &[Sender], besides: &[&str]) {
-    let heads = besides.iter().flat_map(|beside| {
-        judged
-            .iter()
-            .map(move |sender| format!("{sender} beside {beside}"))
-    });
+    let heads = besides
+        .iter()
+        .flat_map(|beside| judged.iter().map(move |sender| format!("{sender} beside {beside}")));
     let heads: Vec<_> = heads.collect();
     println!("| link | {} |", heads.join(" | "));
     println!("|---|{}", "---|".repeat(heads.len()));
@@ -140,9 +132,7 @@ fn print(done: &[Done], judged: &[Sender], besides: &[&str]) {
     }
     rows.sort_by(|a, b| {
         let key = |pair: &Pair| (pair.rate, pair.rtt);
-        key(a)
-            .cmp(&key(b))
-            .then(a.queue_bdp.total_cmp(&b.queue_bdp))
+        key(a).cmp(&key(b)).then(a.queue_bdp.total_cmp(&b.queue_bdp))
     });
     for row in rows {
         let share = |sender, beside: &str| {

@@ -27,11 +27,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let loss_on = if arguments.both_ways {
-        LossOn::BothWays
-    } else {
-        LossOn::Down
-    };
+    let loss_on = if arguments.both_ways { LossOn::BothWays } else { LossOn::Down };
     let controls: Vec<Control> = match &arguments.algorithm {
         Some(name) => {
             vec![Control::named(name).ok_or_else(|| anyhow!("no controller is named `{name}`"))?]
@@ -43,9 +39,8 @@ fn main() -> Result<()> {
         if let Some(seed) = arguments.seed {
             print_run(&run(&scenario(control, loss_on, seed))?);
         } else {
-            let sweep = sweep(0..arguments.seeds, threads, |seed| {
-                scenario(control, loss_on, seed)
-            })?;
+            let sweep =
+                sweep(0..arguments.seeds, threads, |seed| scenario(control, loss_on, seed))?;
             println!("{control:<21} {sweep}");
         }
     }

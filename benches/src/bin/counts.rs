@@ -52,10 +52,7 @@ fn main() -> Result<ExitCode> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.toml");
     if arguments.accept {
         let instructions = figures.into_iter().map(|now| (now.name, now.instructions));
-        let baseline = Baseline {
-            made_by,
-            instructions: instructions.collect(),
-        };
+        let baseline = Baseline { made_by, instructions: instructions.collect() };
         fs::write(&file, baseline.to_string())?;
         print!("{baseline}");
         return Ok(ExitCode::SUCCESS);
@@ -64,32 +61,23 @@ fn main() -> Result<ExitCode> {
     let baseline = Baseline::parse(&text).with_context(|| file.display().to_string())?;
     let report = Report::new(&baseline, &made_by, figures);
     print!("{report}");
-    Ok(if report.is_refused() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if report.is_refused() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Returns the figures of the workloads that are asked for.
 fn figures(callgrind: &Callgrind, arguments: &Arguments) -> Result<Vec<Figure>> {
     let only = arguments.only.as_deref().unwrap_or_default();
-    let workloads: Vec<_> = { all().into_iter() }
-        .filter(|workload| workload.name.contains(only))
-        .collect();
+    let workloads: Vec<_> =
+        all().into_iter().filter(|workload| workload.name.contains(only)).collect();
     ensure!(!workloads.is_empty(), "no workload is named `{only}`");
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    jobs::run(
-        workloads.len(),
-        arguments.jobs.unwrap_or(cores),
-        |number, _| {
-            let workload = &workloads[number];
-            Ok(Figure {
-                name: workload.name.clone(),
-                unit: workload.unit,
-                allowed: workload.allowed,
-                instructions: callgrind.count(&workload.name)?,
-            })
-        },
-    )
+    jobs::run(workloads.len(), arguments.jobs.unwrap_or(cores), |number, _| {
+        let workload = &workloads[number];
+        Ok(Figure {
+            name: workload.name.clone(),
+            unit: workload.unit,
+            allowed: workload.allowed,
+            instructions: callgrind.count(&workload.name)?,
+        })
+    })
 }

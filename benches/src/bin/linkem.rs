@@ -103,10 +103,7 @@ fn between_namespaces(
     }
     if let Some(port) = arguments.port {
         let bound = network.await_server(port, START)?;
-        ensure!(
-            bound,
-            "the server has not bound port {port} within {START:?}"
-        );
+        ensure!(bound, "the server has not bound port {port} within {START:?}");
     }
     let [program, words @ ..] = arguments.client.as_slice() else {
         unreachable!("clap requires a client");
@@ -121,9 +118,7 @@ fn between_namespaces(
     eprintln!("\n{}", emulator.stop()?);
     eprintln!("packets that the kernel dropped at the ends: {overflow}");
     let code = ended.map(|status| status.code().unwrap_or(1));
-    Ok(ExitCode::from(
-        u8::try_from(code.unwrap_or_default()).unwrap_or(1),
-    ))
+    Ok(ExitCode::from(u8::try_from(code.unwrap_or_default()).unwrap_or(1)))
 }
 
 fn start(command: &mut Command, arguments: &Arguments) -> io::Result<Group> {

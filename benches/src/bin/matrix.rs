@@ -123,9 +123,7 @@ fn main() -> Result<ExitCode> {
 
 /// Returns a sentence that names the commit and the machine of this run.
 fn origin() -> String {
-    let described = Command::new("git")
-        .args(["describe", "--always", "--dirty"])
-        .output();
+    let described = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let commit = described.ok().filter(|output| output.status.success());
     let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

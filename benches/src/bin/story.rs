@@ -75,11 +75,7 @@ fn main() -> Result<()> {
     for &rtt in &arguments.rtt {
         for (loss_on, ways) in [(LossOn::Down, "down"), (LossOn::BothWays, "both ways")] {
             let name = format!("{} ms, loss {ways}", rtt.as_millis());
-            let limit = if rtt > Duration::from_millis(10) {
-                LONG_LIMIT
-            } else {
-                collapse::LIMIT
-            };
+            let limit = if rtt > Duration::from_millis(10) { LONG_LIMIT } else { collapse::LIMIT };
             let mut series = Vec::new();
             for &control in &controls {
                 let attempt = Attempt {
@@ -110,12 +106,7 @@ fn main() -> Result<()> {
 fn attempts(attempt: &Attempt<'_>, arguments: &Arguments) -> Result<Vec<Attempted>> {
     let done = jobs::run(arguments.runs, arguments.jobs, |number, core| {
         let seed = u64::try_from(number).unwrap_or(u64::MAX);
-        Attempt {
-            seed,
-            core,
-            ..*attempt
-        }
-        .run()
+        Attempt { seed, core, ..*attempt }.run()
     })?;
     Ok(done)
 }
@@ -129,10 +120,7 @@ fn row(runs: &[Attempted]) -> String {
         Some(longest) => {
             let sum: Duration = times.iter().sum();
             let mean = sum.as_secs_f64() / times.len() as f64;
-            (
-                format!("{mean:.2} s"),
-                format!("{:.2} s", longest.as_secs_f64()),
-            )
+            (format!("{mean:.2} s"), format!("{:.2} s", longest.as_secs_f64()))
         }
         None => ("–".to_owned(), "–".to_owned()),
     };

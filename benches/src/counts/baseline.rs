@@ -103,10 +103,7 @@ mod tests {
         let missing = Baseline::parse("[made_by]\n");
         assert_eq!(missing, Err(BaselineError::Entry(INSTRUCTIONS)));
         let text = "[made_by]\n[instructions]\nrequest = \"many\"\n";
-        assert_eq!(
-            Baseline::parse(text),
-            Err(BaselineError::Entry(INSTRUCTIONS))
-        );
+        assert_eq!(Baseline::parse(text), Err(BaselineError::Entry(INSTRUCTIONS)));
     }
 
     #[test]

@@ -15,10 +15,7 @@ use crate::counted::SECTION;
 /// jemalloc returns pages by the clock, so here it keeps them. glibc copies large blocks by one instruction where the processor says
 /// that this is fast, and callgrind would count each byte of them.
 const ENVIRONMENT: [(&str, &str); 2] = [
-    (
-        "MALLOC_CONF",
-        "narenas:1,dirty_decay_ms:-1,muzzy_decay_ms:-1",
-    ),
+    ("MALLOC_CONF", "narenas:1,dirty_decay_ms:-1,muzzy_decay_ms:-1"),
     ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-ERMS"),
 ];
 
@@ -83,10 +80,8 @@ impl Callgrind {
             .arg(&self.program)
             .args(["--run", workload])
             .output();
-        let output = output.map_err(|cause| CountError::Start {
-            command: self.valgrind.clone(),
-            cause,
-        })?;
+        let output =
+            output.map_err(|cause| CountError::Start { command: self.valgrind.clone(), cause })?;
         let units = String::from_utf8_lossy(&output.stdout);
         let units = units.trim().parse::<u64>();
         match units {
@@ -105,7 +100,7 @@ impl Callgrind {
 /// Returns the sum in a file of callgrind's, if that is more than nothing.
 fn sum(file: &Path) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
-    let sum = { text.lines() }.find_map(|line| line.strip_prefix("totals: "))?;
+    let sum = text.lines().find_map(|line| line.strip_prefix("totals: "))?;
     let sum = sum.trim().parse().ok()?;
     (sum > 0).then_some(sum)
 }
@@ -119,10 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.out");
         for (text, expected) in [
-            (
-                "version: 1\nevents: Ir\nfn=(1) f\n1 7\ntotals: 1234\n",
-                Some(1234),
-            ),
+            ("version: 1\nevents: Ir\nfn=(1) f\n1 7\ntotals: 1234\n", Some(1234)),
             ("events: Ir\ntotals: 0\n", None),
             ("events: Ir\n", None),
         ] {

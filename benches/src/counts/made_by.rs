@@ -12,10 +12,7 @@ pub fn made_by(program: &Path, valgrind: &OsStr) -> BTreeMap<String, String> {
     let facts = [
         ("rustc", env!("SLUICEGATE_RUSTC").to_owned()),
         ("profile", profile.unwrap_or_default().display().to_string()),
-        (
-            "libc",
-            output(Command::new("getconf").arg("GNU_LIBC_VERSION")),
-        ),
+        ("libc", output(Command::new("getconf").arg("GNU_LIBC_VERSION"))),
         ("valgrind", output(Command::new(valgrind).arg("--version"))),
         ("processor", processor()),
     ];

@@ -41,8 +41,7 @@ struct Row {
 impl Row {
     /// Returns the change relative to the figure in the repository.
     fn change(&self) -> Option<f64> {
-        self.before
-            .map(|before| self.now.instructions / before - 1.0)
+        self.before.map(|before| self.now.instructions / before - 1.0)
     }
 
     /// Returns what is wrong with the figure.
@@ -64,18 +63,14 @@ impl Report {
         made_by: &BTreeMap<String, String>,
         figures: Vec<Figure>,
     ) -> Self {
-        let rows = figures.into_iter().map(|now| Row {
-            before: baseline.instructions.get(&now.name).copied(),
-            now,
-        });
+        let rows = figures
+            .into_iter()
+            .map(|now| Row { before: baseline.instructions.get(&now.name).copied(), now });
         let others = made_by.iter().filter_map(|(name, now)| {
             let before = baseline.made_by.get(name).cloned().unwrap_or_default();
             (before != *now).then(|| (name.clone(), before, now.clone()))
         });
-        Self {
-            rows: rows.collect(),
-            others: others.collect(),
-        }
+        Self { rows: rows.collect(), others: others.collect() }
     }
 
     /// Returns whether the figures may be judged: they were made by the same compiler, libraries and tools.
@@ -97,21 +92,14 @@ impl fmt::Display for Report {
         let (name, unit) = ("workload", "instructions for");
         writeln!(f, "{name:<14} {unit:<40} {:>11} {:>11}", "before", "now")?;
         for row in &self.rows {
-            let before = row
-                .before
-                .map_or("-".to_owned(), |before| format!("{before:.1}"));
+            let before = row.before.map_or("-".to_owned(), |before| format!("{before:.1}"));
             let change = row.change().unwrap_or_default() * 100.0;
             write!(
                 f,
                 "{:<14} {:<40} {before:>11} {:>11.1} {change:>+7.2} %",
                 row.now.name, row.now.unit, row.now.instructions
             )?;
-            writeln!(
-                f,
-                "{}",
-                row.defect()
-                    .map_or(String::new(), |defect| format!("  {defect}"))
-            )?;
+            writeln!(f, "{}", row.defect().map_or(String::new(), |defect| format!("  {defect}")))?;
         }
         for (name, before, now) in &self.others {
             writeln!(
@@ -141,12 +129,7 @@ mod tests {
     }
 
     fn figure(instructions: f64, allowed: f64) -> Figure {
-        Figure {
-            name: "request".to_owned(),
-            unit: "a request",
-            allowed,
-            instructions,
-        }
+        Figure { name: "request".to_owned(), unit: "a request", allowed, instructions }
     }
 
     fn report(now: Figure, rustc: &str) -> Report {
@@ -182,10 +165,7 @@ mod tests {
         assert!(!report.is_refused());
         let text = report.to_string();
         assert!(text.contains("+100.00 %"), "{text}");
-        assert!(
-            text.contains("not judged") && text.contains("`1.96`"),
-            "{text}"
-        );
+        assert!(text.contains("not judged") && text.contains("`1.96`"), "{text}");
     }
 
     #[test]

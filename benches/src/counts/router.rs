@@ -56,13 +56,7 @@ fn routes() -> String {
         }
     }
     route("*.example.org", "/");
-    for path in [
-        "= /robots.txt",
-        "~ ^/user/[0-9]+$",
-        "~ [.]php$",
-        "/archive/",
-        "/archive/2026/",
-    ] {
+    for path in ["= /robots.txt", "~ ^/user/[0-9]+$", "~ [.]php$", "/archive/", "/archive/2026/"] {
         route("", path);
     }
     text

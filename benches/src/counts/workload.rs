@@ -57,12 +57,7 @@ impl Workload {
         unit: &'static str,
         work: impl Fn() -> anyhow::Result<u64> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            name: name.to_owned(),
-            unit,
-            allowed: ALLOWED,
-            work: Box::new(work),
-        }
+        Self { name: name.to_owned(), unit, allowed: ALLOWED, work: Box::new(work) }
     }
 
     fn allowing(self, allowed: f64) -> Self {
@@ -98,9 +93,7 @@ pub fn all() -> Vec<Workload> {
             Ok(IDLE_TURNS)
         })
         .allowing(IDLE_ALLOWED),
-        Workload::new("route", "a lookup among 86 routes", || {
-            router::count(LOOKUPS)
-        }),
+        Workload::new("route", "a lookup among 86 routes", || router::count(LOOKUPS)),
         Workload::new("proxy", "a request to an upstream for 1 KiB", || {
             proxy::count(PROXIED.1, PROXIED.0)
         }),

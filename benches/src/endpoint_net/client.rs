@@ -50,20 +50,15 @@ pub(super) enum Plan {
 impl Plan {
     /// Returns the plan to request a page so many times.
     pub(super) const fn pages(page: Vec<u64>, times: u64, think: Duration) -> Self {
-        Self::Pages {
-            page,
-            times,
-            think,
-            next: Duration::ZERO,
-        }
+        Self::Pages { page, times, think, next: Duration::ZERO }
     }
 
     /// Returns the sizes of the bodies to request now, while `open` responses are not finished.
     fn due(&mut self, elapsed: Duration, open: usize) -> Vec<u64> {
         match self {
-            Self::Pages {
-                page, times, next, ..
-            } if open == 0 && *times > 0 && *next <= elapsed => {
+            Self::Pages { page, times, next, .. }
+                if open == 0 && *times > 0 && *next <= elapsed =>
+            {
                 *times -= 1;
                 page.clone()
             }
@@ -320,11 +315,7 @@ impl Client {
 
 fn request(size: u64) -> [h3::Header; 4] {
     let path = format!("/bytes/{size}");
-    let head = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", &path),
-    ];
+    let head =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", &path)];
     head.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
 }

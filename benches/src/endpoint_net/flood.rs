@@ -119,10 +119,7 @@ impl Crowd {
             self.clock.advance_to(next);
             self.turn(flood)?;
         }
-        let first = self
-            .clients
-            .values()
-            .filter(|(server, _)| *server == SERVER);
+        let first = self.clients.values().filter(|(server, _)| *server == SERVER);
         Ok(first.map(|(_, client)| client.received()).sum())
     }
 
@@ -131,8 +128,7 @@ impl Crowd {
         for number in 0..STRANGERS {
             if let Some(mut datagram) = flood.and_then(|flood| stranger(flood, number)) {
                 let from = address([198, 51, 100, 1], 1_024 + number);
-                self.worker
-                    .receive((from, SERVER), (&mut datagram, Ecn::NotCapable), now);
+                self.worker.receive((from, SERVER), (&mut datagram, Ecn::NotCapable), now);
             }
         }
         for (local, (server, client)) in &mut self.clients {
@@ -140,17 +136,10 @@ impl Crowd {
             client.on_turn(elapsed, &mut self.scratch)?;
             while let Ok((size, _)) = client.quic.send(&mut self.scratch[..1_200]) {
                 let datagram = &mut self.scratch[..size];
-                self.worker
-                    .receive((*local, *server), (datagram, Ecn::NotCapable), now);
+                self.worker.receive((*local, *server), (datagram, Ecn::NotCapable), now);
             }
         }
-        let Self {
-            worker,
-            clients,
-            stateless_packets,
-            scratch,
-            ..
-        } = self;
+        let Self { worker, clients, stateless_packets, scratch, .. } = self;
         worker.turn(now, |meta, datagram| {
             let Some((server, client)) = clients.get_mut(&meta.peer) else {
                 *stateless_packets += 1;

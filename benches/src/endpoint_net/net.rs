@@ -146,19 +146,12 @@ impl Net {
     fn worker_turn(&mut self) {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         let counts = self.worker.has_established();
-        let Self {
-            worker,
-            hosts,
-            down,
-            datagrams,
-            max_datagram,
-            ..
-        } = self;
+        let Self { worker, hosts, down, datagrams, max_datagram, .. } = self;
         worker.turn(now, |meta, datagram| {
             if counts {
                 datagrams.push(datagram.len());
             }
-            let found = { hosts.iter() }.enumerate().find_map(|(place, (host, _))| {
+            let found = hosts.iter().enumerate().find_map(|(place, (host, _))| {
                 let address = host.number_of(meta.peer)?;
                 Some((place, address))
             });
@@ -211,12 +204,8 @@ impl Net {
         let timer = self.worker.next_turn(self.clock.now());
         let arrivals = self.hosts.iter().filter_map(|(_, up)| up.next_arrival());
         let worker = earliest([timer.map(|at| self.clock.since_start(at)), arrivals.min()]);
-        let hosts = { self.hosts.iter() }.filter_map(|(host, _)| host.next_event(&self.clock));
-        earliest([
-            worker.map(|at| at.max(self.next_turn)),
-            hosts.min(),
-            self.down.next_arrival(),
-        ])
+        let hosts = self.hosts.iter().filter_map(|(host, _)| host.next_event(&self.clock));
+        earliest([worker.map(|at| at.max(self.next_turn)), hosts.min(), self.down.next_arrival()])
     }
 
     /// Hands over what arrived; the worker receives in its turns. An end may refuse a packet, which is then gone.

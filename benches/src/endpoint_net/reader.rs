@@ -29,13 +29,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) const fn new(window: Option<ReceiveWindow>) -> Self {
-        Self {
-            window,
-            streams: VecDeque::new(),
-            credit: 0,
-            at: Duration::ZERO,
-            freed: 0,
-        }
+        Self { window, streams: VecDeque::new(), credit: 0, at: Duration::ZERO, freed: 0 }
     }
 
     /// A stream has data.
@@ -98,9 +92,7 @@ impl Reader {
 
     /// Returns whether a new limit of flow control is due: quiche raises it after half a window.
     pub(super) fn take_due_limit(&mut self) -> bool {
-        let due = self
-            .window
-            .is_some_and(|window| self.freed > window.bytes / 2);
+        let due = self.window.is_some_and(|window| self.freed > window.bytes / 2);
         if due {
             self.freed = 0;
         }
@@ -122,10 +114,8 @@ mod tests {
 
     #[test]
     fn slow_reader_waits_for_a_portion() {
-        let mut reader = Reader::new(Some(ReceiveWindow {
-            bytes: 10_000,
-            bits_per_second: 8_000_000,
-        }));
+        let mut reader =
+            Reader::new(Some(ReceiveWindow { bytes: 10_000, bits_per_second: 8_000_000 }));
         let us = Duration::from_micros;
         assert_eq!((reader.allowed(us(1_199)), reader.next()), (0, None));
         reader.on_data(0);

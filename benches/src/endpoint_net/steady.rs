@@ -91,10 +91,7 @@ impl Run {
         let change = |config: &mut Config| config.limits.max_request_body = LARGEST_REQUEST;
         let worker = Worker::with_identity(&identity, clock.now(), change, [None, None])?;
         let setup = Setup {
-            down: Bottleneck {
-                rate: vec![(Duration::ZERO, RATE)],
-                ..Bottleneck::unlimited(DELAY)
-            },
+            down: Bottleneck { rate: vec![(Duration::ZERO, RATE)], ..Bottleneck::unlimited(DELAY) },
             up: Bottleneck::unlimited(DELAY),
             max_datagram: usize::MAX,
             limit: LIMIT,
@@ -103,10 +100,7 @@ impl Run {
         };
         let hosts = (0..clients).map(|_| ClientHost::new(plan.clone()));
         let net = Net::new(&setup, (clock, worker), hosts.collect());
-        let mut run = Self {
-            net,
-            _random: random,
-        };
+        let mut run = Self { net, _random: random };
         run.finish()?;
         Ok(run)
     }
@@ -122,7 +116,7 @@ impl Run {
 
     fn finish(&mut self) -> Result<(), EndpointError> {
         self.net.run()?;
-        let done = { self.net.hosts() }.all(|host| host.completed.is_some());
+        let done = self.net.hosts().all(|host| host.completed.is_some());
         done.then_some(()).ok_or(EndpointError::Unfinished)
     }
 }
@@ -134,19 +128,13 @@ mod tests {
     #[test]
     fn pages_take_at_least_the_datagrams_of_their_bytes() {
         let sent = count_pages(&[100_000], 1, 3).unwrap();
-        assert!(
-            (3 * 100_000 / 1_472..3 * 100_000 / 1_000).contains(&sent),
-            "{sent}"
-        );
+        assert!((3 * 100_000 / 1_472..3 * 100_000 / 1_000).contains(&sent), "{sent}");
     }
 
     #[test]
     fn upload_takes_at_least_the_datagrams_of_its_bytes() {
         let received = count_upload(10_000, 300_000).unwrap();
-        assert!(
-            (300_000 / 1_200..300_000 / 800).contains(&received),
-            "{received}"
-        );
+        assert!((300_000 / 1_200..300_000 / 800).contains(&received), "{received}");
     }
 
     #[test]

@@ -158,19 +158,13 @@ fn split(bytes: u64, objects: u64) -> Vec<u64> {
 fn plan(download: &Download, delay: Duration) -> Plan {
     let Download { source, start, .. } = download;
     if let Some(PageLoad { pages, objects }) = download.pages {
-        let times = source
-            .total(1)
-            .map_or(u64::MAX, |bytes| bytes.div_ceil(pages.bytes));
+        let times = source.total(1).map_or(u64::MAX, |bytes| bytes.div_ceil(pages.bytes));
         return Plan::pages(split(pages.bytes, objects), times, pages.think);
     }
     let offers: Vec<(Duration, u64)> = match source {
         Source::Bulk(bytes) => vec![(Duration::ZERO, *bytes)],
         Source::Endless => vec![(Duration::ZERO, ENDLESS)],
-        Source::Periodic {
-            bytes,
-            every,
-            times,
-        } => {
+        Source::Periodic { bytes, every, times } => {
             let times = 0..u32::try_from(*times).unwrap_or(u32::MAX);
             times.map(|number| (*every * number, *bytes)).collect()
         }

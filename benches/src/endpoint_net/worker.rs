@@ -82,10 +82,8 @@ impl Worker {
                 config: transport,
             })
         };
-        let listeners = HashMap::from([
-            (ListenerId(0), listener(first)?),
-            (ListenerId(1), listener(second)?),
-        ]);
+        let listeners =
+            HashMap::from([(ListenerId(0), listener(first)?), (ListenerId(1), listener(second)?)]);
         let settings = Settings {
             listeners,
             sessions: SessionContext::new(
@@ -121,12 +119,7 @@ impl Worker {
         (datagram, ecn): (&mut [u8], Ecn),
         now: Instant,
     ) {
-        let meta = RxMeta {
-            listener: listener_of(to),
-            peer: from,
-            local: to,
-            ecn,
-        };
+        let meta = RxMeta { listener: listener_of(to), peer: from, local: to, ecn };
         let endpoint = &mut self.endpoint;
         count_if(self.is_counted, || {
             endpoint.ingest(&meta, datagram, now, sluicegate::clock::unix());
@@ -208,13 +201,7 @@ struct Out {
 
 impl Out {
     const fn new() -> Self {
-        Self {
-            budget: TRANSMIT_BUDGET,
-            blocked: None,
-            bytes: Vec::new(),
-            end: 0,
-            sent: Vec::new(),
-        }
+        Self { budget: TRANSMIT_BUDGET, blocked: None, bytes: Vec::new(), end: 0, sent: Vec::new() }
     }
 
     /// Begins a turn.

@@ -47,30 +47,19 @@ impl Emulator {
     /// The system has no thread to spare.
     pub fn start(link: Link, client: Box<dyn Port>, server: Box<dyn Port>) -> io::Result<Self> {
         let has_headers = client.has_headers() && server.has_headers();
-        let link = if has_headers {
-            link
-        } else {
-            link.of_payloads()
-        };
+        let link = if has_headers { link } else { link.of_payloads() };
         let stop = Arc::new(AtomicBool::new(false));
         let carrier = Carrier {
             client,
             server,
             buffer: vec![0; LARGEST],
             clock: Clock { start: None },
-            ended: Ended {
-                link,
-                refused: 0,
-                prioritized: false,
-            },
+            ended: Ended { link, refused: 0, prioritized: false },
         };
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("linkem".to_owned());
         let thread = thread.spawn(move || carrier.run(&stopped))?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Ends the emulation and returns the link.

@@ -41,10 +41,7 @@ pub struct Link {
 impl Link {
     /// Returns a link with nothing on it: towards the client and towards the server. `seed` drives everything random.
     pub fn new(down: &Bottleneck, up: &Bottleneck, seed: u64) -> Self {
-        Self {
-            down: Direction::new(down, seed),
-            up: Direction::new(up, seed ^ UP_SEED),
-        }
+        Self { down: Direction::new(down, seed), up: Direction::new(up, seed ^ UP_SEED) }
     }
 
     /// Carries payloads instead of whole IP packets. All of them are one flow, and nothing is marked.
@@ -176,11 +173,7 @@ impl Direction {
         self.tally.entered += 1;
         self.tally.entered_bytes += packet.len() as u64;
         let number = self.flow(packet).map_or(0, |flow| self.number(flow));
-        let ecn = if self.has_headers {
-            ecn(packet)
-        } else {
-            Ecn::NotEct
-        };
+        let ecn = if self.has_headers { ecn(packet) } else { Ecn::NotEct };
         self.wire.depart_of(now, packet, number, ecn);
     }
 

@@ -1,8 +1,5 @@
 //! Network namespaces that end with their last user, and TUN devices in them.
-#![expect(
-    unsafe_code,
-    reason = "unshare and TUNSETIFF have no safe wrapper in std or rustix"
-)]
+#![expect(unsafe_code, reason = "unshare and TUNSETIFF have no safe wrapper in std or rustix")]
 
 use std::fs::{File, OpenOptions};
 use std::io;

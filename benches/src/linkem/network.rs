@@ -73,11 +73,7 @@ impl Network {
     pub fn new() -> Result<Self, NetworkError> {
         let (server, server_tun) = end(SERVER, CLIENT)?;
         let (client, client_tun) = end(CLIENT, SERVER)?;
-        Ok(Self {
-            server,
-            client,
-            tuns: Some((client_tun, server_tun)),
-        })
+        Ok(Self { server, client, tuns: Some((client_tun, server_tun)) })
     }
 
     /// Joins both ends by a link; once only, because the devices end with the emulator.

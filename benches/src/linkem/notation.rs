@@ -95,11 +95,7 @@ pub fn loss(text: &str) -> Result<LossWindow, String> {
     }
     let bounds = window.split_once('-');
     let (from, until) = bounds.ok_or("expected 30%@0s-2s")?;
-    Ok(LossWindow {
-        from: time(from)?,
-        until: time(until)?,
-        ..whole
-    })
+    Ok(LossWindow { from: time(from)?, until: time(until)?, ..whole })
 }
 
 /// Parses reordering, `1%:5ms`: share of packets, and the extra delay by which others overtake them.
@@ -109,10 +105,7 @@ pub fn loss(text: &str) -> Result<LossWindow, String> {
 /// See [`rate`].
 pub fn reorder(text: &str) -> Result<Reorder, String> {
     let (share, by) = text.split_once(':').ok_or("expected 1%:5ms")?;
-    Ok(Reorder {
-        probability: percent(share)?,
-        by: time(by)?,
-    })
+    Ok(Reorder { probability: percent(share)?, by: time(by)? })
 }
 
 /// Parses an AQM, `codel`, or `codel-ecn`, which marks packets that are capable of ECN instead of dropping them.
@@ -141,10 +134,7 @@ pub fn aqm(text: &str) -> Result<Aqm, String> {
 /// See [`rate`].
 pub fn policer(text: &str) -> Result<Policer, String> {
     let (bits, burst) = text.split_once(':').ok_or("expected 10mbit:50kb")?;
-    Ok(Policer {
-        bits_per_second: rate(bits)?,
-        burst_bytes: size(burst)?,
-    })
+    Ok(Policer { bits_per_second: rate(bits)?, burst_bytes: size(burst)? })
 }
 
 /// Parses a later rate, `10s:1mbit`.
@@ -195,13 +185,8 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn with_unit(text: &str, units: &[(&str, f64)], expected: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
-    let unit = units
-        .iter()
-        .find(|(unit, _)| text[digits.len()..] == **unit);
-    let number = digits
-        .parse::<f64>()
-        .ok()
-        .filter(|n| n.is_finite() && *n >= 0.0);
+    let unit = units.iter().find(|(unit, _)| text[digits.len()..] == **unit);
+    let number = digits.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
     match (number, unit) {
         (Some(number), Some((_, factor))) => Ok(number * factor),
         _ => Err(format!("expected {expected}")),
@@ -228,9 +213,7 @@ mod tests {
         assert_eq!(time("50ms"), Ok(50 * MS));
         assert_eq!(time("0.5s"), Ok(500 * MS));
         assert_eq!(size("64kb"), Ok(64_000));
-        for wrong in [
-            "", "20", "mbit", "-1mbit", "0mbit", "20mbits", "naNmbit", "20 mbit",
-        ] {
+        for wrong in ["", "20", "mbit", "-1mbit", "0mbit", "20mbits", "naNmbit", "20 mbit"] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
         assert!(time("1e300s").is_err());
@@ -274,10 +257,7 @@ mod tests {
     #[test]
     fn trace_is_a_change_a_line_and_errors_name_the_line() {
         let changes = trace("# a comment\n0s 10mbit\n\n1.5s  1mbit # less\n");
-        assert_eq!(
-            changes,
-            Ok(vec![(Duration::ZERO, 10_000_000), (1_500 * MS, 1_000_000)])
-        );
+        assert_eq!(changes, Ok(vec![(Duration::ZERO, 10_000_000), (1_500 * MS, 1_000_000)]));
         let wrong = trace("0s 10mbit\n0s 1mbit");
         assert_eq!(wrong, Err("line 2: expected a later time".to_owned()));
         assert!(trace("1s 10mbit").is_err());

@@ -191,15 +191,9 @@ mod tests {
     fn scenario_is_that_of_the_matrix_and_options_change_parts_of_it() {
         let fall = scenario("rate-fall").expect("a scenario");
         let (down, _) = directions_of("--scenario rate-fall").expect("a link");
-        assert_eq!(
-            (&down.rate, down.queue_bytes),
-            (&fall.rate, fall.queue_bytes)
-        );
+        assert_eq!((&down.rate, down.queue_bytes), (&fall.rate, fall.queue_bytes));
         let (down, _) = directions_of("--scenario rate-fall --delay 5ms").expect("a link");
-        assert_eq!(
-            (&down.rate, down.queue_bytes),
-            (&fall.rate, fall.queue_bytes)
-        );
+        assert_eq!((&down.rate, down.queue_bytes), (&fall.rate, fall.queue_bytes));
         assert_eq!(down.delay, Duration::from_millis(5));
         let unknown = directions_of("--scenario none").expect_err("unknown");
         assert!(unknown.contains("rate-fall"), "{unknown}");

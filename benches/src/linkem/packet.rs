@@ -170,12 +170,9 @@ mod tests {
 
     #[test]
     fn ecn_field_is_read_in_both_versions() {
-        for (field, expected) in [
-            (0b00, Ecn::NotEct),
-            (0b01, Ecn::Ect1),
-            (0b10, Ecn::Ect0),
-            (0b11, Ecn::Ect1),
-        ] {
+        for (field, expected) in
+            [(0b00, Ecn::NotEct), (0b01, Ecn::Ect1), (0b10, Ecn::Ect0), (0b11, Ecn::Ect1)]
+        {
             // The other bits of the byte are those of the class.
             assert_eq!(ecn(&version4(0b1010_1000 | field)), expected);
             assert_eq!(ecn(&version6(0b1010_1000 | field)), expected);

@@ -76,10 +76,7 @@ pub fn relay(listen: SocketAddr, server: SocketAddr) -> io::Result<(RelayListene
     upstream.connect(server)?;
     listener.set_nonblocking(true)?;
     upstream.set_nonblocking(true)?;
-    let listener = RelayListener {
-        socket: listener,
-        client: None,
-    };
+    let listener = RelayListener { socket: listener, client: None };
     Ok((listener, RelayUpstream(upstream)))
 }
 

@@ -209,10 +209,7 @@ mod tests {
         let mut command = Command::new("sh");
         let killed = Group::start(command.args(["-c", "kill -KILL $$"])).expect("sh");
         let ended = killed.wait(Duration::MAX, || false).expect("waits");
-        assert_eq!(
-            ended.and_then(|status| status.signal()),
-            Some(Signal::KILL.as_raw())
-        );
+        assert_eq!(ended.and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
         assert_eq!(killed.ended().expect("still known"), ended);
     }
 

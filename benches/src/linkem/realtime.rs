@@ -1,8 +1,5 @@
 //! Sleeping with precision: ppoll, and the priority of the thread.
-#![expect(
-    unsafe_code,
-    reason = "sched_setscheduler has no safe wrapper in std or rustix"
-)]
+#![expect(unsafe_code, reason = "sched_setscheduler has no safe wrapper in std or rustix")]
 
 use std::io;
 use std::num::NonZeroU64;

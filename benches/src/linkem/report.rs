@@ -27,9 +27,7 @@ impl fmt::Display for Ended {
         row("packets dropped", &counter(Direction::dropped))?;
         row("packets marked CE", &counter(|d| d.tally().marked))?;
         row("bytes delivered", &counter(|d| d.tally().delivered_bytes))?;
-        row("mean rate, Mbit/s", &|d| {
-            format!("{:.3}", d.tally().rate() / 1e6)
-        })?;
+        row("mean rate, Mbit/s", &|d| format!("{:.3}", d.tally().rate() / 1e6))?;
         percentiles(&mut row, "in the queue, ms:", |d| &d.tally().queueing)?;
         percentiles(&mut row, "delivered late, ms:", |d| &d.tally().late)?;
         writeln!(f, "packets that an end refused: {}", self.refused)?;
@@ -52,14 +50,9 @@ fn percentiles(
             milliseconds(of(direction).percentile(percent))
         })?;
     }
-    row(&format!("{title} most"), &|direction| {
-        milliseconds(of(direction).max())
-    })
+    row(&format!("{title} most"), &|direction| milliseconds(of(direction).max()))
 }
 
 fn milliseconds(time: Option<Duration>) -> String {
-    time.map_or_else(
-        || "–".to_owned(),
-        |time| format!("{:.3}", time.as_secs_f64() * 1e3),
-    )
+    time.map_or_else(|| "–".to_owned(), |time| format!("{:.3}", time.as_secs_f64() * 1e3))
 }

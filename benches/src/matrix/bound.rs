@@ -219,11 +219,7 @@ impl Limit {
             Self::Near(target) => (value - target).abs(),
             Self::ReportOnly => 0.0,
         };
-        if excess.is_nan() {
-            f64::INFINITY
-        } else {
-            excess
-        }
+        if excess.is_nan() { f64::INFINITY } else { excess }
     }
 
     /// Returns the figure of a cell from those of its runs.
@@ -281,11 +277,7 @@ pub struct Bound {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            who,
-            measure,
-            limit,
-        } = self;
+        let Self { who, measure, limit } = self;
         let (sign, value) = match *limit {
             Limit::AtLeast(value) => (" ≥ ", measure.show(value)),
             Limit::AtMost(value) => (" ≤ ", measure.show(value)),
@@ -303,10 +295,7 @@ mod tests {
     #[test]
     fn the_worst_run_decides() {
         assert_eq!(Limit::AtLeast(0.9).fold(&[0.95, 0.8, 1.0]), 0.8);
-        assert_eq!(
-            Limit::AtMost(10.0).fold(&[3.0, f64::INFINITY]),
-            f64::INFINITY
-        );
+        assert_eq!(Limit::AtMost(10.0).fold(&[3.0, f64::INFINITY]), f64::INFINITY);
         assert_eq!(Limit::Near(3.0).fold(&[2.0, 4.0]), 3.0);
     }
 
@@ -328,17 +317,12 @@ mod tests {
     fn bounds_read_as_sentences() {
         let bound = Bound {
             who: Who::Only(&["bbr3"]),
-            measure: Measure::Loss {
-                from: Duration::ZERO,
-            },
+            measure: Measure::Loss { from: Duration::ZERO },
             limit: Limit::AtMost(0.1),
         };
         assert_eq!(bound.to_string(), "bbr3: lost ≤ 10.0 %");
         assert!(bound.who.binds("bbr3") && !bound.who.binds("reno"));
-        let shown = Bound {
-            limit: Limit::ReportOnly,
-            ..bound
-        };
+        let shown = Bound { limit: Limit::ReportOnly, ..bound };
         assert_eq!(shown.to_string(), "(lost)");
     }
 }

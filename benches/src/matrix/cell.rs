@@ -49,10 +49,7 @@ pub struct Figure {
 impl Figure {
     /// Returns whether the bound judges the control and does not hold.
     pub fn fails(&self) -> bool {
-        self.judged
-            && self
-                .value
-                .is_none_or(|value| !self.bound.limit.admits(value))
+        self.judged && self.value.is_none_or(|value| !self.bound.limit.admits(value))
     }
 }
 
@@ -176,24 +173,14 @@ mod tests {
     fn run(seed: u64, seconds: Option<f64>) -> Run {
         let completed = seconds.map(Duration::from_secs_f64);
         let done = seconds.unwrap_or(f64::INFINITY);
-        Run {
-            seed,
-            completed,
-            values: vec![Some(done), Some(done), Some(0.0)],
-        }
+        Run { seed, completed, values: vec![Some(done), Some(done), Some(0.0)] }
     }
 
     fn collapse(own: &[&Run], reno: &[&Run]) -> Cell {
         let scenarios = scenarios();
         let scenario = scenarios.iter().find(|s| s.name == "collapse");
         let scenario = scenario.expect("in the table");
-        Cell::new(
-            scenario,
-            Place::Simulator,
-            Control::of("cubic"),
-            own,
-            |_| reno.to_vec(),
-        )
+        Cell::new(scenario, Place::Simulator, Control::of("cubic"), own, |_| reno.to_vec())
     }
 
     #[test]
@@ -204,11 +191,7 @@ mod tests {
         assert_eq!(cell.figures[0].failing_seeds, [7]);
         let slow = run(2, Some(60.0));
         let cell = collapse(&[&slow, &good, &bad], &[&good]);
-        assert_eq!(
-            cell.figures[0].failing_seeds,
-            [7, 2],
-            "the worst comes first"
-        );
+        assert_eq!(cell.figures[0].failing_seeds, [7, 2], "the worst comes first");
         assert!(cell.figures[1].fails());
         assert!(!cell.figures[2].fails());
     }

@@ -120,10 +120,7 @@ fn largest_burst(points: &[Point]) -> Option<f64> {
         let quantum = point.quantum?;
         Some(point.burst as f64 / quantum.max(1) as f64)
     });
-    ratios
-        .collect::<Option<Vec<_>>>()?
-        .into_iter()
-        .reduce(f64::max)
+    ratios.collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::max)
 }
 
 /// A queue that is small for a moment only, as while the round trip is probed, is not drained.
@@ -149,10 +146,7 @@ fn drained(scenario: &Scenario, flow: &Record, at: Duration, below: u64) -> Opti
 }
 
 fn rates(flows: &[Record], from: Duration, until: Duration) -> Vec<f64> {
-    flows
-        .iter()
-        .map(|flow| flow.throughput(from, until))
-        .collect()
+    flows.iter().map(|flow| flow.throughput(from, until)).collect()
 }
 
 fn jain(rates: &[f64]) -> f64 {
@@ -215,11 +209,8 @@ mod tests {
         let scenario = scenario.expect("in the table");
         let ms = Duration::from_millis;
         // 500 KB at 50 Mbit/s and 40 ms: 120 ms.
-        let mut flow = Record {
-            completed: Some(ms(1_000)),
-            pages: vec![ms(240), ms(300), ms(120)],
-            ..EMPTY
-        };
+        let mut flow =
+            Record { completed: Some(ms(1_000)), pages: vec![ms(240), ms(300), ms(120)], ..EMPTY };
         let slowest = |flow: &Record| slowest_page(scenario, flow).expect("has pages");
         assert!((slowest(&flow) - 2.5).abs() < 1e-9);
         flow.completed = None;
@@ -237,10 +228,7 @@ mod tests {
             delivered: 62_500 * number.saturating_sub(50),
             ..POINT
         });
-        let flow = Record {
-            points: points.collect(),
-            ..EMPTY
-        };
+        let flow = Record { points: points.collect(), ..EMPTY };
         let end = Duration::from_millis(2_990);
         let full = filled(scenario, &flow, end);
         // 5 % of a second is left over.
@@ -259,10 +247,7 @@ mod tests {
             in_flight: if small(tenth) { 15_000 } else { 15_001 },
             ..POINT
         });
-        let flow = Record {
-            points: points.collect(),
-            ..EMPTY
-        };
+        let flow = Record { points: points.collect(), ..EMPTY };
         let at = Duration::from_secs(10);
         let first = drained(scenario, &flow, at, 10_000);
         assert_eq!(first, Some(Duration::from_secs(3)));

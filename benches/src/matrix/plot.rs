@@ -81,15 +81,9 @@ pub(super) fn write(
     flows: &[Record],
     limit: Duration,
 ) -> Result<(), PlotError> {
-    let last = flows
-        .iter()
-        .filter_map(|flow| flow.points.last())
-        .map(|p| p.at);
+    let last = flows.iter().filter_map(|flow| flow.points.last()).map(|p| p.at);
     let end = last.max().unwrap_or(limit).min(limit);
-    let axes = Axes {
-        time: end.as_secs_f64(),
-        ..Axes::default()
-    };
+    let axes = Axes { time: end.as_secs_f64(), ..Axes::default() };
     write_on(path, title, flows, axes)
 }
 
@@ -100,10 +94,8 @@ pub(super) fn write_on(
     flows: &[Record],
     axes: Axes,
 ) -> Result<(), PlotError> {
-    draw(path, title, flows, axes).map_err(|cause| PlotError {
-        path: path.display().to_string(),
-        cause,
-    })
+    draw(path, title, flows, axes)
+        .map_err(|cause| PlotError { path: path.display().to_string(), cause })
 }
 
 fn told(error: impl Display) -> String {
@@ -142,19 +134,12 @@ fn window_panel(flow: &Record, height: Option<f64>) -> Panel {
     let line = |name: &str, color, bytes: fn(&super::Point) -> u64| {
         let points = flow.points.iter();
         let points = points.map(|p| (p.at.as_secs_f64(), bytes(p) as f64 / 1e3));
-        Line {
-            name: name.to_owned(),
-            color,
-            points: thinned(points, total),
-        }
+        Line { name: name.to_owned(), color, points: thinned(points, total) }
     };
     Panel {
         title: "thousand bytes",
         height,
-        lines: vec![
-            line("in flight", ORANGE, |p| p.in_flight),
-            line("window", BLUE, |p| p.cwnd),
-        ],
+        lines: vec![line("in flight", ORANGE, |p| p.in_flight), line("window", BLUE, |p| p.cwnd)],
     }
 }
 
@@ -172,30 +157,14 @@ fn rate_panel(flows: &[Record], height: Option<f64>) -> Panel {
         });
     }
     for (index, flow) in flows.iter().enumerate() {
-        let color = if index == 0 {
-            BLUE
-        } else {
-            PALETTE[(index + 1) % PALETTE.len()]
-        };
-        let name = if index == 0 {
-            "delivered".to_owned()
-        } else {
-            format!("flow {}", index + 1)
-        };
-        lines.push(Line {
-            name,
-            color,
-            points: rates(flow),
-        });
+        let color = if index == 0 { BLUE } else { PALETTE[(index + 1) % PALETTE.len()] };
+        let name = if index == 0 { "delivered".to_owned() } else { format!("flow {}", index + 1) };
+        lines.push(Line { name, color, points: rates(flow) });
     }
     // A pacing rate far above what gets through would hide everything else.
     let delivered = lines.iter().skip(1).flat_map(|line| &line.points);
     let highest = delivered.map(|point| point.1).fold(0.0, f64::max);
-    Panel {
-        title: "Mbit/s",
-        height: height.or((highest > 0.0).then_some(1.5 * highest)),
-        lines,
-    }
+    Panel { title: "Mbit/s", height: height.or((highest > 0.0).then_some(1.5 * highest)), lines }
 }
 
 fn rates(flow: &Record) -> Vec<(f64, f64)> {
@@ -207,17 +176,12 @@ fn rates(flow: &Record) -> Vec<(f64, f64)> {
         let until = from + RATE_WINDOW;
         (until.as_secs_f64(), flow.throughput(from, until) / 1e6)
     };
-    thinned(
-        starts.map(rate),
-        usize::try_from(count).unwrap_or(usize::MAX),
-    )
+    thinned(starts.map(rate), usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 fn delay_panel(flow: &Record, height: Option<f64>) -> Panel {
-    let points = flow
-        .points
-        .iter()
-        .filter_map(|p| Some((p.at.as_secs_f64(), p.srtt?.as_secs_f64() * 1e3)));
+    let points =
+        flow.points.iter().filter_map(|p| Some((p.at.as_secs_f64(), p.srtt?.as_secs_f64() * 1e3)));
     Panel {
         title: "ms",
         height,

@@ -71,10 +71,7 @@ impl From<FlowOutcome> for Record {
                 srtt: sample.srtt,
                 pacing_rate: sample.snapshot.pacing_rate,
                 state: Some(sample.snapshot.state.name()),
-                epoch: sample
-                    .snapshot
-                    .epoch
-                    .map(|at| at.saturating_since(Time::ZERO)),
+                epoch: sample.snapshot.epoch.map(|at| at.saturating_since(Time::ZERO)),
                 burst: sample.burst,
                 quantum: Some(sample.quantum),
             })

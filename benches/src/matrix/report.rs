@@ -32,9 +32,7 @@ pub fn replay(cell: &Cell, figure: &Figure) -> String {
 
 fn show(figure: &Figure) -> String {
     let measure = figure.bound.measure;
-    figure
-        .value
-        .map_or_else(|| "–".to_owned(), |value| measure.show(value))
+    figure.value.map_or_else(|| "–".to_owned(), |value| measure.show(value))
 }
 
 /// Form of a Markdown table.
@@ -48,9 +46,8 @@ pub enum Layout {
 
 /// Returns the cells as Markdown, what fails in bold: two tables per place, the second with the scenarios that try options.
 pub fn table(scenarios: &[Scenario], cells: &[Cell], layout: Layout) -> String {
-    let (with_options, plain): (Vec<_>, Vec<_>) = scenarios
-        .iter()
-        .partition(|scenario| scenario.tries_options());
+    let (with_options, plain): (Vec<_>, Vec<_>) =
+        scenarios.iter().partition(|scenario| scenario.tries_options());
     let mut text = String::new();
     for place in Place::ALL {
         let title = match place {
@@ -59,9 +56,7 @@ pub fn table(scenarios: &[Scenario], cells: &[Cell], layout: Layout) -> String {
         };
         for (scenarios, what) in [(&plain, ""), (&with_options, ", with options")] {
             let named = |cell: &Cell| scenarios.iter().any(|one| one.name == cell.scenario);
-            let here = cells
-                .iter()
-                .filter(|cell| cell.place == place && named(cell));
+            let here = cells.iter().filter(|cell| cell.place == place && named(cell));
             let here: Vec<_> = here.collect();
             if here.is_empty() {
                 continue;
@@ -87,10 +82,7 @@ fn rows(scenarios: &[&Scenario], cells: &[&Cell]) -> Vec<Vec<String>> {
     let head = ["scenario", "parameters", "must", "by"].map(str::to_owned);
     let mut rows = vec![head.into_iter().chain(names).collect::<Vec<_>>()];
     for scenario in scenarios {
-        let own: Vec<_> = cells
-            .iter()
-            .filter(|cell| cell.scenario == scenario.name)
-            .collect();
+        let own: Vec<_> = cells.iter().filter(|cell| cell.scenario == scenario.name).collect();
         if own.is_empty() {
             continue;
         }
@@ -125,11 +117,7 @@ fn entry(cell: &Cell, index: usize) -> String {
     } else if let Some(mean) = figure.mean {
         let _ = write!(text, ", mean {}", figure.bound.measure.show(mean));
     }
-    if figure.fails() {
-        format!("**{text}**")
-    } else {
-        text
-    }
+    if figure.fails() { format!("**{text}**") } else { text }
 }
 
 /// Returns the known failures as Markdown, those of one reason in one row.
@@ -140,11 +128,7 @@ pub fn known_failures(expected: &[Expected]) -> String {
         (a.scenario, a.place, a.measure, a.reason) == (b.scenario, b.place, b.measure, b.reason)
     });
     for group in alike {
-        let controls: Vec<_> = group
-            .iter()
-            .flat_map(|entry| entry.controls)
-            .copied()
-            .collect();
+        let controls: Vec<_> = group.iter().flat_map(|entry| entry.controls).copied().collect();
         let Some(first) = group.first() else { continue };
         rows.push(vec![
             first.scenario.to_owned(),
@@ -195,11 +179,7 @@ mod tests {
 
     #[test]
     fn failing_figures_are_bold_and_come_with_their_replay() {
-        let bound = Bound {
-            who: Who::All,
-            measure: Measure::Done,
-            limit: Limit::AtMost(10.0),
-        };
+        let bound = Bound { who: Who::All, measure: Measure::Done, limit: Limit::AtMost(10.0) };
         let cell = Cell {
             scenario: "collapse",
             place: Place::EndToEnd,

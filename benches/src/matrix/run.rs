@@ -97,12 +97,10 @@ pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, M
 
 /// Returns the control of that name: of ours with default options or of quiche's, or one with options that a scenario tries.
 pub fn control_named(name: &str, scenarios: &[Scenario]) -> Option<Control> {
-    let tried = scenarios
-        .iter()
-        .filter_map(|scenario| match scenario.tried {
-            For::Only(controls) => Some(controls),
-            _ => None,
-        });
+    let tried = scenarios.iter().filter_map(|scenario| match scenario.tried {
+        For::Only(controls) => Some(controls),
+        _ => None,
+    });
     let mut tried = tried.flatten().copied();
     Control::named(name).or_else(|| tried.find(|control| control.to_string() == name))
 }
@@ -181,12 +179,7 @@ impl Job<'_> {
         let scenario = &self.scenario.drawn(self.seed, self.limit);
         let flows = record(scenario, self.place, self.control, self.seed, self.limit)?;
         if let Some(folder) = self.picture {
-            let name = format!(
-                "{}-{}-{}.svg",
-                self.scenario.name,
-                self.control,
-                self.place.name()
-            );
+            let name = format!("{}-{}-{}.svg", self.scenario.name, self.control, self.place.name());
             let title = format!(
                 "{}: {} ({}), seed {}",
                 self.control,
@@ -304,20 +297,14 @@ fn flows(
         CrossTraffic::Alone(source) => vec![at_once(source.clone())],
         CrossTraffic::SameAlgorithm { flows, apart } => {
             let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
-            starts
-                .map(|start| (start, Source::Endless, configured))
-                .collect()
+            starts.map(|start| (start, Source::Endless, configured)).collect()
         }
         CrossTraffic::Incast { flows, bytes } => {
             (0..*flows).map(|_| at_once(Source::Bulk(*bytes))).collect()
         }
         CrossTraffic::Cubic => vec![
             at_once(Source::Endless),
-            (
-                Duration::ZERO,
-                Source::Endless,
-                ConfiguredAlgorithm::of("cubic"),
-            ),
+            (Duration::ZERO, Source::Endless, ConfiguredAlgorithm::of("cubic")),
         ],
         CrossTraffic::ComingAndGoing => {
             let often = visits(limit, 20, 60, 30_000_000);

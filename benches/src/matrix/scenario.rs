@@ -128,11 +128,7 @@ impl Scenario {
             Place::Simulator => self.simulator,
             Place::EndToEnd => self.end_to_end,
         }?;
-        if core {
-            efforts.core
-        } else {
-            Some(efforts.whole)
-        }
+        if core { efforts.core } else { Some(efforts.whole) }
     }
 
     /// Returns whether it tries algorithms with other than their default options.
@@ -156,11 +152,7 @@ impl Scenario {
         if let Some(policer) = self.bottleneck.policer {
             return policer.bits_per_second as f64;
         }
-        let rates = self
-            .bottleneck
-            .rate
-            .iter()
-            .take_while(|(from, _)| *from <= at);
+        let rates = self.bottleneck.rate.iter().take_while(|(from, _)| *from <= at);
         rates.last().map_or(0.0, |&(_, rate)| rate as f64)
     }
 
@@ -181,9 +173,7 @@ impl Scenario {
     pub fn least_capacity(&self, from: Duration, until: Duration) -> f64 {
         let within = self.bottleneck.rate.iter().map(|&(at, _)| at);
         let within = within.filter(|&at| from < at && at < until);
-        within
-            .map(|at| self.capacity(at))
-            .fold(self.capacity(from), f64::min)
+        within.map(|at| self.capacity(at)).fold(self.capacity(from), f64::min)
     }
 
     /// Returns the round-trip time of the empty path.

@@ -33,11 +33,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_controls() {
-        for (control, name) in [
-            (STANDARD, BY_STANDARD),
-            (HYSTART, BY_HYSTART),
-            (SEARCH, BY_SEARCH),
-        ] {
+        for (control, name) in [(STANDARD, BY_STANDARD), (HYSTART, BY_HYSTART), (SEARCH, BY_SEARCH)]
+        {
             assert_eq!([control.to_string()], name);
         }
     }

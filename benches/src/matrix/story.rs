@@ -11,11 +11,8 @@ use super::scenario::{Place, Scenario};
 use super::table::scenarios;
 use crate::virtual_net::Control;
 
-const CONTROLS: [Control; 3] = [
-    Control::of("cubic"),
-    Control::of("reno"),
-    Control::QuicheCubic { idle_fix: false },
-];
+const CONTROLS: [Control; 3] =
+    [Control::of("cubic"), Control::of("reno"), Control::QuicheCubic { idle_fix: false }];
 
 /// Seeds that are tried for one with which quiche's CUBIC without its fix fails.
 const TRIED: u64 = 50;

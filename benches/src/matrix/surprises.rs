@@ -64,9 +64,7 @@ mod tests {
         let figure = |judged, value| Figure {
             bound: Bound {
                 who: Who::All,
-                measure: Measure::MeanWindow {
-                    from: std::time::Duration::ZERO,
-                },
+                measure: Measure::MeanWindow { from: std::time::Duration::ZERO },
                 limit: Limit::Near(value),
             },
             value: Some(155.0),

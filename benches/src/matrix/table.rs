@@ -61,10 +61,7 @@ mod tests {
         assert_eq!(names.len(), all.len());
         for scenario in &all {
             let name = scenario.name;
-            assert!(
-                scenario.simulator.or(scenario.end_to_end).is_some(),
-                "{name}"
-            );
+            assert!(scenario.simulator.or(scenario.end_to_end).is_some(), "{name}");
             let judges = |bound: &Bound| bound.limit != Limit::ReportOnly;
             assert!(scenario.bounds.iter().any(judges), "{name}");
             for bound in &scenario.bounds {
@@ -75,10 +72,7 @@ mod tests {
             }
             let single = matches!(scenario.cross_traffic, CrossTraffic::Alone(_));
             let of_quiche = matches!(scenario.tried, For::Only(controls) if controls.iter().any(|one| !one.is_ours()));
-            assert!(
-                single || !of_quiche,
-                "{name}: one bare connection at a time"
-            );
+            assert!(single || !of_quiche, "{name}: one bare connection at a time");
             assert!(!scenario.source.is_empty(), "{name}: bounds from nowhere");
         }
     }

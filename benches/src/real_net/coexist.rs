@@ -112,10 +112,7 @@ pub fn run(pair: &Pair, program: &Path, core: usize) -> Result<Shared, RealNetEr
         && let Some(status) = client.ended()?
     {
         let program = program.display().to_string();
-        return Err(RealNetError::Program(
-            program,
-            format!("its client: {status}"),
-        ));
+        return Err(RealNetError::Program(program, format!("its client: {status}")));
     }
     let overflow = network.overflow()?;
     let ended = emulator.stop()?;
@@ -150,10 +147,7 @@ mod tests {
     #[test]
     fn control_is_the_same_algorithm_of_the_kernel() {
         let controls = ["cubic", "reno", "bbr3"].map(|name| Sender::Product(name).control());
-        assert_eq!(
-            controls,
-            ["cubic", "reno", "bbr"].map(|name| Some(Sender::Kernel(name)))
-        );
+        assert_eq!(controls, ["cubic", "reno", "bbr"].map(|name| Some(Sender::Kernel(name))));
         assert_eq!(Sender::Product("prague").control(), None);
     }
 
@@ -172,11 +166,7 @@ mod tests {
                 assert!(down.take_due(now).is_some());
             }
         }
-        let ended = Ended {
-            link,
-            refused: 0,
-            prioritized: false,
-        };
+        let ended = Ended { link, refused: 0, prioritized: false };
         let length = Duration::from_secs(4);
         let close = |rate: f64, expected: f64| (rate - expected).abs() < 1e-6;
         assert!(close(rate(&ended, &Flow::is_udp, length), 8_000.0));

@@ -58,10 +58,6 @@ impl RealDownload {
         let ended = emulator.stop()?;
         let tally = ended.link.towards(End::Client).tally();
         let done = status.is_some_and(|status| status.success());
-        Ok(Downloaded {
-            completed: done.then_some(tally.last),
-            overflow,
-            ended,
-        })
+        Ok(Downloaded { completed: done.then_some(tally.last), overflow, ended })
     }
 }

@@ -44,9 +44,7 @@ fn text(error: impl Display) -> String {
 fn draw(path: &Path, title: &str, series: &[Series], end: f64) -> Result<(), String> {
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(text)?;
-    let points = series
-        .iter()
-        .flat_map(|series| series.lines.iter().flatten());
+    let points = series.iter().flat_map(|series| series.lines.iter().flatten());
     let highest = points.map(|point| point.1).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(&root)
         .caption(title, ("sans-serif", 18))
@@ -66,9 +64,8 @@ fn draw(path: &Path, title: &str, series: &[Series], end: f64) -> Result<(), Str
         let color = PALETTE[number % PALETTE.len()];
         for (line, points) in series.lines.iter().enumerate() {
             let inside = points.iter().copied().filter(|point| point.0 <= end);
-            let drawn = chart
-                .draw_series(LineSeries::new(inside, color.stroke_width(1)))
-                .map_err(text)?;
+            let drawn =
+                chart.draw_series(LineSeries::new(inside, color.stroke_width(1))).map_err(text)?;
             if line == 0 {
                 drawn
                     .label(series.name.as_str())

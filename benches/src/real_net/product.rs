@@ -85,10 +85,7 @@ impl ProductServer {
             let last = log.lines().last().unwrap_or("it says nothing");
             return Err(RealNetError::Program(name, last.to_owned()));
         }
-        Ok(Self {
-            _group: group,
-            _folder: folder,
-        })
+        Ok(Self { _group: group, _folder: folder })
     }
 }
 

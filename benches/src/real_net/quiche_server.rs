@@ -39,10 +39,7 @@ impl QuicheServer {
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("quiche".to_owned());
         let thread = thread.spawn(move || serve(&socket, control, bytes, &stopped))?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 

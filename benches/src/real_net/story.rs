@@ -72,10 +72,7 @@ impl Attempt<'_> {
         let server = self.serve(&network)?;
         let url = format!("https://{SERVER}:{PORT}/bytes/{}", collapse::BYTES);
         let mut command = Command::new("sh");
-        command.args([
-            "-c",
-            &format!("exec {}", self.client.replace("{url}", &url)),
-        ]);
+        command.args(["-c", &format!("exec {}", self.client.replace("{url}", &url))]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::null());
         let start = quiche::clock::now();
@@ -83,9 +80,8 @@ impl Attempt<'_> {
         let status = client.wait(self.limit, || false)?;
         let time = quiche::clock::now() - start;
         drop((client, server));
-        if let Some(code) = status
-            .and_then(|status| status.code())
-            .filter(|code| NOT_RUN.contains(code))
+        if let Some(code) =
+            status.and_then(|status| status.code()).filter(|code| NOT_RUN.contains(code))
         {
             return Err(RealNetError::Client(self.client.to_owned(), code));
         }
@@ -101,12 +97,7 @@ impl Attempt<'_> {
                 *sum += bytes;
             }
         }
-        Ok(Attempted {
-            completed: done.then_some(time),
-            delivered,
-            overflow,
-            ended,
-        })
+        Ok(Attempted { completed: done.then_some(time), delivered, overflow, ended })
     }
 
     fn serve(&self, network: &Network) -> Result<Server, RealNetError> {
@@ -120,9 +111,7 @@ impl Attempt<'_> {
                 )?,
             }),
             control => {
-                let socket = network
-                    .server
-                    .within(|| UdpSocket::bind((SERVER, PORT)))??;
+                let socket = network.server.within(|| UdpSocket::bind((SERVER, PORT)))??;
                 Ok(Server::Quiche {
                     _server: QuicheServer::start(socket, control, collapse::BYTES)?,
                 })
@@ -137,10 +126,7 @@ impl Attempted {
         let mut sum = 0;
         let points = (1..).zip(&self.delivered).map(|(interval, bytes)| {
             sum += bytes;
-            (
-                f64::from(interval) * INTERVAL.as_secs_f64(),
-                sum as f64 / 1e6,
-            )
+            (f64::from(interval) * INTERVAL.as_secs_f64(), sum as f64 / 1e6)
         });
         std::iter::once((0.0, 0.0)).chain(points).collect()
     }

@@ -40,15 +40,9 @@ impl TcpFlow {
         let receiver = network.client.within(|| TcpStream::connect(address))??;
         let (sender, _) = listener.accept()?;
         let ends = [sender.try_clone()?, receiver.try_clone()?];
-        let threads = vec![
-            thread::spawn(move || send(sender)),
-            thread::spawn(move || receive(receiver)),
-        ];
-        Ok(Self {
-            ends,
-            threads,
-            port: address.port(),
-        })
+        let threads =
+            vec![thread::spawn(move || send(sender)), thread::spawn(move || receive(receiver))];
+        Ok(Self { ends, threads, port: address.port() })
     }
 }
 

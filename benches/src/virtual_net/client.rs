@@ -6,12 +6,8 @@ use quiche::h3;
 
 use super::SimulationError;
 
-const REQUEST: [(&[u8], &[u8]); 4] = [
-    (b":method", b"GET"),
-    (b":scheme", b"https"),
-    (b":authority", b"localhost"),
-    (b":path", b"/"),
-];
+const REQUEST: [(&[u8], &[u8]); 4] =
+    [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/")];
 
 pub(super) struct Client {
     pub(super) quic: quiche::Connection,
@@ -28,12 +24,7 @@ impl Client {
     ) -> Result<Self, SimulationError> {
         let cid = quiche::ConnectionId::from_ref(&[1; 16]);
         let quic = quiche::connect(Some("localhost"), &cid, local, peer, config)?;
-        Ok(Self {
-            quic,
-            http: None,
-            received: 0,
-            finished: false,
-        })
+        Ok(Self { quic, http: None, received: 0, finished: false })
     }
 
     /// Sends the request once it can, and reads what came; `scratch` is overwritten.
@@ -41,10 +32,8 @@ impl Client {
         if self.http.is_none() && self.quic.is_established() {
             let config = h3::Config::new()?;
             let mut http = h3::Connection::with_transport(&mut self.quic, &config)?;
-            let head: Vec<_> = REQUEST
-                .iter()
-                .map(|(name, value)| h3::Header::new(name, value))
-                .collect();
+            let head: Vec<_> =
+                REQUEST.iter().map(|(name, value)| h3::Header::new(name, value)).collect();
             http.send_request(&mut self.quic, &head, true)?;
             self.http = Some(http);
         }

@@ -18,10 +18,7 @@ pub struct ConfiguredAlgorithm {
 impl ConfiguredAlgorithm {
     /// Returns an algorithm at its default options.
     pub const fn of(algorithm: &'static str) -> Self {
-        Self {
-            algorithm,
-            options: &[],
-        }
+        Self { algorithm, options: &[] }
     }
 
     /// Returns the algorithm with all its options.
@@ -70,21 +67,13 @@ mod tests {
     fn algorithm_has_its_options_and_the_defaults_of_the_others() {
         let configured = ConfiguredAlgorithm {
             algorithm: "cubic",
-            options: &[
-                ("slow_start", Value::Choice("search")),
-                ("pacing", Value::Boolean(false)),
-            ],
+            options: &[("slow_start", Value::Choice("search")), ("pacing", Value::Boolean(false))],
         };
-        assert_eq!(
-            configured.to_string(),
-            "cubic,slow_start=search,pacing=false"
-        );
+        assert_eq!(configured.to_string(), "cubic,slow_start=search,pacing=false");
         let (algorithm, options) = configured.find().expect("of the registry");
         assert_eq!(options.choice("slow_start"), "search");
         assert!(!options.boolean("pacing"));
-        let (_, plain) = ConfiguredAlgorithm::of("cubic")
-            .find()
-            .expect("of the registry");
+        let (_, plain) = ConfiguredAlgorithm::of("cubic").find().expect("of the registry");
         assert_eq!(plain, algorithm.defaults());
         assert_eq!(plain.integer("min_window"), options.integer("min_window"));
     }
@@ -97,9 +86,6 @@ mod tests {
             algorithm: "cubic",
             options: &[("slow_start", Value::Choice("none"))],
         };
-        assert!(matches!(
-            refused.find(),
-            Err(SimulationError::RefusedOption(_))
-        ));
+        assert!(matches!(refused.find(), Err(SimulationError::RefusedOption(_))));
     }
 }

@@ -33,11 +33,7 @@ impl Control {
 
     /// Returns every algorithm of this product at its default options.
     pub fn ours() -> impl Iterator<Item = Self> {
-        Registry::builtin()
-            .names()
-            .map(Self::of)
-            .collect::<Vec<_>>()
-            .into_iter()
+        Registry::builtin().names().map(Self::of).collect::<Vec<_>>().into_iter()
     }
 
     /// Returns whether it is an algorithm of this product.
@@ -68,9 +64,7 @@ impl Control {
 
     /// Returns the control of that name, as [`fmt::Display`] writes it, if it has its default options.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ours()
-            .chain(Self::quic())
-            .find(|control| control.to_string() == name)
+        Self::ours().chain(Self::quic()).find(|control| control.to_string() == name)
     }
 
     /// Sets this control for the server's connections. Samples of an algorithm of ours start over with it.

@@ -182,9 +182,7 @@ fn send_all(
     scratch: &mut [u8],
 ) -> Result<Option<Instant>, SimulationError> {
     loop {
-        let release = quic
-            .get_next_release_time()
-            .and_then(|decision| decision.time(clock.now()));
+        let release = quic.get_next_release_time().and_then(|decision| decision.time(clock.now()));
         if release.is_some() {
             return Ok(release);
         }

@@ -37,14 +37,7 @@ impl Server {
     ) -> Result<Self, SimulationError> {
         let cid = quiche::ConnectionId::from_ref(&[2; 16]);
         let quic = quiche::accept(&cid, None, local, peer, config)?;
-        Ok(Self {
-            quic,
-            http: None,
-            stream: None,
-            body,
-            taken: 0,
-            finished: false,
-        })
+        Ok(Self { quic, http: None, stream: None, body, taken: 0, finished: false })
     }
 
     /// Takes the request once it came, and hands over as much of the body as there is `elapsed` after the start and

@@ -57,10 +57,7 @@ impl Sweep {
     }
 
     fn times(&self) -> impl Iterator<Item = f64> {
-        self.runs
-            .iter()
-            .filter_map(|(_, outcome)| outcome.completed)
-            .map(|time| time.as_secs_f64())
+        self.runs.iter().filter_map(|(_, outcome)| outcome.completed).map(|time| time.as_secs_f64())
     }
 }
 

@@ -36,10 +36,7 @@ pub(crate) fn identity() -> anyhow::Result<&'static transport::Identity> {
     let folder = tempfile::tempdir()?;
     let (certificate, key) = (folder.path().join("certificate"), folder.path().join("key"));
     fs::write(&certificate, X509::from_der(&shared.certificate)?.to_pem()?)?;
-    fs::write(
-        &key,
-        PKey::private_key_from_der(&shared.key)?.private_key_to_pem_pkcs8()?,
-    )?;
+    fs::write(&key, PKey::private_key_from_der(&shared.key)?.private_key_to_pem_pkcs8()?)?;
     let identity = transport::Identity::load(&certificate, &key, true)?;
     Ok(IDENTITY.get_or_init(|| identity))
 }
@@ -56,10 +53,7 @@ impl Identity {
     fn generate() -> Result<Self, SimulationError> {
         let key = PKey::from_rsa(Rsa::generate(2048)?)?;
         let certificate = self_signed::certificate(&key, &["localhost"], &[1], MADE)?;
-        Ok(Self {
-            certificate: certificate.to_der()?,
-            key: key.private_key_to_der()?,
-        })
+        Ok(Self { certificate: certificate.to_der()?, key: key.private_key_to_der()? })
     }
 
     /// Returns the certificate and key of this process.

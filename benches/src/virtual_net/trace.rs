@@ -7,12 +7,8 @@ use std::io::{Result, Write};
 
 const EVENT: &str = "congestion_state_updated";
 
-const STATES: [&str; 4] = [
-    "conservative_slow_start",
-    "slow_start",
-    "recovery",
-    "congestion_avoidance",
-];
+const STATES: [&str; 4] =
+    ["conservative_slow_start", "slow_start", "recovery", "congestion_avoidance"];
 
 /// The last record of this thread's connection.
 #[derive(Clone, Copy, Debug)]

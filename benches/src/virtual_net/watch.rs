@@ -125,11 +125,7 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
     SENDING.set(number);
     let cwnd = inner.cwnd();
     SEEN.set(Some(Seen {
-        inside: Inside {
-            max_cwnd: cwnd,
-            min_cwnd: cwnd,
-            ..Inside::default()
-        },
+        inside: Inside { max_cwnd: cwnd, min_cwnd: cwnd, ..Inside::default() },
         view: View {
             cwnd,
             in_flight: 0,
@@ -196,12 +192,7 @@ impl Watched {
 /// Notes that `bytes` are in flight from now on.
 fn note_in_flight(now: Time, bytes: u64) {
     SEEN.with_borrow_mut(|seen| {
-        let Some(Seen {
-            inside,
-            empty_since,
-            ..
-        }) = seen
-        else {
+        let Some(Seen { inside, empty_since, .. }) = seen else {
             return;
         };
         if bytes == 0 {

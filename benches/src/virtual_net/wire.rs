@@ -8,11 +8,7 @@ use sluicegate_sim::{AqmQueue, Bottleneck, BottleneckQueue, Delivery, Ecn, Queue
 
 /// Returns both directions of a path of the simulator, each as a path of its own: towards the client, and back.
 pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
-    let down = Bottleneck {
-        ack_hold: Duration::ZERO,
-        ack_path: None,
-        ..path.clone()
-    };
+    let down = Bottleneck { ack_hold: Duration::ZERO, ack_path: None, ..path.clone() };
     let mut up = Bottleneck {
         delay_steps: path.delay_steps.clone(),
         loss: path.ack_loss.clone(),
@@ -128,12 +124,7 @@ impl Wire {
         {
             let departed = queued.arrived.saturating_since(Time::ZERO);
             let (number, packet) = queued.packet;
-            self.insert(
-                departed,
-                (queued.flow, number, queued.ecn),
-                packet,
-                delivery,
-            );
+            self.insert(departed, (queued.flow, number, queued.ecn), packet, delivery);
         }
     }
 
@@ -160,15 +151,8 @@ impl Wire {
         let earlier = self.packets.iter().rev();
         let overtaken = earlier.take_while(|packet| packet.arrives > arrives);
         let place = self.packets.len() - overtaken.count();
-        let packet = InTransit {
-            departed,
-            arrives,
-            flow,
-            number,
-            ecn,
-            ce: delivery.ce,
-            bytes: packet,
-        };
+        let packet =
+            InTransit { departed, arrives, flow, number, ecn, ce: delivery.ce, bytes: packet };
         self.packets.insert(place, packet);
     }
 

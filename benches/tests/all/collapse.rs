@@ -31,11 +31,7 @@ fn every_algorithm_is_done_in_time_from_every_seed_and_cubic_keeps_up_with_reno(
     let mut means = Vec::new();
     for control in Control::ours() {
         let sweep = collapse(control, LossOn::Down, SEEDS);
-        assert_eq!(
-            sweep.failed_seeds(),
-            [0; 0],
-            "{control}: replay these seeds"
-        );
+        assert_eq!(sweep.failed_seeds(), [0; 0], "{control}: replay these seeds");
         means.push((control, sweep.mean()));
     }
     let mean = |name| {
@@ -64,21 +60,13 @@ fn loss_of_acks_too_is_survived_from_every_seed() {
 fn survives_loss_of_acks(seeds: u64) {
     for control in Control::ours() {
         let sweep = collapse(control, LossOn::BothWays, seeds);
-        assert_eq!(
-            sweep.failed_seeds(),
-            [0; 0],
-            "{control}: replay these seeds with --both-ways"
-        );
+        assert_eq!(sweep.failed_seeds(), [0; 0], "{control}: replay these seeds with --both-ways");
     }
 }
 
 #[test]
 fn quiche_cubic_without_its_fix_is_caught() {
-    let unfixed = collapse(
-        Control::QuicheCubic { idle_fix: false },
-        LossOn::Down,
-        SEEDS,
-    );
+    let unfixed = collapse(Control::QuicheCubic { idle_fix: false }, LossOn::Down, SEEDS);
     let failed = unfixed.failed_seeds().len();
     assert!(failed >= 25, "the scenario misses the defect: {unfixed}");
     for (seed, outcome) in &unfixed.runs {

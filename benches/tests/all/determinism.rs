@@ -15,12 +15,7 @@ struct Brief<'a>(&'a Outcome);
 
 impl fmt::Display for Brief<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome {
-            completed,
-            final_cwnd,
-            lost_packets,
-            ..
-        } = self.0;
+        let Outcome { completed, final_cwnd, lost_packets, .. } = self.0;
         write!(f, "{completed:?}, window {final_cwnd}, {lost_packets} lost")
     }
 }
@@ -29,15 +24,8 @@ impl fmt::Display for Brief<'_> {
 fn same_seed_gives_the_same_outcome() {
     for control in Control::ours().chain(Control::quic()) {
         let first = outcome(control, 5);
-        let again = thread::spawn(move || outcome(control, 5))
-            .join()
-            .expect("no panic");
-        assert!(
-            first == again,
-            "{control}: {} and {}",
-            Brief(&first),
-            Brief(&again)
-        );
+        let again = thread::spawn(move || outcome(control, 5)).join().expect("no panic");
+        assert!(first == again, "{control}: {} and {}", Brief(&first), Brief(&again));
     }
 }
 

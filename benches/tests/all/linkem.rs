@@ -1,10 +1,7 @@
 //! Real traffic over the emulated link: UDP and the kernel's TCP between two network namespaces, and UDP through the relay.
 //!
 //! Times have lower bounds only, because a busy machine may delay anything.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the tests measure time on real sockets"
-)]
+#![expect(clippy::disallowed_methods, reason = "the tests measure time on real sockets")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -28,13 +25,8 @@ const LONG: Duration = Duration::from_secs(60);
 #[test]
 fn in_a_user_namespace() {
     let trial = "test -w /dev/net/tun && unshare -n ip link set lo up";
-    let possible = Command::new("unshare")
-        .args(["-r", "sh", "-c", trial])
-        .output();
-    if !possible
-        .as_ref()
-        .is_ok_and(|output| output.status.success())
-    {
+    let possible = Command::new("unshare").args(["-r", "sh", "-c", trial]).output();
+    if !possible.as_ref().is_ok_and(|output| output.status.success()) {
         let cause = format_args!("no network namespaces and TUN devices here: {possible:?}");
         return skip("namespace", &cause);
     }
@@ -93,11 +85,8 @@ fn relay_passes_datagrams_with_the_delay() {
     let (listener, upstream) = relay(listen, server).expect("a relay");
     let address = listener.local_addr().expect("an address");
     let path = Bottleneck::unlimited(15 * MS);
-    let emulator = Emulator::start(
-        Link::new(&path, &path, 1),
-        Box::new(listener),
-        Box::new(upstream),
-    );
+    let emulator =
+        Emulator::start(Link::new(&path, &path, 1), Box::new(listener), Box::new(upstream));
     let emulator = emulator.expect("a thread");
     assert!(round_trip(address, Ipv4Addr::LOCALHOST) >= 30 * MS);
     echoing.join().expect("ends");

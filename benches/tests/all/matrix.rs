@@ -63,10 +63,7 @@ fn expected_failures_are_of_the_matrix_and_stand_in_the_results() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cc/RESULTS.md");
     let results = fs::read_to_string(path).expect("is there");
     let table = known_failures(EXPECTED);
-    assert!(
-        results.contains(&table),
-        "cc/RESULTS.md must have:\n{table}"
-    );
+    assert!(results.contains(&table), "cc/RESULTS.md must have:\n{table}");
 }
 
 #[test]
@@ -95,16 +92,9 @@ fn failure_that_is_not_listed_or_ended_is_a_surprise() {
     let of_scenario = EXPECTED
         .iter()
         .find(|entry| entry.scenario == "rate-fall" && entry.controls.contains(&"reno"));
-    let ended = Expected {
-        measure: "of the link",
-        ..*of_scenario.expect("known to fail")
-    };
+    let ended = Expected { measure: "of the link", ..*of_scenario.expect("known to fail") };
     let ended = surprises(&cells, &[EXPECTED, &[ended]].concat());
     assert_eq!(ended.len(), 2, "{ended:?}");
-    assert!(
-        ended
-            .iter()
-            .all(|surprise| surprise.contains("holds by now"))
-    );
+    assert!(ended.iter().all(|surprise| surprise.contains("holds by now")));
     assert!(surprises(&cells, EXPECTED).is_empty());
 }

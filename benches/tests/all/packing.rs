@@ -18,13 +18,8 @@ const PAGES: u64 = 5;
 /// Loads a page of these bodies, and prints the sizes of datagrams by hundreds of bytes.
 fn load(page: Vec<u64>) -> Outcome {
     let bytes = page.iter().sum::<u64>() * PAGES;
-    let outcome = run(&Scenario {
-        path: PATH,
-        page,
-        pages: PAGES,
-        limit: Duration::from_secs(60),
-        seed: 1,
-    });
+    let outcome =
+        run(&Scenario { path: PATH, page, pages: PAGES, limit: Duration::from_secs(60), seed: 1 });
     let outcome = outcome.expect("both ends can be set up");
     assert!(outcome.completed.is_some());
     assert_eq!(outcome.received, bytes);

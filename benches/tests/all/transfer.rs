@@ -47,11 +47,7 @@ fn rate(outcome: &Outcome) -> f64 {
 
 fn windows(outcome: &Outcome, from: Duration, until: Duration) -> impl Iterator<Item = u64> {
     let within = move |sample: &&Sample| sample.at >= from && sample.at < until;
-    outcome
-        .trace
-        .iter()
-        .filter(within)
-        .map(|sample| sample.cwnd)
+    outcome.trace.iter().filter(within).map(|sample| sample.cwnd)
 }
 
 /// Takes long: each algorithm fills a link of 20 Mbit/s for ten seconds of virtual time.
@@ -67,10 +63,7 @@ fn download_fills_the_link_with_every_algorithm() {
 
 #[test]
 fn two_downloads_share_the_link() {
-    let late = Download {
-        start: secs(1),
-        ..endless("cubic")
-    };
+    let late = Download { start: secs(1), ..endless("cubic") };
     let outcomes = run(vec![endless("reno"), late], |_| {});
     let rates: Vec<_> = outcomes.iter().map(rate).collect();
     assert!(rates.iter().all(|rate| *rate > 2.0), "{rates:?}");
@@ -82,10 +75,7 @@ fn two_downloads_share_the_link() {
 #[test]
 fn new_port_keeps_the_window_and_a_new_address_does_not() {
     let moved = |change| {
-        let download = Download {
-            path_changes: vec![(secs(5), change)],
-            ..endless("cubic")
-        };
+        let download = Download { path_changes: vec![(secs(5), change)], ..endless("cubic") };
         run(vec![download], |_| {}).remove(0)
     };
     let least = |outcome: &Outcome| windows(outcome, secs(5), secs(7)).min().expect("samples");
@@ -96,10 +86,7 @@ fn new_port_keeps_the_window_and_a_new_address_does_not() {
     assert!(restarted.contains(&least(&address)), "{}", least(&address));
     // What was on the way is lost: the body goes on when it has been sent again.
     let received_by = |ms: u64| {
-        let before = port
-            .trace
-            .iter()
-            .rfind(|sample| sample.at < Duration::from_millis(ms));
+        let before = port.trace.iter().rfind(|sample| sample.at < Duration::from_millis(ms));
         before.map_or(0, |sample| sample.received)
     };
     assert_eq!(received_by(5_020), received_by(5_060));
@@ -153,11 +140,7 @@ fn late_turns_cost_no_more_rate_than_longer_round_trips() {
 
 #[test]
 fn data_is_served_at_its_times() {
-    let source = Source::Periodic {
-        bytes: 50_000,
-        every: secs(1),
-        times: 4,
-    };
+    let source = Source::Periodic { bytes: 50_000, every: secs(1), times: 4 };
     let download = Download::new("cubic", source);
     let outcome = run(vec![download], |_| {}).remove(0);
     assert_eq!(outcome.received, 200_000);

@@ -53,10 +53,7 @@ fn a_run_ends_at_its_limit() {
         limit,
         ..scenario(
             Control::QuicheReno,
-            Bottleneck {
-                rate: vec![(Duration::ZERO, 1_000_000)],
-                ..Bottleneck::unlimited(DELAY)
-            },
+            Bottleneck { rate: vec![(Duration::ZERO, 1_000_000)], ..Bottleneck::unlimited(DELAY) },
         )
     };
     let outcome = run(&scenario).expect("both ends can be set up");
@@ -80,10 +77,7 @@ fn packets_stay_full_under_random_loss() {
         assert_eq!(outcome.received, 2_000_000, "{control}");
         let last = outcome.trace.last().expect("something happened");
         let mean = outcome.received / last.sent_packets;
-        assert!(
-            mean > 1_050,
-            "{control}: {mean} bytes of the body per packet"
-        );
+        assert!(mean > 1_050, "{control}: {mean} bytes of the body per packet");
     }
 }
 
@@ -136,10 +130,8 @@ fn small_responses_do_not_tell_the_rate_of_the_path() {
             queue_bytes: 500_000,
             ..Bottleneck::unlimited(DELAY)
         };
-        let outcome = run(&Scenario {
-            body: Source::Bursts(offers.clone()),
-            ..scenario(control, down)
-        });
+        let outcome =
+            run(&Scenario { body: Source::Bursts(offers.clone()), ..scenario(control, down) });
         let outcome = outcome.expect("both ends can be set up");
         let time = outcome.completed.expect("done") - seconds(10);
         // 400 ms at the link's rate, and some round trips of 40 ms until it is reached.

@@ -16,9 +16,7 @@ pub fn test_only(attributes: &[Attribute]) -> bool {
             return false;
         };
         path.is_ident("cfg")
-            && list
-                .parse_args::<Meta>()
-                .is_ok_and(|predicate| holds(&predicate) == Some(false))
+            && list.parse_args::<Meta>().is_ok_and(|predicate| holds(&predicate) == Some(false))
     })
 }
 
@@ -33,9 +31,7 @@ fn holds(predicate: &Meta) -> Option<bool> {
         Meta::NameValue(feature) if is_for_tests(feature) => return Some(false),
         _ => return None,
     };
-    let parts = list
-        .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
-        .ok()?;
+    let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
     let mut parts = parts.iter().map(holds);
     if path.is_ident("not") {
         parts.next()?.map(|inner| !inner)

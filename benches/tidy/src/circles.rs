@@ -25,10 +25,7 @@ pub fn graph(tree: &Tree, edges: &BTreeSet<Edge>) -> Graph {
 /// Returns each largest set of files in which every file leads to every other.
 #[must_use]
 pub fn circles(graph: &Graph) -> BTreeSet<BTreeSet<PathBuf>> {
-    let reach: BTreeMap<_, _> = graph
-        .keys()
-        .map(|file| (file, reached(graph, file)))
-        .collect();
+    let reach: BTreeMap<_, _> = graph.keys().map(|file| (file, reached(graph, file))).collect();
     let mut circles = BTreeSet::new();
     for (file, ahead) in &reach {
         let back = |other: &&PathBuf| reach.get(other).is_some_and(|files| files.contains(*file));

@@ -79,17 +79,14 @@ pub fn libraries() -> Vec<Library> {
     let source = |file: &Path| root().join(file).is_file().then(|| read(file));
     let folders = members().into_iter().map(|member| member.folder);
     let present = folders.filter(|folder| root().join(folder).join("src/lib.rs").is_file());
-    let library = |folder: PathBuf| Library {
-        tree: Tree::read(&source, &folder.join("src/lib.rs")),
-        folder,
-    };
+    let library =
+        |folder: PathBuf| Library { tree: Tree::read(&source, &folder.join("src/lib.rs")), folder };
     present.map(library).collect()
 }
 
 fn manifest(name: &Path) -> toml::Table {
     let text = read(name);
-    text.parse()
-        .unwrap_or_else(|error| panic!("{}: {error}", name.display()))
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", name.display()))
 }
 
 /// Target whose dependencies only the fuzz targets need.
@@ -139,11 +136,7 @@ mod tests {
         "#
         .parse()
         .unwrap();
-        let of = |kind| {
-            dependencies(&manifest, &[kind])
-                .into_iter()
-                .collect::<Vec<_>>()
-        };
+        let of = |kind| dependencies(&manifest, &[kind]).into_iter().collect::<Vec<_>>();
         assert_eq!(of("dependencies"), ["sluicegate-quiche"]);
         assert_eq!(of("dev-dependencies"), ["sluicegate-cc", "sluicegate-sim"]);
     }

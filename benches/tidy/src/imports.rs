@@ -27,16 +27,8 @@ pub fn imports(item: &syn::ItemUse) -> Vec<Import> {
 fn flatten(tree: &UseTree, prefix: &mut Vec<String>, public: bool, found: &mut Vec<Import>) {
     let mut push = |name: Option<String>, last: Option<&syn::Ident>, line| {
         let mut target = prefix.clone();
-        target.extend(
-            last.filter(|ident| *ident != "self")
-                .map(ToString::to_string),
-        );
-        found.push(Import {
-            name,
-            target,
-            public,
-            line,
-        });
+        target.extend(last.filter(|ident| *ident != "self").map(ToString::to_string));
+        found.push(Import { name, target, public, line });
     };
     match tree {
         UseTree::Path(path) => {

@@ -37,22 +37,15 @@ pub fn findings() -> BTreeSet<Finding> {
                 {
                     let (from, to) = (tree.file(edge.from), tree.file(*to));
                     let (at, path) = (edge.line, &edge.path);
-                    let _ = writeln!(
-                        places,
-                        "    {}:{at} {path} ({})",
-                        from.display(),
-                        to.display()
-                    );
+                    let _ =
+                        writeln!(places, "    {}:{at} {path} ({})", from.display(), to.display());
                 }
             }
             found.insert(Finding { line, places });
         }
         if tree.modules[0].file == Path::new("server/src/lib.rs") {
             let lines = rooms::violations(&tree, &edges).into_iter();
-            found.extend(lines.map(|line| Finding {
-                line,
-                places: String::new(),
-            }));
+            found.extend(lines.map(|line| Finding { line, places: String::new() }));
         }
     }
     found

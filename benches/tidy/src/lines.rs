@@ -24,13 +24,8 @@ const ADDED: &[&str] = &["cc/quiche/build", "cc/quiche/src"];
 pub fn production(library: &Library, read: impl Fn(&Path) -> String) -> BTreeMap<PathBuf, usize> {
     let modules = library.tree.modules.iter();
     let mut files: BTreeSet<_> = modules.map(|module| module.file.clone()).collect();
-    if ADDED
-        .iter()
-        .any(|folder| Path::new(folder).parent() == Some(&library.folder))
-    {
-        let all = repository::files()
-            .into_iter()
-            .filter(|file| has_extension(file, "rs"));
+    if ADDED.iter().any(|folder| Path::new(folder).parent() == Some(&library.folder)) {
+        let all = repository::files().into_iter().filter(|file| has_extension(file, "rs"));
         files.extend(all.filter(|file| ADDED.iter().any(|folder| file.starts_with(folder))));
     }
     let lines = |file: PathBuf| {

@@ -37,9 +37,7 @@ fn print_lines() {
             let below = file.strip_prefix(library.folder.join("src"));
             let part = below.ok().and_then(|path| path.iter().next());
             let part = part.unwrap_or(file.as_os_str()).to_string_lossy();
-            *parts
-                .entry(part.trim_end_matches(".rs").to_owned())
-                .or_default() += lines;
+            *parts.entry(part.trim_end_matches(".rs").to_owned()).or_default() += lines;
             sum += lines;
         }
         println!("{sum:7} {}", library.folder.display());

@@ -25,9 +25,7 @@ pub fn paths_in_prose(markdown: &str) -> Vec<String> {
 pub fn tests_in_prose(markdown: &str) -> Vec<(String, String)> {
     let spans = markdown.split('`').skip(1).step_by(2);
     let tests = spans.filter_map(|span| span.split_once(".rs::"));
-    tests
-        .map(|(file, name)| (format!("{file}.rs"), name.to_owned()))
-        .collect()
+    tests.map(|(file, name)| (format!("{file}.rs"), name.to_owned())).collect()
 }
 
 fn is_path(span: &str) -> bool {
@@ -37,9 +35,8 @@ fn is_path(span: &str) -> bool {
     }
     let name = Path::new(span);
     let source = ["rs", "md"].iter().any(|e| has_extension(name, e));
-    let in_folder = ["toml", "sh", "service", "patch", "html"]
-        .iter()
-        .any(|e| has_extension(name, e));
+    let in_folder =
+        ["toml", "sh", "service", "patch", "html"].iter().any(|e| has_extension(name, e));
     source
         || span.ends_with('/')
         || span.contains('/') && (in_folder || root().join(first_folder(name)).is_dir())
@@ -63,10 +60,10 @@ pub fn machine_paths(text: &str, here: &str) -> Vec<usize> {
         if Path::new(here).components().count() > 2 {
             patterns.push(here);
         }
-        if patterns.iter().any(|pattern| {
-            line.match_indices(pattern)
-                .any(|(found, _)| starts_at(found))
-        }) {
+        if patterns
+            .iter()
+            .any(|pattern| line.match_indices(pattern).any(|(found, _)| starts_at(found)))
+        {
             lines.push(number);
         }
     }

@@ -8,9 +8,7 @@ use std::process::Command;
 #[must_use]
 pub fn root() -> &'static Path {
     let tidy = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tidy.ancestors()
-        .nth(2)
-        .expect("benches/tidy/ is in the repository")
+    tidy.ancestors().nth(2).expect("benches/tidy/ is in the repository")
 }
 
 /// Returns the files that are in the repository or could be added to it, relative to its root.
@@ -26,11 +24,7 @@ pub fn files() -> BTreeSet<PathBuf> {
         .current_dir(root())
         .output()
         .expect("git says which files belong to the repository");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let names = String::from_utf8(output.stdout).expect("names in UTF-8");
     let files: BTreeSet<_> = names
         .split_terminator('\0')

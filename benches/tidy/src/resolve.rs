@@ -87,12 +87,7 @@ impl Tree {
             _ => return,
         };
         let path = path.join("::");
-        edges.insert(Edge {
-            from,
-            to,
-            line,
-            path,
-        });
+        edges.insert(Edge { from, to, line, path });
     }
 
     /// Returns the file of a module.
@@ -102,9 +97,7 @@ impl Tree {
     }
 
     fn is_below(&self, module: ModuleId, ancestor: ModuleId) -> bool {
-        self.modules[module]
-            .path
-            .starts_with(&self.modules[ancestor].path)
+        self.modules[module].path.starts_with(&self.modules[ancestor].path)
     }
 
     /// Finds what `path` means in the module `from`. In a `use`, a name that nobody declares is a crate.
@@ -152,10 +145,7 @@ impl Tree {
         if let Some(&child) = child
             && !after.is_empty()
         {
-            return Some(
-                self.walk(child, after, depth)
-                    .unwrap_or(Target::Item(child)),
-            );
+            return Some(self.walk(child, after, depth).unwrap_or(Target::Item(child)));
         }
         if module.items.contains(name) {
             return Some(Target::Item(at));
@@ -163,10 +153,7 @@ impl Tree {
         if let Some(&child) = child {
             return Some(Target::Module(child));
         }
-        let named = module
-            .imports
-            .iter()
-            .filter(|i| i.name.as_ref() == Some(name));
+        let named = module.imports.iter().filter(|i| i.name.as_ref() == Some(name));
         for import in named {
             // `use self::x` or `use x` of this very name would lead back here.
             if import.target.len() == 1 && import.target[0] == *name {
@@ -211,9 +198,7 @@ mod tests {
             End::Crate(krate) => krate.clone(),
         };
         let edges = tree.edges();
-        let lines = edges
-            .iter()
-            .map(|e| format!("{} -> {}", name(e.from), end(e)));
+        let lines = edges.iter().map(|e| format!("{} -> {}", name(e.from), end(e)));
         let mut lines: Vec<_> = lines.filter(|line| !line.ends_with("std")).collect();
         lines.dedup();
         lines
@@ -223,15 +208,9 @@ mod tests {
     fn imports_and_inline_paths_are_uses() {
         let found = uses(&[
             ("lib.rs", "mod a; mod b; mod c;"),
-            (
-                "a.rs",
-                "use crate::b::B; fn f(_: B) -> super::c::C { todo!() }",
-            ),
+            ("a.rs", "use crate::b::B; fn f(_: B) -> super::c::C { todo!() }"),
             ("b.rs", "pub struct B;"),
-            (
-                "c.rs",
-                "pub struct C; fn g() { log!(\"{}\", crate::b::B, self.b); }",
-            ),
+            ("c.rs", "pub struct C; fn g() { log!(\"{}\", crate::b::B, self.b); }"),
         ]);
         assert_eq!(found, ["/a -> /b", "/a -> /c", "/c -> /b"]);
     }
@@ -256,16 +235,10 @@ mod tests {
     fn reexports_lead_to_the_definition() {
         let found = uses(&[
             ("lib.rs", "mod a; mod z;"),
-            (
-                "a/mod.rs",
-                "mod b; mod d; pub use b::*; pub(crate) use d::D as Renamed;",
-            ),
+            ("a/mod.rs", "mod b; mod d; pub use b::*; pub(crate) use d::D as Renamed;"),
             ("a/b.rs", "pub struct B; pub enum E { One }"),
             ("a/d.rs", "pub struct D;"),
-            (
-                "z.rs",
-                "use crate::a; fn f(_: a::B, _: a::Renamed) { let _ = a::E::One; }",
-            ),
+            ("z.rs", "use crate::a; fn f(_: a::B, _: a::Renamed) { let _ = a::E::One; }"),
         ]);
         assert_eq!(found, ["/z -> /a/b", "/z -> /a/d"]);
     }

@@ -28,16 +28,8 @@ pub const ROOMS: &[Room] = &[
             "clock", "networks",
         ],
     ),
-    room(
-        "admin",
-        &[
-            "worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock",
-        ],
-    ),
-    room(
-        "worker",
-        &["quic", "h3", "tcp", "http*", "observe", "affinity", "clock"],
-    ),
+    room("admin", &["worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
+    room("worker", &["quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
     room(
         "quic",
         &[
@@ -54,20 +46,8 @@ pub const ROOMS: &[Room] = &[
         ],
     ),
     room("h3", &["http*", "observe", "address", "clock"]),
-    room(
-        "tcp",
-        &["acme", "http*", "observe", "address", "clock", "networks"],
-    ),
-    room(
-        "acme",
-        &[
-            "observe",
-            "clock",
-            "named_file",
-            "self_signed",
-            "state_file",
-        ],
-    ),
+    room("tcp", &["acme", "http*", "observe", "address", "clock", "networks"]),
+    room("acme", &["observe", "clock", "named_file", "self_signed", "state_file"]),
     room(
         "http::gate",
         &[
@@ -128,48 +108,19 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "http::proxy",
-        &[
-            "http",
-            "http::clients",
-            "http::exchange",
-            "observe",
-            "address",
-            "clock",
-            "named_file",
-        ],
+        &["http", "http::clients", "http::exchange", "observe", "address", "clock", "named_file"],
     ),
     room(
         "http::files",
-        &[
-            "http",
-            "http::clients",
-            "http::exchange",
-            "observe",
-            "address",
-            "clock",
-        ],
+        &["http", "http::clients", "http::exchange", "observe", "address", "clock"],
     ),
     room(
         "http::auth",
-        &[
-            "http",
-            "http::clients",
-            "http::exchange",
-            "observe",
-            "address",
-            "affinity",
-            "clock",
-        ],
+        &["http", "http::clients", "http::exchange", "observe", "address", "affinity", "clock"],
     ),
-    room(
-        "http::exchange",
-        &["http", "http::clients", "observe", "address", "clock"],
-    ),
+    room("http::exchange", &["http", "http::clients", "observe", "address", "clock"]),
     room("http::clients", &["http", "observe", "address", "clock"]),
-    room(
-        "http",
-        &["observe", "address", "clock", "entropy", "networks"],
-    ),
+    room("http", &["observe", "address", "clock", "entropy", "networks"]),
     room("observe", &["address", "clock"]),
     room("affinity", &[]),
     room("clock", &[]),
@@ -188,15 +139,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
     (
         "sluicegate_dataplane",
         // Files are read by its `read_cached`: unsafe code is there.
-        &[
-            "cli",
-            "boot",
-            "admin",
-            "worker",
-            "quic",
-            "tcp",
-            "http::files::disk",
-        ],
+        &["cli", "boot", "admin", "worker", "quic", "tcp", "http::files::disk"],
     ),
 ];
 
@@ -231,16 +174,12 @@ pub fn violations(tree: &Tree, edges: &BTreeSet<Edge>) -> BTreeSet<String> {
 /// Returns the room that holds a module: the one with the longest path.
 fn room_of(module: &[String]) -> Option<&'static Room> {
     let holds = |room: &&Room| is_in(module, room.path);
-    ROOMS
-        .iter()
-        .filter(holds)
-        .max_by_key(|room| room.path.len())
+    ROOMS.iter().filter(holds).max_by_key(|room| room.path.len())
 }
 
 fn is_in(module: &[String], room: &str) -> bool {
     let mut names = module.iter();
-    room.split("::")
-        .all(|part| names.next().is_some_and(|name| name == part))
+    room.split("::").all(|part| names.next().is_some_and(|name| name == part))
 }
 
 fn may_use(from: &Room, to: &str) -> bool {
@@ -286,15 +225,9 @@ mod tests {
         let found = of(&[
             ("lib.rs", "mod observe; mod quic; mod http;"),
             ("observe.rs", "use crate::quic::Endpoint;"),
-            (
-                "quic.rs",
-                "pub struct Endpoint(quiche::Config, crate::http::exchange::Ring);",
-            ),
+            ("quic.rs", "pub struct Endpoint(quiche::Config, crate::http::exchange::Ring);"),
             ("http.rs", "pub mod exchange; pub mod route;"),
-            (
-                "http/exchange.rs",
-                "use super::route::Route; pub struct Ring(quiche::Config);",
-            ),
+            ("http/exchange.rs", "use super::route::Route; pub struct Ring(quiche::Config);"),
             ("http/route.rs", "pub struct Route;"),
         ]);
         let expected = [

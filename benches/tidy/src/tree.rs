@@ -113,11 +113,7 @@ impl Tree {
             } else {
                 let file = path_attribute(module, file).unwrap_or_else(|| {
                     let flat = folder.join(format!("{name}.rs"));
-                    if source.text(&flat).is_some() {
-                        flat
-                    } else {
-                        below.join("mod.rs")
-                    }
+                    if source.text(&flat).is_some() { flat } else { below.join("mod.rs") }
                 });
                 self.read_file(source, path, Some(id), &file, &below)
             };

@@ -42,10 +42,7 @@ impl Collector {
     fn path(&mut self, path: &syn::Path) {
         let segments: Vec<_> = path.segments.iter().map(|s| s.ident.to_string()).collect();
         let line = path.segments.first().map(|s| s.ident.span().start().line);
-        self.0.named.push(Named {
-            segments,
-            line: line.unwrap_or(0),
-        });
+        self.0.named.push(Named { segments, line: line.unwrap_or(0) });
     }
 
     /// Finds `a::b::c` in the tokens of a macro.
@@ -87,12 +84,11 @@ fn follows_dot_or_quote(before: &[TokenTree]) -> bool {
 /// Returns the name after `::`, if the tokens begin so.
 fn segment_after(tokens: &[TokenTree]) -> Option<String> {
     match tokens {
-        [
-            TokenTree::Punct(one),
-            TokenTree::Punct(two),
-            TokenTree::Ident(name),
-            ..,
-        ] if one.as_char() == ':' && two.as_char() == ':' => Some(name.to_string()),
+        [TokenTree::Punct(one), TokenTree::Punct(two), TokenTree::Ident(name), ..]
+            if one.as_char() == ':' && two.as_char() == ':' =>
+        {
+            Some(name.to_string())
+        }
         _ => None,
     }
 }

@@ -5,11 +5,8 @@ use std::path::Path;
 use super::source;
 
 /// Reads that stay: file, type whose `now` is called, reason.
-const KEPT: [(&str, &str, &str); 1] = [(
-    "lib.rs",
-    "SystemTime",
-    "the date of a qlog trace, once per trace",
-)];
+const KEPT: [(&str, &str, &str); 1] =
+    [("lib.rs", "SystemTime", "the date of a qlog trace, once per trace")];
 
 /// Replaces every read of the monotonic clock below `root`.
 ///
@@ -58,7 +55,7 @@ pub fn read_left(file: &str, text: &str) -> Option<(usize, String)> {
         }
         let path = before.trim_end_matches("::").trim_end();
         let owner = &path[path.trim_end_matches(is_word).len()..];
-        let is_kept = { KEPT.iter() }.any(|(kept, of, _)| *kept == file && *of == owner);
+        let is_kept = KEPT.iter().any(|(kept, of, _)| *kept == file && *of == owner);
         if owner != "clock" && !is_kept {
             return Some((line(at), format!("{owner}::now")));
         }

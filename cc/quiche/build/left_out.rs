@@ -43,9 +43,8 @@ pub fn without(text: &str, test: &str) -> Option<String> {
     };
     // Upstream writes doc comments between attributes, and they are attributes, too.
     let is_attribute = |line: &str| line.starts_with("#[") || line.starts_with("///");
-    let attributes = { lines[..at].iter().rev() }
-        .take_while(|line| is_attribute(line.trim_start()))
-        .count();
+    let attributes =
+        lines[..at].iter().rev().take_while(|line| is_attribute(line.trim_start())).count();
     let is_test = { lines[at - attributes..at].iter() }
         .any(|line| matches!(line.trim(), "#[test]" | "#[rstest]"));
     if !is_test {

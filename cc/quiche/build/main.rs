@@ -79,10 +79,7 @@ fn build() -> Result<(), String> {
     source::strip_crate_header(&out.join("lib.rs"))?;
 
     // What upstream's tests read.
-    println!(
-        "cargo::rustc-env=QUICHE_EXAMPLES={}",
-        published.join("examples").display()
-    );
+    println!("cargo::rustc-env=QUICHE_EXAMPLES={}", published.join("examples").display());
     // quiche's own build script says the same.
     println!("cargo::rustc-check-cfg=cfg(boring_v5)");
     if env::var("DEP_BORINGSSL_VERSION_MAJOR").as_deref() == Ok("5") {

@@ -169,18 +169,14 @@ impl Patch {
         let mut at = 0;
         for hunk in hunks {
             if hunk.old.0 < at || hunk.old.0 > old.len() {
-                return self.fault(
-                    hunk.at,
-                    "the hunk begins within another, or behind the file",
-                );
+                return self.fault(hunk.at, "the hunk begins within another, or behind the file");
             }
             new.extend(&old[at..hunk.old.0]);
             at = hunk.old.0;
             if new.len() != hunk.new.0 {
                 return self.fault(hunk.at, "the new line does not follow from the old one");
             }
-            hunk.check_context(old.len())
-                .or_else(|what| self.fault(hunk.at, what))?;
+            hunk.check_context(old.len()).or_else(|what| self.fault(hunk.at, what))?;
             for (offset, (kind, line)) in hunk.lines.iter().enumerate() {
                 if *kind != Kind::Added {
                     let found = old.get(at).copied();
@@ -213,12 +209,7 @@ impl Hunk {
             let first: usize = line.parse().ok()?;
             Some((first.checked_sub(1)?, count.parse().ok()?))
         };
-        Some(Hunk {
-            at,
-            old: range(old)?,
-            new: range(new)?,
-            lines: Vec::new(),
-        })
+        Some(Hunk { at, old: range(old)?, new: range(new)?, lines: Vec::new() })
     }
 
     /// Refuses a hunk without its neighbours, in a file of `len` lines: it could be applied in a wrong place.

@@ -121,9 +121,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn make_parent(path: &Path) -> Result<(), String> {
-    path.parent().map_or(Ok(()), |folder| {
-        fs::create_dir_all(folder).map_err(at(folder))
-    })
+    path.parent().map_or(Ok(()), |folder| fs::create_dir_all(folder).map_err(at(folder)))
 }
 
 fn at(path: &Path) -> impl Fn(std::io::Error) -> String {

@@ -106,14 +106,7 @@ pub(super) struct Supply {
 impl Supply {
     /// Returns a supply without requests and flow control, from `start` on and in datagrams of `mtu` bytes.
     pub(super) const fn new(source: Source, start: Time, mtu: u64) -> Self {
-        Self {
-            source,
-            requests: None,
-            limit: u64::MAX,
-            start,
-            mtu,
-            taken: 0,
-        }
+        Self { source, requests: None, limit: u64::MAX, start, mtu, taken: 0 }
     }
 
     /// Has the data requested in pages, and sets the limit of flow control, bytes.
@@ -180,11 +173,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) const fn new(window: ReceiveWindow) -> Self {
-        Self {
-            window,
-            read: 0.0,
-            at: Time::ZERO,
-        }
+        Self { window, read: 0.0, at: Time::ZERO }
     }
 
     /// Returns the limit of flow control after `received` bytes have arrived: bytes from the start of the data.
@@ -216,10 +205,7 @@ mod tests {
     #[test]
     fn next_page_is_requested_after_the_one_before_was_read() {
         let ms = Duration::from_millis;
-        let pages = Pages {
-            bytes: 2_500,
-            think: ms(100),
-        };
+        let pages = Pages { bytes: 2_500, think: ms(100) };
         let mut requests = Requests::new(pages, 5, 1_200);
         for elapsed in [10, 20] {
             requests.on_acked(ms(elapsed));
@@ -234,10 +220,7 @@ mod tests {
     #[test]
     fn page_that_arrived_is_found_once_with_the_time_of_its_request() {
         let ms = Duration::from_millis;
-        let pages = Pages {
-            bytes: 2_400,
-            think: ms(100),
-        };
+        let pages = Pages { bytes: 2_400, think: ms(100) };
         let mut requests = Requests::new(pages, 3, 1_200);
         let arrivals = [1, 2, 2].map(|datagrams| requests.on_arrival(datagrams));
         assert_eq!(arrivals, [None, Some(ms(0)), None]);
@@ -251,10 +234,7 @@ mod tests {
 
     #[test]
     fn window_moves_with_what_was_read() {
-        let mut reader = Reader::new(ReceiveWindow {
-            bytes: 10_000,
-            bits_per_second: 8_000_000,
-        });
+        let mut reader = Reader::new(ReceiveWindow { bytes: 10_000, bits_per_second: 8_000_000 });
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         assert_eq!(reader.limit(at(0), 5_000), 10_000);
         assert_eq!(reader.limit(at(2), 5_000), 12_000);

@@ -80,10 +80,7 @@ impl Bottleneck {
     /// Returns a path without faults whose queue holds `queue_bdp` times rate times round trip.
     pub fn new(bits_per_second: u64, rtt: Duration, queue_bdp: f64) -> Self {
         let bdp = bits_per_second as f64 / 8.0 * rtt.as_secs_f64();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a queue in whole bytes; saturates"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "a queue in whole bytes; saturates")]
         let queue_bytes = (bdp * queue_bdp) as u64;
         Self {
             rate: vec![(Duration::ZERO, bits_per_second)],
@@ -106,11 +103,7 @@ impl Bottleneck {
 
     /// Returns a path without faults or limits.
     pub fn unlimited(delay: Duration) -> Self {
-        Self {
-            delay,
-            queue_bytes: u64::MAX,
-            ..Self::new(u64::MAX, Duration::ZERO, 0.0)
-        }
+        Self { delay, queue_bytes: u64::MAX, ..Self::new(u64::MAX, Duration::ZERO, 0.0) }
     }
 
     /// Returns the propagation delay, one way, at a time.
@@ -154,10 +147,7 @@ impl BottleneckQueue {
             rng: Rng::new(seed),
             fifo: Fifo::new(bottleneck.rate.clone(), bottleneck.queue_bytes),
             ack_fifo: ack_path.map(|path| {
-                Fifo::new(
-                    vec![(Duration::ZERO, path.bits_per_second)],
-                    path.queue_bytes,
-                )
+                Fifo::new(vec![(Duration::ZERO, path.bits_per_second)], path.queue_bytes)
             }),
             channel: bottleneck.burst_loss.map(Channel::new),
             tokens: bottleneck.policer.map_or(0.0, |p| p.burst_bytes as f64),
@@ -187,10 +177,7 @@ impl BottleneckQueue {
     /// Returns whether a packet reaches the queue: it is neither lost at random nor above the rate of the policer.
     pub(super) fn admits(&mut self, now: Time, bytes: u64) -> bool {
         let lost = lost(&mut self.rng, &self.bottleneck.loss, now)
-            || self
-                .channel
-                .as_mut()
-                .is_some_and(|channel| channel.loses(&mut self.rng));
+            || self.channel.as_mut().is_some_and(|channel| channel.loses(&mut self.rng));
         !lost && self.police(now, bytes)
     }
 
@@ -244,11 +231,7 @@ impl BottleneckQueue {
     /// Returns when a packet arrives that leaves the queue at `departs`.
     pub(super) fn arrival(&mut self, departs: Time) -> Time {
         let jitter = nanos(self.bottleneck.jitter);
-        let shift = if jitter == 0 {
-            0
-        } else {
-            self.rng.bits() % (2 * jitter)
-        };
+        let shift = if jitter == 0 { 0 } else { self.rng.bits() % (2 * jitter) };
         let stalls = self.bottleneck.stalls.iter();
         let stalled: Duration = stalls.map(|s| s.delay(departs, &mut self.rng)).sum();
         let travel = nanos(self.bottleneck.delay_at(departs))
@@ -312,24 +295,16 @@ mod tests {
         let mut bottleneck = clean(1_000_000, 10_000);
         bottleneck.rate.push((Duration::from_millis(5), 10_000_000));
         let delivery = BottleneckQueue::new(bottleneck, 0).data(Time::ZERO, 1_250);
-        assert_eq!(
-            delivery.map(|p| p.arrives.as_nanos()),
-            Some((10_000 + 5_500) * 1_000)
-        );
+        assert_eq!(delivery.map(|p| p.arrives.as_nanos()), Some((10_000 + 5_500) * 1_000));
     }
 
     #[test]
     fn policer_passes_its_rate_and_its_burst() {
         let mut bottleneck = clean(1_000_000_000, 1 << 20);
-        bottleneck.policer = Some(Policer {
-            bits_per_second: 1_000_000,
-            burst_bytes: 12_500,
-        });
+        bottleneck.policer = Some(Policer { bits_per_second: 1_000_000, burst_bytes: 12_500 });
         let mut queue = BottleneckQueue::new(bottleneck, 0);
         let passed = |queue: &mut BottleneckQueue, ms| {
-            (0..100)
-                .filter(|_| queue.data(Time::from_nanos(ms * MS), 1_250).is_some())
-                .count()
+            (0..100).filter(|_| queue.data(Time::from_nanos(ms * MS), 1_250).is_some()).count()
         };
         assert_eq!(passed(&mut queue, 0), 10);
         assert_eq!(passed(&mut queue, 50), 5);
@@ -341,14 +316,8 @@ mod tests {
         bottleneck.ack_hold = Duration::from_millis(8);
         let mut queue = BottleneckQueue::new(bottleneck, 0);
         assert_eq!(queue.ack(Time::ZERO), Some(Time::from_nanos(16 * MS)));
-        assert_eq!(
-            queue.ack(Time::from_nanos(6 * MS)),
-            Some(Time::from_nanos(16 * MS))
-        );
-        assert_eq!(
-            queue.ack(Time::from_nanos(7 * MS)),
-            Some(Time::from_nanos(24 * MS))
-        );
+        assert_eq!(queue.ack(Time::from_nanos(6 * MS)), Some(Time::from_nanos(16 * MS)));
+        assert_eq!(queue.ack(Time::from_nanos(7 * MS)), Some(Time::from_nanos(24 * MS)));
     }
 
     #[test]
@@ -357,12 +326,7 @@ mod tests {
         let step = |at, delay| (Duration::from_millis(at), Duration::from_millis(delay));
         bottleneck.delay_steps = vec![step(100, 40), step(200, 5)];
         let mut queue = BottleneckQueue::new(bottleneck, 0);
-        for (sent, data, ack) in [
-            (0, 10, 10),
-            (99, 109, 109),
-            (100, 140, 140),
-            (199, 239, 239),
-        ] {
+        for (sent, data, ack) in [(0, 10, 10), (99, 109, 109), (100, 140, 140), (199, 239, 239)] {
             let delivery = queue.data(Time::from_nanos(sent * MS), 1_250);
             assert_eq!(delivery.map(|p| p.arrives.as_nanos() / MS), Some(data));
             let arrives = queue.ack(Time::from_nanos(sent * MS));
@@ -381,11 +345,8 @@ mod tests {
     fn slow_ack_path_spaces_acks_and_drops_what_does_not_fit() {
         let mut bottleneck = clean(1_000_000, 10_000);
         // 4 ms for each.
-        bottleneck.ack_path = Some(AckPath {
-            bits_per_second: 100_000,
-            queue_bytes: 150,
-            ack_bytes: 50,
-        });
+        bottleneck.ack_path =
+            Some(AckPath { bits_per_second: 100_000, queue_bytes: 150, ack_bytes: 50 });
         let mut queue = BottleneckQueue::new(bottleneck, 0);
         let arrivals: Vec<_> = (0..5).map(|_| queue.ack(Time::ZERO)).collect();
         let wanted = [14, 18, 22].map(|ms| Some(Time::from_nanos(ms * MS)));

@@ -114,10 +114,7 @@ impl Cellular {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a rate in whole bits; far below the limit"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "a rate in whole bits; far below the limit")]
 fn bits(mbit: f64) -> u64 {
     (mbit * 1e6) as u64
 }
@@ -152,9 +149,8 @@ mod tests {
             let mean = up.iter().sum::<f64>() / up.len() as f64;
             let variance = up.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / up.len() as f64;
             let pairs = logs.iter().zip(logs.iter().skip(10));
-            let products: Vec<_> = pairs
-                .filter_map(|(a, b)| Some(((*a)? - mean) * ((*b)? - mean)))
-                .collect();
+            let products: Vec<_> =
+                pairs.filter_map(|(a, b)| Some(((*a)? - mean) * ((*b)? - mean))).collect();
             let correlation = products.iter().sum::<f64>() / products.len() as f64 / variance;
             let outages: Vec<_> = trace
                 .chunk_by(|a, b| (a.1 == 0) == (b.1 == 0))
@@ -164,10 +160,7 @@ mod tests {
             let every = 200_000.0 / outages.len() as f64;
             let lasts = outages.iter().sum::<f64>() / outages.len() as f64;
             let near = |found: f64, wanted: f64, room: f64| {
-                assert!(
-                    (found / wanted - 1.0).abs() < room,
-                    "{kind:?}: {found}, {wanted}"
-                );
+                assert!((found / wanted - 1.0).abs() < room, "{kind:?}: {found}, {wanted}");
             };
             // The largest rate cuts off the tail.
             near(mean.exp(), wanted.median, 0.1);

@@ -20,12 +20,7 @@ pub(super) struct Fifo {
 impl Fifo {
     /// Returns an empty queue with room for `limit` bytes, and for two packets at least.
     pub(super) const fn new(rate: Vec<(Duration, u64)>, limit: u64) -> Self {
-        Self {
-            transmitter: Transmitter::new(rate),
-            limit,
-            waiting: VecDeque::new(),
-            bytes: 0,
-        }
+        Self { transmitter: Transmitter::new(rate), limit, waiting: VecDeque::new(), bytes: 0 }
     }
 
     /// Takes a packet and returns when it has left; `None` if there is no room.

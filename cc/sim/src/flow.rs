@@ -35,11 +35,7 @@ impl Flow {
     /// Returns the flow with the ECN field that a transport gives the packets of an algorithm.
     #[must_use]
     pub const fn marked_for(mut self, algorithm: &Algorithm) -> Self {
-        self.ecn = if algorithm.scalable {
-            Ecn::Ect1
-        } else {
-            Ecn::Ect0
-        };
+        self.ecn = if algorithm.scalable { Ecn::Ect1 } else { Ecn::Ect0 };
         self
     }
 

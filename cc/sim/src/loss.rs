@@ -20,11 +20,7 @@ pub struct LossWindow {
 impl LossWindow {
     /// Loss at all times.
     pub const fn always(probability: f64) -> Self {
-        Self {
-            from: Duration::ZERO,
-            until: Duration::MAX,
-            probability,
-        }
+        Self { from: Duration::ZERO, until: Duration::MAX, probability }
     }
 
     fn covers(&self, now: Duration) -> bool {
@@ -35,9 +31,7 @@ impl LossWindow {
 /// Returns whether one of the windows loses a packet at `now`.
 pub(super) fn lost(rng: &mut Rng, windows: &[LossWindow], now: Time) -> bool {
     let now = now.saturating_since(Time::ZERO);
-    windows
-        .iter()
-        .any(|window| window.covers(now) && rng.chance(window.probability))
+    windows.iter().any(|window| window.covers(now) && rng.chance(window.probability))
 }
 
 /// The model of Gilbert and Elliott: a channel with a good and a bad state, each with its loss. The state may change with each
@@ -58,12 +52,7 @@ impl GilbertElliott {
     /// Returns a channel that loses nothing in the good state and everything in the bad one: bursts of `burst` packets on
     /// average, each packet in the good state beginning one with probability `begins`.
     pub const fn bursts(begins: f64, burst: f64) -> Self {
-        Self {
-            to_bad: begins,
-            to_good: 1.0 / burst,
-            loss_good: 0.0,
-            loss_bad: 1.0,
-        }
+        Self { to_bad: begins, to_good: 1.0 / burst, loss_good: 0.0, loss_bad: 1.0 }
     }
 
     /// Returns the share of packets that is lost in the long run.
@@ -87,17 +76,9 @@ impl Channel {
 
     /// Takes the next packet and returns whether it is lost.
     pub(super) fn loses(&mut self, rng: &mut Rng) -> bool {
-        let turns = if self.bad {
-            self.model.to_good
-        } else {
-            self.model.to_bad
-        };
+        let turns = if self.bad { self.model.to_good } else { self.model.to_bad };
         self.bad ^= rng.chance(turns);
-        rng.chance(if self.bad {
-            self.model.loss_bad
-        } else {
-            self.model.loss_good
-        })
+        rng.chance(if self.bad { self.model.loss_bad } else { self.model.loss_good })
     }
 }
 
@@ -120,12 +101,8 @@ mod tests {
 
     #[test]
     fn states_lose_each_with_its_own_probability() {
-        let model = GilbertElliott {
-            to_bad: 0.002,
-            to_good: 0.02,
-            loss_good: 0.001,
-            loss_bad: 0.3,
-        };
+        let model =
+            GilbertElliott { to_bad: 0.002, to_good: 0.02, loss_good: 0.001, loss_bad: 0.3 };
         let mut channel = Channel::new(model);
         let mut rng = Rng::new(2);
         let (mut packets, mut lost) = ([0.0; 2], [0.0; 2]);

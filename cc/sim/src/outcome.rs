@@ -73,10 +73,9 @@ impl FlowOutcome {
     /// Returns the bits per second that arrived between two times, by the samples nearest to them.
     pub fn throughput(&self, from: Duration, until: Duration) -> f64 {
         let at_or_after = |time| self.samples.iter().find(|s| s.at >= time);
-        let (Some(first), Some(last)) = (
-            at_or_after(from),
-            at_or_after(until).or(self.samples.last()),
-        ) else {
+        let (Some(first), Some(last)) =
+            (at_or_after(from), at_or_after(until).or(self.samples.last()))
+        else {
             return 0.0;
         };
         let seconds = last.at.saturating_sub(first.at).as_secs_f64();
@@ -94,9 +93,8 @@ impl FlowOutcome {
     /// Returns the mean window over the samples between two times, bytes.
     pub fn mean_cwnd(&self, from: Duration, until: Duration) -> f64 {
         let within = self.samples.iter().filter(|s| from <= s.at && s.at < until);
-        let (sum, count) = within.fold((0.0, 0u32), |(sum, count), s| {
-            (sum + s.snapshot.cwnd as f64, count + 1)
-        });
+        let (sum, count) =
+            within.fold((0.0, 0u32), |(sum, count), s| (sum + s.snapshot.cwnd as f64, count + 1));
         sum / f64::from(count.max(1))
     }
 }

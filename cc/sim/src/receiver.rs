@@ -82,9 +82,7 @@ impl Receiver {
             *seen = true;
             self.distinct += 1;
         }
-        let in_order = self
-            .largest
-            .map_or(number == 0, |largest| number == largest + 1);
+        let in_order = self.largest.map_or(number == 0, |largest| number == largest + 1);
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
             self.largest_at = now;

@@ -38,11 +38,7 @@ impl Estimator {
         let min = min.min(latest);
         rtt.min = Some(min);
         let ack_delay = ack_delay.min(rtt.max_ack_delay);
-        let adjusted = if latest >= min + ack_delay {
-            latest - ack_delay
-        } else {
-            latest
-        };
+        let adjusted = if latest >= min + ack_delay { latest - ack_delay } else { latest };
         rtt.var = (rtt.var * 3 + rtt.smoothed.abs_diff(adjusted)) / 4;
         rtt.smoothed = (rtt.smoothed * 7 + adjusted) / 8;
     }

@@ -174,18 +174,12 @@ impl Simulation {
     }
 
     fn is_done(&self) -> bool {
-        self.flows
-            .iter()
-            .all(|flow| flow.sender.outcome.completed.is_some())
+        self.flows.iter().all(|flow| flow.sender.outcome.completed.is_some())
     }
 
     fn schedule(&mut self, at: Time, what: What) {
         self.entries += 1;
-        self.agenda.push(Reverse(Entry {
-            at,
-            order: self.entries,
-            what,
-        }));
+        self.agenda.push(Reverse(Entry { at, order: self.entries, what }));
     }
 
     fn sample(&mut self, now: Time) {
@@ -208,12 +202,7 @@ impl Simulation {
                 self.departs_at = None;
                 self.depart(now);
             }
-            What::Data {
-                flow,
-                number,
-                chunk,
-                ce,
-            } => self.data(now, flow, (number, chunk, ce)),
+            What::Data { flow, number, chunk, ce } => self.data(now, flow, (number, chunk, ce)),
             What::Ack { flow, frame } => {
                 let Some(ends) = self.flows.get_mut(flow) else {
                     return;
@@ -250,11 +239,7 @@ impl Simulation {
             return;
         };
         ends.sender.on_timer(now);
-        while let Some(packet) = self
-            .flows
-            .get_mut(flow)
-            .and_then(|e| e.sender.next_packet(now))
-        {
+        while let Some(packet) = self.flows.get_mut(flow).and_then(|e| e.sender.next_packet(now)) {
             self.transmit(now, flow, packet);
         }
         self.schedule_departure(now);
@@ -310,15 +295,7 @@ impl Simulation {
     fn deliver(&mut self, flow: usize, packet: Outgoing, delivery: Delivery) {
         let Outgoing { number, chunk, .. } = packet;
         let ce = delivery.ce;
-        self.schedule(
-            delivery.arrives,
-            What::Data {
-                flow,
-                number,
-                chunk,
-                ce,
-            },
-        );
+        self.schedule(delivery.arrives, What::Data { flow, number, chunk, ce });
     }
 
     fn data(&mut self, now: Time, flow: usize, (number, chunk, ce): (u64, usize, bool)) {

@@ -98,11 +98,7 @@ impl Sender {
             burst: 0,
             largest_burst: 0,
             largest_quantum: 0,
-            outcome: FlowOutcome {
-                min_cwnd: cwnd,
-                max_cwnd: cwnd,
-                ..FlowOutcome::default()
-            },
+            outcome: FlowOutcome { min_cwnd: cwnd, max_cwnd: cwnd, ..FlowOutcome::default() },
         }
     }
 
@@ -143,11 +139,7 @@ impl Sender {
         if new.is_some() {
             return new;
         }
-        if probing {
-            self.sent.oldest_chunk()
-        } else {
-            None
-        }
+        if probing { self.sent.oldest_chunk() } else { None }
     }
 
     fn send(&mut self, now: Time, chunk: usize) -> Outgoing {
@@ -156,12 +148,7 @@ impl Sender {
         let in_flight_before = self.sent.in_flight();
         self.last_sent = now;
         self.pace(now, bytes);
-        let sent = Sent {
-            packet_number: number,
-            bytes,
-            in_flight_before,
-            has_data: true,
-        };
+        let sent = Sent { packet_number: number, bytes, in_flight_before, has_data: true };
         let packet = Packet {
             packet_number: number,
             time_sent: now,
@@ -171,11 +158,7 @@ impl Sender {
         self.sent.push(packet, chunk);
         self.outcome.sent_packets += 1;
         self.outcome.max_in_flight = self.outcome.max_in_flight.max(self.sent.in_flight());
-        Outgoing {
-            number,
-            bytes,
-            chunk,
-        }
+        Outgoing { number, bytes, chunk }
     }
 
     fn note_burst(&mut self, now: Time) {
@@ -235,8 +218,7 @@ impl Sender {
             packet.packet_number == frame.largest && packet.packet_number >= self.first_on_path
         });
         if let Some(packet) = sampled {
-            self.rtt
-                .on_sample(now.saturating_since(packet.time_sent), frame.ack_delay);
+            self.rtt.on_sample(now.saturating_since(packet.time_sent), frame.ack_delay);
         }
         if let Some(packet) = newest {
             self.largest_acked = self.largest_acked.max(Some(packet.packet_number));
@@ -310,11 +292,7 @@ impl Sender {
             return;
         }
         let at = now.saturating_since(Time::ZERO);
-        self.outcome.transitions.push(Transition {
-            at,
-            from: self.state,
-            to,
-        });
+        self.outcome.transitions.push(Transition { at, from: self.state, to });
         self.outcome.unexplained_recoveries += u64::from(clean && to == State::Recovery);
         self.state = to;
     }
@@ -369,10 +347,7 @@ impl Sender {
             return start;
         }
         let path = self.path_changes.front().map(|&(at, _)| at);
-        [timer, pacing, self.supply.next(now), path]
-            .into_iter()
-            .flatten()
-            .min()
+        [timer, pacing, self.supply.next(now), path].into_iter().flatten().min()
     }
 
     /// Records the state of the flow.

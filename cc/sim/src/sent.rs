@@ -92,11 +92,7 @@ impl SentPackets {
     /// Records a packet with the next number.
     pub(super) fn push(&mut self, packet: Packet, chunk: usize) {
         self.in_flight += packet.bytes;
-        self.packets.push_back(Record {
-            packet,
-            chunk,
-            fate: Fate::InFlight,
-        });
+        self.packets.push_back(Record { packet, chunk, fate: Fate::InFlight });
     }
 
     pub(super) fn acknowledge(&mut self, number: u64) -> Found {
@@ -180,10 +176,7 @@ impl SentPackets {
 
     /// Drops records that are no longer needed.
     pub(super) fn settle(&mut self) {
-        while self
-            .get(self.oldest)
-            .is_some_and(|p| p.fate != Fate::InFlight)
-        {
+        while self.get(self.oldest).is_some_and(|p| p.fate != Fate::InFlight) {
             self.oldest += 1;
         }
         while let Some(first) = self.packets.front() {
@@ -196,13 +189,11 @@ impl SentPackets {
     }
 
     fn get(&self, number: u64) -> Option<&Record> {
-        self.packets
-            .get(usize::try_from(number.checked_sub(self.start)?).ok()?)
+        self.packets.get(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut Record> {
-        self.packets
-            .get_mut(usize::try_from(number.checked_sub(self.start)?).ok()?)
+        self.packets.get_mut(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }
 }
 
@@ -220,11 +211,7 @@ mod tests {
     fn lost(packets: u64) -> SentPackets {
         let mut sent = SentPackets::default();
         for packet_number in 0..packets + PACKET_THRESHOLD {
-            let packet = Packet {
-                packet_number,
-                bytes: 1_200,
-                ..Packet::default()
-            };
+            let packet = Packet { packet_number, bytes: 1_200, ..Packet::default() };
             sent.push(packet, 0);
         }
         let newest = packets + PACKET_THRESHOLD - 1;

@@ -28,11 +28,7 @@ impl Source {
         match self {
             Self::Bulk(bytes) => bytes.div_ceil(mtu),
             Self::Endless => u64::MAX,
-            Self::Periodic {
-                bytes,
-                every,
-                times,
-            } => {
+            Self::Periodic { bytes, every, times } => {
                 let periods = elapsed.as_nanos() / every.as_nanos().max(1);
                 let so_far = u64::try_from(periods).unwrap_or(u64::MAX).saturating_add(1);
                 so_far.min(*times) * bytes.div_ceil(mtu)
@@ -76,11 +72,7 @@ mod tests {
 
     #[test]
     fn periodic_offers_at_each_period_and_then_ends() {
-        let source = Source::Periodic {
-            bytes: 2_500,
-            every: ms(100),
-            times: 3,
-        };
+        let source = Source::Periodic { bytes: 2_500, every: ms(100), times: 3 };
         assert_eq!(source.offered(ms(0), 1_250), 2);
         assert_eq!(source.offered(ms(100), 1_250), 4);
         assert_eq!(source.next_offer(ms(100)), Some(ms(200)));

@@ -59,10 +59,7 @@ mod tests {
         });
         assert!(delays.by_ref().take(20).all(|delay| delay == 5));
         let stalled: Vec<_> = delays.by_ref().take(20).collect();
-        assert!(
-            stalled.iter().filter(|delay| **delay > 10).count() > 10,
-            "{stalled:?}"
-        );
+        assert!(stalled.iter().filter(|delay| **delay > 10).count() > 10, "{stalled:?}");
         assert_eq!(delays.last(), Some(5));
     }
 }

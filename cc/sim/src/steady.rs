@@ -100,11 +100,7 @@ impl SteadyPath {
 
     /// Returns a path that an algorithm with its defaults has used for `warm_up` packets.
     pub fn of(algorithm: &Algorithm, warm_up: u64) -> Self {
-        let init = Init {
-            mtu: MTU,
-            initial_window_packets: 10,
-            seed: 1,
-        };
+        let init = Init { mtu: MTU, initial_window_packets: 10, seed: 1 };
         Self::new(algorithm.controller(&init, &algorithm.defaults()), warm_up)
     }
 
@@ -172,10 +168,7 @@ impl SteadyPath {
             },
             rtt_updated: true,
             ecn: EcnCounts::NONE,
-            least_unacked: self
-                .packets
-                .front()
-                .map_or(self.next_number, |p| p.packet_number),
+            least_unacked: self.packets.front().map_or(self.next_number, |p| p.packet_number),
         }));
     }
 }

@@ -17,11 +17,7 @@ pub(super) struct Transmitter {
 impl Transmitter {
     /// Returns an idle transmitter. The rates are ascending in time, the first at 0; `u64::MAX` takes no time.
     pub(super) const fn new(rate: Vec<(Duration, u64)>) -> Self {
-        Self {
-            rate,
-            index: 0,
-            busy_until: Time::ZERO,
-        }
+        Self { rate, index: 0, busy_until: Time::ZERO }
     }
 
     /// Returns when the last packet has left.

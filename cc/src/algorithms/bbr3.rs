@@ -210,16 +210,14 @@ impl Bbr3 {
             self.on_ce_marked(event.ecn.ce, newest.packet_number);
         }
         let min_rtt = self.model.min_rtt.lifetime().unwrap_or_default();
-        self.sampler
-            .sample(u64::try_from(min_rtt.as_nanos()).unwrap_or(u64::MAX))
+        self.sampler.sample(u64::try_from(min_rtt.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Takes one ACK through the model and the states, in the draft's order (§5.2.3).
     fn on_ack(&mut self, event: &Event<'_>, sample: &RateSample) {
         if let Some(newest) = event.acked.last() {
             let next = self.recovery.next_packet();
-            self.usage
-                .on_acked(newest.packet_number, next, event.in_flight);
+            self.usage.on_acked(newest.packet_number, next, event.in_flight);
         }
         let now = self.observed.now();
         self.update_signals(sample);
@@ -238,11 +236,8 @@ impl Bbr3 {
         self.update_cycle(sample);
         let rtt_before = self.model.min_rtt.get();
         let rtt = event.rtt_updated.then_some(event.rtt.latest);
-        self.model
-            .min_rtt
-            .update(now, rtt, self.params.probe_rtt_interval);
-        self.last_rounds
-            .on_ack(event.now, rtt, self.rounds.started());
+        self.model.min_rtt.update(now, rtt, self.params.probe_rtt_interval);
+        self.last_rounds.on_ack(event.now, rtt, self.rounds.started());
         self.check_probe_rtt(rtt_before, rtt, sample);
         let gain = self.pacing_gain();
         self.model.short_term.advance_latest(sample, gain);

@@ -22,15 +22,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
     summary: "CUBIC (RFC 9438), also the default of Linux: uses paths of high rate and long delay well, and shares \
               them fairly with other CUBIC flows.",
-    options: &[
-        BETA,
-        C,
-        FAST_CONVERGENCE,
-        MIN_WINDOW,
-        PACING,
-        PACING_GAIN,
-        SLOW_START,
-    ],
+    options: &[BETA, C, FAST_CONVERGENCE, MIN_WINDOW, PACING, PACING_GAIN, SLOW_START],
     model_based: false,
     has_window_law: true,
     scalable: false,
@@ -39,22 +31,14 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 
 pub(super) const BETA: OptionSpec = OptionSpec {
     name: "beta",
-    kind: OptionKind::Number {
-        default: 0.7,
-        min: 0.3,
-        max: 0.95,
-    },
+    kind: OptionKind::Number { default: 0.7, min: 0.3, max: 0.95 },
     unit: Unit::None,
     summary: "Part of the window that remains after a congestion signal (RFC 9438 §4.6). A larger value takes more \
               from other flows.",
 };
 pub(super) const C: OptionSpec = OptionSpec {
     name: "c",
-    kind: OptionKind::Number {
-        default: 0.4,
-        min: 0.01,
-        max: 10.0,
-    },
+    kind: OptionKind::Number { default: 0.4, min: 0.01, max: 10.0 },
     unit: Unit::None,
     summary: "Steepness of the window's growth, in datagrams per cubic second (RFC 9438 §5.1). A larger value takes \
               more from other flows on long paths.",
@@ -109,11 +93,8 @@ impl WindowLaw for Cubic {
         self.reno.on_acked(credit);
         let reno = self.reno.window();
         let cubic = (self.curve.target(credit) - cwnd) * credit.bytes as f64 / cwnd + self.carried;
-        let total = if self.curve.window(credit.elapsed) < reno {
-            cubic.max(reno - cwnd)
-        } else {
-            cubic
-        };
+        let total =
+            if self.curve.window(credit.elapsed) < reno { cubic.max(reno - cwnd) } else { cubic };
         self.carried = total.fract();
         whole(total)
     }

@@ -24,15 +24,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "prague",
     summary: "Prague (draft-briscoe-iccrg-prague-congestion-control): keeps queues of L4S (RFC 9330) below a millisecond, by \
               many small responses to ECN marks. Experimental. On paths that never mark it behaves as CUBIC.",
-    options: &[
-        BETA,
-        C,
-        FAST_CONVERGENCE,
-        MIN_WINDOW,
-        PACING,
-        EVEN_PACING_GAIN,
-        SLOW_START,
-    ],
+    options: &[BETA, C, FAST_CONVERGENCE, MIN_WINDOW, PACING, EVEN_PACING_GAIN, SLOW_START],
     model_based: false,
     has_window_law: true,
     scalable: true,
@@ -53,14 +45,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 };
 
 /// A queue that marks at a millisecond has no room for packets that come faster than they leave.
-const EVEN_PACING_GAIN: OptionSpec = OptionSpec {
-    kind: OptionKind::Number {
-        default: 1.0,
-        min: 1.0,
-        max: 4.0,
-    },
-    ..PACING_GAIN
-};
+const EVEN_PACING_GAIN: OptionSpec =
+    OptionSpec { kind: OptionKind::Number { default: 1.0, min: 1.0, max: 4.0 }, ..PACING_GAIN };
 
 /// Prague's window law.
 #[derive(Clone, Debug)]
@@ -149,11 +135,8 @@ impl WindowLaw for Prague {
             return Response::Nothing;
         }
         self.follows_marks = true;
-        self.reduced = Some(Reduced {
-            at: feedback.now,
-            from: feedback.cwnd,
-            until: feedback.next_packet,
-        });
+        self.reduced =
+            Some(Reduced { at: feedback.now, from: feedback.cwnd, until: feedback.next_packet });
         let reduction = feedback.cwnd as f64 * self.share.alpha() / 2.0;
         Response::Reduce(feedback.cwnd.saturating_sub(whole(reduction)))
     }
@@ -172,10 +155,6 @@ impl WindowLaw for Prague {
     }
 
     fn grow(&mut self, credit: &Credit) -> u64 {
-        if self.follows_marks {
-            self.additive(credit)
-        } else {
-            self.cubic.grow(credit)
-        }
+        if self.follows_marks { self.additive(credit) } else { self.cubic.grow(credit) }
     }
 }

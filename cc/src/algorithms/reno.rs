@@ -15,21 +15,14 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     has_window_law: true,
     scalable: false,
     build: |init, options| {
-        let law = Reno {
-            beta: options.number(BETA.name),
-            carried: 0,
-        };
+        let law = Reno { beta: options.number(BETA.name), carried: 0 };
         Box::new(LossBased::new(law, init, options))
     },
 };
 
 const BETA: OptionSpec = OptionSpec {
     name: "beta",
-    kind: OptionKind::Number {
-        default: 0.5,
-        min: 0.3,
-        max: 0.9,
-    },
+    kind: OptionKind::Number { default: 0.5, min: 0.3, max: 0.9 },
     unit: Unit::None,
     summary: "Part of the window that remains after a congestion signal (RFC 9002 §7.3.2). A value above 0.5 takes \
               more than a fair share.",

@@ -41,16 +41,8 @@ impl CarefulResume {
         };
         self.note(ResumeEvent::Jumped);
         self.phase = Phase::Unvalidated {
-            jump: Jump {
-                window,
-                began: now,
-                rtt: latest,
-                saved_rtt,
-            },
-            pipe: Pipe {
-                first: self.next_packet,
-                size: in_flight,
-            },
+            jump: Jump { window, began: now, rtt: latest, saved_rtt },
+            pipe: Pipe { first: self.next_packet, size: in_flight },
         };
     }
 
@@ -61,18 +53,9 @@ impl CarefulResume {
         let used = in_flight >= self.initial_window && in_flight > pipe.size;
         let window = if used { in_flight } else { pipe.size };
         let cwnd = window.max(self.initial_window).max(own);
-        self.inner.adopt(
-            now,
-            AdoptedWindow {
-                cwnd,
-                ssthresh: None,
-            },
-        );
+        self.inner.adopt(now, AdoptedWindow { cwnd, ssthresh: None });
         if used {
-            self.phase = Phase::Validating {
-                pipe,
-                last: self.next_packet.saturating_sub(1),
-            };
+            self.phase = Phase::Validating { pipe, last: self.next_packet.saturating_sub(1) };
         } else {
             self.note(ResumeEvent::RateLimited);
             self.release();
@@ -113,10 +96,7 @@ impl CarefulResume {
         if own >= window {
             self.adopt_retreat(now, pipe);
         } else {
-            let window = AdoptedWindow {
-                cwnd: own,
-                ssthresh: self.inner.ssthresh(),
-            };
+            let window = AdoptedWindow { cwnd: own, ssthresh: self.inner.ssthresh() };
             self.inner.adopt(now, window);
         }
     }

@@ -15,10 +15,7 @@ impl<L: WindowLaw> LossBased<L> {
         };
         self.reduction = None;
         self.saved = None;
-        if self
-            .ssthresh
-            .is_some_and(|threshold| self.cwnd >= threshold)
-        {
+        if self.ssthresh.is_some_and(|threshold| self.cwnd >= threshold) {
             self.begin_avoidance(Start::SlowStart);
         } else {
             self.phase = Phase::SlowStart;

@@ -4,11 +4,7 @@ use crate::{OptionKind, OptionSpec, Unit, slow_start};
 
 pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
-    kind: OptionKind::Integer {
-        default: 2,
-        min: 2,
-        max: 64,
-    },
+    kind: OptionKind::Integer { default: 2, min: 2, max: 64 },
     unit: Unit::Packets,
     summary: "Smallest window after a cut; RFC 9002 §7.2 recommends 2. A larger value keeps a flow moving through \
               bursts of loss, but queues more packets.",
@@ -22,21 +18,14 @@ pub(crate) const PACING: OptionSpec = OptionSpec {
 };
 pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
     name: "pacing_gain",
-    kind: OptionKind::Number {
-        default: 1.25,
-        min: 1.0,
-        max: 4.0,
-    },
+    kind: OptionKind::Number { default: 1.25, min: 1.0, max: 4.0 },
     unit: Unit::None,
     summary: "Pacing rate outside slow start, in windows per round trip. Nearer to 1 sends more evenly; a larger value \
               fills the window sooner.",
 };
 pub(crate) const SLOW_START: OptionSpec = OptionSpec {
     name: "slow_start",
-    kind: OptionKind::Choice {
-        default: slow_start::HYSTART,
-        among: slow_start::WORDS,
-    },
+    kind: OptionKind::Choice { default: slow_start::HYSTART, among: slow_start::WORDS },
     unit: Unit::None,
     summary: "What ends the first slow start besides a congestion signal. `hystart++` (RFC 9406): a rise of the round-trip \
               time. `search` (draft-chung-ccwg-search-09): a path that delivers clearly less than was sent a round trip \

@@ -20,8 +20,7 @@ impl<L: WindowLaw> LossBased<L> {
         self.clock.advance(now);
         self.clock.on_sent(sent.has_data);
         self.boundary.on_packet(sent.packet_number);
-        self.usage
-            .on_sent(sent.in_flight_before.saturating_add(sent.bytes));
+        self.usage.on_sent(sent.in_flight_before.saturating_add(sent.bytes));
         if let Some(reduction) = &mut self.reduction {
             reduction.on_sent(sent.bytes);
         }

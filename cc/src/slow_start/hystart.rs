@@ -38,13 +38,7 @@ struct Conservative {
 impl HyStart {
     /// Returns a detector; `paced` lifts the limit on growth per ACK.
     pub(crate) const fn new(paced: bool) -> Self {
-        Self {
-            paced,
-            last_round_min: None,
-            round_min: None,
-            samples: 0,
-            conservative: None,
-        }
+        Self { paced, last_round_min: None, round_min: None, samples: 0, conservative: None }
     }
 
     /// Returns whether growth is slowed.
@@ -54,11 +48,7 @@ impl HyStart {
 
     /// Returns the growth, bytes, that `acked` bytes of one ACK earn.
     pub(crate) fn growth(&mut self, acked: u64, mtu: u64) -> u64 {
-        let counted = if self.paced {
-            acked
-        } else {
-            acked.min(UNPACED_ACK_LIMIT * mtu)
-        };
+        let counted = if self.paced { acked } else { acked.min(UNPACED_ACK_LIMIT * mtu) };
         match &mut self.conservative {
             None => counted,
             Some(css) => {
@@ -104,11 +94,8 @@ impl HyStart {
                 };
                 let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
                 if round_min >= last.saturating_add(threshold) {
-                    self.conservative = Some(Conservative {
-                        baseline: round_min,
-                        rounds: 0,
-                        carried: 0,
-                    });
+                    self.conservative =
+                        Some(Conservative { baseline: round_min, rounds: 0, carried: 0 });
                 }
             }
         }
@@ -152,12 +139,9 @@ mod tests {
 
     #[test]
     fn threshold_lies_between_4_and_16_ms() {
-        for (before, after, slows) in [
-            (8, 11, false),
-            (8, 12, true),
-            (400, 415, false),
-            (400, 416, true),
-        ] {
+        for (before, after, slows) in
+            [(8, 11, false), (8, 12, true), (400, 415, false), (400, 416, true)]
+        {
             let mut hystart = HyStart::new(true);
             round(&mut hystart, ms(before), 8);
             round(&mut hystart, ms(after), 8);

@@ -85,20 +85,14 @@ impl Search {
                 Self::fall(target, ack.cwnd.min(ack.in_flight))
             }
             Self::Draining { target } => {
-                let fallen = ack
-                    .cwnd
-                    .saturating_sub(ack.bytes - ack.bytes / DRAIN_DIVISOR);
+                let fallen = ack.cwnd.saturating_sub(ack.bytes - ack.bytes / DRAIN_DIVISOR);
                 Self::fall(*target, fallen)
             }
         }
     }
 
     const fn fall(target: u64, window: u64) -> Step {
-        if window > target {
-            Step::Reduce(window)
-        } else {
-            Step::End(target)
-        }
+        if window > target { Step::Reduce(window) } else { Step::End(target) }
     }
 }
 

@@ -60,10 +60,7 @@ struct Everywhere;
 
 impl PathMemory for Everywhere {
     fn claim(&self) -> Option<PathCapacity> {
-        Some(PathCapacity {
-            cwnd: 2 * JUMP,
-            min_rtt: Duration::from_millis(50),
-        })
+        Some(PathCapacity { cwnd: 2 * JUMP, min_rtt: Duration::from_millis(50) })
     }
 
     fn release(&self) {}
@@ -86,12 +83,7 @@ fn resume(algorithm: &str, init: &Init, options: &Options) -> Box<dyn Controller
     let registry = Registry::builtin();
     let inner = registry.find(algorithm).expect("built in");
     let inner = inner.controller(init, options);
-    Box::new(CarefulResume::new(
-        inner,
-        init.mtu,
-        JUMP,
-        Box::new(Everywhere),
-    ))
+    Box::new(CarefulResume::new(inner, init.mtu, JUMP, Box::new(Everywhere)))
 }
 
 /// A function that builds a controller.
@@ -107,10 +99,7 @@ const RESUMING: [(&str, Build); 2] = [
 #[test]
 fn no_string_breaks_a_rule_while_a_capacity_is_resumed() {
     for (name, build) in RESUMING {
-        let (jumps, retreats) = (
-            JUMPS.load(Ordering::Relaxed),
-            RETREATS.load(Ordering::Relaxed),
-        );
+        let (jumps, retreats) = (JUMPS.load(Ordering::Relaxed), RETREATS.load(Ordering::Relaxed));
         let algorithm = *Registry::builtin().find(name).expect("built in");
         let algorithm = Algorithm { build, ..algorithm };
         for seed in 0..STRINGS {
@@ -130,9 +119,7 @@ fn seeds_of_the_fuzz_target_reach_both_transports() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/any_bytes");
     let files = std::fs::read_dir(folder).expect("the folder of the seeds");
     let files = files.map(|file| file.expect("an entry").path());
-    let seeds: Vec<Vec<u8>> = files
-        .map(|file| std::fs::read(file).expect("a seed"))
-        .collect();
+    let seeds: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).expect("a seed")).collect();
     for algorithm in &Registry::builtin() {
         let tried = seeds.iter().map(|seed| {
             properties::any_bytes(algorithm, seed).unwrap_or_else(|broken| panic!("{broken}"))
@@ -144,10 +131,7 @@ fn seeds_of_the_fuzz_target_reach_both_transports() {
         };
         let (consistent, arbitrary) = (calls(true), calls(false));
         let name = algorithm.name;
-        assert!(
-            consistent > 100 && arbitrary > 10,
-            "{name}: {consistent} and {arbitrary} calls"
-        );
+        assert!(consistent > 100 && arbitrary > 10, "{name}: {consistent} and {arbitrary} calls");
     }
 }
 
@@ -244,47 +228,23 @@ impl Layer for Faulty {
     }
     fn cwnd(&self) -> u64 {
         let cwnd = self.sound.cwnd() + self.extra;
-        if self.has(Fault::WindowBelowTwoDatagrams) {
-            cwnd / 8
-        } else {
-            cwnd
-        }
+        if self.has(Fault::WindowBelowTwoDatagrams) { cwnd / 8 } else { cwnd }
     }
     fn pacing_rate(&self) -> Option<u64> {
         let rate = self.sound.pacing_rate();
-        if self.has(Fault::NoRate) {
-            rate.map(|_| 0)
-        } else {
-            rate
-        }
+        if self.has(Fault::NoRate) { rate.map(|_| 0) } else { rate }
     }
     fn send_quantum(&self) -> u64 {
-        if self.has(Fault::NoBurst) {
-            1
-        } else {
-            self.sound.send_quantum()
-        }
+        if self.has(Fault::NoBurst) { 1 } else { self.sound.send_quantum() }
     }
     fn state(&self) -> State {
         let recovers = self.has(Fault::RecoveryWithoutLoss) && self.from_empty;
-        if recovers {
-            State::Recovery
-        } else {
-            self.sound.state()
-        }
+        if recovers { State::Recovery } else { self.sound.state() }
     }
     fn snapshot(&self) -> Snapshot {
         let sound = self.sound.snapshot();
-        let late = if self.has(Fault::CurveInTheFuture) {
-            1
-        } else {
-            0
-        };
-        let counted = if self.has(Fault::CongestionWithoutLoss) {
-            self.sent
-        } else {
-            0
-        };
+        let late = if self.has(Fault::CurveInTheFuture) { 1 } else { 0 };
+        let counted = if self.has(Fault::CongestionWithoutLoss) { self.sent } else { 0 };
         Snapshot {
             cwnd: Layer::cwnd(self) + u64::from(self.has(Fault::TwoTruths)),
             pacing_rate: Layer::pacing_rate(self),
@@ -307,9 +267,7 @@ fn faulty<const PLACE: usize>(init: &Init, options: &Options) -> Box<dyn Control
     let cubic = registry.find("cubic").expect("built in");
     Box::new(Faulty {
         sound: cubic.controller(init, options),
-        fault: FAULTS
-            .get(PLACE)
-            .map_or(Fault::Nothing, |&(fault, _)| fault),
+        fault: FAULTS.get(PLACE).map_or(Fault::Nothing, |&(fault, _)| fault),
         extra: 0,
         sent: 0,
         from_empty: false,
@@ -340,10 +298,7 @@ fn every_fault_is_caught_by_its_rule() {
     ];
     for (build, (fault, rule)) in builds.into_iter().zip(FAULTS) {
         let broken = broken(build).unwrap_or_else(|| panic!("{fault:?} is not seen"));
-        assert!(
-            broken.rule.contains(rule),
-            "{fault:?} is taken for: {broken}"
-        );
+        assert!(broken.rule.contains(rule), "{fault:?} is taken for: {broken}");
     }
     assert_eq!(broken(faulty::<11>), None);
 }

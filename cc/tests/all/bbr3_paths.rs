@@ -18,10 +18,7 @@ fn near(value: u64, expected: u64, percent: u64) -> bool {
 
 /// Returns a path with ACKs every 20 ms, a third of its round trip.
 fn aggregating() -> Bottleneck {
-    Bottleneck {
-        ack_hold: ms(20),
-        ..Bottleneck::new(50 * MBIT, ms(40), 4.0)
-    }
+    Bottleneck { ack_hold: ms(20), ..Bottleneck::new(50 * MBIT, ms(40), 4.0) }
 }
 
 #[test]
@@ -47,9 +44,8 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
         .collect();
     assert!(cruise.len() > 100);
     let of_20_ms = 50 * MBIT / 8 / 50;
-    let enough = cruise
-        .iter()
-        .filter(|e| e.model.extra_acked > of_20_ms / 2 && e.cwnd > 2 * e.bdp());
+    let enough =
+        cruise.iter().filter(|e| e.model.extra_acked > of_20_ms / 2 && e.cwnd > 2 * e.bdp());
     assert!(enough.count() * 10 > cruise.len() * 9);
     let rate = outcome.throughput(secs(3), secs(20));
     assert!(rate > 0.9 * 50e6, "{rate}");
@@ -57,10 +53,7 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
 
 #[test]
 fn correctly_managing_sub_packet_bdps() {
-    let bottleneck = Bottleneck {
-        queue_bytes: 20 * MTU,
-        ..Bottleneck::new(MBIT, ms(2), 1.0)
-    };
+    let bottleneck = Bottleneck { queue_bytes: 20 * MTU, ..Bottleneck::new(MBIT, ms(2), 1.0) };
     let (outcome, log) = record(&bottleneck, Source::Endless, secs(20));
     let steady = enters(&log, State::ProbeBwCruise, ms(0));
     assert!(log[steady].bdp() < 20 * MTU);
@@ -69,10 +62,7 @@ fn correctly_managing_sub_packet_bdps() {
         let least = if entry.state == State::ProbeRtt { 2 } else { 4 };
         assert!(entry.cwnd >= least * MTU, "{entry:?}");
     }
-    let cruise: Vec<_> = log[steady..]
-        .iter()
-        .filter(|e| e.state == State::ProbeBwCruise)
-        .collect();
+    let cruise: Vec<_> = log[steady..].iter().filter(|e| e.state == State::ProbeBwCruise).collect();
     assert!(cruise.iter().all(|e| near(e.rate, MBIT / 8, 10)));
     let rate = outcome.throughput(secs(2), secs(20));
     assert!(rate > 0.95e6, "{rate}");
@@ -81,17 +71,11 @@ fn correctly_managing_sub_packet_bdps() {
 #[test]
 fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
     let rise = secs(10);
-    let mut bottleneck = Bottleneck {
-        queue_bytes: 30_000,
-        ..Bottleneck::new(RATE, ms(40), 1.0)
-    };
+    let mut bottleneck = Bottleneck { queue_bytes: 30_000, ..Bottleneck::new(RATE, ms(40), 1.0) };
     bottleneck.rate.push((rise, 10 * RATE));
     let (_, log) = record(&bottleneck, Source::Endless, secs(40));
     let before = log.iter().rfind(|e| e.at < rise).expect("busy");
-    assert!(
-        before.model.inflight_longterm.is_some(),
-        "bounded by loss before"
-    );
+    assert!(before.model.inflight_longterm.is_some(), "bounded by loss before");
     let full = log
         .iter()
         .find(|e| e.at > rise && e.model.max_bw >= 10 * RATE / 8 * 95 / 100)
@@ -106,9 +90,7 @@ fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
 
 /// Returns the growth of the long-term bound in each round of UP after `from`.
 fn growth_by_round(log: &[Entry], from: Duration) -> Vec<u64> {
-    let up = log
-        .iter()
-        .filter(|e| e.at > from && e.state == State::ProbeBwUp);
+    let up = log.iter().filter(|e| e.at > from && e.state == State::ProbeBwUp);
     let mut ends: Vec<(u64, u64)> = Vec::new();
     for entry in up {
         let Some(bound) = entry.model.inflight_longterm else {
@@ -119,9 +101,7 @@ fn growth_by_round(log: &[Entry], from: Duration) -> Vec<u64> {
             _ => ends.push((entry.model.round_count, bound)),
         }
     }
-    ends.windows(2)
-        .map(|pair| pair[1].1.saturating_sub(pair[0].1))
-        .collect()
+    ends.windows(2).map(|pair| pair[1].1.saturating_sub(pair[0].1)).collect()
 }
 
 #[test]
@@ -146,23 +126,14 @@ fn decreasing_bandwidth_10x_and_ensuring_max_bandwidth_adapts_down() {
         of_interest && pair[0].state == State::ProbeBwUp && pair[1].state != State::ProbeBwUp
     });
     let probes = probes.count();
-    println!(
-        "known {:?} after the fall, {probes} probes",
-        known.at - fall
-    );
+    println!("known {:?} after the fall, {probes} probes", known.at - fall);
     assert!(probes <= 3 && known.at < fall + secs(12));
 }
 
 #[test]
 fn handling_token_bucket_policers() {
-    let policer = Some(Policer {
-        bits_per_second: RATE,
-        burst_bytes: 300_000,
-    });
-    let bottleneck = Bottleneck {
-        policer,
-        ..Bottleneck::new(10 * RATE, ms(40), 1.0)
-    };
+    let policer = Some(Policer { bits_per_second: RATE, burst_bytes: 300_000 });
+    let bottleneck = Bottleneck { policer, ..Bottleneck::new(10 * RATE, ms(40), 1.0) };
     let (outcome, log) = record(&bottleneck, Source::Endless, secs(40));
     let steady = log.iter().filter(|e| e.at > secs(2));
     let bounded =
@@ -172,21 +143,12 @@ fn handling_token_bucket_policers() {
     let rate = outcome.throughput(secs(10), secs(40));
     println!("{:.1} Mbit/s, {late} packets lost after 10 s", rate / 1e6);
     assert!(rate > 0.85 * RATE as f64);
-    assert!(
-        (late as u64 * MTU) < RATE / 8 * 30 / 20,
-        "more than 5 % lost"
-    );
+    assert!((late as u64 * MTU) < RATE / 8 * 30 / 20, "more than 5 % lost");
 }
 
 fn misjudge(when: State, persistent: bool) -> Stages {
     let (controller, stages) = Misjudged::new(controller(&named("bbr3"), 1), when, persistent);
-    run_one(
-        controller,
-        &Bottleneck::new(RATE, ms(40), 4.0),
-        Source::Endless,
-        secs(20),
-        1,
-    );
+    run_one(controller, &Bottleneck::new(RATE, ms(40), 4.0), Source::Endless, secs(20), 1);
     let stages = *stages.lock().expect("one thread");
     assert!(stages.corrected.is_some(), "{stages:?}");
     stages
@@ -194,11 +156,7 @@ fn misjudge(when: State, persistent: bool) -> Stages {
 
 /// Returns the model before the error, after it, and after the correction.
 fn misjudged_up(persistent: bool) -> [(Snapshot, Model); 3] {
-    let Stages {
-        before,
-        after,
-        corrected,
-    } = misjudge(State::ProbeBwUp, persistent);
+    let Stages { before, after, corrected } = misjudge(State::ProbeBwUp, persistent);
     [before, after, corrected].map(|snapshot| {
         let snapshot = snapshot.expect("seen");
         (snapshot, snapshot.model.expect("a model"))
@@ -230,27 +188,17 @@ fn handling_spurious_rto_recovery() {
 fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     let mut bottleneck = Bottleneck::new(RATE, ms(40), 1.0);
     let (_, log) = record(&bottleneck, Source::Endless, secs(30));
-    let set = log
-        .iter()
-        .position(|e| e.model.inflight_longterm.is_some())
-        .expect("a loss");
+    let set = log.iter().position(|e| e.model.inflight_longterm.is_some()).expect("a loss");
     let cautious = enters(&log, State::ProbeBwUp, log[set].at + secs(1));
     let up = enters(&log, State::ProbeBwUp, log[cautious].at + ms(200));
     let at = log[up].at;
-    bottleneck.loss = vec![LossWindow {
-        from: at,
-        until: at + ms(50),
-        probability: 0.15,
-    }];
+    bottleneck.loss = vec![LossWindow { from: at, until: at + ms(50), probability: 0.15 }];
     let (_, log) = record(&bottleneck, Source::Endless, secs(30));
     let up = enters(&log, State::ProbeBwUp, at);
     let down = leaves(&log, up);
     assert_eq!(log[down].state, State::ProbeBwDown);
     assert!(log[down].lost > 0 && log[down].at < at + ms(150));
-    let (was, is) = (
-        log[down - 1].model.inflight_longterm,
-        log[down].model.inflight_longterm,
-    );
+    let (was, is) = (log[down - 1].model.inflight_longterm, log[down].model.inflight_longterm);
     assert!(is < was, "{was:?} to {is:?}");
     assert!(is.expect("set") >= log[down - 1].bdp().min(log[down - 1].cwnd) * 69 / 100);
 }

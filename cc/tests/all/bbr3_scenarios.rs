@@ -23,9 +23,7 @@ fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
 /// Returns the slowest of stretches this long, Mbit/s.
 fn slowest(outcome: &FlowOutcome, stretch: Duration, limit: Duration) -> f64 {
     let stretches = u32::try_from(limit.as_nanos() / stretch.as_nanos()).expect("few");
-    (0..stretches)
-        .map(|i| mbit(outcome, stretch * i, stretch * (i + 1)))
-        .fold(f64::MAX, f64::min)
+    (0..stretches).map(|i| mbit(outcome, stretch * i, stretch * (i + 1))).fold(f64::MAX, f64::min)
 }
 
 fn model(sample: &Sample) -> Model {
@@ -45,21 +43,11 @@ fn mean_srtt(outcome: &FlowOutcome, from: Duration) -> Duration {
 fn cluster() -> Vec<(String, Bottleneck, f64)> {
     let clean = |queue_bdp| Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), queue_bdp);
     let held = |queue_bdp, hold, least| {
-        let bottleneck = Bottleneck {
-            ack_hold: ms(hold),
-            ..clean(queue_bdp)
-        };
-        (
-            format!("queue {queue_bdp} BDP, ACKs held {hold} ms"),
-            bottleneck,
-            least,
-        )
+        let bottleneck = Bottleneck { ack_hold: ms(hold), ..clean(queue_bdp) };
+        (format!("queue {queue_bdp} BDP, ACKs held {hold} ms"), bottleneck, least)
     };
     let jittered = |micros, least| {
-        let bottleneck = Bottleneck {
-            jitter: Duration::from_micros(micros),
-            ..clean(4.0)
-        };
+        let bottleneck = Bottleneck { jitter: Duration::from_micros(micros), ..clean(4.0) };
         (format!("jitter {micros} µs"), bottleneck, least)
     };
     vec![
@@ -90,22 +78,12 @@ fn low_rtt_keeps_its_slowest_second_however_late_hosts_are() {
 
 #[test]
 fn low_rtt_with_pauses_and_loss_is_never_stuck() {
-    let bursts: Vec<_> = (0..300)
-        .map(|i| (ms(100 * i), 200_000 * (1 + i % 20)))
-        .collect();
+    let bursts: Vec<_> = (0..300).map(|i| (ms(100 * i), 200_000 * (1 + i % 20))).collect();
     let total: u64 = bursts.iter().map(|b| b.1.div_ceil(MTU) * MTU).sum();
     let loss = vec![
         LossWindow::always(0.005),
-        LossWindow {
-            from: secs(5),
-            until: ms(5_200),
-            probability: 1.0,
-        },
-        LossWindow {
-            from: secs(12),
-            until: secs(14),
-            probability: 0.3,
-        },
+        LossWindow { from: secs(5), until: ms(5_200), probability: 1.0 },
+        LossWindow { from: secs(12), until: secs(14), probability: 0.3 },
     ];
     let bottleneck = Bottleneck {
         loss,
@@ -125,17 +103,8 @@ fn low_rtt_with_pauses_and_loss_is_never_stuck() {
 fn restart_from_idle_is_paced_at_the_rate_and_skips_probe_rtt() {
     let restart = secs(15);
     let source = Source::Bursts(vec![(ms(0), 12_000_000), (restart, 12_000_000)]);
-    let outcome = run(
-        &Bottleneck::new(20 * MBIT, ms(40), 1.0),
-        source,
-        secs(40),
-        1,
-    );
-    let before = outcome
-        .samples
-        .iter()
-        .rfind(|s| s.at < restart)
-        .expect("sampled");
+    let outcome = run(&Bottleneck::new(20 * MBIT, ms(40), 1.0), source, secs(40), 1);
+    let before = outcome.samples.iter().rfind(|s| s.at < restart).expect("sampled");
     let after: Vec<_> = outcome.samples.iter().filter(|s| s.at >= restart).collect();
     assert_eq!(before.in_flight, 0);
     let (rate, bw) = (after[1].snapshot.pacing_rate, model(before).max_bw);
@@ -183,10 +152,7 @@ fn queue_after_a_fall_of_the_rate_is_gone_in_three_seconds_at_any_time_of_the_cy
         let rate = mbit(&outcome, fall + secs(3), fall + secs(25));
         println!("{rtt:?}, fall at {fall:?}: no queue after {gone:?}, {rate:.2} of 1 Mbit/s");
         assert!(gone < secs(3), "{rtt:?}, fall at {fall:?}: {gone:?}");
-        assert!(
-            mean_srtt(&outcome, fall + secs(5)) < ms(100),
-            "{rtt:?}, {fall:?}"
-        );
+        assert!(mean_srtt(&outcome, fall + secs(5)) < ms(100), "{rtt:?}, {fall:?}");
         assert!(rate >= 0.9, "{rtt:?}, fall at {fall:?}: {rate}");
     }
 }
@@ -263,10 +229,7 @@ fn losses_of_short_queues_stay_few() {
         let bottleneck = Bottleneck::new(rate * MBIT, ms(40), queue_bdp);
         let mut simulation = Simulation::new(bottleneck, 1);
         for number in 0..flows {
-            let flow = Flow {
-                start: ms(100 * number),
-                ..Flow::new(Source::Endless)
-            };
+            let flow = Flow { start: ms(100 * number), ..Flow::new(Source::Endless) };
             simulation = simulation.with(flow, controller(&named("bbr3"), number));
         }
         let outcomes = simulation.run(secs(60));

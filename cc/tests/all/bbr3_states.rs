@@ -46,20 +46,9 @@ fn exiting_startup_on_bandwidth_plateau() {
 
 #[test]
 fn exiting_startup_on_loss_when_application_limited() {
-    let source = Source::Periodic {
-        bytes: 60 * MTU,
-        every: ms(80),
-        times: 50,
-    };
-    let loss = vec![LossWindow {
-        from: secs(1),
-        until: secs(5),
-        probability: 0.2,
-    }];
-    let bottleneck = Bottleneck {
-        loss,
-        ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
-    };
+    let source = Source::Periodic { bytes: 60 * MTU, every: ms(80), times: 50 };
+    let loss = vec![LossWindow { from: secs(1), until: secs(5), probability: 0.2 }];
+    let bottleneck = Bottleneck { loss, ..Bottleneck::new(100 * MBIT, ms(40), 1.0) };
     let (_, log) = record(&bottleneck, source, secs(3));
     let exit = leaves(&log, 0);
     assert!(log[exit].at > secs(1), "stays until the loss");
@@ -92,10 +81,7 @@ fn exiting_drain_based_on_time() {
     let down = leaves(&log, drain);
     let rounds = log[down].model.round_count - log[drain].model.round_count;
     assert_eq!((log[down].state, rounds), (State::ProbeBwDown, 4));
-    assert!(
-        log[down].in_flight > fits(&log[down]),
-        "too many bytes still in flight"
-    );
+    assert!(log[down].in_flight > fits(&log[down]), "too many bytes still in flight");
 }
 
 #[test]
@@ -121,11 +107,8 @@ fn exiting_probe_up_on_loss_when_application_limited() {
     let mut bottleneck = path();
     let at = first(State::ProbeBwUp, &bottleneck);
     let source = limited_from(&bottleneck, at, 4 * MTU, ms(10));
-    bottleneck.loss = vec![LossWindow {
-        from: at + ms(200),
-        until: at + ms(300),
-        probability: 0.5,
-    }];
+    bottleneck.loss =
+        vec![LossWindow { from: at + ms(200), until: at + ms(300), probability: 0.5 }];
     let (_, log) = record(&bottleneck, source, at + secs(3));
     let up = enters(&log, State::ProbeBwUp, ms(0));
     let down = leaves(&log, up);
@@ -134,20 +117,13 @@ fn exiting_probe_up_on_loss_when_application_limited() {
     assert!(log[down].model.app_limited);
     assert_eq!(log[up].model.inflight_longterm, None);
     let longterm = log[down].model.inflight_longterm.expect("updated");
-    assert!(
-        longterm >= log[down].bdp().min(log[down].cwnd) * 99 / 100,
-        "{longterm}"
-    );
+    assert!(longterm >= log[down].bdp().min(log[down].cwnd) * 99 / 100, "{longterm}");
 }
 
 #[test]
 fn never_exiting_probe_up_or_startup_when_application_limited_with_no_loss() {
     let rarely = [("probe_rtt_interval", Value::Integer(60_000))];
-    let source = Source::Periodic {
-        bytes: 10 * MTU,
-        every: ms(100),
-        times: 300,
-    };
+    let source = Source::Periodic { bytes: 10 * MTU, every: ms(100), times: 300 };
     let (_, log) = record_with(&rarely, &path(), source, secs(30));
     let other = log.iter().find(|e| e.state != State::Startup);
     assert!(other.is_none(), "{other:?}");
@@ -164,10 +140,7 @@ fn never_exiting_probe_up_or_startup_when_application_limited_with_no_loss() {
 fn exiting_probe_down_on_inflight() {
     let bottleneck = Bottleneck::new(RATE, ms(40), 1.0);
     let (_, log) = record(&bottleneck, Source::Endless, secs(20));
-    let set = log
-        .iter()
-        .position(|e| e.model.inflight_longterm.is_some())
-        .expect("a loss");
+    let set = log.iter().position(|e| e.model.inflight_longterm.is_some()).expect("a loss");
     let down = enters(&log, State::ProbeBwDown, log[set].at + ms(1));
     let cruise = leaves(&log, down);
     assert!((log[down].model.pacing_gain - 0.9).abs() < f64::EPSILON);
@@ -216,15 +189,9 @@ fn entering_and_exiting_probe_rtt() {
 fn skipping_probe_rtt_due_to_application_limited_sending() {
     let source = Source::Bursts(vec![(ms(0), 4_000_000), (secs(12), 4_000_000)]);
     let (_, log) = record(&path(), source, secs(16));
-    let restart = log
-        .iter()
-        .position(|e| e.restart && e.at >= secs(12))
-        .expect("restarts");
+    let restart = log.iter().position(|e| e.restart && e.at >= secs(12)).expect("restarts");
     assert!(log[restart].model.idle_restart);
-    assert!(
-        log[restart].at - log[restart - 1].at > secs(5),
-        "idle long enough"
-    );
+    assert!(log[restart].at - log[restart - 1].at > secs(5), "idle long enough");
     let after = &log[restart..];
     assert!(after.iter().all(|e| e.state != State::ProbeRtt));
     assert!(!after[1].model.idle_restart, "over with the first ACK");
@@ -233,11 +200,7 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
 
 #[test]
 fn entering_and_exiting_probe_rtt_during_startup() {
-    let source = Source::Periodic {
-        bytes: MTU,
-        every: ms(5),
-        times: 4_000,
-    };
+    let source = Source::Periodic { bytes: MTU, every: ms(5), times: 4_000 };
     let (_, log) = record(&path(), source, secs(12));
     let enter = enters(&log, State::ProbeRtt, ms(0));
     assert!(!log[enter].model.full_bw_reached);

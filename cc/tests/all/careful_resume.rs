@@ -314,8 +314,7 @@ fn try_that_ends_early_is_undecided() {
 
             let memory = saved();
             let mut wire = begin(&algorithm, &memory);
-            wire.controller
-                .on_path_changed(wire.now, PathChange::Address);
+            wire.controller.on_path_changed(wire.now, PathChange::Address);
             drop(wire);
             assert_eq!(memory.events(), events, "{name}: once");
         }

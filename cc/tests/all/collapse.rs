@@ -14,22 +14,9 @@ const SEEDS: u64 = 100;
 const LIMIT: Duration = secs(10);
 
 fn collapse(controller: Box<dyn Controller>, seed: u64) -> FlowOutcome {
-    let loss = vec![LossWindow {
-        from: ms(0),
-        until: secs(2),
-        probability: 0.3,
-    }];
-    let bottleneck = Bottleneck {
-        loss,
-        ..Bottleneck::new(100 * MBIT, ms(10), 1.0)
-    };
-    run_one(
-        controller,
-        &bottleneck,
-        Source::Bulk(10_000_000),
-        LIMIT,
-        seed,
-    )
+    let loss = vec![LossWindow { from: ms(0), until: secs(2), probability: 0.3 }];
+    let bottleneck = Bottleneck { loss, ..Bottleneck::new(100 * MBIT, ms(10), 1.0) };
+    run_one(controller, &bottleneck, Source::Bulk(10_000_000), LIMIT, seed)
 }
 
 #[test]
@@ -41,23 +28,13 @@ fn every_option_at_either_end_of_its_range_recovers_too() {
                 let controller = algorithm.controller(&init(seed), &options);
                 let outcome = collapse(controller, seed);
                 let name = algorithm.name;
-                assert!(
-                    outcome.completed.is_some(),
-                    "{name}, {variant}, seed {seed}"
-                );
-                assert_eq!(
-                    outcome.unexplained_recoveries, 0,
-                    "{name}, {variant}, seed {seed}"
-                );
+                assert!(outcome.completed.is_some(), "{name}, {variant}, seed {seed}");
+                assert_eq!(outcome.unexplained_recoveries, 0, "{name}, {variant}, seed {seed}");
                 floors.push(outcome.min_cwnd);
             }
         }
         let floor = floors.iter().min();
-        assert_eq!(
-            floor,
-            Some(&(2 * MTU)),
-            "the loss must reach the smallest window"
-        );
+        assert_eq!(floor, Some(&(2 * MTU)), "the loss must reach the smallest window");
     }
 }
 
@@ -141,11 +118,7 @@ impl Controller for TimeShifted {
         12_000
     }
     fn state(&self) -> State {
-        if self.in_recovery {
-            State::Recovery
-        } else {
-            State::CongestionAvoidance
-        }
+        if self.in_recovery { State::Recovery } else { State::CongestionAvoidance }
     }
     fn ssthresh(&self) -> Option<u64> {
         Some(self.ssthresh)
@@ -172,10 +145,7 @@ fn recovery_bounded_by_a_shifted_time_is_caught() {
     };
     let (with, without) = (failures(true), failures(false));
     println!("shifted: {with} of {SEEDS} not done; the same without the shift: {without}");
-    assert!(
-        with >= 20,
-        "the scenario misses the defect: {with} of {SEEDS} failed"
-    );
+    assert!(with >= 20, "the scenario misses the defect: {with} of {SEEDS} failed");
     assert_eq!(without, 0, "something other than the shift fails");
 }
 
@@ -186,16 +156,8 @@ fn shifted_recovery_shows_as_recovery_without_end_and_a_pinned_window() {
         .find(|run| run.completed.is_none())
         .expect("some seed gets stuck");
     let last = stuck.samples.last().expect("sampled");
-    let early = stuck
-        .samples
-        .iter()
-        .find(|s| s.at >= secs(4))
-        .expect("sampled");
-    println!(
-        "stuck at {} bytes, {}",
-        last.snapshot.cwnd,
-        last.snapshot.state.name()
-    );
+    let early = stuck.samples.iter().find(|s| s.at >= secs(4)).expect("sampled");
+    println!("stuck at {} bytes, {}", last.snapshot.cwnd, last.snapshot.state.name());
     assert_eq!(last.lost_packets, early.lost_packets);
     assert_eq!(last.snapshot.state, State::Recovery);
     assert_eq!(last.snapshot.cwnd, early.snapshot.cwnd);

@@ -11,19 +11,13 @@ use crate::test_support::{self, MTU, controller, loss_based, ms, secs};
 
 /// Returns every loss-based algorithm on a wire of this round trip.
 fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {
-    loss_based()
-        .iter()
-        .map(|a| (a.name, Wire::new(controller(a, 0), rtt)))
-        .collect()
+    loss_based().iter().map(|a| (a.name, Wire::new(controller(a, 0), rtt))).collect()
 }
 
 /// Returns the algorithm with some options given.
 fn with(name: &str, given: &[(&str, Value)], initial_window_packets: u64) -> Box<dyn Controller> {
     let algorithm = test_support::named(name);
-    let init = Init {
-        initial_window_packets,
-        ..test_support::init(0)
-    };
+    let init = Init { initial_window_packets, ..test_support::init(0) };
     algorithm.controller(&init, &test_support::options(&algorithm, given))
 }
 
@@ -64,19 +58,11 @@ fn persistent_congestion_leaves_the_threshold_of_the_loss() {
         assert_eq!(wire.cwnd(), 2 * MTU, "{name}");
         assert_eq!(wire.controller.ssthresh(), threshold, "{name}");
         wire.lose(10);
-        assert_eq!(
-            wire.controller.ssthresh(),
-            threshold,
-            "{name}: cut by what was sent before"
-        );
+        assert_eq!(wire.controller.ssthresh(), threshold, "{name}: cut by what was sent before");
         wire.send(2);
         wire.controller.on_persistent_congestion(wire.now);
         wire.lose(usize::MAX);
-        assert_eq!(
-            wire.controller.ssthresh(),
-            threshold,
-            "{name}: cut by what was sent before"
-        );
+        assert_eq!(wire.controller.ssthresh(), threshold, "{name}: cut by what was sent before");
         let ratio = threshold.expect("cut") as f64 / before as f64;
         assert!((ratio - beta(name)).abs() < 0.001, "{name}: {ratio}");
     }
@@ -104,10 +90,7 @@ fn small_packets_earn_what_large_ones_do() {
         let (small, large) = (growth(40), growth(MTU));
         println!("{name}: {small} in packets of 40 bytes, {large} in packets of {MTU}");
         assert!(large > 2 * MTU, "{name}");
-        assert!(
-            small.abs_diff(large) * 50 < large,
-            "{name}: {small} and {large}"
-        );
+        assert!(small.abs_diff(large) * 50 < large, "{name}: {small} and {large}");
     }
 }
 
@@ -132,10 +115,7 @@ fn growth_depends_on_bytes_and_not_on_the_number_of_acks() {
         let (each, tenth) = (growth(1), growth(10));
         println!("{name}: {each} with an ACK each, {tenth} with every tenth");
         assert!(each > 2 * MTU, "{name}");
-        assert!(
-            each.abs_diff(tenth) * 8 < each,
-            "{name}: {each} and {tenth}"
-        );
+        assert!(each.abs_diff(tenth) * 8 < each, "{name}: {each} and {tenth}");
     }
 }
 
@@ -149,11 +129,7 @@ fn ten_days_without_loss_neither_overflow_nor_leap() {
         let before = wire.cwnd();
         wire.wait(secs(10 * 24 * 3_600));
         wire.ack(1);
-        assert!(
-            wire.cwnd() >= before && wire.cwnd() <= before + MTU,
-            "{name}: {}",
-            wire.cwnd()
-        );
+        assert!(wire.cwnd() >= before && wire.cwnd() <= before + MTU, "{name}: {}", wire.cwnd());
         wire.wait(Duration::from_nanos(u64::MAX));
         wire.round();
         assert!(wire.cwnd() <= 2 * before, "{name}: {}", wire.cwnd());
@@ -192,11 +168,7 @@ fn flight_that_pacing_keeps_a_fifth_below_the_window_still_grows_it() {
             wire.wait(wire.rtt);
             wire.ack(usize::MAX);
         }
-        assert!(
-            wire.cwnd() > start + 10 * MTU,
-            "{name}: {start} to {}",
-            wire.cwnd()
-        );
+        assert!(wire.cwnd() > start + 10 * MTU, "{name}: {start} to {}", wire.cwnd());
     }
 }
 
@@ -252,11 +224,7 @@ fn one_large_ack_does_not_carry_slow_start_past_the_threshold() {
             wire.ack(usize::MAX);
         }
         assert_eq!(wire.state(), State::CongestionAvoidance, "{name}");
-        assert!(
-            wire.cwnd() < threshold + MTU,
-            "{name}: {} past {threshold}",
-            wire.cwnd()
-        );
+        assert!(wire.cwnd() < threshold + MTU, "{name}: {} past {threshold}", wire.cwnd());
     }
 }
 
@@ -264,12 +232,7 @@ fn one_large_ack_does_not_carry_slow_start_past_the_threshold() {
 
 #[test]
 fn pacing_stays_finite_at_extreme_round_trips() {
-    for rtt in [
-        Duration::ZERO,
-        Duration::from_nanos(1),
-        secs(3_600),
-        Duration::MAX,
-    ] {
+    for rtt in [Duration::ZERO, Duration::from_nanos(1), secs(3_600), Duration::MAX] {
         for name in loss_based().iter().map(|a| a.name) {
             let mut wire = Wire::new(with(name, &[], 1 << 30), rtt);
             wire.send(1);
@@ -325,11 +288,7 @@ fn rate_is_unknown_before_a_sample_and_absent_without_pacing() {
         assert_eq!(wire.controller.pacing_rate(), None, "{name}");
         wire.round();
         let twice_a_round_trip = wire.cwnd() * 2 * 20;
-        assert_eq!(
-            wire.controller.pacing_rate(),
-            Some(twice_a_round_trip),
-            "{name}"
-        );
+        assert_eq!(wire.controller.pacing_rate(), Some(twice_a_round_trip), "{name}");
     }
 }
 

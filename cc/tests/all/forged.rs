@@ -13,11 +13,7 @@ fn means(algorithm: &Algorithm, bottleneck: &Bottleneck, forged: bool) -> [f64; 
     let mut means = [0.0; 2];
     for seed in 0..SEEDS {
         let controller = controller(algorithm, seed);
-        let controller = if forged {
-            Forged::new(controller)
-        } else {
-            controller
-        };
+        let controller = if forged { Forged::new(controller) } else { controller };
         let outcome = run_one(controller, bottleneck, Source::Endless, until, seed);
         means[0] += outcome.throughput(from, until) / SEEDS as f64;
         means[1] += outcome.mean_cwnd(from, until) / SEEDS as f64;

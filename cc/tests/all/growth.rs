@@ -34,20 +34,12 @@ fn hour_at_a_constant_rate_below_the_window_is_not_made_up_for_in_a_leap() {
             wire.app_limited();
         }
         let unused = wire.cwnd();
-        assert!(
-            elapsed(&wire).as_secs() < 60,
-            "{name}: {:?}",
-            elapsed(&wire)
-        );
+        assert!(elapsed(&wire).as_secs() < 60, "{name}: {:?}", elapsed(&wire));
         for _ in 0..10 {
             wire.round();
         }
         assert!(wire.cwnd() > unused + 2 * MTU, "{name}: still withheld");
-        assert!(
-            wire.cwnd() < unused + 12 * MTU,
-            "{name}: {unused} to {}",
-            wire.cwnd()
-        );
+        assert!(wire.cwnd() < unused + 12 * MTU, "{name}: {unused} to {}", wire.cwnd());
     }
 }
 
@@ -126,11 +118,7 @@ fn window_of_a_rate_limited_sender_stays_within_the_example_of_the_draft() {
                 for _ in 0..wire.packets().div_ceil(2) {
                     wire.ack(2);
                 }
-                assert!(
-                    wire.cwnd() <= allowed,
-                    "{name}: {} of {allowed}",
-                    wire.cwnd()
-                );
+                assert!(wire.cwnd() <= allowed, "{name}: {} of {allowed}", wire.cwnd());
             }
             assert!(wire.cwnd() >= 2 * 16_000, "{name}: {}", wire.cwnd());
         }

@@ -89,11 +89,7 @@ fn initial_window(mtu: u64) -> u64 {
 /// Checks the invariants after a step.
 fn check(name: &str, wire: &Wire) {
     let snapshot = wire.snapshot();
-    assert!(
-        snapshot.cwnd >= 2 * wire.mtu,
-        "{name}: window {} below the floor",
-        snapshot.cwnd
-    );
+    assert!(snapshot.cwnd >= 2 * wire.mtu, "{name}: window {} below the floor", snapshot.cwnd);
     if let Some(epoch) = snapshot.epoch {
         assert!(epoch <= wire.now, "{name}: the curve begins in the future");
     }
@@ -101,10 +97,7 @@ fn check(name: &str, wire: &Wire) {
         assert!(rate > 0, "{name}: no rate");
     }
     let quantum = wire.controller.send_quantum();
-    assert!(
-        (wire.mtu..=65_536).contains(&quantum),
-        "{name}: quantum {quantum}"
-    );
+    assert!((wire.mtu..=65_536).contains(&quantum), "{name}: quantum {quantum}");
     assert_eq!(snapshot.cwnd, wire.cwnd(), "{name}");
     assert_eq!(snapshot.state, wire.state(), "{name}");
     assert_eq!(snapshot.ssthresh, wire.controller.ssthresh(), "{name}");
@@ -112,10 +105,7 @@ fn check(name: &str, wire: &Wire) {
 
 /// Returns the same cases every time unless the environment says otherwise; the seed is printed with a failure.
 fn config() -> ProptestConfig {
-    let base = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let base = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let rng_seed = match base.rng_seed {
         RngSeed::Random => RngSeed::Fixed(0x51_01_ce),
         given @ RngSeed::Fixed(_) => given,

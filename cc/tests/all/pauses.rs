@@ -16,9 +16,7 @@ fn searching() -> Vec<(&'static str, Wire)> {
         let wire = Wire::new(controller(&algorithm, 0), ms(50));
         (algorithm.name, wire)
     });
-    let wires: Vec<_> = wires
-        .filter(|(_, wire)| wire.state() == State::SlowStart)
-        .collect();
+    let wires: Vec<_> = wires.filter(|(_, wire)| wire.state() == State::SlowStart).collect();
     assert!(wires.len() >= 2, "cubic and reno do");
     wires
 }
@@ -69,10 +67,7 @@ fn smallest_window_comes_back_whatever_the_sender_waits_for() {
                 pinned.cwnd,
                 after.cwnd
             );
-            assert_eq!(
-                after.congestion_events, pinned.congestion_events,
-                "{name}, {gap:?}"
-            );
+            assert_eq!(after.congestion_events, pinned.congestion_events, "{name}, {gap:?}");
         }
     }
 }

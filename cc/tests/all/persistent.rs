@@ -55,16 +55,8 @@ impl History {
     /// Settles some of the oldest packets in flight and returns their numbers.
     fn settle(&mut self, choices: &[bool], fate: Fate) -> Vec<usize> {
         let in_flight = |&(_, f): &(usize, &Fate)| *f == Fate::InFlight;
-        let oldest = self
-            .fates
-            .iter()
-            .enumerate()
-            .filter(in_flight)
-            .map(|(number, _)| number);
-        let chosen = oldest
-            .zip(choices)
-            .filter(|(_, chosen)| **chosen)
-            .map(|(number, _)| number);
+        let oldest = self.fates.iter().enumerate().filter(in_flight).map(|(number, _)| number);
+        let chosen = oldest.zip(choices).filter(|(_, chosen)| **chosen).map(|(number, _)| number);
         let chosen: Vec<_> = chosen.collect();
         chosen.iter().for_each(|&number| self.fates[number] = fate);
         chosen
@@ -113,20 +105,13 @@ fn event() -> impl Strategy<Value = (Vec<bool>, usize)> {
 }
 
 fn config() -> ProptestConfig {
-    let base = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let base = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let rng_seed = match base.rng_seed {
         RngSeed::Random => RngSeed::Fixed(0x9e_25),
         given @ RngSeed::Fixed(_) => given,
     };
     println!("PROPTEST_RNG_SEED: {rng_seed:?}");
-    ProptestConfig {
-        rng_seed,
-        cases: base.cases.max(2_000),
-        ..base
-    }
+    ProptestConfig { rng_seed, cases: base.cases.max(2_000), ..base }
 }
 
 proptest! {

@@ -75,10 +75,7 @@ fn window_shrinks_by_half_the_average_share_of_marked_packets() {
         }
     }
     let found = reduction(&mut wire);
-    assert!(
-        (found / (alpha / 2.0) - 1.0).abs() < 0.25,
-        "{found} for {alpha}"
-    );
+    assert!((found / (alpha / 2.0) - 1.0).abs() < 0.25, "{found} for {alpha}");
 }
 
 /// Has the first of the window's packets come back marked. Returns the windows before and after.

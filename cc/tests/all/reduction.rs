@@ -19,10 +19,7 @@ fn sampled_finely(controller: Box<dyn Controller>, bottleneck: &Bottleneck) -> F
 
 /// Returns the longest time without a packet in the `within` after each beginning of recovery.
 fn longest_silence(outcome: &FlowOutcome, within: Duration) -> Duration {
-    let begun = outcome
-        .transitions
-        .iter()
-        .filter(|t| t.to == State::Recovery);
+    let begun = outcome.transitions.iter().filter(|t| t.to == State::Recovery);
     let mut longest = Duration::ZERO;
     for start in begun.map(|t| t.at) {
         let mut since = start;
@@ -46,10 +43,7 @@ fn no_sender_falls_silent_after_a_loss() {
             let bottleneck = Bottleneck::new(50 * MBIT, ms(40), queue_bdp);
             let outcome = sampled_finely(controller(&algorithm, 1), &bottleneck);
             let silence = longest_silence(&outcome, ms(40));
-            println!(
-                "{}, queue {queue_bdp} BDP: silent for {silence:?} at most",
-                algorithm.name
-            );
+            println!("{}, queue {queue_bdp} BDP: silent for {silence:?} at most", algorithm.name);
             assert!(outcome.lost_packets > 0, "{}", algorithm.name);
             assert!(silence <= ms(8), "{}: {silence:?}", algorithm.name);
         }

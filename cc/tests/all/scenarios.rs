@@ -25,10 +25,7 @@ fn assert_response(name: &str, table: &[(f64, f64)], duration: Duration, seeds: 
     for &(p, expected) in table {
         let window = mean_window(&algorithm, p, duration, seeds);
         println!("{name}: p = {p}: {window:.1} datagrams, expected {expected}");
-        assert!(
-            (0.75..=1.25).contains(&(window / expected)),
-            "{name}, p = {p}: {window}"
-        );
+        assert!((0.75..=1.25).contains(&(window / expected)), "{name}, p = {p}: {window}");
     }
 }
 
@@ -41,15 +38,8 @@ fn windows_at_rare_loss_follow_the_table_of_rfc_9438() {
 #[test]
 fn blackout_is_one_persistent_congestion() {
     for algorithm in algorithms() {
-        let loss = vec![LossWindow {
-            from: secs(5),
-            until: secs(7),
-            probability: 1.0,
-        }];
-        let bottleneck = Bottleneck {
-            loss,
-            ..Bottleneck::new(20 * MBIT, ms(30), 1.0)
-        };
+        let loss = vec![LossWindow { from: secs(5), until: secs(7), probability: 1.0 }];
+        let bottleneck = Bottleneck { loss, ..Bottleneck::new(20 * MBIT, ms(30), 1.0) };
         let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(15), 1);
         assert_eq!(outcome.persistent_congestions, 1, "{}", algorithm.name);
     }

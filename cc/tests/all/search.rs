@@ -70,14 +70,7 @@ fn path_with_a_deep_queue_is_found_full_and_drained_before_anything_is_lost() {
 #[test]
 fn less_is_lost_than_with_standard_slow_start_if_the_queue_holds_two_round_trips() {
     for algorithm in loss_based() {
-        for (mbit, queue) in [
-            (20, 1.0),
-            (20, 2.0),
-            (20, 4.0),
-            (100, 1.0),
-            (100, 2.0),
-            (100, 4.0),
-        ] {
+        for (mbit, queue) in [(20, 1.0), (20, 2.0), (20, 4.0), (100, 1.0), (100, 2.0), (100, 4.0)] {
             let (bottleneck, bdp) = path(mbit, queue);
             let outcomes =
                 [STANDARD, HYSTART, SEARCH].map(|kind| run(&algorithm, kind, &bottleneck, 1));
@@ -98,10 +91,7 @@ fn less_is_lost_than_with_standard_slow_start_if_the_queue_holds_two_round_trips
 fn delay_that_rises_without_load_ends_hystart_and_not_search() {
     for algorithm in loss_based() {
         let (plain, bdp) = path(100, 1.0);
-        let longer = Bottleneck {
-            delay_steps: vec![(3 * RTT, RTT * 3 / 4)],
-            ..plain
-        };
+        let longer = Bottleneck { delay_steps: vec![(3 * RTT, RTT * 3 / 4)], ..plain };
         let [hystart, search] = [HYSTART, SEARCH].map(|kind| run(&algorithm, kind, &longer, 1));
         let name = algorithm.name;
         // The longer delay makes the BDP 3/2.
@@ -119,11 +109,7 @@ fn jitter_and_acks_in_batches_do_not_end_it_before_the_path_is_full() {
         for (jitter, hold) in [(5, 0), (10, 0), (15, 0), (0, 10), (0, 20), (5, 10)] {
             for (mbit, queue) in [(20, 1.0), (100, 1.0), (20, 8.0), (100, 8.0)] {
                 let (plain, bdp) = path(mbit, queue);
-                let varying = Bottleneck {
-                    jitter: ms(jitter),
-                    ack_hold: ms(hold),
-                    ..plain
-                };
+                let varying = Bottleneck { jitter: ms(jitter), ack_hold: ms(hold), ..plain };
                 for seed in 1..=5 {
                     let (_, in_flight) = end(&run(&algorithm, SEARCH, &varying, seed));
                     assert!(
@@ -139,11 +125,7 @@ fn jitter_and_acks_in_batches_do_not_end_it_before_the_path_is_full() {
 
 #[test]
 fn application_that_pauses_ends_no_slow_start() {
-    let periodic = |bytes, every| Source::Periodic {
-        bytes,
-        every: ms(every),
-        times: 1_000,
-    };
+    let periodic = |bytes, every| Source::Periodic { bytes, every: ms(every), times: 1_000 };
     let growing = (0..60u32).map(|i| (ms(u64::from(i * i * 3)), 10_000 * u64::from(i)));
     let sources = [
         periodic(1_000, 7),
@@ -195,11 +177,7 @@ fn new_address_starts_over_and_a_new_port_does_not() {
         let before = wire.cwnd();
         let now = wire.now;
         wire.controller.on_path_changed(now, PathChange::Port);
-        assert_eq!(
-            (wire.state(), wire.cwnd()),
-            (State::Drain, before),
-            "{name}"
-        );
+        assert_eq!((wire.state(), wire.cwnd()), (State::Drain, before), "{name}");
         wire.controller.on_path_changed(now, PathChange::Address);
         assert_eq!(wire.state(), State::SlowStart, "{name}");
         assert_eq!(wire.cwnd(), 10 * MTU, "{name}");
@@ -221,11 +199,7 @@ fn loss_while_the_queue_drains_is_a_signal_and_undone_if_it_was_none() {
         assert!(wire.snapshot().ssthresh < Some(before.cwnd), "{name}");
         wire.acknowledge_late(..);
         let after = wire.snapshot();
-        assert_eq!(
-            (after.state, after.cwnd),
-            (State::Drain, before.cwnd),
-            "{name}"
-        );
+        assert_eq!((after.state, after.cwnd), (State::Drain, before.cwnd), "{name}");
         assert_eq!(after.ssthresh, None, "{name}");
     }
 }

@@ -20,12 +20,7 @@ fn initial_window_is_ten_datagrams_within_14720_bytes_or_two_datagrams() {
     for algorithm in loss_based() {
         let name = algorithm.name;
         let mut controller = controller(&algorithm, 0);
-        for (mtu, window) in [
-            (1_200, 12_000),
-            (1_472, 14_720),
-            (1_500, 14_720),
-            (9_000, 18_000),
-        ] {
+        for (mtu, window) in [(1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000)] {
             controller.on_mtu(mtu);
             assert_eq!(controller.cwnd(), window, "{name}: {mtu}");
         }

@@ -39,11 +39,7 @@ pub(crate) fn named(name: &str) -> Algorithm {
 }
 
 pub(crate) fn init(seed: u64) -> Init {
-    Init {
-        mtu: MTU,
-        initial_window_packets: 10,
-        seed,
-    }
+    Init { mtu: MTU, initial_window_packets: 10, seed }
 }
 
 /// Returns the algorithm's options with some of them given.

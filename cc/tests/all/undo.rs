@@ -102,8 +102,7 @@ fn sixteen_cuts_of_a_path_are_undone() {
         assert_eq!(wire.state(), State::Recovery, "{name}");
         assert!(wire.snapshot().ssthresh < before, "{name}");
         // A new path starts with a full allowance.
-        wire.controller
-            .on_path_changed(wire.now, PathChange::Address);
+        wire.controller.on_path_changed(wire.now, PathChange::Address);
         (0..3).for_each(|_| wire.round());
         wire.fill();
         wire.wait(wire.rtt);
@@ -180,8 +179,7 @@ fn persistent_congestion_of_packets_that_arrive_is_undone() {
 fn packets_of_another_address_undo_nothing() {
     for (name, mut wire) in full_wires() {
         wire.event(1, 3, 0);
-        wire.controller
-            .on_path_changed(wire.now, PathChange::Address);
+        wire.controller.on_path_changed(wire.now, PathChange::Address);
         let initial = wire.cwnd();
         wire.acknowledge_late(..);
         assert_eq!(wire.cwnd(), initial, "{name}");

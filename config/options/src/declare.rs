@@ -152,19 +152,10 @@ mod tests {
 
     #[test]
     fn specs_are_those_declared() {
-        let [buffer, gro, slots] = Socket::SPECS else {
-            panic!("three options")
-        };
+        let [buffer, gro, slots] = Socket::SPECS else { panic!("three options") };
         assert_eq!(buffer.name, "receive_buffer");
-        assert_eq!(
-            buffer.summary,
-            "Kernel memory for datagrams that wait to be read."
-        );
-        let kind = OptionKind::Integer {
-            default: 8 << 20,
-            min: 64 << 10,
-            max: 1 << 30,
-        };
+        assert_eq!(buffer.summary, "Kernel memory for datagrams that wait to be read.");
+        let kind = OptionKind::Integer { default: 8 << 20, min: 64 << 10, max: 1 << 30 };
         assert_eq!((buffer.kind, buffer.unit), (kind, Unit::Bytes));
         assert_eq!(gro.kind, OptionKind::Boolean { default: true });
         assert_eq!((gro.unit, slots.unit), (Unit::None, Unit::None));
@@ -172,11 +163,7 @@ mod tests {
 
     #[test]
     fn each_option_is_stored_in_its_field() {
-        let mut socket = Socket {
-            receive_buffer: 0,
-            gro: false,
-            count: 0,
-        };
+        let mut socket = Socket { receive_buffer: 0, gro: false, count: 0 };
         for spec in Socket::SPECS {
             socket.set(spec.name, spec.kind.default_value()).unwrap();
         }
@@ -190,25 +177,14 @@ mod tests {
     fn refused_value_changes_nothing_and_says_why() {
         let mut socket = Socket::default();
         let unknown = socket.set("recieve_buffer", Value::Integer(1)).unwrap_err();
-        assert!(
-            unknown
-                .to_string()
-                .ends_with("one of: receive_buffer, gro, slots")
-        );
+        assert!(unknown.to_string().ends_with("one of: receive_buffer, gro, slots"));
         assert_eq!(
             socket.set("gro", Value::Integer(1)),
-            Err(OptionError::Type {
-                name: "gro",
-                expected: "true or false"
-            })
+            Err(OptionError::Type { name: "gro", expected: "true or false" })
         );
         assert_eq!(
             socket.set("slots", Value::Integer(9)),
-            Err(OptionError::Bounds {
-                name: "slots",
-                min: "1".to_owned(),
-                max: "8".to_owned()
-            })
+            Err(OptionError::Bounds { name: "slots", min: "1".to_owned(), max: "8".to_owned() })
         );
         assert_eq!(socket, Socket::default());
     }

@@ -92,21 +92,13 @@ mod tests {
     static SPECS: &[OptionSpec] = &[
         OptionSpec {
             name: "packets",
-            kind: OptionKind::Integer {
-                default: 2,
-                min: 2,
-                max: 64,
-            },
+            kind: OptionKind::Integer { default: 2, min: 2, max: 64 },
             unit: Unit::Packets,
             summary: "",
         },
         OptionSpec {
             name: "beta",
-            kind: OptionKind::Number {
-                default: 0.7,
-                min: 0.5,
-                max: 1.0,
-            },
+            kind: OptionKind::Number { default: 0.7, min: 0.5, max: 1.0 },
             unit: Unit::None,
             summary: "",
         },
@@ -118,10 +110,7 @@ mod tests {
         },
         OptionSpec {
             name: "mode",
-            kind: OptionKind::Choice {
-                default: "auto",
-                among: &["auto", "never"],
-            },
+            kind: OptionKind::Choice { default: "auto", among: &["auto", "never"] },
             unit: Unit::None,
             summary: "",
         },
@@ -162,10 +151,7 @@ mod tests {
             options.set("packets", Value::Number(3.0)),
             Err(OptionError::Type { .. })
         ));
-        assert!(matches!(
-            options.set("on", Value::Integer(1)),
-            Err(OptionError::Type { .. })
-        ));
+        assert!(matches!(options.set("on", Value::Integer(1)), Err(OptionError::Type { .. })));
     }
 
     #[test]
@@ -179,23 +165,14 @@ mod tests {
         );
         assert_eq!(options.choice("mode"), "never");
         assert_eq!(Value::Choice("never").to_string(), "\"never\"");
-        assert!(matches!(
-            options.set("mode", Value::Boolean(true)),
-            Err(OptionError::Type { .. })
-        ));
+        assert!(matches!(options.set("mode", Value::Boolean(true)), Err(OptionError::Type { .. })));
     }
 
     #[test]
     fn nan_is_refused() {
         let mut options = Options::defaults(SPECS);
         let refused = options.set("beta", Value::Number(f64::NAN));
-        assert_eq!(
-            refused,
-            Err(OptionError::Type {
-                name: "beta",
-                expected: "a number"
-            })
-        );
+        assert_eq!(refused, Err(OptionError::Type { name: "beta", expected: "a number" }));
     }
 
     #[test]

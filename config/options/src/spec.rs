@@ -137,10 +137,7 @@ impl OptionSpec {
                 }
             }
             _ => {
-                return Err(OptionError::Type {
-                    name: self.name,
-                    expected: self.kind.describe(),
-                });
+                return Err(OptionError::Type { name: self.name, expected: self.kind.describe() });
             }
         }
         Ok(value)
@@ -155,11 +152,7 @@ impl OptionSpec {
         if given >= min && given <= max {
             return Ok(());
         }
-        Err(OptionError::Bounds {
-            name: self.name,
-            min: min.to_string(),
-            max: max.to_string(),
-        })
+        Err(OptionError::Bounds { name: self.name, min: min.to_string(), max: max.to_string() })
     }
 
     /// Returns the place of the option called `name` in `specs`.

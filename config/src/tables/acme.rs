@@ -104,9 +104,7 @@ impl fmt::Display for AcmeChallenge {
 
 impl Word for AcmeChallenge {
     fn of_canonical(word: String) -> Option<Self> {
-        [Self::TlsAlpn01, Self::Http01]
-            .into_iter()
-            .find(|challenge| challenge.to_string() == word)
+        [Self::TlsAlpn01, Self::Http01].into_iter().find(|challenge| challenge.to_string() == word)
     }
 }
 
@@ -143,13 +141,7 @@ fn https(word: &str) -> Option<&str> {
     let authority = rest.split('/').next()?;
     let name = authority
         .rsplit_once(':')
-        .map_or(authority, |(name, port)| {
-            if port.parse::<u16>().is_ok() {
-                name
-            } else {
-                ""
-            }
-        });
+        .map_or(authority, |(name, port)| if port.parse::<u16>().is_ok() { name } else { "" });
     let plain = rest.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
     (plain && host(name).is_some()).then_some(word)
 }
@@ -177,10 +169,7 @@ mod tests {
         assert!(missing.contains("without `agree = true`"), "{missing}");
         let missing = error(agree, name).unwrap();
         assert!(missing.contains("without `state_dir`"), "{missing}");
-        let alone = error(
-            &format!("{agree}\n{folder}"),
-            "\"a.example\" }\ntcp = false #",
-        );
+        let alone = error(&format!("{agree}\n{folder}"), "\"a.example\" }\ntcp = false #");
         assert!(alone.unwrap().contains("every listener has `tcp = false`"));
         let half = error(&format!("{agree}\nexternal_id = \"a\"\n{folder}"), name).unwrap();
         assert!(half.contains("without `external_key`"), "{half}");
@@ -189,11 +178,9 @@ mod tests {
     #[test]
     fn certificates_are_for_host_names_without_wildcards() {
         let tables = "[acme]\nagree = true\n[server]\nstate_dir = \"s\"";
-        for name in [
-            "\"Example.com\"",
-            "[\"a.example\", \"b.example\"]",
-            "\"xn--bcher-kva.example\"",
-        ] {
+        for name in
+            ["\"Example.com\"", "[\"a.example\", \"b.example\"]", "\"xn--bcher-kva.example\""]
+        {
             assert_eq!(error(tables, name), None, "{name}");
         }
         for name in [
@@ -248,10 +235,7 @@ mod tests {
             (certificate.to_owned(), "`certificate` without `key`"),
             (key.to_owned(), "`key` without `certificate`"),
             (String::new(), "neither `certificate` nor `acme`"),
-            (
-                format!("{certificate}, {key}, {acme}"),
-                "`acme` beside `certificate`",
-            ),
+            (format!("{certificate}, {key}, {acme}"), "`acme` beside `certificate`"),
             (format!("{key}, {acme}"), "`acme` beside `key`"),
         ] {
             let error = parse(&tls).unwrap_err();

@@ -59,9 +59,7 @@ pub(super) fn check_tcp(
     top: &Section<'_>,
 ) -> Result<(), Error> {
     bound.extend(admin.map(|address| {
-        let table = top
-            .raw("admin")
-            .and_then(|admin| admin.get_ref().as_table());
+        let table = top.raw("admin").and_then(|admin| admin.get_ref().as_table());
         let value = table.and_then(|table| table.get("address"));
         Bound {
             at: value.map_or(top.at, |value| value.span().start),
@@ -80,11 +78,7 @@ pub(super) fn check_tcp(
     for pair in bound.windows(2) {
         let [one, next] = pair else { continue };
         if meet(one.address, next.address) {
-            let (first, second) = if one.at < next.at {
-                (one, next)
-            } else {
-                (next, one)
-            };
+            let (first, second) = if one.at < next.at { (one, next) } else { (next, one) };
             let line = Position::of(top.source.text, first.at).line;
             let found = format!(
                 "`{}` {} over TCP beside `{}` {} on line {line}, which has the port there already",

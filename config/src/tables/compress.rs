@@ -102,9 +102,7 @@ impl Compress {
         if self.types.is_empty() {
             TYPES.iter().any(|range| range_has(range, media_type))
         } else {
-            self.types
-                .iter()
-                .any(|range| range_has(&range.0, media_type))
+            self.types.iter().any(|range| range_has(&range.0, media_type))
         }
     }
 }
@@ -187,10 +185,7 @@ impl RouteCompression {
 
     /// Returns this of a route, or that of its site.
     pub(super) fn or(&self, site: &Self) -> Self {
-        Self {
-            switch: self.switch.or(site.switch),
-            settings: None,
-        }
+        Self { switch: self.switch.or(site.switch), settings: None }
     }
 
     /// Takes the settings of the server, if the route compresses.
@@ -209,10 +204,7 @@ impl Field for RouteCompression {
             },
             _ => error,
         })?;
-        Ok(Self {
-            switch: Some(switch),
-            settings: None,
-        })
+        Ok(Self { switch: Some(switch), settings: None })
     }
 
     fn unset() -> Option<Self> {
@@ -260,11 +252,7 @@ fn media_range(word: &str) -> Result<String, Refusal> {
         };
         token(kind, MAX_TYPE) && token(subtype, MAX_TYPE) && !subtype.contains('*')
     });
-    if fits {
-        Ok(lower)
-    } else {
-        Err(Refusal::default())
-    }
+    if fits { Ok(lower) } else { Err(Refusal::default()) }
 }
 
 #[cfg(test)]
@@ -278,16 +266,8 @@ mod tests {
             ("text/*", "text/css", "text/event-stream"),
             ("text/*", "text/x", "text/"),
             ("text/event-stream", "text/event-stream", "text/plain"),
-            (
-                "application/*+json",
-                "application/problem+json",
-                "application/json",
-            ),
-            (
-                "application/*+json",
-                "application/a+b+json",
-                "application/+json",
-            ),
+            ("application/*+json", "application/problem+json", "application/json"),
+            ("application/*+json", "application/a+b+json", "application/+json"),
         ] {
             assert!(range_has(range, matched), "{range} {matched}");
             assert!(!range_has(range, other), "{range} {other}");

@@ -86,11 +86,7 @@ impl Word for UdpTarget {
                 Ok(network) => UdpHost::Network(network),
                 Err(_) => UdpHost::Name(HostPattern::of_canonical(host.to_owned())?),
             },
-            port: if port == "*" {
-                None
-            } else {
-                Some(port.parse().ok()?)
-            },
+            port: if port == "*" { None } else { Some(port.parse().ok()?) },
         })
     }
 }
@@ -104,9 +100,7 @@ fn target(word: &str) -> Result<String, Refusal> {
     if port != "*" && number.map(|number| number.to_string()).as_deref() != Some(port) {
         return Err(Refusal::default());
     }
-    let bracketed = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let is_network =
         |text: &str| text.parse::<IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok();
     let host = match bracketed {
@@ -134,10 +128,7 @@ mod tests {
         ] {
             let read = target(given).unwrap();
             assert_eq!(read, canonical);
-            assert_eq!(
-                UdpTarget::of_canonical(read).unwrap().to_string(),
-                canonical
-            );
+            assert_eq!(UdpTarget::of_canonical(read).unwrap().to_string(), canonical);
         }
         for refused in [
             "",

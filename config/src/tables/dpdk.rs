@@ -250,9 +250,6 @@ mod tests {
         assert!(missing.contains("without `dpdk.addresses`"), "{missing}");
         let wrong = read(&device.replace("af_packet:eth1", "eth1")).unwrap_err();
         assert!(wrong.contains("a device such as"), "{wrong}");
-        assert_eq!(
-            read("backend = \"mio\"").unwrap().groups[0].dpdk.options(),
-            None
-        );
+        assert_eq!(read("backend = \"mio\"").unwrap().groups[0].dpdk.options(), None);
     }
 }

@@ -75,10 +75,8 @@ impl Element for ErrorPage {
                 let expected = "a status from 400 to 599, 4xx or 5xx";
                 item.source.error(name.span().start, found, expected)
             })?;
-            let file = value
-                .get_ref()
-                .as_str()
-                .filter(|text| !text.is_empty() && !text.contains('\0'));
+            let file =
+                value.get_ref().as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
             let file = file.ok_or_else(|| {
                 let found = format!("{} for `{statuses}`", kind_of(value.get_ref()));
                 let expected = "a path, relative to the folder of this file";

@@ -185,20 +185,13 @@ impl FastCgi {
 
 fn check_fastcgi(fastcgi: &mut FastCgi, section: &Section<'_>) -> Result<(), Error> {
     let index = fastcgi.index.iter().map(|name| ("index", name));
-    let mut scripts = index.chain(
-        fastcgi
-            .front_controller
-            .iter()
-            .map(|name| ("front_controller", name)),
-    );
+    let mut scripts =
+        index.chain(fastcgi.front_controller.iter().map(|name| ("front_controller", name)));
     let Some((key, name)) = scripts.find(|(_, name)| !fastcgi.is_script(name)) else {
         return Ok(());
     };
     let found = format!("\"{name}\" for `{key}`");
-    let expected = format!(
-        "a name with an ending of `split`: {}",
-        fastcgi.split.join(", ")
-    );
+    let expected = format!("a name with an ending of `split`: {}", fastcgi.split.join(", "));
     Err(section.source.error(section.position(key), found, expected))
 }
 

@@ -40,11 +40,8 @@ const NGINX: &[(&str, &str)] = &[
 ];
 
 /// Variables of nginx whose names begin so, with the start of the placeholder that means the same.
-const NGINX_FAMILIES: &[(&str, &str)] = &[
-    ("http_", "{header:"),
-    ("cookie_", "{cookie:"),
-    ("arg_", "{query:"),
-];
+const NGINX_FAMILIES: &[(&str, &str)] =
+    &[("http_", "{header:"), ("cookie_", "{cookie:"), ("arg_", "{query:")];
 
 impl Config {
     /// Returns the values of fields that have a variable of nginx (`$host`, `${host}`), HAProxy (`%[src]`), Apache httpd
@@ -96,11 +93,7 @@ fn foreign(value: &str) -> Option<(&str, Option<String>)> {
     let places = value.char_indices().filter(|(_, c)| matches!(c, '$' | '%'));
     places.into_iter().find_map(|(at, sign)| {
         let rest = &value[at..];
-        if sign == '$' {
-            of_nginx(rest)
-        } else {
-            of_others(rest).map(|text| (text, None))
-        }
+        if sign == '$' { of_nginx(rest) } else { of_others(rest).map(|text| (text, None)) }
     })
 }
 
@@ -138,11 +131,8 @@ fn of_nginx(text: &str) -> Option<(&str, Option<String>)> {
 
 /// Reads a variable of HAProxy, Apache httpd or Envoy.
 fn of_others(text: &str) -> Option<&str> {
-    let upper = |text: &str| {
-        text.bytes()
-            .take_while(|b| b.is_ascii_uppercase() || *b == b'_')
-            .count()
-    };
+    let upper =
+        |text: &str| text.bytes().take_while(|b| b.is_ascii_uppercase() || *b == b'_').count();
     let inner = text.strip_prefix('%')?;
     let close = match inner.bytes().next()? {
         b'[' => ']',
@@ -167,11 +157,7 @@ mod tests {
             ("https://$host$request_uri", "$host", Some("{host}")),
             ("${scheme}://x", "${scheme}", Some("{scheme}")),
             ("for=$remote_addr;", "$remote_addr", Some("{client}")),
-            (
-                "$http_user_agent",
-                "$http_user_agent",
-                Some("{header:user-agent}"),
-            ),
+            ("$http_user_agent", "$http_user_agent", Some("{header:user-agent}")),
             ("$cookie_id", "$cookie_id", Some("{cookie:id}")),
             ("/$1/x", "$1", Some("{capture:1}")),
             ("$ssl_protocol", "$ssl_protocol", None),
@@ -227,11 +213,7 @@ mod tests {
         let found: Vec<String> = { found.iter() }
             .map(|one| format!("{} {} {}", one.place, one.field, one.text))
             .collect();
-        let expected = [
-            "site `s` x-a $host",
-            "route `/` x-b $uri",
-            "route `/p` A $host",
-        ];
+        let expected = ["site `s` x-a $host", "route `/` x-b $uri", "route `/p` A $host"];
         assert_eq!(found, expected);
     }
 }

@@ -95,9 +95,7 @@ fn check(group: &mut Group, section: &Section<'_>) -> Result<(), Error> {
     };
     let found = format!("`backend = \"dpdk\"` without `dpdk.{missing}`");
     let expected = "a table [group.dpdk] with `device` and `addresses` below the [[group]]";
-    Err(section
-        .source
-        .error(section.position("backend"), found, expected))
+    Err(section.source.error(section.position("backend"), found, expected))
 }
 
 /// The cores of a group, one worker each.
@@ -128,18 +126,14 @@ impl Field for Cores {
         let list: Option<Vec<u64>> = match &*item.value {
             DeValue::String(word) if word == "auto" => return Ok(Self::Auto),
             DeValue::String(ranges) => core_ranges(ranges),
-            DeValue::Array(entries) => entries
-                .iter()
-                .map(|e| e.get_ref().as_integer().and_then(whole))
-                .collect(),
+            DeValue::Array(entries) => {
+                entries.iter().map(|e| e.get_ref().as_integer().and_then(whole)).collect()
+            }
             _ => None,
         };
         let list = list.filter(|l| !l.is_empty() && l.iter().all(|core| *core <= MAX_CORE));
         let list = list.ok_or_else(|| item.refused())?;
-        let list = list
-            .into_iter()
-            .map(usize::try_from)
-            .collect::<Result<_, _>>();
+        let list = list.into_iter().map(usize::try_from).collect::<Result<_, _>>();
         list.map(Self::List).map_err(|_| item.refused())
     }
 

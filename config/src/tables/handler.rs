@@ -196,11 +196,7 @@ fn candidate(word: &str) -> Result<String, Refusal> {
 fn file_name(word: &str) -> Result<String, Refusal> {
     let place = word == "." || word == "..";
     let fits = (1..=MAX_FILE_NAME).contains(&word.len()) && !word.contains(['/', '\0']);
-    if fits && !place {
-        Ok(word.to_owned())
-    } else {
-        Err(Refusal::default())
-    }
+    if fits && !place { Ok(word.to_owned()) } else { Err(Refusal::default()) }
 }
 
 /// Target of a redirect in words.
@@ -236,17 +232,10 @@ table! {
 }
 
 impl OrWord for Redirect {
-    const KIND: Kind = Kind::WordOrTable {
-        words: LOCATION,
-        table: Self::TABLE,
-        read: location,
-    };
+    const KIND: Kind = Kind::WordOrTable { words: LOCATION, table: Self::TABLE, read: location };
 
     fn of_word(location: String) -> Self {
-        Self {
-            status: REDIRECT,
-            location,
-        }
+        Self { status: REDIRECT, location }
     }
 }
 

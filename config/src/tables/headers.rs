@@ -47,10 +47,7 @@ impl HeaderEdits {
             let first = first.iter().filter(|(name, _)| !changed(name));
             first.chain(own).cloned().collect()
         };
-        let removed = site
-            .remove
-            .iter()
-            .filter(|name| !self.remove.contains(name));
+        let removed = site.remove.iter().filter(|name| !self.remove.contains(name));
         Self {
             remove: removed.chain(&self.remove).cloned().collect(),
             set: after(&site.set, &self.set),

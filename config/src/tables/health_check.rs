@@ -78,9 +78,7 @@ fn check(check: &mut HealthCheck, section: &Section<'_>) -> Result<(), Error> {
         Some((key, _)) => {
             let found = format!("`{}` without `path` in [pool.health_check]", key.name);
             let at = section.position(key.name);
-            Err(section
-                .source
-                .error(at, found, "the path of the checks, such as \"/healthz\""))
+            Err(section.source.error(at, found, "the path of the checks, such as \"/healthz\""))
         }
     }
 }

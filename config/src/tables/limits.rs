@@ -149,8 +149,6 @@ fn check(limits: &mut Limits, section: &Section<'_>) -> Result<(), Error> {
         ("connection_window", limits.connection_window),
         ("stream_window", limits.stream_window),
     )?;
-    section.at_least(
-        ("worker_buffer", limits.worker_buffer),
-        ("stream_buffer", limits.stream_buffer),
-    )
+    section
+        .at_least(("worker_buffer", limits.worker_buffer), ("stream_buffer", limits.stream_buffer))
 }

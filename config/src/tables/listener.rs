@@ -305,11 +305,7 @@ fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), 
     let needs_marks = !listener.ecn && listener.has_algorithm(registry, |a| a.scalable);
     let (key, found, expected) = if needs_marks {
         let found = "ecn = false beside an algorithm for L4S, which needs ECN marks";
-        (
-            "ecn",
-            found,
-            "ecn = true, or another algorithm for the listener and its rules",
-        )
+        ("ecn", found, "ecn = true, or another algorithm for the listener and its rules")
     } else if listener.client_auth.is_some() && listener.client_ca.is_none() {
         let found = "`client_auth` without `client_ca`";
         ("client_auth", found, "both, or `client_ca` alone")

@@ -22,10 +22,7 @@ const MAX_COMPILED: usize = 1 << 20;
 /// # Errors
 /// The syntax is wrong, or the compiled expression would take more than 1 MiB.
 pub fn compile_regex(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern)
-        .size_limit(MAX_COMPILED)
-        .dfa_size_limit(MAX_COMPILED)
-        .build()
+    RegexBuilder::new(pattern).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build()
 }
 
 /// Pattern of request paths.
@@ -100,10 +97,7 @@ pub enum ValueMatch {
 impl NamedMatch {
     fn read(word: &str, separator: char) -> Self {
         let Some((name, value)) = word.split_once(separator) else {
-            return Self {
-                name: word.to_owned(),
-                value: ValueMatch::Any,
-            };
+            return Self { name: word.to_owned(), value: ValueMatch::Any };
         };
         let value = value.trim_ascii_start();
         Self {
@@ -241,10 +235,7 @@ fn check_regex(pattern: &str, key: &str) -> Result<(), Refusal> {
         let cause = error.lines().last().unwrap_or_default();
         let cause = cause.trim_start_matches("error: ");
         Refusal::because(Reason {
-            found: format!(
-                "regular expression `{}` for `{key}`: {cause}",
-                shown(pattern)
-            ),
+            found: format!("regular expression `{}` for `{key}`: {cause}", shown(pattern)),
             expected: "a regular expression as of Rust's crate regex, of up to 1 MiB compiled"
                 .to_owned(),
             nearest: None,

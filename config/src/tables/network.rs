@@ -43,13 +43,7 @@ pub(super) const fn proxy_networks() -> Kind {
 }
 
 const fn of_words(words: &'static str) -> Kind {
-    Kind::Words {
-        words,
-        each: "",
-        min: 1,
-        max: 4096,
-        read: network,
-    }
+    Kind::Words { words, each: "", min: 1, max: 4096, read: network }
 }
 
 /// Reads a network whose host bits are zero; an address is a network of one. An IPv4-mapped network is the IPv4 network that it

@@ -79,14 +79,9 @@ words! {
 
 fn check_qlog(qlog: &mut Qlog, section: &Section<'_>) -> Result<(), Error> {
     if qlog.sample_rate > 0.0 && qlog.directory.is_none() {
-        let found = format!(
-            "`sample_rate` is {:?} without a `directory`",
-            qlog.sample_rate
-        );
+        let found = format!("`sample_rate` is {:?} without a `directory`", qlog.sample_rate);
         let at = section.position("sample_rate");
-        return Err(section
-            .source
-            .error(at, found, "a `directory` for the traces, or 0"));
+        return Err(section.source.error(at, found, "a `directory` for the traces, or 0"));
     }
     section.at_least(
         ("max_total_bytes", qlog.max_total_bytes),

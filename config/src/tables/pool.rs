@@ -297,15 +297,10 @@ impl Part for PoolChoice {
             summary: "Upstream servers of this route, as in [[pool]]; weights, backups and health checks need a [[pool]].",
             ..*key
         });
-        let settings = PoolSettings::keys().into_iter().map(|key| Key {
-            summary: "The same as in [[pool]], for `upstreams`.",
-            ..key
-        });
-        [POOL]
+        let settings = PoolSettings::keys()
             .into_iter()
-            .chain(upstreams)
-            .chain(settings)
-            .collect()
+            .map(|key| Key { summary: "The same as in [[pool]], for `upstreams`.", ..key });
+        [POOL].into_iter().chain(upstreams).chain(settings).collect()
     }
 
     fn read(section: &Section<'_>) -> Result<Self, Error> {
@@ -320,9 +315,7 @@ impl Part for PoolChoice {
             if section.raw(key.name).is_some() {
                 let found = format!("`{}` beside `pool` in [route.proxy]", key.name);
                 let expected = "it in the [[pool]] itself";
-                return Err(section
-                    .source
-                    .error(section.position(key.name), found, expected));
+                return Err(section.source.error(section.position(key.name), found, expected));
             }
         }
         // The check of the whole file puts the pool of this name here.

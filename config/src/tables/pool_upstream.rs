@@ -47,12 +47,7 @@ table! {
 impl PoolUpstream {
     /// Returns a server that is no backup and weighs 1.
     pub const fn new(address: UpstreamAddress) -> Self {
-        Self {
-            address,
-            weight: 1,
-            backup: false,
-            max_connections: None,
-        }
+        Self { address, weight: 1, backup: false, max_connections: None }
     }
 
     /// Returns the server as TOML: its address, or an inline table if other keys differ from their defaults.
@@ -63,9 +58,8 @@ impl PoolUpstream {
         let keys = Self::TABLE.fields.iter().zip(self.values());
         let given =
             keys.filter(|(key, value)| key.given.default_toml().as_deref() != value.as_deref());
-        let given: Vec<String> = given
-            .filter_map(|(key, value)| Some(format!("{} = {}", key.name, value?)))
-            .collect();
+        let given: Vec<String> =
+            given.filter_map(|(key, value)| Some(format!("{} = {}", key.name, value?))).collect();
         format!("{{ {} }}", given.join(", "))
     }
 }
@@ -91,23 +85,16 @@ impl Field for Upstreams {
                 }
                 _ => PoolUpstream::new(item.word_at(at, value)?),
             };
-            if upstreams
-                .iter()
-                .any(|known| known.address == upstream.address)
-            {
-                let found = format!(
-                    "upstream \"{}\" twice in `{}`",
-                    upstream.address, item.key.name
-                );
+            if upstreams.iter().any(|known| known.address == upstream.address) {
+                let found =
+                    format!("upstream \"{}\" twice in `{}`", upstream.address, item.key.name);
                 return Err(item.source.error(at, found, "each once"));
             }
             upstreams.push(upstream);
         }
         if upstreams.iter().all(|upstream| upstream.backup) {
             let found = format!("only backups in `{}`", item.key.name);
-            return Err(item
-                .source
-                .error(item.at, found, "at least one upstream that is none"));
+            return Err(item.source.error(item.at, found, "at least one upstream that is none"));
         }
         Ok(Self(upstreams))
     }

@@ -132,19 +132,13 @@ table! {
 fn upgrade(word: &str) -> Option<&str> {
     let (name, version) = word.split_once('/').unwrap_or((word, "0"));
     let refused = ["h2c", "h2", "h3", "http", "tls", "websocket"];
-    let is_other = !refused
-        .iter()
-        .any(|refused| name.eq_ignore_ascii_case(refused));
+    let is_other = !refused.iter().any(|refused| name.eq_ignore_ascii_case(refused));
     (is_other && word.len() <= 64 && token(name, 64) && token(version, 64)).then_some(word)
 }
 
 /// Fields about the client that the server writes.
-const WRITTEN: [&str; 4] = [
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-];
+const WRITTEN: [&str; 4] =
+    ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {
     if proxy.raw_path && proxy.strip_prefix {
@@ -173,11 +167,7 @@ fn rewrite(word: &str) -> Result<String, Refusal> {
     let plain = |b: u8| b.is_ascii_graphic() && !b"?#$\\{}".contains(&b);
     template::check(word, "rewrite", template::IN_PATHS, plain)?;
     let starts = word.starts_with('/') || word.starts_with("{path}");
-    if starts && word.len() <= 1024 {
-        Ok(word.to_owned())
-    } else {
-        Err(Refusal::default())
-    }
+    if starts && word.len() <= 1024 { Ok(word.to_owned()) } else { Err(Refusal::default()) }
 }
 
 /// Host header of the requests to an upstream.

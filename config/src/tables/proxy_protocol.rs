@@ -59,9 +59,6 @@ mod tests {
         }
         let error = read("h2c://a").unwrap_err().to_string();
         assert!(error.starts_with("edge.toml:9:"), "{error}");
-        assert!(
-            error.contains("`proxy_protocol` with upstream \"h2c://a:80\""),
-            "{error}"
-        );
+        assert!(error.contains("`proxy_protocol` with upstream \"h2c://a:80\""), "{error}");
     }
 }

@@ -86,9 +86,7 @@ impl Word for Rate {
         let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
         let count = number.parse().ok().filter(|_| is_plain)?;
         let (_, unit) = UNITS.iter().find(|(known, _)| *known == name)?;
-        (1..=MAX_COUNT)
-            .contains(&count)
-            .then_some(Self { count, unit: *unit })
+        (1..=MAX_COUNT).contains(&count).then_some(Self { count, unit: *unit })
     }
 }
 

@@ -76,9 +76,7 @@ fn check_conditions(table: &mut ResponseHeaders, section: &Section<'_>) -> Resul
     if table.always && !table.status.is_empty() {
         let found = format!("both `always` and `status` in {}", section.table.header());
         let expected = "at most one of: always, status";
-        return Err(section
-            .source
-            .error(section.position("status"), found, expected));
+        return Err(section.source.error(section.position("status"), found, expected));
     }
     Ok(())
 }

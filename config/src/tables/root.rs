@@ -84,13 +84,7 @@ impl Config {
         folder: &Path,
         registry: &Registry,
     ) -> Result<Self, Error> {
-        let source = Source {
-            file,
-            text,
-            folder,
-            registry,
-            top: Self::TABLE,
-        };
+        let source = Source { file, text, folder, registry, top: Self::TABLE };
         let document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
         let entries = document.get_ref();
         let top = Section::of_entries(&source, *Self::TABLE, 0, entries);
@@ -127,15 +121,13 @@ impl Config {
     /// Returns the pools of `[[pool]]`, and then those of routes that list their servers.
     pub fn all_pools(&self) -> impl Iterator<Item = &Pool> {
         let handlers = self.routes.iter().flat_map(Route::handlers);
-        self.pools
-            .iter()
-            .chain(handlers.filter_map(|handler| match handler {
-                Handler::Proxy(proxy) => match &proxy.pool {
-                    PoolChoice::Inline(pool) => Some(pool.as_ref()),
-                    PoolChoice::Named(_) => None,
-                },
-                _ => None,
-            }))
+        self.pools.iter().chain(handlers.filter_map(|handler| match handler {
+            Handler::Proxy(proxy) => match &proxy.pool {
+                PoolChoice::Inline(pool) => Some(pool.as_ref()),
+                PoolChoice::Named(_) => None,
+            },
+            _ => None,
+        }))
     }
 
     /// Returns the FastCGI servers for which routes state different `max_connections`. Each value is a limit of its own.
@@ -149,16 +141,13 @@ impl Config {
                 }
             }
         }
-        { limits.into_iter() }
-            .filter(|(_, limits)| limits.len() > 1)
-            .map(|(server, _)| server)
+        limits.into_iter().filter(|(_, limits)| limits.len() > 1).map(|(server, _)| server)
     }
 
     /// Returns the names of the sites that no route belongs to, in the order of the file.
     pub fn unused_sites(&self) -> impl Iterator<Item = &str> {
-        let used: HashSet<&str> = { self.routes.iter() }
-            .filter_map(|route| route.site.name())
-            .collect();
+        let used: HashSet<&str> =
+            self.routes.iter().filter_map(|route| route.site.name()).collect();
         let names = self.sites.iter().map(|site| site.name.as_str());
         names.filter(move |name| !used.contains(name))
     }
@@ -179,10 +168,9 @@ fn syntax(source: &Source<'_>, error: &toml::de::Error) -> Error {
     let message = message.join(", ");
     let (found, expected) = match message.split_once(", expected ") {
         Some((found, expected)) => (found, expected),
-        None if message == "duplicate key" => (
-            message.as_str(),
-            "each key once, and a [[table]] above the tables inside it",
-        ),
+        None if message == "duplicate key" => {
+            (message.as_str(), "each key once, and a [[table]] above the tables inside it")
+        }
         None => (message.as_str(), "TOML"),
     };
     source.error(at, found, expected)
@@ -212,11 +200,7 @@ struct Once<'a, T> {
 
 impl<'a, T: Hash + Eq> Once<'a, T> {
     fn new(top: &Section<'a>, expected: &'a str) -> Self {
-        Self {
-            source: top.source,
-            expected,
-            seen: HashMap::new(),
-        }
+        Self { source: top.source, expected, seen: HashMap::new() }
     }
 
     /// Adds `value` at byte `at`; an error names both places.
@@ -237,12 +221,9 @@ fn check_names(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     let listeners: Vec<&str> = config.listeners.iter().map(|l| l.name.as_str()).collect();
     let pools: Vec<&str> = config.pools.iter().map(|p| p.name.as_str()).collect();
     let sites: Vec<&str> = config.sites.iter().map(|site| site.name.as_str()).collect();
-    for (table, names) in [
-        ("group", groups),
-        ("listener", listeners),
-        ("pool", pools),
-        ("site", sites),
-    ] {
+    for (table, names) in
+        [("group", groups), ("listener", listeners), ("pool", pools), ("site", sites)]
+    {
         let mut once = Once::new(top, "a name of its own");
         for (index, name) in names.into_iter().enumerate() {
             let at = top.position_in(table, index, "name");

@@ -198,9 +198,7 @@ fn check_groups(
     }
     let found = format!("{{capture:{named}}} in {place}");
     let expected = "a group of the regular expression, in each `path` of the route";
-    Err(section
-        .source
-        .error(section.position("path"), found, expected))
+    Err(section.source.error(section.position("path"), found, expected))
 }
 
 handlers! {

@@ -38,7 +38,7 @@ impl RouteSite {
 
     /// Returns the settings in effect; `None` if the route belongs to no site.
     pub(super) fn settings(&self) -> Option<&RouteSettings> {
-        { self.inherited.as_ref() }.map(|inherited| &inherited.settings)
+        self.inherited.as_ref().map(|inherited| &inherited.settings)
     }
 
     /// Takes hosts and settings into effect, and the keys that the route has from its site.
@@ -48,11 +48,7 @@ impl RouteSite {
         settings: RouteSettings,
         keys: Vec<&'static str>,
     ) {
-        self.inherited = Some(Arc::new(Inherited {
-            hosts,
-            settings,
-            keys,
-        }));
+        self.inherited = Some(Arc::new(Inherited { hosts, settings, keys }));
     }
 
     /// Returns the keys that the route has from its site, wholly or in part.
@@ -64,10 +60,7 @@ impl RouteSite {
 
 impl Field for RouteSite {
     fn read(item: &Item<'_>) -> Result<Self, Error> {
-        Ok(Self {
-            name: Some(item.word()?),
-            inherited: None,
-        })
+        Ok(Self { name: Some(item.word()?), inherited: None })
     }
 
     fn unset() -> Option<Self> {

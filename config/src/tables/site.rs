@@ -192,22 +192,13 @@ fn inherited_keys(route: &Route, site: &SiteDefaults) -> Vec<&'static str> {
         ("host", route.own_hosts.is_empty() && !site.hosts.is_empty()),
         ("allow", own.allow.is_empty() && !site_has.allow.is_empty()),
         ("deny", !site_has.deny.is_empty()),
-        (
-            "rate_limit",
-            own.rate_limit == unset && site_has.rate_limit.given().is_some(),
-        ),
+        ("rate_limit", own.rate_limit == unset && site_has.rate_limit.given().is_some()),
         (
             "basic_auth",
             own.basic_auth == Inheritable::Unset && site_has.basic_auth.given().is_some(),
         ),
-        (
-            "request_headers",
-            site_has.request_headers != none.request_headers,
-        ),
-        (
-            "response_headers",
-            site_has.response_headers != none.response_headers,
-        ),
+        ("request_headers", site_has.request_headers != none.request_headers),
+        ("response_headers", site_has.response_headers != none.response_headers),
         ("error_pages", !site_has.error_pages.is_empty()),
         (
             "allow_encoded_slashes",
@@ -217,14 +208,8 @@ fn inherited_keys(route: &Route, site: &SiteDefaults) -> Vec<&'static str> {
             "compress",
             own.compression == none.compression && site_has.compression != none.compression,
         ),
-        (
-            "max_request_body",
-            own.max_request_body.is_none() && site_has.max_request_body.is_some(),
-        ),
-        (
-            "timeout",
-            own.timeout.is_none() && site_has.timeout.is_some(),
-        ),
+        ("max_request_body", own.max_request_body.is_none() && site_has.max_request_body.is_some()),
+        ("timeout", own.timeout.is_none() && site_has.timeout.is_some()),
     ];
     let inherited = keys.into_iter().filter(|(_, is_inherited)| *is_inherited);
     inherited.map(|(key, _)| key).collect()

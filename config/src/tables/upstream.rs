@@ -140,10 +140,7 @@ fn with_port(server: &str, port: u16) -> Option<String> {
 /// Reads `unix:/path`, or `unix:///path`, its form as a URL.
 fn unix_socket(word: &str) -> Result<String, Refusal> {
     let path = word.strip_prefix("unix:").unwrap_or(word);
-    let path = path
-        .strip_prefix("//")
-        .filter(|path| path.starts_with('/'))
-        .unwrap_or(path);
+    let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
     let absolute = path.starts_with('/') && !path.starts_with("//") && !path.ends_with('/');
     if absolute && path.len() <= MAX_SOCKET_PATH && !path.contains(char::is_control) {
         return Ok(format!("unix:{path}"));
@@ -220,15 +217,9 @@ mod tests {
             assert_eq!(read(word), Some(address.clone()), "{word}");
             assert_eq!(read(&address.to_string()), Some(address), "{word}");
         }
-        for word in [
-            "",
-            "http://php:9000",
-            "php:0",
-            "php:9000/x",
-            "unix:fpm.sock",
-            "/run/fpm.sock",
-            "a b",
-        ] {
+        for word in
+            ["", "http://php:9000", "php:0", "php:9000/x", "unix:fpm.sock", "/run/fpm.sock", "a b"]
+        {
             assert_eq!(read(word), None, "{word}");
         }
         let reason = refusal("fastcgi://php:9000");
@@ -252,15 +243,9 @@ mod tests {
             &long,
         ] {
             let reason = refusal(word);
-            assert!(
-                reason.expected.contains("as in \"unix:/run/app.sock\""),
-                "{word}"
-            );
+            assert!(reason.expected.contains("as in \"unix:/run/app.sock\""), "{word}");
         }
-        for word in [
-            "http://unix:/run/app.sock",
-            "http://unix:/run/app.sock:/api/",
-        ] {
+        for word in ["http://unix:/run/app.sock", "http://unix:/run/app.sock:/api/"] {
             let nearest = refusal(word).nearest;
             assert_eq!(nearest.as_deref(), Some("unix:/run/app.sock"), "{word}");
         }

@@ -114,10 +114,7 @@ mod tests {
     #[test]
     fn keys_without_effect_are_refused() {
         let tls = "upstreams = [\"app:80\", \"https://app\"]";
-        assert_eq!(
-            error(&format!("{tls}\ntls_name = \"a\"\ntls_ca = \"a\"")),
-            None
-        );
+        assert_eq!(error(&format!("{tls}\ntls_name = \"a\"\ntls_ca = \"a\"")), None);
         for key in [
             "tls_name = \"a\"",
             "tls_ca = \"a\"",
@@ -126,19 +123,13 @@ mod tests {
             "http2 = false",
         ] {
             let error = error(&format!("upstreams = \"app:443\"\n{key}")).unwrap();
-            assert!(
-                error.contains("without an upstream that speaks TLS"),
-                "{error}"
-            );
+            assert!(error.contains("without an upstream that speaks TLS"), "{error}");
             assert!(error.starts_with("edge.toml:9:"), "{error}");
         }
         for (keys, found) in [
             ("tls_ca = \"a\"\ntls_verify = false", "`tls_ca` with"),
             ("tls_key = \"a\"", "`tls_key` without `tls_certificate`"),
-            (
-                "tls_certificate = \"a\"",
-                "`tls_certificate` without `tls_key`",
-            ),
+            ("tls_certificate = \"a\"", "`tls_certificate` without `tls_key`"),
         ] {
             let error = error(&format!("{tls}\n{keys}")).unwrap();
             assert!(error.contains(found), "{error}");

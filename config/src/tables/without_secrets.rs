@@ -37,10 +37,7 @@ impl Config {
                 }
             }
             let fields = route.match_headers.iter_mut().map(|field| &mut field.0);
-            let parameters = route
-                .match_query
-                .iter_mut()
-                .map(|parameter| &mut parameter.0);
+            let parameters = route.match_query.iter_mut().map(|parameter| &mut parameter.0);
             for condition in fields.chain(parameters) {
                 if is_secret(&condition.name) && condition.value != ValueMatch::Any {
                     condition.value = ValueMatch::Is(REDACTED.to_owned());
@@ -93,10 +90,7 @@ mod tests {
         let shown = config.without_secrets().to_toml();
         assert!(!shown.contains("hidden"), "{shown}");
         for number in 1..=5 {
-            assert!(
-                shown.contains(&format!("shown-{number}")),
-                "{number}: {shown}"
-            );
+            assert!(shown.contains(&format!("shown-{number}")), "{number}: {shown}");
         }
         assert_eq!(shown.matches(REDACTED).count(), 6, "{shown}");
         assert!(Config::from_toml("test.toml", &shown, &registry).is_ok());

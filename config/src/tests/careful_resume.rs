@@ -19,10 +19,7 @@ fn bounds_of_careful_resume_arrive() {
     let (first, second) = (&listeners[0], &listeners[1]);
     assert!(first.careful_resume && !second.careful_resume);
     assert_eq!(first.careful_resume_lifetime, Duration::from_secs(300));
-    assert_eq!(
-        (first.careful_resume_max_jump, first.careful_resume_clients),
-        (300 << 10, 1000)
-    );
+    assert_eq!((first.careful_resume_max_jump, first.careful_resume_clients), (300 << 10, 1000));
 }
 
 #[test]

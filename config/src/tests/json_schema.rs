@@ -74,22 +74,15 @@ impl Schema {
             "maxProperties" => within(value.as_object().map(serde_json::Map::len), u64::le),
             "required" => {
                 let names = || alternatives().map(|name| name.as_str().unwrap());
-                value
-                    .as_object()
-                    .is_none_or(|object| names().all(|name| object.contains_key(name)))
+                value.as_object().is_none_or(|object| names().all(|name| object.contains_key(name)))
             }
             "properties" => value.as_object().is_none_or(|object| {
-                let known = object
-                    .iter()
-                    .filter_map(|(key, one)| Some((limit.get(key)?, one)));
-                known
-                    .into_iter()
-                    .all(|(schema, one)| self.valid(schema, one))
+                let known = object.iter().filter_map(|(key, one)| Some((limit.get(key)?, one)));
+                known.into_iter().all(|(schema, one)| self.valid(schema, one))
             }),
             "additionalProperties" => value.as_object().is_none_or(|object| {
-                let mut others = object
-                    .iter()
-                    .filter(|(key, _)| schema["properties"].get(key).is_none());
+                let mut others =
+                    object.iter().filter(|(key, _)| schema["properties"].get(key).is_none());
                 others.all(|(_, one)| match limit {
                     Value::Bool(allowed) => *allowed,
                     schema => self.valid(schema, one),

@@ -25,23 +25,13 @@ fn example_names_every_key_and_every_option() {
         let section = &EXAMPLE[start..];
         let needle = format!("{} = ", key.name);
         let own = format!("[{}.{}]", table.name, key.name);
-        assert!(
-            section.contains(&needle) || section.contains(&own),
-            "{}",
-            key.name
-        );
+        assert!(section.contains(&needle) || section.contains(&own), "{}", key.name);
     });
     for algorithm in &Registry::builtin() {
-        let start = EXAMPLE
-            .find(&format!("algorithm = \"{}\"", algorithm.name))
-            .unwrap();
+        let start = EXAMPLE.find(&format!("algorithm = \"{}\"", algorithm.name)).unwrap();
         let line = EXAMPLE[start..].lines().next().unwrap();
         for option in algorithm.options {
-            assert!(
-                line.contains(&format!(", {} = ", option.name)),
-                "{}",
-                option.name
-            );
+            assert!(line.contains(&format!(", {} = ", option.name)), "{}", option.name);
         }
     }
 }
@@ -60,15 +50,10 @@ fn defaults_in_the_example_are_the_defaults() {
     assert_ne!(with_defaults_given, EXAMPLE);
     assert_eq!(parse(&with_defaults_given), parse(EXAMPLE));
     assert_eq!(parse(EXAMPLE).err(), None);
-    let options = EXAMPLE
-        .lines()
-        .filter_map(|l| l.strip_prefix("# e.g. congestion_control = "));
+    let options = EXAMPLE.lines().filter_map(|l| l.strip_prefix("# e.g. congestion_control = "));
     for (value, algorithm) in options.zip(&Registry::builtin()) {
         let config = parse(&document(Listener::TABLE, "congestion_control", value)).unwrap();
-        assert_eq!(
-            config.listeners[0].congestion_control.options,
-            algorithm.defaults()
-        );
+        assert_eq!(config.listeners[0].congestion_control.options, algorithm.defaults());
     }
 }
 

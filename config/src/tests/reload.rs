@@ -23,10 +23,7 @@ fn keys_that_only_a_start_takes_up_are_named() {
     assert_eq!(before.needs_restart(&after), [""; 0]);
     after.groups[0].driver.tx_slots += 1;
     after.limits.stream_buffer += 1;
-    assert_eq!(
-        before.needs_restart(&after),
-        ["group.tx_slots", "limits.stream_buffer"]
-    );
+    assert_eq!(before.needs_restart(&after), ["group.tx_slots", "limits.stream_buffer"]);
 }
 
 #[test]
@@ -53,10 +50,7 @@ fn a_key_that_differs_in_several_tables_is_named_once() {
         group.spin_always = !group.spin_always;
         group.driver.tx_slots += 1;
     }
-    assert_eq!(
-        before.needs_restart(&after),
-        ["group.spin_always", "group.tx_slots"]
-    );
+    assert_eq!(before.needs_restart(&after), ["group.spin_always", "group.tx_slots"]);
 }
 
 /// Values of a key that differ from each other, as TOML.
@@ -104,13 +98,7 @@ fn each_key_needs_a_restart_if_and_only_if_it_is_declared_so() {
                 Reload::Restart => vec![format!("{}.{}", table.name, key.name)],
                 Reload::Live => Vec::new(),
             };
-            assert_eq!(
-                pair[0].needs_restart(&pair[1]),
-                named,
-                "{}.{}",
-                table.name,
-                key.name
-            );
+            assert_eq!(pair[0].needs_restart(&pair[1]), named, "{}.{}", table.name, key.name);
             tried.set(tried.get() + 1);
         }
     });

@@ -46,26 +46,15 @@ fn a_route_knows_its_requests_and_what_it_changes() {
     let edits = HeaderEdits {
         remove: vec!["server".to_owned(), "x-powered-by".to_owned()],
         set: Vec::new(),
-        add: fields(&[
-            ("cache-control", "no-store"),
-            ("link", "<b>"),
-            ("link", "<a>"),
-        ]),
+        add: fields(&[("cache-control", "no-store"), ("link", "<b>"), ("link", "<a>")]),
     };
     let range = |first, last| StatusRange { first, last };
     let conditional = ResponseHeaders {
-        edits: HeaderEdits {
-            set: fields(&[("x-c", "c")]),
-            ..HeaderEdits::default()
-        },
+        edits: HeaderEdits { set: fields(&[("x-c", "c")]), ..HeaderEdits::default() },
         always: false,
         status: vec![range(200, 299), range(404, 404), range(500, 503)],
     };
-    let always = ResponseHeaders {
-        edits,
-        always: true,
-        status: Vec::new(),
-    };
+    let always = ResponseHeaders { edits, always: true, status: Vec::new() };
     assert_eq!(route.own.response_headers, [always, conditional]);
     let plain = &config.routes[0];
     let unchanged = Route::new("/", plain.handler.clone());
@@ -77,16 +66,11 @@ fn files_may_have_a_fallback_in_any_order() {
     let config = parse(UNUSUAL).unwrap();
     let route = config.routes.last().unwrap();
     assert!(matches!(route.handler, Handler::Files(_)));
-    let Some(Handler::Proxy(proxy)) = &route.fallback.0 else {
-        panic!("a proxy")
-    };
+    let Some(Handler::Proxy(proxy)) = &route.fallback.0 else { panic!("a proxy") };
     assert_eq!(proxy.pool.pool().name, "app");
     assert_eq!((route.priority, route.handlers().count()), (7, 2));
     let listener = "[[listener]]\nname = \"l\"\naddress = \"[::]:1\"\ntls = \"self-signed\"\n";
-    let (files, proxy) = (
-        "files = { root = \"/\" }\n",
-        "proxy = { upstreams = \"a:1\" }\n",
-    );
+    let (files, proxy) = ("files = { root = \"/\" }\n", "proxy = { upstreams = \"a:1\" }\n");
     let file = |first, second| format!("{listener}[[route]]\npath = \"/\"\n{first}{second}");
     assert_eq!(parse(&file(files, proxy)), parse(&file(proxy, files)));
     assert!(parse(&file(files, proxy)).is_ok());
@@ -101,51 +85,32 @@ fn fastcgi_beside_files_has_its_servers_and_defaults() {
         ))
     };
     let config = route("", "server = [\"unix:/run/fpm.sock\", \"php\"]").unwrap();
-    let Some(Handler::FastCgi(fastcgi)) = &config.routes[0].fallback.0 else {
-        panic!("FastCGI")
-    };
-    assert_eq!(
-        fastcgi.pool().pool().name,
-        "fastcgi://unix:/run/fpm.sock,fastcgi://php:9000"
-    );
+    let Some(Handler::FastCgi(fastcgi)) = &config.routes[0].fallback.0 else { panic!("FastCGI") };
+    assert_eq!(fastcgi.pool().pool().name, "fastcgi://unix:/run/fpm.sock,fastcgi://php:9000");
     assert_eq!(
         (&*fastcgi.index, &*fastcgi.split),
         (&["index.php".to_owned()][..], &[".php".to_owned()][..])
     );
     assert_eq!(fastcgi.front_controller, None);
     for (files, fastcgi, found) in [
-        (
-            ", try = [\"{path}\", \"/index.php\"]",
-            "",
-            "\"/index.php\" in `try`",
-        ),
+        (", try = [\"{path}\", \"/index.php\"]", "", "\"/index.php\" in `try`"),
         (", index = \"index.php\"", "", "\"index.php\" in `index`"),
         (
             "",
             ", index = \"index.html\"",
             "\"index.html\" for `index`; expected a name with an ending of `split`: .php",
         ),
-        (
-            "",
-            ", front_controller = \"/app.py\"",
-            "\"/app.py\" for `front_controller`",
-        ),
+        ("", ", front_controller = \"/app.py\"", "\"/app.py\" for `front_controller`"),
         (
             "",
             ", front_controller = \"../a.php\"",
             "for `front_controller`; expected the path of a script",
         ),
         ("", ", split = \"php\"", "for `split`"),
-        (
-            "",
-            ", params = { \"A-B\" = \"1\" }",
-            "parameter \"A-B\" in `params`",
-        ),
+        ("", ", params = { \"A-B\" = \"1\" }", "parameter \"A-B\" in `params`"),
         ("", ", params = { A = 1 }", "integer 1 for `A`"),
     ] {
-        let error = route(files, &format!("server = \"php\"{fastcgi}"))
-            .unwrap_err()
-            .to_string();
+        let error = route(files, &format!("server = \"php\"{fastcgi}")).unwrap_err().to_string();
         assert!(error.contains(found), "{error}");
     }
 }

@@ -115,10 +115,7 @@ fn changes_of_a_route_come_after_those_of_its_site() {
     };
     assert_eq!(fields(&of_site.edits.set), ["x-frame-options: DENY"]);
     assert_eq!(own.edits.remove, ["x-g"]);
-    assert_eq!(
-        pages(settings),
-        ["403=no.html", "404=none.html", "5xx=sorry.html"]
-    );
+    assert_eq!(pages(settings), ["403=no.html", "404=none.html", "5xx=sorry.html"]);
 }
 
 #[test]

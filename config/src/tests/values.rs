@@ -37,10 +37,7 @@ fn keys_of_fronts_over_tcp_arrive() {
     );
     assert_eq!(plain.proxy_protocol.len(), 2);
     assert_eq!(plain.http_addresses[1].to_string(), "[::]:80");
-    assert_eq!(
-        (plain.http, plain.https_port),
-        (PlainHttp::Serve, Some(8443))
-    );
+    assert_eq!((plain.http, plain.https_port), (PlainHttp::Serve, Some(8443)));
 }
 
 #[test]
@@ -61,20 +58,11 @@ fn unusual_values_arrive() {
     let config = parse(UNUSUAL).unwrap();
     assert_eq!(config.server.drain_timeout, Duration::from_millis(60_001));
     let group = &config.groups[0];
-    assert_eq!(
-        (group.backend, &group.cores),
-        (Backend::Mio, &Cores::List(vec![0, 1, 2, 7]))
-    );
-    assert_eq!(
-        (group.socket.receive_buffer, group.socket.gso),
-        (1_000_000, false)
-    );
+    assert_eq!((group.backend, &group.cores), (Backend::Mio, &Cores::List(vec![0, 1, 2, 7])));
+    assert_eq!((group.socket.receive_buffer, group.socket.gso), (1_000_000, false));
     assert_eq!(group.socket.busy_poll, 50);
     let options = &config.listeners[0].congestion_control.options;
-    assert_eq!(
-        (options.number("beta"), options.choice("slow_start")),
-        (0.5, "standard")
-    );
+    assert_eq!((options.number("beta"), options.choice("slow_start")), (0.5, "standard"));
     let rules = &config.listeners[0].congestion_rules;
     let networks: Vec<String> = rules[0].networks.iter().map(ToString::to_string).collect();
     assert_eq!(networks, ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32"]);
@@ -85,36 +73,19 @@ fn unusual_values_arrive() {
     let guard = config.listeners[0].low_rtt_guard;
     assert_eq!(guard, Some(Duration::from_micros(500)));
     assert_eq!(config.listeners[1].addresses[0].to_string(), "127.0.0.1:0");
-    let Handler::Fixed(Fixed {
-        body: Some(body), ..
-    }) = &config.routes[0].handler
-    else {
+    let Handler::Fixed(Fixed { body: Some(body), .. }) = &config.routes[0].handler else {
         panic!()
     };
     assert_eq!(body, "a\n\t\"'''\\ \0 \u{7f} ä\r\n");
     let limits = &config.limits;
     assert_eq!(
-        (
-            limits.connections_per_worker,
-            limits.connections_per_client,
-            limits.client_min_rate
-        ),
+        (limits.connections_per_worker, limits.connections_per_client, limits.client_min_rate),
         (16, 7, 1024)
     );
     assert_eq!(limits.handshake_timeout, Duration::from_secs(1));
     assert_eq!(limits.overload_above, 40);
-    assert_eq!(
-        (limits.stream_buffer, limits.worker_buffer),
-        (1 << 20, 1 << 20)
-    );
-    assert_eq!(
-        (
-            limits.origin_queue,
-            limits.file_cache,
-            limits.file_cache_entry
-        ),
-        (64, 0, 1024)
-    );
+    assert_eq!((limits.stream_buffer, limits.worker_buffer), (1 << 20, 1 << 20));
+    assert_eq!((limits.origin_queue, limits.file_cache, limits.file_cache_entry), (64, 0, 1024));
     assert_eq!(limits.file_cache_valid, Duration::ZERO);
     assert_eq!(config.quic.retry_above, None);
     assert_eq!(config.quic.max_udp_payload, 9000);
@@ -153,16 +124,10 @@ fn a_listener_has_as_many_certificates_as_are_given() {
 
 #[test]
 fn error_pages_of_a_route_have_their_statuses() {
-    let page = |statuses, file: &str| ErrorPage {
-        statuses,
-        file: file.into(),
-    };
+    let page = |statuses, file: &str| ErrorPage { statuses, file: file.into() };
     assert_eq!(
         parse(UNUSUAL).unwrap().routes[3].own.error_pages,
-        [
-            page(ErrorStatuses::One(404), "/404.html"),
-            page(ErrorStatuses::Class(5), "sorry.html"),
-        ]
+        [page(ErrorStatuses::One(404), "/404.html"), page(ErrorStatuses::Class(5), "sorry.html"),]
     );
 }
 
@@ -198,9 +163,7 @@ fn files_have_what_is_given_and_the_defaults() {
 #[test]
 fn proxies_have_what_is_given_and_the_defaults() {
     let config = parse(UNUSUAL).unwrap();
-    let Handler::Proxy(proxy) = &config.routes[4].handler else {
-        panic!("a proxy")
-    };
+    let Handler::Proxy(proxy) = &config.routes[4].handler else { panic!("a proxy") };
     let tcp = ["app:80", "[::1]:80", "[2001:db8::1]:8080"]
         .map(|server| UpstreamAddress::Tcp(server.to_owned()));
     let unix = UpstreamAddress::Unix("/run/App.sock".into());
@@ -208,35 +171,20 @@ fn proxies_have_what_is_given_and_the_defaults() {
     let all = [&tcp[..], &[unix]].concat();
     let listed = pool.upstreams.0.iter().map(|one| &one.address);
     assert!(listed.eq(&all));
-    assert_eq!(
-        proxy.host,
-        HostHeader::Name("origin.example:8443".to_owned())
-    );
+    assert_eq!(proxy.host, HostHeader::Name("origin.example:8443".to_owned()));
     assert_eq!(proxy.connect_timeout, Duration::from_millis(1500));
     let settings = &pool.settings;
-    assert_eq!(
-        (settings.keepalive, proxy.retries, settings.max_fails),
-        (0, 0, 1)
-    );
+    assert_eq!((settings.keepalive, proxy.retries, settings.max_fails), (0, 0, 1));
     assert!(proxy.strip_prefix && !proxy.raw_path && !proxy.forwarded);
-    let Handler::Proxy(proxy) = &config.routes[5].handler else {
-        panic!("a proxy")
-    };
+    let Handler::Proxy(proxy) = &config.routes[5].handler else { panic!("a proxy") };
     assert_eq!(proxy.host, HostHeader::Upstream);
     let seconds = |duration: Duration| duration.as_secs();
-    let timeouts = [
-        proxy.connect_timeout,
-        proxy.head_timeout,
-        proxy.idle_timeout,
-    ];
+    let timeouts = [proxy.connect_timeout, proxy.head_timeout, proxy.idle_timeout];
     assert_eq!(timeouts.map(seconds), [3, 60, 60]);
     let settings = &proxy.pool.pool().settings;
     let kept = [settings.keepalive_timeout, settings.fail_timeout];
     assert_eq!(kept.map(seconds), [60, 10]);
-    assert_eq!(
-        (settings.keepalive, proxy.retries, settings.max_fails),
-        (32, 1, 3)
-    );
+    assert_eq!((settings.keepalive, proxy.retries, settings.max_fails), (32, 1, 3));
     assert_eq!(settings.header_bytes, 64 << 10);
     assert!(proxy.forwarded && proxy.raw_path && !proxy.strip_prefix);
 }
@@ -244,10 +192,8 @@ fn proxies_have_what_is_given_and_the_defaults() {
 #[test]
 fn redirect_has_what_is_given() {
     let config = parse(UNUSUAL).unwrap();
-    let redirect = Redirect {
-        status: 303,
-        location: "https://{host}/new/{rest}{query}#{path}".to_owned(),
-    };
+    let redirect =
+        Redirect { status: 303, location: "https://{host}/new/{rest}{query}#{path}".to_owned() };
     assert_eq!(config.routes[6].handler, Handler::Redirect(redirect));
 }
 
@@ -266,13 +212,8 @@ fn redirect_of_a_location_alone_has_the_default_status() {
 #[test]
 fn route_has_the_pool_that_it_names() {
     let config = parse(UNUSUAL).unwrap();
-    let Handler::Proxy(proxy) = &config.routes[7].handler else {
-        panic!("a proxy")
-    };
-    assert_eq!(
-        proxy.pool,
-        PoolChoice::Named(Arc::new(config.pools[0].clone()))
-    );
+    let Handler::Proxy(proxy) = &config.routes[7].handler else { panic!("a proxy") };
+    assert_eq!(proxy.pool, PoolChoice::Named(Arc::new(config.pools[0].clone())));
     assert_eq!(config.pools[0].name, "app");
     let settings = &config.pools[0].settings;
     assert_eq!((settings.keepalive, settings.balance), (7, Balance::Hash));
@@ -281,19 +222,11 @@ fn route_has_the_pool_that_it_names() {
     assert_eq!(settings.slow_start, Duration::from_secs(30));
     let check = &config.pools[0].health_check;
     assert_eq!(check.path.as_deref(), Some("/health?deep=1"));
-    assert_eq!(
-        (check.rises, check.falls, check.status[1].last),
-        (1, 2, 302)
-    );
-    let [first, second] = &config.pools[0].upstreams.0[..] else {
-        panic!("two upstreams")
-    };
+    assert_eq!((check.rises, check.falls, check.status[1].last), (1, 2, 302));
+    let [first, second] = &config.pools[0].upstreams.0[..] else { panic!("two upstreams") };
     assert_eq!((first.weight, first.backup), (1, false));
     assert_eq!((second.weight, second.backup), (3, true));
-    assert_eq!(
-        (first.max_connections, second.max_connections),
-        (None, Some(9))
-    );
+    assert_eq!((first.max_connections, second.max_connections), (None, Some(9)));
     let resolver = ["10.0.0.2:53", "[2001:db8::53]:5353"].map(|a| a.parse().unwrap());
     assert_eq!(settings.resolver, resolver);
     assert_eq!((settings.max_connections, settings.queue), (8, 0));
@@ -316,11 +249,7 @@ fn an_access_log_may_be_a_file_that_is_called_stdout() {
 
 #[test]
 fn printed_configuration_reads_back_to_the_same() {
-    for config in [
-        Config::embedded(),
-        parse(EXAMPLE).unwrap(),
-        parse(UNUSUAL).unwrap(),
-    ] {
+    for config in [Config::embedded(), parse(EXAMPLE).unwrap(), parse(UNUSUAL).unwrap()] {
         let printed = config.to_toml();
         let again = parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
         assert_eq!(again, config);
@@ -331,12 +260,6 @@ fn printed_configuration_reads_back_to_the_same() {
 #[test]
 fn relative_paths_start_at_the_files_folder() {
     let config = Config::from_toml("/etc/edge/edge.toml", UNUSUAL, &Registry::builtin()).unwrap();
-    assert_eq!(
-        config.server.state_dir.unwrap().to_str(),
-        Some("/etc/edge/state")
-    );
-    assert_eq!(
-        config.server.secrets_file.unwrap().to_str(),
-        Some("/etc/se\"cret")
-    );
+    assert_eq!(config.server.state_dir.unwrap().to_str(), Some("/etc/edge/state"));
+    assert_eq!(config.server.secrets_file.unwrap().to_str(), Some("/etc/se\"cret"));
 }

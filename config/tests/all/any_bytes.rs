@@ -12,16 +12,9 @@ const EXAMPLE: &str = include_str!("../../example.toml");
 
 /// Returns the example without its prose: small, and each line is a target.
 fn active() -> String {
-    let lines = EXAMPLE
-        .lines()
-        .map(|l| l.strip_prefix("# e.g. ").unwrap_or(l));
-    let lines = lines
-        .map(|l| l.strip_prefix('#').unwrap_or(l))
-        .filter(|l| !l.starts_with(' '));
-    lines
-        .filter(|l| !l.is_empty())
-        .map(|l| format!("{l}\n"))
-        .collect()
+    let lines = EXAMPLE.lines().map(|l| l.strip_prefix("# e.g. ").unwrap_or(l));
+    let lines = lines.map(|l| l.strip_prefix('#').unwrap_or(l)).filter(|l| !l.starts_with(' '));
+    lines.filter(|l| !l.is_empty()).map(|l| format!("{l}\n")).collect()
 }
 
 /// Checks `text` inside a property.
@@ -93,10 +86,7 @@ proptest! {
 
 #[test]
 fn deep_nesting_is_refused() {
-    for text in [
-        "a=".to_owned() + &"[".repeat(100_000),
-        "a=".to_owned() + &"{a=".repeat(100_000),
-    ] {
+    for text in ["a=".to_owned() + &"[".repeat(100_000), "a=".to_owned() + &"{a=".repeat(100_000)] {
         check(&text).expect("refused in words");
     }
 }

@@ -18,10 +18,7 @@ pub(crate) fn refusal(text: &str) -> String {
     let error = Config::from_toml("edge.toml", text, &Registry::builtin())
         .expect_err("the text should be refused")
         .to_string();
-    error
-        .strip_prefix("edge.toml:")
-        .expect("starts with the file's name")
-        .to_owned()
+    error.strip_prefix("edge.toml:").expect("starts with the file's name").to_owned()
 }
 
 /// Returns the error for lines before a valid listener.
@@ -104,8 +101,5 @@ fn values_that_contradict_each_other() {
 #[test]
 fn words_of_a_file_stay_on_one_short_line() {
     let error = refusal_before(&format!("[log]\n\"{}\\n\" = 1", "ä\\u001b".repeat(1000)));
-    assert!(
-        error.len() < 500 && !error.contains(['\n', '\u{1b}']),
-        "{error}"
-    );
+    assert!(error.len() < 500 && !error.contains(['\n', '\u{1b}']), "{error}");
 }

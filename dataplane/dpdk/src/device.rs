@@ -143,9 +143,8 @@ impl Inner {
                 return Err(Error::because("open a port", cause));
             }
         };
-        let pools: Result<Vec<Pool>, Error> = (0..options.queues)
-            .map(|_| Pool::new(&eal, options.buffers, options.room))
-            .collect();
+        let pools: Result<Vec<Pool>, Error> =
+            (0..options.queues).map(|_| Pool::new(&eal, options.buffers, options.room)).collect();
         let mut inner = Inner {
             xdp: None,
             ports: Vec::new(),
@@ -271,9 +270,7 @@ fn start(
     let started = Started::claim(port, &name)?;
     let mut info = Info::default();
     // SAFETY: the shim writes into a local.
-    check("ask the port", unsafe {
-        ffi::sg_port_info(port, &raw mut info)
-    })?;
+    check("ask the port", unsafe { ffi::sg_port_info(port, &raw mut info) })?;
     let most = info.max_rx_queues.min(info.max_tx_queues);
     if queues > most {
         let cause = format!("it has {most}; {queues} are needed, one per core of the group");
@@ -299,9 +296,7 @@ fn start(
     let up = unsafe { ffi::sg_port_start(port, options.multicast.into()) };
     check("start the port", up)?;
     // SAFETY: the shim writes into a local.
-    check("ask the port", unsafe {
-        ffi::sg_port_info(port, &raw mut info)
-    })?;
+    check("ask the port", unsafe { ffi::sg_port_info(port, &raw mut info) })?;
     Ok((started, PortFacts::of(&info)))
 }
 

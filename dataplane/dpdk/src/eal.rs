@@ -33,10 +33,7 @@ struct Running(());
 #[derive(Debug)]
 enum State {
     Untouched,
-    Running {
-        options: EalOptions,
-        running: Weak<Running>,
-    },
+    Running { options: EalOptions, running: Weak<Running> },
     Ended,
 }
 
@@ -53,10 +50,7 @@ impl Eal {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = "it has ended; a process can start it once";
         match &*state {
-            State::Running {
-                options: given,
-                running,
-            } if given == options => {
+            State::Running { options: given, running } if given == options => {
                 let running = running.upgrade().map(|_running| Self { _running });
                 return running.ok_or_else(|| Error::because("start DPDK", ended));
             }
@@ -78,10 +72,7 @@ impl Eal {
         *state = State::Ended;
         started.unwrap_or_else(|_| Err(Error::because("start DPDK", "its thread panicked")))?;
         let running = Arc::new(Running(()));
-        *state = State::Running {
-            options: options.clone(),
-            running: Arc::downgrade(&running),
-        };
+        *state = State::Running { options: options.clone(), running: Arc::downgrade(&running) };
         Ok(Self { _running: running })
     }
 }
@@ -127,9 +118,7 @@ fn arguments(options: &EalOptions) -> Vec<String> {
 /// Returns the cores of the process as a list of ranges: all of them, so that nothing is pinned.
 fn allowed_cores() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.map_or("0", str::trim).to_owned()
 }
 
@@ -179,10 +168,7 @@ impl Registered {
             }
         }
         REGISTERED.set(REGISTERED.get() + 1);
-        Ok(Self {
-            _eal: eal,
-            not_send: PhantomData,
-        })
+        Ok(Self { _eal: eal, not_send: PhantomData })
     }
 }
 

@@ -23,20 +23,12 @@ impl Error {
         if let Some(line) = log::take_messages().pop() {
             cause = format!("{cause} ({line})");
         }
-        Self {
-            step: step.into(),
-            cause,
-            errno,
-        }
+        Self { step: step.into(), cause, errno }
     }
 
     /// Makes an error whose cause this crate knows.
     pub(crate) fn because(step: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self {
-            step: step.into(),
-            cause: cause.into(),
-            errno: 0,
-        }
+        Self { step: step.into(), cause: cause.into(), errno: 0 }
     }
 }
 

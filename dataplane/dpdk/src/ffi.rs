@@ -37,12 +37,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) const NONE: Self = Self {
-        mbuf: std::ptr::null_mut(),
-        data: std::ptr::null_mut(),
-        len: 0,
-        flags: 0,
-    };
+    pub(crate) const NONE: Self =
+        Self { mbuf: std::ptr::null_mut(), data: std::ptr::null_mut(), len: 0, flags: 0 };
 }
 
 /// `struct sg_info`: facts about a port.

@@ -77,10 +77,7 @@ impl Mbuf {
     /// # Panics
     /// The headroom is shorter, or was taken.
     pub fn prepend(&mut self, count: u8) {
-        assert!(
-            self.frame.0.flags == FRESH && usize::from(count) <= headroom(),
-            "headroom"
-        );
+        assert!(self.frame.0.flags == FRESH && usize::from(count) <= headroom(), "headroom");
         self.frame.0.flags = 0;
         // SAFETY: a new buffer has `headroom` bytes in front of its data, in the same allocation.
         self.frame.0.data = unsafe { self.frame.0.data.sub(usize::from(count)) };
@@ -116,10 +113,7 @@ impl Mbuf {
             flags if flags & bad != 0 => Checksum::Bad,
             _ => Checksum::Unknown,
         };
-        (
-            of(ffi::RX_IP_GOOD, ffi::RX_IP_BAD),
-            of(ffi::RX_UDP_GOOD, ffi::RX_UDP_BAD),
-        )
+        (of(ffi::RX_IP_GOOD, ffi::RX_IP_BAD), of(ffi::RX_UDP_GOOD, ffi::RX_UDP_BAD))
     }
 }
 
@@ -156,12 +150,7 @@ impl fmt::Debug for Batch {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self {
-            frames: [Frame::NONE; BURST],
-            start: 0,
-            end: 0,
-            port: None,
-        }
+        Self { frames: [Frame::NONE; BURST], start: 0, end: 0, port: None }
     }
 }
 
@@ -210,11 +199,7 @@ impl Batch {
         }
         let frame = OwnedFrame(self.frames[self.start]);
         self.start += 1;
-        let port = if self.is_empty() {
-            self.port.take()
-        } else {
-            self.port.clone()
-        };
+        let port = if self.is_empty() { self.port.take() } else { self.port.clone() };
         port.map(|port| Mbuf { frame, port })
     }
 

@@ -21,9 +21,8 @@ impl Port {
     /// memory.
     pub fn open(eal: &Eal, options: &PortOptions) -> Result<(Self, Vec<QueueSeed>), Error> {
         let inner = Arc::new(Inner::open(eal.clone(), options)?);
-        let queues = (0..options.queues)
-            .map(|queue| QueueSeed::new(Arc::clone(&inner), queue))
-            .collect();
+        let queues =
+            (0..options.queues).map(|queue| QueueSeed::new(Arc::clone(&inner), queue)).collect();
         Ok((Self { inner }, queues))
     }
 

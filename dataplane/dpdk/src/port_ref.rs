@@ -24,10 +24,7 @@ impl PortRef {
     /// Makes a reference of the current thread, and registers the thread.
     pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
         let registered = Registered::thread(inner.eal().clone())?;
-        Ok(Self(Rc::new(Open {
-            inner,
-            _registered: registered,
-        })))
+        Ok(Self(Rc::new(Open { inner, _registered: registered })))
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -5,11 +5,7 @@ use sluicegate_dpdk::{Device, Eal, EalOptions, Port, PortOptions};
 
 #[test]
 fn the_environment_ends_after_the_last_port_queue_and_buffer() {
-    let environment = EalOptions {
-        memory: 64,
-        hugepages: false,
-        pci: Vec::new(),
-    };
+    let environment = EalOptions { memory: 64, hugepages: false, pci: Vec::new() };
     let options = PortOptions {
         devices: vec![Device::Virtual {
             name: "net_ring_end".to_owned(),

@@ -9,11 +9,7 @@ use sluicegate_dpdk::{Batch, Checksum, Device, Eal, EalOptions, Mbuf, Port, Port
 const BUFFERS: u32 = 1023;
 
 fn options() -> EalOptions {
-    EalOptions {
-        memory: 64,
-        hugepages: false,
-        pci: Vec::new(),
-    }
+    EalOptions { memory: 64, hugepages: false, pci: Vec::new() }
 }
 
 /// Returns a handle of the environment, which ends with the last one.
@@ -142,10 +138,7 @@ fn a_device_is_opened_once() {
         xdp: None,
     };
     let refused = Port::open(eal(), &again).unwrap_err().to_string();
-    assert!(
-        refused.contains("another port of this process"),
-        "{refused}"
-    );
+    assert!(refused.contains("another port of this process"), "{refused}");
     let (mut out, mut back) = (Batch::default(), Batch::default());
     assert!(out.push(frame(&mut queue, 7)).is_none());
     assert_eq!(queue.send(&mut out), 1);
@@ -179,15 +172,9 @@ fn errors_name_step_and_cause() {
         Port::open(eal(), &options).unwrap_err().to_string()
     };
     let missing = open("net_af_packet_none", ",iface=nowhere", 1, 100);
-    assert!(
-        missing.starts_with("open net_af_packet_none: "),
-        "{missing}"
-    );
+    assert!(missing.starts_with("open net_af_packet_none: "), "{missing}");
     let queues = open("net_ring_queues", "", 20, 64);
-    assert!(
-        queues.starts_with("queues of the port: it has "),
-        "{queues}"
-    );
+    assert!(queues.starts_with("queues of the port: it has "), "{queues}");
     let memory = open("net_ring_memory", "", 1, 10_000_000);
     assert!(memory.starts_with("make 10000000 buffers"), "{memory}");
     for line in [missing, queues, memory] {
@@ -201,9 +188,7 @@ fn no_thread_is_pinned() {
     eal();
     let after = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let cores = |status: &str| {
-        let list = status
-            .lines()
-            .find(|line| line.starts_with("Cpus_allowed:"));
+        let list = status.lines().find(|line| line.starts_with("Cpus_allowed:"));
         list.map(str::to_owned)
     };
     assert_eq!(cores(&before), cores(&after));

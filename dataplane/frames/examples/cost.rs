@@ -19,10 +19,7 @@ const ROUNDS: u32 = 1000;
 const MEASUREMENTS: usize = 2000;
 const PAYLOAD: usize = 1400;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an example has no worker's clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "an example has no worker's clock")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -71,16 +68,10 @@ fn main() {
         ecn: 1,
         hop_limit: TxHeader::HOP_LIMIT,
     };
-    let port = TxChecksums {
-        ip: IpChecksum::Port,
-        udp: UdpChecksum::Port,
-    };
+    let port = TxChecksums { ip: IpChecksum::Port, udp: UdpChecksum::Port };
     let mut buffer = vec![0x5a; MAX_HEADERS + PAYLOAD];
     let payload = MAX_HEADERS..buffer.len();
-    for (what, checksums) in [
-        ("in software", TxChecksums::SOFTWARE),
-        ("by the port", port),
-    ] {
+    for (what, checksums) in [("in software", TxChecksums::SOFTWARE), ("by the port", port)] {
         measure(&format!("write headers, checksums {what}"), || {
             let frame = write_headers(black_box(&mut buffer), payload.clone(), &header, checksums);
             let _ = black_box(frame);
@@ -88,14 +79,8 @@ fn main() {
     }
     let frame = write_headers(&mut buffer, payload, &header, TxChecksums::SOFTWARE);
     let frame = &buffer[frame.unwrap_or_default()];
-    let intact = RxChecksums {
-        ip: ChecksumState::Intact,
-        udp: ChecksumState::Intact,
-    };
-    for (what, checksums) in [
-        ("in software", RxChecksums::UNKNOWN),
-        ("by the port", intact),
-    ] {
+    let intact = RxChecksums { ip: ChecksumState::Intact, udp: ChecksumState::Intact };
+    for (what, checksums) in [("in software", RxChecksums::UNKNOWN), ("by the port", intact)] {
         measure(&format!("parse a frame, checksums {what}"), || {
             let _ = black_box(parser.parse(black_box(frame), checksums));
         });

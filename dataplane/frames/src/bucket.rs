@@ -14,19 +14,12 @@ pub(crate) struct TokenBucket {
 impl TokenBucket {
     /// Makes a full bucket.
     pub(crate) const fn new(per_second: u64, burst: u64) -> Self {
-        Self {
-            per_second,
-            burst,
-            tokens: burst * 1000,
-            last: 0,
-        }
+        Self { per_second, burst, tokens: burst * 1000, last: 0 }
     }
 
     /// Takes a token, or returns false if there is none.
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
-        let gained = now_ms
-            .saturating_sub(self.last)
-            .saturating_mul(self.per_second);
+        let gained = now_ms.saturating_sub(self.last).saturating_mul(self.per_second);
         self.tokens = self.tokens.saturating_add(gained).min(self.burst * 1000);
         self.last = self.last.max(now_ms);
         match self.tokens.checked_sub(1000) {

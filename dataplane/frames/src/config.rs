@@ -240,14 +240,8 @@ mod tests {
     fn defects_are_named() {
         type Case = (fn(&mut PortConfig), ConfigError);
         let cases: [Case; 12] = [
-            (
-                |config| config.mac = MacAddr::BROADCAST,
-                ConfigError::Mac(MacAddr::BROADCAST),
-            ),
-            (
-                |config| config.neighbors[0].1 = MacAddr([0; 6]),
-                ConfigError::Mac(MacAddr([0; 6])),
-            ),
+            (|config| config.mac = MacAddr::BROADCAST, ConfigError::Mac(MacAddr::BROADCAST)),
+            (|config| config.neighbors[0].1 = MacAddr([0; 6]), ConfigError::Mac(MacAddr([0; 6]))),
             (|config| config.vlan = Some(0), ConfigError::Vlan(0)),
             (|config| config.vlan = Some(4095), ConfigError::Vlan(4095)),
             (|config| config.mtu = 1279, ConfigError::Mtu(1279)),
@@ -256,18 +250,12 @@ mod tests {
                 |config| config.addresses[0].0 = ip("224.0.0.1"),
                 ConfigError::Address(ip("224.0.0.1")),
             ),
-            (
-                |config| config.addresses[0].1 = 33,
-                ConfigError::Prefix(ip("192.0.2.1"), 33),
-            ),
+            (|config| config.addresses[0].1 = 33, ConfigError::Prefix(ip("192.0.2.1"), 33)),
             (
                 |config| config.gateways[0] = ip("198.51.100.1"),
                 ConfigError::OffLink(ip("198.51.100.1")),
             ),
-            (
-                |config| config.gateways[0] = ip("192.0.2.1"),
-                ConfigError::Own(ip("192.0.2.1")),
-            ),
+            (|config| config.gateways[0] = ip("192.0.2.1"), ConfigError::Own(ip("192.0.2.1"))),
             (
                 |config| config.neighbors.push(config.neighbors[0]),
                 ConfigError::Duplicate(ip("2001:db8::2")),
@@ -294,11 +282,7 @@ mod tests {
         assert!(config.is_on_link(gateway) && !config.is_on_link(ip("192.0.2.2")));
         assert_eq!(config.source_for(gateway), Some(ip("192.0.2.1")));
         config.addresses.remove(0);
-        assert_eq!(
-            config.check(),
-            Err(ConfigError::OffLink(gateway)),
-            "no IPv4"
-        );
+        assert_eq!(config.check(), Err(ConfigError::OffLink(gateway)), "no IPv4");
     }
 
     #[test]
@@ -311,21 +295,12 @@ mod tests {
             assert!(!config.is_on_link(ip(far)), "{far}");
         }
         let broadcasts: Vec<_> = config.broadcasts().collect();
-        assert_eq!(
-            broadcasts,
-            [Ipv4Addr::BROADCAST, Ipv4Addr::new(192, 0, 2, 255)]
-        );
+        assert_eq!(broadcasts, [Ipv4Addr::BROADCAST, Ipv4Addr::new(192, 0, 2, 255)]);
     }
 
     #[test]
     fn only_hosts_are_hosts() {
-        for address in [
-            "1.2.3.4",
-            "192.168.0.1",
-            "2001:db8::1",
-            "fe80::1",
-            "fd00::2",
-        ] {
+        for address in ["1.2.3.4", "192.168.0.1", "2001:db8::1", "fe80::1", "fd00::2"] {
             assert!(is_host(ip(address)), "{address}");
         }
         for address in [

@@ -69,10 +69,7 @@ pub struct TxChecksums {
 
 impl TxChecksums {
     /// All checksums are computed here.
-    pub const SOFTWARE: Self = Self {
-        ip: IpChecksum::Software,
-        udp: UdpChecksum::Software,
-    };
+    pub const SOFTWARE: Self = Self { ip: IpChecksum::Software, udp: UdpChecksum::Software };
 }
 
 /// Reason for which no headers were written.
@@ -219,9 +216,7 @@ fn write_udp(
     udp[2..4].copy_from_slice(&header.destination.port().to_be_bytes());
     udp[4..6].copy_from_slice(&len.to_be_bytes());
     udp[6..8].fill(0);
-    let pseudo = Sum::default()
-        .add(addresses)
-        .add_word(u16::from(protocol::UDP));
+    let pseudo = Sum::default().add(addresses).add_word(u16::from(protocol::UDP));
     let sum = match checksum {
         UdpChecksum::PortSegments => pseudo.fold(),
         UdpChecksum::Port => pseudo.add_word(len).fold(),

@@ -78,12 +78,7 @@ pub(crate) enum Answer {
 impl Neighbors {
     /// Makes a table that keeps these gateways resolved.
     pub(crate) fn new(gateways: impl Iterator<Item = IpAddr>) -> Self {
-        let entry = Entry {
-            state: State::Asking { tries: 0 },
-            due: 0,
-            used: 0,
-            is_gateway: true,
-        };
+        let entry = Entry { state: State::Asking { tries: 0 }, due: 0, used: 0, is_gateway: true };
         let entries: BTreeMap<_, _> = gateways.map(|gateway| (gateway, entry)).collect();
         Self {
             due: entries.values().map(|entry| entry.due).min(),
@@ -104,12 +99,8 @@ impl Neighbors {
             };
         }
         self.make_room();
-        let entry = Entry {
-            state: State::Asking { tries: 0 },
-            due: now,
-            used: now,
-            is_gateway: false,
-        };
+        let entry =
+            Entry { state: State::Asking { tries: 0 }, due: now, used: now, is_gateway: false };
         self.entries.insert(address, entry);
         self.due = Some(self.due.map_or(now, |due| due.min(now)));
         Answer::Asked
@@ -159,12 +150,7 @@ impl Neighbors {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let Self {
-            entries,
-            asks,
-            changed,
-            ..
-        } = self;
+        let Self { entries, asks, changed, .. } = self;
         entries.retain(|address, entry| {
             if entry.due > now {
                 return true;

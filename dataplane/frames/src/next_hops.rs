@@ -44,9 +44,7 @@ impl NeighborTable {
     /// Returns the Ethernet address of a host of the link.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<MacAddr> {
-        let found = self
-            .0
-            .binary_search_by_key(&address, |(address, _)| *address);
+        let found = self.0.binary_search_by_key(&address, |(address, _)| *address);
         found.ok().map(|place| self.0[place].1)
     }
 }
@@ -114,11 +112,7 @@ struct Recent {
 }
 
 impl Recent {
-    const FREE: Self = Self {
-        peer: Ipv6Addr::UNSPECIFIED,
-        mac: MacAddr([0; 6]),
-        at: 0,
-    };
+    const FREE: Self = Self { peer: Ipv6Addr::UNSPECIFIED, mac: MacAddr([0; 6]), at: 0 };
 }
 
 impl NextHops {
@@ -128,10 +122,8 @@ impl NextHops {
         let fixed = |is_v4: bool| {
             let gateways = config.gateways.iter();
             let of_family: Vec<_> = gateways.filter(|ip| ip.is_ipv4() == is_v4).collect();
-            let macs: Option<Box<[_]>> = of_family
-                .iter()
-                .map(|gateway| config.fixed_neighbor(**gateway))
-                .collect();
+            let macs: Option<Box<[_]>> =
+                of_family.iter().map(|gateway| config.fixed_neighbor(**gateway)).collect();
             macs.filter(|macs| !macs.is_empty())
         };
         let mut hops = Self {
@@ -189,14 +181,9 @@ impl NextHops {
         let set = &mut self.recent[index];
         let way = found.unwrap_or_else(|| {
             let ages = set.iter().enumerate();
-            ages.min_by_key(|(_, recent)| recent.at)
-                .map_or(0, |(way, _)| way)
+            ages.min_by_key(|(_, recent)| recent.at).map_or(0, |(way, _)| way)
         });
-        set[way] = Recent {
-            peer: key,
-            mac,
-            at: now_ms,
-        };
+        set[way] = Recent { peer: key, mac, at: now_ms };
     }
 
     /// Returns where a frame to `destination` goes.

@@ -40,10 +40,7 @@ pub struct RxChecksums {
 
 impl RxChecksums {
     /// The port verifies nothing.
-    pub const UNKNOWN: Self = Self {
-        ip: ChecksumState::Unknown,
-        udp: ChecksumState::Unknown,
-    };
+    pub const UNKNOWN: Self = Self { ip: ChecksumState::Unknown, udp: ChecksumState::Unknown };
 }
 
 /// A UDP datagram in a received frame.
@@ -221,11 +218,7 @@ impl FrameParser {
             return Err(DropReason::SourceAddress);
         }
         let (ethertype, at) = self.untag(frame, u16::from_be_bytes([t0, t1]))?;
-        let ethernet = Ethernet {
-            source,
-            to_group: destination.is_multicast(),
-            at,
-        };
+        let ethernet = Ethernet { source, to_group: destination.is_multicast(), at };
         match ethertype {
             ethertype::IPV4 => self.ipv4(frame, ethernet, checksums),
             ethertype::IPV6 => self.ipv6(frame, ethernet, checksums),
@@ -270,10 +263,6 @@ impl FrameParser {
         if !self.v4.contains(&target) {
             return Err(DropReason::Destination);
         }
-        Ok(Packet::Arp(Arp {
-            source_mac: ethernet.source,
-            to_group: ethernet.to_group,
-            packet,
-        }))
+        Ok(Packet::Arp(Arp { source_mac: ethernet.source, to_group: ethernet.to_group, packet }))
     }
 }

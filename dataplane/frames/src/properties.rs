@@ -27,21 +27,14 @@ const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 
-const INTACT: RxChecksums = RxChecksums {
-    ip: ChecksumState::Intact,
-    udp: ChecksumState::Intact,
-};
+const INTACT: RxChecksums = RxChecksums { ip: ChecksumState::Intact, udp: ChecksumState::Intact };
 
 fn config(vlan: Option<u16>) -> Arc<PortConfig> {
     let config = PortConfig {
         mac: PORT,
         vlan,
         mtu: 1500,
-        addresses: vec![
-            (OWN_V4.into(), 24),
-            (OWN_V6.into(), 64),
-            (LINK_LOCAL.into(), 64),
-        ],
+        addresses: vec![(OWN_V4.into(), 24), (OWN_V6.into(), 64), (LINK_LOCAL.into(), 64)],
         gateways: vec![HOST_V4.into()],
         neighbors: vec![],
         scope_id: 7,
@@ -169,13 +162,8 @@ pub fn stack(bytes: &[u8]) -> bool {
             hops.set_resolved(table);
         }
         let _ = hops.lookup(HOST_V4.into(), now);
-        while let Some(StackEvent::TooBig {
-            local,
-            peer,
-            size,
-            max_size,
-            quote: _,
-        }) = stack.take_event()
+        while let Some(StackEvent::TooBig { local, peer, size, max_size, quote: _ }) =
+            stack.take_event()
         {
             assert!(config.owns(local.ip()) && local.is_ipv4() == peer.is_ipv4());
             assert!((1200..size).contains(&max_size) && size <= 1472);
@@ -220,10 +208,7 @@ fn seal(frame: &mut [u8]) {
         Some([0x86, 0xdd, _]) if frame.len() >= 62 => {
             let payload_len = u16::from_be_bytes([frame[18], frame[19]]);
             let end = (54 + usize::from(payload_len)).clamp(62, frame.len());
-            let pseudo = Sum::default()
-                .add(&frame[22..54])
-                .add_word(payload_len)
-                .add_word(58);
+            let pseudo = Sum::default().add(&frame[22..54]).add_word(payload_len).add_word(58);
             put(&mut frame[54..end], 2, pseudo);
         }
         _ => {}
@@ -250,10 +235,7 @@ mod tests {
         let files = std::fs::read_dir(folder.join(target)).unwrap();
         let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
         files.sort();
-        let seeds: Vec<_> = files
-            .iter()
-            .map(|file| std::fs::read(file).unwrap())
-            .collect();
+        let seeds: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
         assert!(!seeds.is_empty());
         seeds
     }
@@ -276,10 +258,7 @@ mod tests {
     }
 
     fn changes() -> impl Strategy<Value = Changes> {
-        vec(
-            (any::<proptest::sample::Index>(), any::<u8>(), any::<u8>()),
-            1..8,
-        )
+        vec((any::<proptest::sample::Index>(), any::<u8>(), any::<u8>()), 1..8)
     }
 
     #[test]

@@ -168,13 +168,7 @@ impl Stack {
     /// Sends the questions and announcements that are due: after [`Stack::resolve`], and at [`Stack::next_timer`]. Costs
     /// little where nothing is due.
     pub fn poll(&mut self, now_ms: u64, send: &mut dyn FnMut(&[u8])) {
-        let Self {
-            neighbors,
-            writer,
-            config,
-            counters,
-            ..
-        } = self;
+        let Self { neighbors, writer, config, counters, .. } = self;
         neighbors.poll(now_ms, |address, mac| {
             counters.questions += 1;
             match address {
@@ -205,12 +199,7 @@ impl Stack {
     /// unknown one is asked at the next [`Stack::poll`].
     pub fn resolve(&mut self, destination: IpAddr, now_ms: u64) -> Resolution {
         let is_v4 = destination.is_ipv4();
-        if !self
-            .config
-            .addresses
-            .iter()
-            .any(|(own, _)| own.is_ipv4() == is_v4)
-        {
+        if !self.config.addresses.iter().any(|(own, _)| own.is_ipv4() == is_v4) {
             return Resolution::NoRoute;
         }
         if self.config.is_on_link(destination) {
@@ -263,11 +252,7 @@ impl Stack {
     fn may_reply(&mut self, address: IpAddr, mac: MacAddr, now: u64) -> bool {
         let is_known = self.config.fixed_neighbor(address) == Some(mac)
             || self.neighbors.is_known(address, mac);
-        let bucket = if is_known {
-            &mut self.known
-        } else {
-            &mut self.strangers
-        };
+        let bucket = if is_known { &mut self.known } else { &mut self.strangers };
         let may = bucket.take(now);
         self.counters.rate_limited += u64::from(!may);
         may

@@ -56,10 +56,8 @@ fn config() -> Arc<PortConfig> {
 #[test]
 fn frames_of_datagrams_cost_no_allocation() {
     let config = config();
-    let (parser, mut hops) = (
-        FrameParser::new(&config),
-        NextHops::new(Arc::clone(&config), [1, 2]),
-    );
+    let (parser, mut hops) =
+        (FrameParser::new(&config), NextHops::new(Arc::clone(&config), [1, 2]));
     let mut buffer = vec![7; MAX_HEADERS + 1400];
     let before = ALLOCATIONS.get();
     for number in 0..10_000u16 {
@@ -88,13 +86,7 @@ fn frames_of_datagrams_cost_no_allocation() {
 fn floods_of_arp_cost_no_memory() {
     let mut stack = Stack::new(config());
     stack.poll(0, &mut |_| ());
-    let mut frame = [
-        &[0xff; 6][..],
-        &HOST.0,
-        &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
-        &HOST.0,
-    ]
-    .concat();
+    let mut frame = [&[0xff; 6][..], &HOST.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &HOST.0].concat();
     frame.extend([10, 0, 0, 2, 0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
     let before = ALLOCATIONS.get();
     let mut sent = 0;

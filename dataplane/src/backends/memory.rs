@@ -69,10 +69,7 @@ pub struct Memory {
 pub fn pair(a: SocketAddr, b: SocketAddr) -> (Memory, Memory) {
     let network = Network::default();
     let listener = ListenerId(0);
-    (
-        network.open(&[(listener, a)]),
-        network.open(&[(listener, b)]),
-    )
+    (network.open(&[(listener, a)]), network.open(&[(listener, b)]))
 }
 
 impl Network {
@@ -123,12 +120,7 @@ impl Hub {
                 return Some(bytes);
             }
             endpoint.queue.push_back(Packet {
-                meta: RxMeta {
-                    listener: *listener,
-                    peer: source,
-                    local: meta.peer,
-                    ecn: meta.ecn,
-                },
+                meta: RxMeta { listener: *listener, peer: source, local: meta.peer, ecn: meta.ecn },
                 bytes,
             });
             return None;
@@ -204,11 +196,7 @@ impl Dataplane for Memory {
         budget: Budget,
         emit: impl FnOnce(&mut dyn Egress) -> R,
     ) -> io::Result<R> {
-        Ok(emit(&mut Emission {
-            driver: self,
-            budget,
-            listener: None,
-        }))
+        Ok(emit(&mut Emission { driver: self, budget, listener: None }))
     }
 
     fn wait(&mut self, _timeout: Option<Duration>) -> io::Result<()> {
@@ -253,10 +241,7 @@ impl Egress for Emission<'_> {
         self.budget.spend(len);
         let Memory { room, network, .. } = &mut *self.driver;
         let listener = self.listener.take().filter(|_| len <= room.len());
-        debug_assert!(
-            listener.is_some(),
-            "{len} bytes were committed without room"
-        );
+        debug_assert!(listener.is_some(), "{len} bytes were committed without room");
         let mut hub = network.lock();
         let spare = hub.spare.pop().unwrap_or_default();
         let mut bytes = std::mem::replace(room, spare);
@@ -268,15 +253,9 @@ impl Egress for Emission<'_> {
             return;
         };
         if let Some(listener) = listener.filter(|_| len > self.driver.largest) {
-            let Memory {
-                events, counters, ..
-            } = &mut *self.driver;
+            let Memory { events, counters, .. } = &mut *self.driver;
             counters.tx_errors += 1;
-            let too_big = Event::TooBig {
-                listener,
-                peer: meta.peer,
-                size: len,
-            };
+            let too_big = Event::TooBig { listener, peer: meta.peer, size: len };
             events.push(too_big, counters);
             return;
         }
@@ -307,12 +286,7 @@ impl SentDatagrams {
     /// Makes an empty one that takes as much as `budget` allows.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
-        Self {
-            datagrams: Vec::new(),
-            budget,
-            room: Vec::new(),
-            lent: None,
-        }
+        Self { datagrams: Vec::new(), budget, room: Vec::new(), lent: None }
     }
 }
 

@@ -146,9 +146,7 @@ impl Dataplane for Mio {
         sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
         let (counters, news) = (&mut self.counters, &mut self.news);
-        Ok(self
-            .rx
-            .receive(&mut self.sockets, counters, news, budget, sink))
+        Ok(self.rx.receive(&mut self.sockets, counters, news, budget, sink))
     }
 
     fn transmit<R>(
@@ -181,11 +179,7 @@ impl Dataplane for Mio {
         let busy = self.tx.lanes.can_send() || self.can_receive();
         let sleeps = !busy && timeout != Some(Duration::ZERO) && self.waker.begin_sleep();
         // Even where it need not sleep it looks: else one busy socket would hide the others.
-        let timeout = if sleeps {
-            timeout
-        } else {
-            Some(Duration::ZERO)
-        };
+        let timeout = if sleeps { timeout } else { Some(Duration::ZERO) };
         self.selector.wait(timeout)?;
         self.woken = self.waker.take();
         self.note_events();

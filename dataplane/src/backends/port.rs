@@ -76,12 +76,8 @@ pub fn open_group(
     workers: usize,
 ) -> Result<PortGroup, BindError> {
     let (port, listeners) = switch.attach(listeners, workers)?;
-    let seed = |queue| PortSeed {
-        switch: switch.clone(),
-        port,
-        queue,
-        listeners: listeners.clone(),
-    };
+    let seed =
+        |queue| PortSeed { switch: switch.clone(), port, queue, listeners: listeners.clone() };
     Ok(PortGroup {
         port,
         seeds: (0..workers).map(seed).collect(),
@@ -156,9 +152,7 @@ impl Port {
         let link = self.switch.link(self.port);
         if self.link && !link {
             for (listener, _) in &self.listeners {
-                let event = Event::PortDown {
-                    listener: *listener,
-                };
+                let event = Event::PortDown { listener: *listener };
                 self.events.push(event, &mut self.counters);
             }
         }
@@ -203,11 +197,7 @@ impl Dataplane for Port {
     ) -> io::Result<R> {
         self.send_due(now());
         self.blocked = false;
-        let mut emission = Emission {
-            port: self,
-            budget,
-            lent: None,
-        };
+        let mut emission = Emission { port: self, budget, lent: None };
         let result = emit(&mut emission);
         if let Some(Lent { buffer, .. }) = emission.lent {
             self.switch.free(buffer);
@@ -280,23 +270,14 @@ impl Egress for Emission<'_> {
             self.port.blocked = true;
             return Err(NoRoom::Blocked);
         };
-        let lent = self.lent.insert(Lent {
-            listener,
-            bound,
-            buffer,
-        });
+        let lent = self.lent.insert(Lent { listener, bound, buffer });
         let size = size.min(LARGEST_PAYLOAD);
         Ok(&mut lent.buffer.bytes[..size])
     }
 
     fn commit(&mut self, len: usize, meta: &TxMeta) {
         self.budget.spend(len);
-        let Some(Lent {
-            listener,
-            bound,
-            buffer,
-        }) = self.lent.take()
-        else {
+        let Some(Lent { listener, bound, buffer }) = self.lent.take() else {
             debug_assert!(false, "{len} bytes were committed without room");
             return;
         };
@@ -308,12 +289,7 @@ impl Egress for Emission<'_> {
         };
         let frame = Frame {
             sender: listener,
-            meta: RxMeta {
-                listener,
-                peer: source,
-                local: meta.peer,
-                ecn: meta.ecn,
-            },
+            meta: RxMeta { listener, peer: source, local: meta.peer, ecn: meta.ecn },
             buffer,
             len,
         };

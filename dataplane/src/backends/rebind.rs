@@ -30,31 +30,19 @@ impl Driver {
         let name = self.backend();
         let failed = |step| move |source| OpenError::new(name, step, source, "restart the server");
         let mut next = match (&*self, added.0) {
-            (
-                Self::Mio(driver),
-                Share::Sockets {
-                    options, bindings, ..
-                },
-            ) => {
+            (Self::Mio(driver), Share::Sockets { options, bindings, .. }) => {
                 let kept = kept(driver.bindings(), removed, bindings);
                 let all = kept.map_err(failed("duplicate a socket"))?;
                 Self::Mio(driver.reopen(&options, all)?)
             }
-            (
-                Self::Uring(driver),
-                Share::Sockets {
-                    options, bindings, ..
-                },
-            ) => {
+            (Self::Uring(driver), Share::Sockets { options, bindings, .. }) => {
                 let kept = kept(driver.bindings(), removed, bindings);
                 let all = kept.map_err(failed("duplicate a socket"))?;
                 Self::Uring(driver.reopen(&options, all)?)
             }
             #[cfg(any(feature = "dpdk", feature = "test-backends"))]
             _ => {
-                return Err(failed("change its listeners")(
-                    io::ErrorKind::Unsupported.into(),
-                ));
+                return Err(failed("change its listeners")(io::ErrorKind::Unsupported.into()));
             }
         };
         self.pass_on(&mut sink);

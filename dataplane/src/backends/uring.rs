@@ -100,10 +100,8 @@ impl Uring {
         };
         let busy_poll = bindings.iter().map(Binding::busy_poll).max().unwrap_or(0);
         let napi = busy_poll > 0 && ring.poll_network(busy_poll);
-        let sockets = bindings.into_iter().map(|binding| Socket {
-            binding,
-            ingress: Ingress::default(),
-        });
+        let sockets =
+            bindings.into_iter().map(|binding| Socket { binding, ingress: Ingress::default() });
         let sockets: Vec<_> = sockets.collect();
         let mut driver = Self {
             rx: rx::Receiver::new(sockets.len(), options.rx_buffers.next_power_of_two()),
@@ -158,9 +156,7 @@ impl Uring {
         self.rx.arm(&mut self.ring)?;
         self.ring.flush()?;
         self.reap()?;
-        self.rx
-            .refusal()
-            .map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
+        self.rx.refusal().map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
     }
 
     /// Handles all completions that are there.
@@ -176,8 +172,7 @@ impl Uring {
                         &mut self.counters,
                     );
                     if let (true, Some(listener)) = (down, listener) {
-                        self.events
-                            .push(Event::PortDown { listener }, &mut self.counters);
+                        self.events.push(Event::PortDown { listener }, &mut self.counters);
                     }
                 }
                 Token::Send(head) => self.tx.on_completion(head, &completion),
@@ -192,8 +187,7 @@ impl Uring {
     /// Handles all completions that are there, and then the messages that were sent.
     fn settle(&mut self) -> io::Result<()> {
         self.reap()?;
-        self.tx
-            .settle(&mut self.ring, &mut self.counters, &mut self.events);
+        self.tx.settle(&mut self.ring, &mut self.counters, &mut self.events);
         Ok(())
     }
 
@@ -226,13 +220,7 @@ impl Dataplane for Uring {
     ) -> io::Result<usize> {
         self.reap()?;
         let (counters, events) = (&mut self.counters, &mut self.events);
-        self.rx.deliver(
-            &mut self.ring,
-            &mut self.sockets,
-            (counters, events),
-            budget,
-            sink,
-        )
+        self.rx.deliver(&mut self.ring, &mut self.sockets, (counters, events), budget, sink)
     }
 
     fn transmit<R>(
@@ -243,11 +231,7 @@ impl Dataplane for Uring {
         self.tx.on_transmit();
         // What blocked earlier goes first.
         self.tx.submit(&mut self.ring)?;
-        let mut emission = Emission {
-            driver: self,
-            budget,
-            error: None,
-        };
+        let mut emission = Emission { driver: self, budget, error: None };
         let result = emit(&mut emission);
         if let Some(error) = emission.error {
             return Err(error);

@@ -22,11 +22,8 @@ impl Rig {
     }
 
     fn with(&mut self, step: impl FnOnce(&mut Batch, &mut Effects<'_>) -> Progress) -> Progress {
-        let mut effects = Effects {
-            gso: &mut self.gso,
-            counters: &mut self.counters,
-            events: &mut self.events,
-        };
+        let mut effects =
+            Effects { gso: &mut self.gso, counters: &mut self.counters, events: &mut self.events };
         step(&mut self.batch, &mut effects)
     }
 
@@ -52,18 +49,8 @@ fn peer() -> std::net::SocketAddr {
 }
 
 fn batch(len: usize, segment: usize) -> Batch {
-    let meta = TxMeta {
-        peer: peer(),
-        local: None,
-        ecn: Ecn::NotCapable,
-        departure: None,
-    };
-    let layout = Layout {
-        buffer: 0,
-        start: 100,
-        len,
-        segment,
-    };
+    let meta = TxMeta { peer: peer(), local: None, ecn: Ecn::NotCapable, departure: None };
+    let layout = Layout { buffer: 0, start: 100, len, segment };
     Batch::new(LISTENER, meta, layout)
 }
 
@@ -72,10 +59,7 @@ fn a_batch_is_one_message() {
     let mut rig = Rig::new(32_000, 500);
     assert_eq!(rig.batch.range(), 100..32_100);
     assert_eq!(rig.drain(), [32_000]);
-    assert_eq!(
-        (rig.counters.tx_messages, rig.counters.tx_datagrams),
-        (1, 64)
-    );
+    assert_eq!((rig.counters.tx_messages, rig.counters.tx_datagrams), (1, 64));
     assert_eq!(rig.counters.tx_bytes, 32_000);
 }
 
@@ -83,10 +67,7 @@ fn a_batch_is_one_message() {
 fn an_empty_datagram_is_one_message() {
     let mut rig = Rig::new(0, 0);
     assert_eq!(rig.drain(), [0]);
-    assert_eq!(
-        (rig.counters.tx_messages, rig.counters.tx_datagrams),
-        (1, 1)
-    );
+    assert_eq!((rig.counters.tx_messages, rig.counters.tx_datagrams), (1, 1));
 }
 
 #[test]
@@ -121,10 +102,7 @@ fn refusals_of_batches_from_before_the_pause_do_not_lengthen_it() {
         rig.batch = batch(3000, 1000);
         let _ = rig.refuse(libc::EIO);
     }
-    assert_eq!(
-        (rig.gso.pause, rig.gso.next_pause),
-        (FIRST_PAUSE, 2 * FIRST_PAUSE)
-    );
+    assert_eq!((rig.gso.pause, rig.gso.next_pause), (FIRST_PAUSE, 2 * FIRST_PAUSE));
 }
 
 #[test]
@@ -135,11 +113,7 @@ fn datagrams_too_large_for_the_path_do_not_count_against_gso() {
     assert_eq!(rig.refuse(libc::EMSGSIZE), Progress::Finished);
     assert!(rig.gso.is_usable());
     assert_eq!((rig.counters.tx_errors, rig.counters.tx_messages), (1, 0));
-    let too_big = Event::TooBig {
-        listener: LISTENER,
-        peer: peer(),
-        size: 1500,
-    };
+    let too_big = Event::TooBig { listener: LISTENER, peer: peer(), size: 1500 };
     assert_eq!(rig.events.take(), Some(too_big));
     assert_eq!(rig.events.take(), None);
 }
@@ -164,10 +138,7 @@ fn a_full_socket_keeps_the_batch() {
 fn an_unreachable_peer_is_reported_and_its_batch_dropped() {
     let mut rig = Rig::new(2000, 1000);
     assert_eq!(rig.refuse(libc::EHOSTUNREACH), Progress::Finished);
-    let unreachable = Event::Unreachable {
-        listener: LISTENER,
-        peer: peer(),
-    };
+    let unreachable = Event::Unreachable { listener: LISTENER, peer: peer() };
     assert_eq!(rig.events.take(), Some(unreachable));
     assert_eq!(rig.counters.tx_errors, 1);
 }

@@ -22,12 +22,7 @@ fn datagram(number: u32) -> Vec<u8> {
 
 /// Sends [`COUNT`] numbered datagrams, four at a time, and returns what arrives.
 fn run(sender: &mut impl Dataplane, receiver: &mut impl Dataplane) -> Vec<Vec<u8>> {
-    let meta = TxMeta {
-        peer: addresses().1,
-        local: None,
-        ecn: Ecn::Ect0,
-        departure: None,
-    };
+    let meta = TxMeta { peer: addresses().1, local: None, ecn: Ecn::Ect0, departure: None };
     let mut next = 0;
     let mut arrived = Vec::new();
     for _ in 0..COUNT {
@@ -75,26 +70,17 @@ fn sent() -> Vec<Vec<u8>> {
 fn without_faults_everything_passes_unchanged() {
     for (arrived, fates) in both(Faults::default(), SEED) {
         assert_eq!(arrived, sent());
-        let expected = Fates {
-            seen: COUNT.into(),
-            ..Fates::default()
-        };
+        let expected = Fates { seen: COUNT.into(), ..Fates::default() };
         assert_eq!(fates, expected);
     }
 }
 
 #[test]
 fn loss_takes_about_its_share_and_keeps_the_order() {
-    let faults = Faults {
-        loss: 250,
-        ..Faults::default()
-    };
+    let faults = Faults { loss: 250, ..Faults::default() };
     for (arrived, fates) in both(faults, SEED) {
         assert_eq!(arrived.len() as u64, u64::from(COUNT) - fates.lost);
-        assert!(
-            (400..600).contains(&fates.lost),
-            "{fates:?} with seed {SEED}"
-        );
+        assert!((400..600).contains(&fates.lost), "{fates:?} with seed {SEED}");
         assert!(
             arrived.is_sorted_by_key(|bytes| u32::from_le_bytes(*bytes.first_chunk().unwrap()))
         );
@@ -103,10 +89,7 @@ fn loss_takes_about_its_share_and_keeps_the_order() {
 
 #[test]
 fn duplicates_are_the_same_datagrams_again() {
-    let faults = Faults {
-        duplicate: 100,
-        ..Faults::default()
-    };
+    let faults = Faults { duplicate: 100, ..Faults::default() };
     for (mut arrived, fates) in both(faults, SEED) {
         assert!(fates.duplicated > 0);
         assert_eq!(arrived.len() as u64, u64::from(COUNT) + fates.duplicated);
@@ -117,19 +100,13 @@ fn duplicates_are_the_same_datagrams_again() {
 
 #[test]
 fn reordering_loses_nothing_and_delays_no_further_than_said() {
-    let faults = Faults {
-        reorder: 100,
-        ..Faults::default()
-    };
+    let faults = Faults { reorder: 100, ..Faults::default() };
     for (mut arrived, fates) in both(faults, SEED) {
         assert!(fates.reordered > 0);
         assert_ne!(arrived, sent());
         for (place, bytes) in arrived.iter().enumerate() {
             let number = u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
-            assert!(
-                place <= number + 8 && number <= place + 8,
-                "{number} at {place}, seed {SEED}"
-            );
+            assert!(place <= number + 8 && number <= place + 8, "{number} at {place}, seed {SEED}");
         }
         arrived.sort_by_key(|bytes| u32::from_le_bytes(*bytes.first_chunk().unwrap()));
         assert_eq!(arrived, sent());
@@ -138,10 +115,7 @@ fn reordering_loses_nothing_and_delays_no_further_than_said() {
 
 #[test]
 fn corruption_flips_one_bit_and_truncation_keeps_a_beginning() {
-    let faults = Faults {
-        corrupt: 200,
-        ..Faults::default()
-    };
+    let faults = Faults { corrupt: 200, ..Faults::default() };
     for (arrived, fates) in both(faults, SEED) {
         let bits = |(a, b): (&Vec<u8>, &Vec<u8>)| -> u32 {
             a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
@@ -151,29 +125,18 @@ fn corruption_flips_one_bit_and_truncation_keeps_a_beginning() {
         assert_eq!(u64::from(flipped.iter().sum::<u32>()), fates.corrupted);
         assert!(fates.corrupted > 0);
     }
-    let faults = Faults {
-        truncate: 200,
-        ..Faults::default()
-    };
+    let faults = Faults { truncate: 200, ..Faults::default() };
     for (arrived, fates) in both(faults, SEED) {
         let pairs = || arrived.iter().zip(sent());
         assert!(pairs().all(|(cut, whole)| !cut.is_empty() && whole.starts_with(cut)));
-        let cut = pairs()
-            .filter(|(cut, whole)| cut.len() < whole.len())
-            .count() as u64;
+        let cut = pairs().filter(|(cut, whole)| cut.len() < whole.len()).count() as u64;
         assert_eq!((cut, cut > 0), (fates.truncated, true));
     }
 }
 
 #[test]
 fn a_seed_decides() {
-    let faults = Faults {
-        loss: 100,
-        duplicate: 100,
-        reorder: 100,
-        corrupt: 100,
-        truncate: 100,
-    };
+    let faults = Faults { loss: 100, duplicate: 100, reorder: 100, corrupt: 100, truncate: 100 };
     assert_eq!(both(faults, 1), both(faults, 1));
     assert_ne!(both(faults, 1)[0].0, both(faults, 2)[0].0);
 }

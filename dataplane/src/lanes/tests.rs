@@ -44,11 +44,7 @@ impl Rig {
     }
 
     fn settle(&mut self, lane: usize, keep: Keep, outcome: Result<(), i32>) {
-        let Self {
-            lanes,
-            counters,
-            events,
-        } = self;
+        let Self { lanes, counters, events } = self;
         lanes.settle(lane, keep, outcome, counters, events);
     }
 }
@@ -125,10 +121,7 @@ fn no_two_batches_under_way_share_bytes() {
         };
         let start = place.range.start;
         for (buffer, range) in &under_way {
-            assert!(
-                *buffer != place.buffer || !range.contains(&start),
-                "step {step}"
-            );
+            assert!(*buffer != place.buffer || !range.contains(&start), "step {step}");
         }
     }
     assert!(rig.counters.tx_datagrams > 500);

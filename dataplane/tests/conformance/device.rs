@@ -91,15 +91,9 @@ mod present {
                 Kind::AfXdpBesideKernel => PortFrames::Listeners,
                 _ => PortFrames::All,
             },
-            addresses: { End::Home.addresses().into_iter() }
-                .map(|ip| (ip, length(&ip)))
-                .collect(),
+            addresses: End::Home.addresses().into_iter().map(|ip| (ip, length(&ip))).collect(),
             gateways: Vec::new(),
-            neighbors: if terms.neighbors {
-                far.to_vec()
-            } else {
-                Vec::new()
-            },
+            neighbors: if terms.neighbors { far.to_vec() } else { Vec::new() },
             vlan: terms.vlan,
             mtu: terms.mtu,
             hugepages: false,

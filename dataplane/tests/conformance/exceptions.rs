@@ -104,31 +104,15 @@ const TABLE: &[Row] = &[
         &[Sockets, DpdkAsClient],
         "the kernel refuses it, and the driver under test is the one that receives",
     ),
-    (
-        "link::datagrams_pass_in_a_vlan",
-        &[Sockets],
-        "the kernel has the VLAN",
-    ),
-    (
-        "link::jumbo_frames_pass",
-        &[AfXdp],
-        "a frame of AF_XDP lies in a page",
-    ),
-    (
-        "link::jumbo_frames_pass_in_a_vlan",
-        &[AfXdp, Sockets],
-        "a frame of AF_XDP lies in a page",
-    ),
+    ("link::datagrams_pass_in_a_vlan", &[Sockets], "the kernel has the VLAN"),
+    ("link::jumbo_frames_pass", &[AfXdp], "a frame of AF_XDP lies in a page"),
+    ("link::jumbo_frames_pass_in_a_vlan", &[AfXdp, Sockets], "a frame of AF_XDP lies in a page"),
     (
         "link::a_datagram_to_a_port_without_a_listener_is_dropped_and_counted",
         &[BesideKernel],
         "the kernel gets it",
     ),
-    (
-        "link::fragments_are_dropped_and_counted",
-        &[BesideKernel],
-        "the kernel gets them",
-    ),
+    ("link::fragments_are_dropped_and_counted", &[BesideKernel], "the kernel gets them"),
     (
         "link::a_frame_without_the_vlan_is_dropped_and_counted",
         &[BesideKernel],
@@ -298,15 +282,9 @@ impl LeftOut {
 #[test]
 fn every_row_of_the_table_names_a_case() {
     let program = std::env::current_exe().unwrap();
-    let output = std::process::Command::new(program)
-        .arg("--list")
-        .output()
-        .unwrap();
+    let output = std::process::Command::new(program).arg("--list").output().unwrap();
     let list = String::from_utf8(output.stdout).unwrap();
-    let cases: Vec<_> = list
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .collect();
+    let cases: Vec<_> = list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
     for (case, ..) in TABLE {
         assert!(cases.contains(case), "there is no case {case}");
     }

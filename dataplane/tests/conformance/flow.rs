@@ -35,10 +35,7 @@ fn a_batch_arrives_whole_and_in_order() {
             }
             let messages = if client.kind.segments() { 1 } else { 41 };
             let counters = client.driver.counters();
-            assert_eq!(
-                (counters.tx_datagrams, counters.tx_messages),
-                (41, messages)
-            );
+            assert_eq!((counters.tx_datagrams, counters.tx_messages), (41, messages));
             assert_eq!((counters.tx_gso_fallbacks, counters.tx_errors), (0, 0));
         }
     });
@@ -50,11 +47,8 @@ fn more_datagrams_than_the_kernel_takes_at_once_arrive_in_order() {
         let (mut server, mut client) = world.pair("127.0.0.1:0");
         let bytes: Vec<u8> = (0..200).flat_map(|number| numbered(number, 100)).collect();
         client.send(server.address(), &bytes, 100);
-        let numbers: Vec<usize> = server
-            .collect(200)
-            .iter()
-            .map(|datagram| number_of(&datagram.bytes))
-            .collect();
+        let numbers: Vec<usize> =
+            server.collect(200).iter().map(|datagram| number_of(&datagram.bytes)).collect();
         assert_eq!(numbers, Vec::from_iter(0..200));
     });
 }
@@ -149,17 +143,11 @@ fn equal_sizes_share_a_batch_a_shorter_one_ends_it_a_longer_one_opens_the_next()
                 (FIRST, *meta, bytes)
             })
             .collect();
-        client.send_all(
-            datagrams
-                .iter()
-                .map(|(l, meta, bytes)| (*l, *meta, &bytes[..])),
-        );
+        client.send_all(datagrams.iter().map(|(l, meta, bytes)| (*l, *meta, &bytes[..])));
         let (received, other): (Vec<_>, Vec<_>) = { server.collect(12).into_iter() }
             .partition(|datagram| datagram.meta.listener == FIRST);
         assert_eq!((received.len(), other.len()), (11, 1));
-        let sent = datagrams
-            .iter()
-            .filter(|(_, meta, _)| meta.peer == near.peer);
+        let sent = datagrams.iter().filter(|(_, meta, _)| meta.peer == near.peer);
         for (received, (_, meta, bytes)) in received.iter().zip(sent) {
             assert!(received.bytes == *bytes);
             assert_eq!(received.meta.ecn, meta.ecn);
@@ -244,10 +232,7 @@ fn budgets_are_kept() {
             }
             server.driver.wait(None).unwrap();
         }
-        let numbers: Vec<usize> = seen
-            .iter()
-            .map(|datagram| number_of(&datagram.bytes))
-            .collect();
+        let numbers: Vec<usize> = seen.iter().map(|datagram| number_of(&datagram.bytes)).collect();
         assert_eq!(numbers, Vec::from_iter(0..sent));
     });
 }
@@ -279,11 +264,7 @@ fn contents_may_be_changed_in_place() {
 #[test]
 fn running_out_of_buffers_loses_nothing_that_the_socket_can_hold() {
     each(|world| {
-        let few = DriverOptions {
-            rx_buffers: 4,
-            tx_slots: 1,
-            ..DriverOptions::default()
-        };
+        let few = DriverOptions { rx_buffers: 4, tx_slots: 1, ..DriverOptions::default() };
         let mut server = world.server_with(&["127.0.0.1:0"], few);
         let mut client = world.client(&["127.0.0.1:0"]);
         for wave in 0..3 {
@@ -304,15 +285,10 @@ fn running_out_of_buffers_loses_nothing_that_the_socket_can_hold() {
 #[test]
 fn many_peers_are_told_apart() {
     each(|world| {
-        let few = DriverOptions {
-            rx_buffers: 4,
-            tx_slots: 1,
-            ..DriverOptions::default()
-        };
+        let few = DriverOptions { rx_buffers: 4, tx_slots: 1, ..DriverOptions::default() };
         let mut server = world.server(&["127.0.0.1:0"]);
-        let mut clients: Vec<_> = (0..40)
-            .map(|_| world.client_with(&["127.0.0.1:0"], few))
-            .collect();
+        let mut clients: Vec<_> =
+            (0..40).map(|_| world.client_with(&["127.0.0.1:0"], few)).collect();
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(server.address(), &numbered(number, 100), 100);
         }
@@ -331,10 +307,7 @@ fn many_peers_are_told_apart() {
 fn a_flooded_listener_does_not_hide_another() {
     each(|world| {
         for rx_buffers in [4, 64] {
-            let options = DriverOptions {
-                rx_buffers,
-                ..DriverOptions::default()
-            };
+            let options = DriverOptions { rx_buffers, ..DriverOptions::default() };
             let both = ["127.0.0.1:0", "127.0.0.1:0"];
             let mut server = world.server_with(&both, options);
             let mut client = world.client(&["127.0.0.1:0"]);

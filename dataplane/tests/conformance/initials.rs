@@ -21,12 +21,7 @@ const SENT: usize = ROUNDS * PER_ROUND;
 const LEN: usize = 1200;
 
 fn filter(known: u32, unknown: u32) -> InitialFilter {
-    InitialFilter {
-        known,
-        unknown,
-        cid_len: 16,
-        cid_mark: MARK,
-    }
+    InitialFilter { known, unknown, cid_len: 16, cid_mark: MARK }
 }
 
 fn long(first: u8, cid: &[u8]) -> Vec<u8> {
@@ -59,10 +54,7 @@ fn until_the_last(server: &mut Node) -> Vec<Datagram> {
     let mut datagrams = Vec::new();
     for _ in 0..500 {
         server.receive_once(Budget::UNLIMITED, &mut datagrams);
-        if datagrams
-            .pop_if(|datagram| datagram.bytes.len() == 1)
-            .is_some()
-        {
+        if datagrams.pop_if(|datagram| datagram.bytes.len() == 1).is_some() {
             return datagrams;
         }
         server.driver.wait(Some(Duration::from_millis(20))).unwrap();

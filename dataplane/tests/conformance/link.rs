@@ -55,10 +55,7 @@ fn a_peer_without_a_route_is_reported_and_does_not_hold_up_others() {
 #[test]
 #[ignore = "run by over_veth"]
 fn a_peer_whose_ethernet_address_is_unknown_is_asked_for_it() {
-    let terms = Terms {
-        neighbors: false,
-        ..Terms::PLAIN
-    };
+    let terms = Terms { neighbors: false, ..Terms::PLAIN };
     each_on(terms, |world| {
         for (bound, _) in BOTH {
             let (mut server, mut client) = world.pair(bound);
@@ -122,42 +119,28 @@ fn converse(world: &World, sizes: &[usize]) {
 #[test]
 #[ignore = "run by over_veth"]
 fn datagrams_pass_in_a_vlan() {
-    let terms = Terms {
-        vlan: Some(7),
-        ..Terms::PLAIN
-    };
+    let terms = Terms { vlan: Some(7), ..Terms::PLAIN };
     each_on(terms, |world| converse(world, &[1000, 1300]));
 }
 
 #[test]
 #[ignore = "run by over_veth"]
 fn jumbo_frames_pass() {
-    let terms = Terms {
-        mtu: 9000,
-        ..Terms::PLAIN
-    };
+    let terms = Terms { mtu: 9000, ..Terms::PLAIN };
     each_on(terms, |world| converse(world, &[1000, 1501, 4500]));
 }
 
 #[test]
 #[ignore = "run by over_veth"]
 fn jumbo_frames_pass_in_a_vlan() {
-    let terms = Terms {
-        mtu: 9000,
-        vlan: Some(4094),
-        ..Terms::PLAIN
-    };
+    let terms = Terms { mtu: 9000, vlan: Some(4094), ..Terms::PLAIN };
     each_on(terms, |world| converse(world, &[1000, 4500]));
 }
 
 #[test]
 #[ignore = "run by over_veth"]
 fn a_frame_without_the_vlan_is_dropped_and_counted() {
-    let terms = Terms {
-        vlan: Some(7),
-        peer_tags: false,
-        ..Terms::PLAIN
-    };
+    let terms = Terms { vlan: Some(7), peer_tags: false, ..Terms::PLAIN };
     each_on(terms, |world| {
         let (mut server, mut client) = world.pair("127.0.0.1:0");
         let before = dropped(&server, "vlan");
@@ -191,9 +174,7 @@ fn an_interface_may_go_down_and_come_back() {
             };
             // It looks at the link now and then, so that the second time may be too soon.
             if world.kind.is_dpdk() && is_first {
-                let down = [0, 1].map(|id| Event::PortDown {
-                    listener: ListenerId(id),
-                });
+                let down = [0, 1].map(|id| Event::PortDown { listener: ListenerId(id) });
                 assert_eq!(await_events(home), down);
             }
             // Lost, and of no consequence.

@@ -86,12 +86,7 @@ fn ecn_bits_survive_in_every_family() {
     each(|world| {
         for bound in ["127.0.0.1:0", "[::1]:0"] {
             let (mut server, mut client) = world.pair(bound);
-            let all = [
-                Ecn::Ect0,
-                Ecn::Ect1,
-                Ecn::CongestionExperienced,
-                Ecn::NotCapable,
-            ];
+            let all = [Ecn::Ect0, Ecn::Ect1, Ecn::CongestionExperienced, Ecn::NotCapable];
             for ecn in all {
                 let mut meta = to(server.address());
                 meta.ecn = ecn;
@@ -101,12 +96,7 @@ fn ecn_bits_survive_in_every_family() {
             let mut batch = to(server.address());
             batch.ecn = Ecn::Ect0;
             client.send_with(FIRST, &batch, &[5; 3000], 1000);
-            assert!(
-                server
-                    .collect(3)
-                    .iter()
-                    .all(|datagram| datagram.meta.ecn == Ecn::Ect0)
-            );
+            assert!(server.collect(3).iter().all(|datagram| datagram.meta.ecn == Ecn::Ect0));
         }
     });
 }

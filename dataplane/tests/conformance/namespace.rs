@@ -28,23 +28,15 @@ const NETWORK: &str = "ip link set lo up && \
 
 #[test]
 fn in_a_network_namespace() {
-    let possible = Command::new("unshare")
-        .args(["-rn", "sh", "-c", NETWORK])
-        .output();
-    if !possible
-        .as_ref()
-        .is_ok_and(|output| output.status.success())
-    {
+    let possible = Command::new("unshare").args(["-rn", "sh", "-c", NETWORK]).output();
+    if !possible.as_ref().is_ok_and(|output| output.status.success()) {
         let cause = format_args!("no slow loopback and veth here: {possible:?}");
         return skip("namespace", &cause);
     }
     let program = std::env::current_exe().unwrap();
     let script = format!("{NETWORK} && exec \"$0\" --ignored --test-threads 1 namespace::");
-    let output = Command::new("unshare")
-        .args(["-rn", "sh", "-c", &script])
-        .arg(program)
-        .output()
-        .unwrap();
+    let output =
+        Command::new("unshare").args(["-rn", "sh", "-c", &script]).arg(program).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
@@ -55,14 +47,8 @@ fn in_a_network_namespace() {
 #[ignore = "run by in_a_network_namespace"]
 fn a_full_socket_blocks_its_listener_and_loses_nothing() {
     each(|world| {
-        let tight = SocketOptions {
-            send_buffer: 256 << 10,
-            ..SocketOptions::default()
-        };
-        let wide = SocketOptions {
-            receive_buffer: 64 << 20,
-            ..tight
-        };
+        let tight = SocketOptions { send_buffer: 256 << 10, ..SocketOptions::default() };
+        let wide = SocketOptions { receive_buffer: 64 << 20, ..tight };
         let mut client = world.client_with(&["127.0.0.1:0"], tight);
         let mut server = world.server_with(&["127.0.0.1:0"], wide);
         let (blocked, mut numbers) = send_through_a_full_socket(&mut client, &mut server, 2000);
@@ -71,11 +57,7 @@ fn a_full_socket_blocks_its_listener_and_loses_nothing() {
             // Around a full socket a later message may pass.
             numbers.sort_unstable();
         }
-        assert!(
-            numbers == Vec::from_iter(0..2000),
-            "{} arrived",
-            numbers.len()
-        );
+        assert!(numbers == Vec::from_iter(0..2000), "{} arrived", numbers.len());
         assert_eq!(client.driver.counters().tx_errors, 0);
     });
 }
@@ -87,14 +69,8 @@ fn buffers_that_the_device_has_not_sent_are_not_written_to() {
         // Two buffers, which the slow loopback keeps for tens of milliseconds.
         let mut options = DriverOptions::default();
         (options.tx_slots, options.zero_copy) = (1, 1);
-        let wide = SocketOptions {
-            receive_buffer: 64 << 20,
-            ..SocketOptions::default()
-        };
-        let shape = Shape {
-            driver: options,
-            ..Shape::from(wide)
-        };
+        let wide = SocketOptions { receive_buffer: 64 << 20, ..SocketOptions::default() };
+        let shape = Shape { driver: options, ..Shape::from(wide) };
         let mut client = world.client_with(&["127.0.0.1:0"], shape);
         let mut server = world.server_with(&["127.0.0.1:0"], wide);
         let starts = client.driver.features().zero_copy;
@@ -115,10 +91,7 @@ fn buffers_that_the_device_has_not_sent_are_not_written_to() {
 #[ignore = "run by in_a_network_namespace"]
 fn a_full_socket_does_not_stop_another_listener() {
     each(|world| {
-        let tight = SocketOptions {
-            send_buffer: 256 << 10,
-            ..SocketOptions::default()
-        };
+        let tight = SocketOptions { send_buffer: 256 << 10, ..SocketOptions::default() };
         let both = ["127.0.0.1:0", "127.0.0.1:0"];
         let mut client = world.client_with(&both, tight);
         let mut server = world.server_with(&["127.0.0.1:0"], tight);
@@ -217,11 +190,7 @@ fn a_datagram_too_big_for_its_interface_is_reported_once_a_batch() {
         client.send(peer, &[1; 8 * 1400], 1400);
         let counters = client.driver.counters();
         assert_eq!((counters.tx_errors, counters.tx_datagrams), (1, 0));
-        let too_big = Event::TooBig {
-            listener: FIRST,
-            peer,
-            size: 1400,
-        };
+        let too_big = Event::TooBig { listener: FIRST, peer, size: 1400 };
         assert_eq!(client.events(), [too_big]);
         client.send(peer, &[2; 8 * 1252], 1252);
         assert_eq!(client.driver.counters().tx_datagrams, 8);
@@ -231,9 +200,7 @@ fn a_datagram_too_big_for_its_interface_is_reported_once_a_batch() {
 
 /// Takes the interface of the small MTU up or down.
 fn set_link(state: &str) {
-    let command = Command::new("ip")
-        .args(["link", "set", "narrow", state])
-        .status();
+    let command = Command::new("ip").args(["link", "set", "narrow", state]).status();
     assert!(command.unwrap().success());
 }
 
@@ -245,10 +212,7 @@ fn an_interface_may_go_down_and_come_back() {
         let mut server = world.server_with(&["0.0.0.0:0"], options);
         let mut client = world.client_with(&["127.0.0.1:0"], options);
         let far: SocketAddr = "198.51.100.9:9".parse().unwrap();
-        let unreachable = Event::Unreachable {
-            listener: FIRST,
-            peer: far,
-        };
+        let unreachable = Event::Unreachable { listener: FIRST, peer: far };
         let near = SocketAddr::new(client.address().ip(), server.address().port());
         for round in 1..=2 {
             for state in ["down", "up"] {
@@ -259,11 +223,7 @@ fn an_interface_may_go_down_and_come_back() {
                 let sent = counters.tx_datagrams - before.tx_datagrams;
                 let expected = if state == "up" { 1 } else { 0 };
                 assert_eq!(sent, expected, "{state} for the {round}. time");
-                let events = if state == "up" {
-                    vec![]
-                } else {
-                    vec![unreachable]
-                };
+                let events = if state == "up" { vec![] } else { vec![unreachable] };
                 assert_eq!(server.events(), events);
                 // Peers on other interfaces notice nothing.
                 client.send(near, b"question", 8);
@@ -288,9 +248,7 @@ fn icmp_error(code: u8, source: SocketAddr) -> [u8; 36] {
     error[28..30].copy_from_slice(&source.port().to_be_bytes());
     error[31] = 9;
     error[32..34].copy_from_slice(&1288u16.to_be_bytes());
-    let words = error
-        .chunks(2)
-        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let words = error.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
     let sum: u32 = words.sum();
     let checksum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
     error[2..4].copy_from_slice(&checksum.to_be_bytes());
@@ -301,10 +259,7 @@ fn icmp_error(code: u8, source: SocketAddr) -> [u8; 36] {
 #[ignore = "run by in_a_network_namespace"]
 fn forged_icmp_errors_fail_no_send_and_take_no_room() {
     each(|world| {
-        let options = SocketOptions {
-            receive_buffer: 32 << 10,
-            ..SocketOptions::default()
-        };
+        let options = SocketOptions { receive_buffer: 32 << 10, ..SocketOptions::default() };
         let mut server = world.server_with(&["127.0.0.1:0"], options);
         let mut client = world.client_with(&["127.0.0.1:0"], options);
         let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();

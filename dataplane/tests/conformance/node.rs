@@ -36,12 +36,7 @@ impl Node {
         addresses: Vec<SocketAddr>,
         held: Option<Held>,
     ) -> Self {
-        Self {
-            kind,
-            driver,
-            addresses,
-            _held: held,
-        }
+        Self { kind, driver, addresses, _held: held }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -114,20 +109,14 @@ impl Node {
             self.driver.wait(Some(ROUND)).unwrap();
         }
         let counters = self.driver.counters();
-        panic!(
-            "{} of {count} datagrams arrived; {counters:?}",
-            datagrams.len()
-        );
+        panic!("{} of {count} datagrams arrived; {counters:?}", datagrams.len());
     }
 
     /// Receives in one call and returns the number of datagrams.
     pub(crate) fn receive_once(&mut self, budget: Budget, into: &mut Vec<Datagram>) -> usize {
         let before = into.len();
         let received = self.driver.receive(budget, |meta, bytes| {
-            into.push(Datagram {
-                meta: *meta,
-                bytes: bytes.to_vec(),
-            });
+            into.push(Datagram { meta: *meta, bytes: bytes.to_vec() });
         });
         assert_eq!(received.unwrap(), into.len() - before);
         into.len() - before
@@ -147,8 +136,7 @@ pub(crate) fn send_through_a_full_socket(
     for _ in 0..20_000 {
         let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
             while next < count {
-                out.room(FIRST, SIZE)?
-                    .copy_from_slice(&numbered(next, SIZE));
+                out.room(FIRST, SIZE)?.copy_from_slice(&numbered(next, SIZE));
                 out.commit(SIZE, &meta);
                 next += 1;
             }
@@ -184,21 +172,13 @@ pub(crate) fn check_unreachable(client: &mut Node, server: &mut Node) {
     let received = server.collect(40);
     let numbers: Vec<usize> = received.iter().map(|d| number_of(&d.bytes)).collect();
     assert_eq!(numbers, expected);
-    let unreachable = Event::Unreachable {
-        listener: FIRST,
-        peer: nowhere,
-    };
+    let unreachable = Event::Unreachable { listener: FIRST, peer: nowhere };
     assert_eq!(client.events(), [unreachable; 20]);
 }
 
 /// Returns the plainest metadata for a datagram to `peer`.
 pub(crate) fn to(peer: SocketAddr) -> TxMeta {
-    TxMeta {
-        peer,
-        local: None,
-        ecn: Ecn::NotCapable,
-        departure: None,
-    }
+    TxMeta { peer, local: None, ecn: Ecn::NotCapable, departure: None }
 }
 
 /// `len` bytes that begin with `number`.

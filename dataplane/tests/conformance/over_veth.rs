@@ -11,9 +11,7 @@ use crate::rig::{Kind, OVER_A_LINK, io_uring};
 /// Checks that the host allows such networks to whom `unshare` makes the user.
 fn trial(unshare: &str) -> Result<(), impl Display> {
     let script = "ip link add home0 type veth peer name far0 && unshare -n true";
-    let output = Command::new("unshare")
-        .args([unshare, "sh", "-c", script])
-        .output();
+    let output = Command::new("unshare").args([unshare, "sh", "-c", script]).output();
     match output {
         Ok(output) if output.status.success() => Ok(()),
         output => Err(format!("no network namespaces and veth here: {output:?}")),

@@ -51,10 +51,7 @@ fn a_listener_that_is_added_receives_and_sends_beside_the_others() {
         for (listener, address) in [(SECOND, second), (FIRST, server.address())] {
             client.send_with(FIRST, &to(address), b"after", 5);
             let received = server.collect(1).remove(0);
-            assert_eq!(
-                (received.meta.listener, received.meta.local),
-                (listener, address)
-            );
+            assert_eq!((received.meta.listener, received.meta.local), (listener, address));
             server.send_with(listener, &to(received.meta.peer), b"back", 4);
             assert_eq!(client.collect(1)[0].meta.peer, address);
         }
@@ -69,10 +66,7 @@ fn a_listener_that_is_removed_frees_its_port() {
         let mut workers = world.open(
             Role::Server,
             &["127.0.0.1:0"],
-            Shape {
-                workers: WORKERS,
-                ..Shape::default()
-            },
+            Shape { workers: WORKERS, ..Shape::default() },
         );
         let workers = workers.as_mut().unwrap();
         let (seeds, second) = seeds(world, WORKERS);

@@ -45,20 +45,10 @@ pub(crate) enum Role {
 
 impl Kind {
     /// Those that need no network but loopback.
-    const WITHOUT_A_LINK: [Self; 5] = [
-        Self::Mio,
-        Self::IoUring,
-        Self::ZeroCopy,
-        Self::Memory,
-        Self::Port,
-    ];
-    const OVER_A_LINK: [Self; 5] = [
-        Self::Mio,
-        Self::IoUring,
-        Self::AfPacket,
-        Self::AfXdp,
-        Self::AfXdpBesideKernel,
-    ];
+    const WITHOUT_A_LINK: [Self; 5] =
+        [Self::Mio, Self::IoUring, Self::ZeroCopy, Self::Memory, Self::Port];
+    const OVER_A_LINK: [Self; 5] =
+        [Self::Mio, Self::IoUring, Self::AfPacket, Self::AfXdp, Self::AfXdpBesideKernel];
 
     /// Returns whether datagrams of one peer travel as one message.
     pub(crate) fn segments(self) -> bool {
@@ -103,10 +93,7 @@ pub(crate) fn each_on(terms: Terms, test: impl Fn(&World)) {
 fn case_of<T>(test: &T) -> String {
     let name = type_name_of_val(test);
     let name = name.strip_prefix("conformance::").unwrap_or(name);
-    name.split("::{{closure}}")
-        .next()
-        .unwrap_or(name)
-        .to_owned()
+    name.split("::{{closure}}").next().unwrap_or(name).to_owned()
 }
 
 fn run(case: &str, terms: Terms, test: impl Fn(&World)) {
@@ -119,11 +106,8 @@ fn run(case: &str, terms: Terms, test: impl Fn(&World)) {
             skip("io_uring", &cause);
             continue;
         }
-        let roles: &[Role] = if kind.is_dpdk() {
-            &[Role::Server, Role::Client]
-        } else {
-            &[Role::Server]
-        };
+        let roles: &[Role] =
+            if kind.is_dpdk() { &[Role::Server, Role::Client] } else { &[Role::Server] };
         for role in roles {
             if let Some(reason) = exceptions::reason(case, kind, *role) {
                 println!("left out: {kind:?} as {role:?}: {reason}");
@@ -140,7 +124,7 @@ fn run(case: &str, terms: Terms, test: impl Fn(&World)) {
 /// Returns the kind of driver that this process tests over a link.
 fn kind_over_a_link() -> Option<Kind> {
     let name = std::env::var(OVER_A_LINK).ok()?;
-    let found = { Kind::OVER_A_LINK.into_iter() }.find(|kind| format!("{kind:?}") == name);
+    let found = Kind::OVER_A_LINK.into_iter().find(|kind| format!("{kind:?}") == name);
     Some(found.unwrap_or_else(|| panic!("{OVER_A_LINK} holds `{name}`")))
 }
 
@@ -163,29 +147,19 @@ pub(crate) struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self {
-            workers: 1,
-            socket: SocketOptions::default(),
-            driver: DriverOptions::default(),
-        }
+        Self { workers: 1, socket: SocketOptions::default(), driver: DriverOptions::default() }
     }
 }
 
 impl From<SocketOptions> for Shape {
     fn from(socket: SocketOptions) -> Self {
-        Self {
-            socket,
-            ..Self::default()
-        }
+        Self { socket, ..Self::default() }
     }
 }
 
 impl From<DriverOptions> for Shape {
     fn from(driver: DriverOptions) -> Self {
-        Self {
-            driver,
-            ..Self::default()
-        }
+        Self { driver, ..Self::default() }
     }
 }
 
@@ -339,19 +313,11 @@ impl World {
 
     /// Returns the kind of driver at an end: the peers of a device are sockets.
     pub(crate) fn kind_of(&self, role: Role) -> Kind {
-        if self.kind.is_dpdk() && role != self.role {
-            Kind::Mio
-        } else {
-            self.kind
-        }
+        if self.kind.is_dpdk() && role != self.role { Kind::Mio } else { self.kind }
     }
 
     fn end(&self, role: Role) -> End {
-        if role == self.role {
-            End::Home
-        } else {
-            End::Far
-        }
+        if role == self.role { End::Home } else { End::Far }
     }
 
     fn listeners(&self, role: Role, addresses: &[&str]) -> Vec<(ListenerId, SocketAddr)> {

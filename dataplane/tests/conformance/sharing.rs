@@ -12,10 +12,7 @@ const WORKERS: usize = 4;
 
 /// Returns the shape of a group of so many workers.
 fn shared(workers: usize) -> Shape {
-    Shape {
-        workers,
-        ..Shape::default()
-    }
+    Shape { workers, ..Shape::default() }
 }
 
 fn short(worker: usize) -> Vec<u8> {
@@ -77,10 +74,7 @@ fn a_port_in_use_is_an_error_even_where_it_could_be_shared() {
         let address = held.local_addr();
         let error = Acquired::bind(ListenerId(1), address, theirs).unwrap_err();
         assert!(matches!(error, BindError::InUse { .. }));
-        assert!(
-            error.to_string().contains("address already in use"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("address already in use"), "{error}");
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
 }
@@ -111,12 +105,9 @@ fn a_port_is_free_again_after_the_driver_is_gone() {
 /// Each datagram reaches one worker, and any worker can reply, whether the kernel or a card spreads the datagrams.
 #[test]
 fn workers_share_the_datagrams_of_a_port() {
-    let terms = Terms {
-        queues: 2,
-        ..Terms::PLAIN
-    };
+    let terms = Terms { queues: 2, ..Terms::PLAIN };
     each_on(terms, |world| {
-        let mut workers = { world.open(Role::Server, &["127.0.0.1:0"], shared(2)) }.unwrap();
+        let mut workers = world.open(Role::Server, &["127.0.0.1:0"], shared(2)).unwrap();
         let address = workers[0].address();
         let mut clients: Vec<_> = (0..40).map(|_| world.client(&["127.0.0.1:0"])).collect();
         for (number, client) in clients.iter_mut().enumerate() {

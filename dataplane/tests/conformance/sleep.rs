@@ -16,10 +16,7 @@ use crate::veth::Terms;
 const LOST: Duration = Duration::from_secs(30);
 
 /// A link without frames of the kernel's own, any of which would end a sleep.
-const QUIET: Terms = Terms {
-    v6: false,
-    ..Terms::PLAIN
-};
+const QUIET: Terms = Terms { v6: false, ..Terms::PLAIN };
 
 /// The worker's work is done.
 const STOP: u64 = u64::MAX;
@@ -128,11 +125,7 @@ fn a_deadline_is_never_early() {
             for _ in 0..5 {
                 let start = Instant::now();
                 node.driver.wait(Some(timeout)).unwrap();
-                assert!(
-                    start.elapsed() >= timeout,
-                    "{:?} of {timeout:?}",
-                    start.elapsed()
-                );
+                assert!(start.elapsed() >= timeout, "{:?} of {timeout:?}", start.elapsed());
             }
         }
     });
@@ -161,9 +154,6 @@ fn a_driver_without_listeners_sleeps_and_wakes() {
         node.driver.wait(Some(Duration::from_micros(100))).unwrap();
         node.driver.waker().wake();
         sleep_until_woken(&mut node);
-        assert_eq!(
-            node.receive_once(Budget::of_datagrams(10), &mut Vec::new()),
-            0
-        );
+        assert_eq!(node.receive_once(Budget::of_datagrams(10), &mut Vec::new()), 0);
     });
 }

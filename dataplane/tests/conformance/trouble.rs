@@ -40,19 +40,14 @@ fn what_cannot_be_sent_is_counted_and_the_rest_goes_in_order() {
         let sent = client.driver.transmit(Budget::of_datagrams(60), |out| {
             for number in 0..60 {
                 assert_eq!(out.room(ListenerId(9), 50).unwrap_err(), NoRoom::Unknown);
-                out.room(FIRST, 50)
-                    .unwrap()
-                    .copy_from_slice(&numbered(number, 50));
+                out.room(FIRST, 50).unwrap().copy_from_slice(&numbered(number, 50));
                 out.commit(50, if number % 2 == 0 { &good } else { &v6 });
             }
         });
         sent.unwrap();
         client.driver.wait(Some(Duration::ZERO)).unwrap();
-        let numbers: Vec<usize> = server
-            .collect(30)
-            .iter()
-            .map(|datagram| number_of(&datagram.bytes))
-            .collect();
+        let numbers: Vec<usize> =
+            server.collect(30).iter().map(|datagram| number_of(&datagram.bytes)).collect();
         let expected: Vec<usize> = (0..60).filter(|n| n % 2 == 0).collect();
         assert_eq!(numbers, expected);
         let counters = client.driver.counters();
@@ -68,11 +63,7 @@ fn a_datagram_too_big_for_the_path_is_reported_and_costs_neither_socket_nor_gso(
         let size = if world.link.is_some() { 1460 } else { 65_500 };
         client.send(server.address(), &vec![1; size], size);
         assert_eq!(client.driver.counters().tx_errors, 1);
-        let too_big = Event::TooBig {
-            listener: FIRST,
-            peer: server.address(),
-            size,
-        };
+        let too_big = Event::TooBig { listener: FIRST, peer: server.address(), size };
         assert_eq!(client.events(), [too_big]);
         client.send(server.address(), &[2; 5000], 1000);
         assert_eq!(server.collect(5).len(), 5);
@@ -83,10 +74,7 @@ fn a_datagram_too_big_for_the_path_is_reported_and_costs_neither_socket_nor_gso(
 #[test]
 fn a_receive_overflow_is_counted_and_reported() {
     each(|world| {
-        let options = SocketOptions {
-            receive_buffer: 64 << 10,
-            ..SocketOptions::default()
-        };
+        let options = SocketOptions { receive_buffer: 64 << 10, ..SocketOptions::default() };
         let mut server = world.server_with(&["127.0.0.1:0"], options);
         let mut client = world.client(&["127.0.0.1:0"]);
         let target = server.address();
@@ -160,20 +148,13 @@ fn break_descriptor(fd: std::os::fd::RawFd) {
 #[test]
 fn without_gso_and_gro_everything_still_arrives() {
     each(|world| {
-        let options = SocketOptions {
-            gso: false,
-            gro: false,
-            ..SocketOptions::default()
-        };
+        let options = SocketOptions { gso: false, gro: false, ..SocketOptions::default() };
         let mut client = world.client_with(&["127.0.0.1:0"], options);
         let mut server = world.server_with(&["127.0.0.1:0"], options);
         let bytes: Vec<u8> = (0..30).flat_map(|number| numbered(number, 1000)).collect();
         client.send(server.address(), &bytes, 1000);
-        let numbers: Vec<usize> = server
-            .collect(30)
-            .iter()
-            .map(|datagram| number_of(&datagram.bytes))
-            .collect();
+        let numbers: Vec<usize> =
+            server.collect(30).iter().map(|datagram| number_of(&datagram.bytes)).collect();
         assert_eq!(numbers, Vec::from_iter(0..30));
         let counters = client.driver.counters();
         assert_eq!((counters.tx_messages, counters.tx_gso_fallbacks), (30, 0));
@@ -185,12 +166,8 @@ fn without_gso_and_gro_everything_still_arrives() {
 fn features_name_the_offloads_in_use() {
     each(|world| {
         for on in [true, false] {
-            let options = SocketOptions {
-                gso: on,
-                gro: on,
-                busy_poll: 50,
-                ..SocketOptions::default()
-            };
+            let options =
+                SocketOptions { gso: on, gro: on, busy_poll: 50, ..SocketOptions::default() };
             let node = world.server_with(&["127.0.0.1:0"], options);
             let features = node.driver.features();
             assert_eq!((features.gso, features.gro), (on, on));
@@ -252,9 +229,7 @@ fn a_link_that_goes_down_is_reported_for_each_listener_and_comes_back() {
         let mut client = world.client(&["10.0.0.2:0"]);
         world.switch.set_link(group.port, false);
         server.driver.wait(Some(Duration::ZERO)).unwrap();
-        let down = [0, 1].map(|id| Event::PortDown {
-            listener: ListenerId(id),
-        });
+        let down = [0, 1].map(|id| Event::PortDown { listener: ListenerId(id) });
         assert_eq!(server.events(), down);
         server.send(client.address(), b"lost", 4);
         assert_eq!(server.driver.counters().tx_errors, 1);

@@ -1,8 +1,5 @@
 //! A veth pair between two network namespaces: that of the driver under test, which is the process's own, and its peer's.
-#![expect(
-    unsafe_code,
-    reason = "moving a thread between namespaces has no safe wrapper"
-)]
+#![expect(unsafe_code, reason = "moving a thread between namespaces has no safe wrapper")]
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -49,14 +46,8 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// One queue, Ethernet's MTU, no VLAN.
-    pub(crate) const PLAIN: Self = Self {
-        queues: 1,
-        mtu: 1500,
-        vlan: None,
-        peer_tags: true,
-        neighbors: true,
-        v6: true,
-    };
+    pub(crate) const PLAIN: Self =
+        Self { queues: 1, mtu: 1500, vlan: None, peer_tags: true, neighbors: true, v6: true };
 }
 
 /// A veth pair, removed when dropped.
@@ -83,12 +74,7 @@ impl End {
         let index = self.index();
         let v4 = |last| IpAddr::V4(Ipv4Addr::new(10, 98, 0, last));
         let v6 = |last| IpAddr::V6(Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, last));
-        [
-            v4(index),
-            v4(index + 10),
-            v6(index.into()),
-            v6(u16::from(index) + 0x10),
-        ]
+        [v4(index), v4(index + 10), v6(index.into()), v6(u16::from(index) + 0x10)]
     }
 
     /// Returns the address that stands for one of loopback: the first of its family for the first there, else the second.
@@ -179,9 +165,7 @@ impl Link {
     fn is_ready(&self, end: End) -> bool {
         let interface = end.interface();
         // A change waits until the kernel has done what the carrier's coming makes it do.
-        let up = sh(&format!(
-            "ip link show dev {interface} && ip link set {interface} up"
-        ));
+        let up = sh(&format!("ip link show dev {interface} && ip link set {interface} up"));
         let kernels = end == End::Far || self.with_kernel;
         let local = sh("ip -6 route show table local");
         let mut v6 = self.kernels(end).filter(|address| address.is_ipv6());
@@ -193,9 +177,7 @@ impl Link {
     fn configure(&self, end: End) {
         let mut interface = end.interface().to_owned();
         if !self.terms.v6 {
-            sh(&format!(
-                "echo 1 >/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"
-            ));
+            sh(&format!("echo 1 >/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"));
         }
         sh(&format!("ip link set {interface} up"));
         if let Some(vlan) = self.terms.vlan

@@ -121,31 +121,14 @@ fn attach(interface: u32, place: u32, steps: &[Step]) {
         rest: [0; 4],
     };
     // SAFETY: a local of this length, whose pointers are to a slice of as many steps and to a string that ends with a zero.
-    let program = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            LOAD_PROGRAM,
-            &raw const load,
-            size_of::<Load>(),
-        )
-    };
+    let program =
+        unsafe { libc::syscall(libc::SYS_bpf, LOAD_PROGRAM, &raw const load, size_of::<Load>()) };
     assert!(program >= 0, "{:?}", std::io::Error::last_os_error());
     // SAFETY: the kernel just opened it, and nobody else has it.
     let program = unsafe { OwnedFd::from_raw_fd(program.try_into().unwrap()) };
-    let attach = Attach {
-        interface,
-        program: program.as_raw_fd(),
-        place,
-        rest: [0; 5],
-    };
+    let attach = Attach { interface, program: program.as_raw_fd(), place, rest: [0; 5] };
     // SAFETY: a local of this length without pointers.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            ATTACH,
-            &raw const attach,
-            size_of::<Attach>(),
-        )
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, ATTACH, &raw const attach, size_of::<Attach>()) };
     assert_eq!(result, 0, "{:?}", std::io::Error::last_os_error());
 }

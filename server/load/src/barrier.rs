@@ -19,11 +19,7 @@ pub(crate) struct StartBarrier {
 impl StartBarrier {
     /// Makes a barrier for so many threads, each of which takes an [`Arrival`].
     pub(crate) fn new(threads: u64, clock: fn() -> Instant) -> Self {
-        StartBarrier {
-            missing: AtomicU64::new(threads),
-            start: OnceLock::new(),
-            clock,
-        }
+        StartBarrier { missing: AtomicU64::new(threads), start: OnceLock::new(), clock }
     }
 
     /// Returns what a thread drops to arrive.

@@ -36,9 +36,7 @@ impl Busy {
 
     /// Returns a warning if the threads were busy nearly all the time, so that they, and not the server, set the figures.
     pub(crate) fn verdict(threads: &[Busy]) -> Option<String> {
-        let busiest = threads
-            .iter()
-            .max_by(|a, b| a.share().total_cmp(&b.share()))?;
+        let busiest = threads.iter().max_by(|a, b| a.share().total_cmp(&b.share()))?;
         let share = busiest.share();
         if share < BOTTLENECK || busiest.wall < SHORTEST {
             return None;
@@ -67,10 +65,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// Reads the times of the calling thread.
     pub(crate) fn start(now: Instant) -> Meter {
-        Meter {
-            at: now,
-            stat: schedstat(),
-        }
+        Meter { at: now, stat: schedstat() }
     }
 }
 
@@ -99,14 +94,8 @@ mod tests {
         assert_eq!(Busy::verdict(&[]), None);
         assert_eq!(Busy::verdict(&[busy(500, 100), busy(900, 0)]), None);
         let verdict = Busy::verdict(&[busy(500, 100), busy(990, 0)]).unwrap();
-        assert!(
-            verdict.contains("busy 99 %") && verdict.contains("-t"),
-            "{verdict}"
-        );
-        let short = Busy {
-            wall: Duration::from_millis(900),
-            ..busy(900, 0)
-        };
+        assert!(verdict.contains("busy 99 %") && verdict.contains("-t"), "{verdict}");
+        let short = Busy { wall: Duration::from_millis(900), ..busy(900, 0) };
         assert_eq!(Busy::verdict(&[short]), None);
         let verdict = Busy::verdict(&[busy(500, 480)]).unwrap();
         assert!(verdict.contains("busy 98 %"), "{verdict}");

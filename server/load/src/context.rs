@@ -64,9 +64,7 @@ impl<'a> Context<'a> {
         let mut context = Context {
             plan,
             h3: quiche::h3::Config::new()?,
-            requests: requests
-                .collect::<Result<_, _>>()
-                .context("cannot encode a request")?,
+            requests: requests.collect::<Result<_, _>>().context("cannot encode a request")?,
             heads: Heads::default(),
             tally: Tally::default(),
             buffers: Buffers::new(),
@@ -99,11 +97,7 @@ impl<'a> Context<'a> {
     /// Returns whether a request counts whose latency begins at `start`: in the open loop, those that are due after the warm-up
     /// do. In the closed loop all do that end after it, as in h2load, so that the rate has those that were open at its end.
     pub(crate) fn counts_request(&self, start: Instant) -> bool {
-        let at = if self.plan.is_open_loop() {
-            start
-        } else {
-            self.now
-        };
+        let at = if self.plan.is_open_loop() { start } else { self.now };
         self.counted_from.is_some_and(|from| at >= from)
     }
 

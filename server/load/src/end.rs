@@ -42,11 +42,7 @@ pub(crate) fn of_socket(peer: SocketAddr, error: &Error, heard: bool) -> End {
         }
         _ => format!("cannot send to {peer}: {error}"),
     };
-    if heard {
-        End::Failed(cause)
-    } else {
-        End::Unreachable(cause)
-    }
+    if heard { End::Failed(cause) } else { End::Unreachable(cause) }
 }
 
 /// Returns the end of a connection over TCP that could not be made.
@@ -76,9 +72,7 @@ pub(crate) fn of_tls<S: Debug>(
     }
     if let Err(reason) = stream.ssl().verify_result() {
         let reason = reason.error_string();
-        return End::Failed(format!(
-            "the certificate of {peer} is not trusted: {reason}"
-        ));
+        return End::Failed(format!("the certificate of {peer} is not trusted: {reason}"));
     }
     let reason = reasons().next().map(str::to_owned);
     let reason = reason.or_else(|| Some(stream.error().io_error()?.to_string()));
@@ -98,9 +92,7 @@ pub(crate) fn of_no_protocol(peer: SocketAddr, offered: &[Version]) -> End {
 /// Returns the end of a connection over TCP in which HTTP has begun, after an error of hyper if there was one.
 pub(crate) fn of_stream(peer: SocketAddr, error: Option<&hyper::Error>) -> End {
     let Some(error) = error.filter(|error| !is_close(error)) else {
-        return End::Failed(format!(
-            "{peer} closed the connection before a response was complete"
-        ));
+        return End::Failed(format!("{peer} closed the connection before a response was complete"));
     };
     let cause = error.source().map(|cause| format!(": {cause}"));
     let text = format!("{error}{}", cause.unwrap_or_default());
@@ -128,7 +120,7 @@ pub(crate) fn is_close(error: &hyper::Error) -> bool {
     let mut of_socket = false;
     while let Some(found) = cause {
         of_socket |= found.is::<Error>();
-        of_socket |= { found.downcast_ref::<h2::Error>() }.is_some_and(h2::Error::is_io);
+        of_socket |= found.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_io);
         cause = found.source();
     }
     of_socket || error.is_incomplete_message() || error.is_canceled() || error.is_closed()
@@ -179,9 +171,7 @@ pub(crate) fn of_connection(quic: &mut quiche::Connection, peer: SocketAddr) -> 
     // Without --cacert, an untrusted certificate ends no handshake.
     if !established && let Err(reason) = quic.as_mut().verify_result() {
         let reason = reason.error_string();
-        return End::Failed(format!(
-            "the certificate of {peer} is not trusted: {reason}"
-        ));
+        return End::Failed(format!("the certificate of {peer} is not trusted: {reason}"));
     }
     End::Failed(match quic.local_error() {
         Some(error) => {
@@ -196,9 +186,7 @@ pub(crate) fn of_connection(quic: &mut quiche::Connection, peer: SocketAddr) -> 
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let shown = text.chars().take(MAX_REASON);
-    shown
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    shown.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

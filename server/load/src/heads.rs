@@ -99,29 +99,13 @@ mod tests {
 
     #[test]
     fn a_head_has_status_length_and_sizes() {
-        let expected = Head {
-            status: Some(200),
-            announced: Some(5),
-            plain: 25,
-            encoded: 9,
-        };
-        assert_eq!(
-            head(&[(":status", "200"), ("content-length", "5")]),
-            expected
-        );
+        let expected = Head { status: Some(200), announced: Some(5), plain: 25, encoded: 9 };
+        assert_eq!(head(&[(":status", "200"), ("content-length", "5")]), expected);
     }
 
     #[test]
     fn any_status_is_taken() {
-        for status in [
-            "",
-            "x",
-            "-1",
-            "103",
-            "2000",
-            "99999999999999999999",
-            "\u{fffd}",
-        ] {
+        for status in ["", "x", "-1", "103", "2000", "99999999999999999999", "\u{fffd}"] {
             assert_eq!(head(&[(":status", status)]).status, None, "{status}");
         }
     }

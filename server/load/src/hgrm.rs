@@ -17,10 +17,8 @@ pub(crate) fn percentiles(histogram: &Histogram<u64>) -> String {
     let mut count = 0;
     for step in histogram.iter_quantiles(TICKS_PER_HALF) {
         count += step.count_since_last_iteration();
-        let (value, quantile) = (
-            step.value_iterated_to() as f64 / MILLIS,
-            step.quantile_iterated_to(),
-        );
+        let (value, quantile) =
+            (step.value_iterated_to() as f64 / MILLIS, step.quantile_iterated_to());
         let _ = write!(text, "{value:>12.3} {quantile:>14.12} {count:>10}");
         if quantile < 1.0 {
             let _ = write!(text, " {:>14.2}", 1.0 / (1.0 - quantile));
@@ -29,19 +27,10 @@ pub(crate) fn percentiles(histogram: &Histogram<u64>) -> String {
     }
     let (mean, deviation) = (histogram.mean() / MILLIS, histogram.stdev() / MILLIS);
     let (max, total) = (histogram.max() as f64 / MILLIS, histogram.len());
-    let _ = writeln!(
-        text,
-        "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]"
-    );
-    let _ = writeln!(
-        text,
-        "#[Max     = {max:>12.3}, Total count    = {total:>12}]"
-    );
+    let _ = writeln!(text, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
+    let _ = writeln!(text, "#[Max     = {max:>12.3}, Total count    = {total:>12}]");
     let (buckets, sub_buckets) = (histogram.buckets(), histogram.distinct_values());
-    let _ = writeln!(
-        text,
-        "#[Buckets = {buckets:>12}, SubBuckets     = {sub_buckets:>12}]"
-    );
+    let _ = writeln!(text, "#[Buckets = {buckets:>12}, SubBuckets     = {sub_buckets:>12}]");
     text
 }
 
@@ -60,11 +49,7 @@ mod tests {
             .lines()
             .skip(2)
             .filter(|line| !line.starts_with('#'))
-            .map(|line| {
-                line.split_whitespace()
-                    .map(|word| word.parse().unwrap())
-                    .collect()
-            })
+            .map(|line| line.split_whitespace().map(|word| word.parse().unwrap()).collect())
             .collect();
         assert!(lines.is_sorted_by(|a, b| a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]));
         let median = lines.iter().find(|line| line[1] >= 0.5).unwrap();

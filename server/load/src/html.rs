@@ -163,10 +163,7 @@ fn summary(report: &Report<'_>, args: &LoadArgs) -> String {
         ("Received per second", bytes(byte_rate) + "B"),
         ("Requests that succeeded", tally.succeeded.to_string()),
         ("Requests that failed", tally.failed.to_string()),
-        (
-            "Responses 2xx, 3xx, 4xx, 5xx",
-            format!("{s2}, {s3}, {s4}, {s5}"),
-        ),
+        ("Responses 2xx, 3xx, 4xx, 5xx", format!("{s2}, {s3}, {s4}, {s5}")),
         ("Latency, median", duration(times.median)),
         ("Latency, 95 %", duration(times.p95)),
         ("Latency, 99 %", duration(times.p99)),
@@ -176,9 +173,7 @@ fn summary(report: &Report<'_>, args: &LoadArgs) -> String {
     ];
     let verdict = slo(report, args).map(|verdict| ("Verdict of --slo-p99", verdict));
     let rows = rows.into_iter().chain(verdict);
-    let rows: String = rows
-        .map(|(name, value)| format!("<tr><th>{name}<td>{value}\n"))
-        .collect();
+    let rows: String = rows.map(|(name, value)| format!("<tr><th>{name}<td>{value}\n")).collect();
     format!("<table>\n{rows}</table>\n")
 }
 
@@ -189,10 +184,7 @@ fn curve(times: &Samples) -> Vec<(f64, f64)> {
     let last = PERCENTILES.len() - 1;
     let points = steps.map(|step| {
         let nines = -(1.0 - step.quantile_iterated_to()).log10();
-        (
-            nines.min(last as f64),
-            step.value_iterated_to() as f64 / 1e6,
-        )
+        (nines.min(last as f64), step.value_iterated_to() as f64 / 1e6)
     });
     points.collect()
 }
@@ -242,11 +234,7 @@ impl Chart<'_> {
             .y_desc(self.y)
             .x_label_formatter(&self.x_label)
             .y_label_formatter(&|value| {
-                if top < 20.0 {
-                    decimal(*value)
-                } else {
-                    format!("{value:.0}")
-                }
+                if top < 20.0 { decimal(*value) } else { format!("{value:.0}") }
             })
             .label_style(("sans-serif", 13))
             .draw()
@@ -329,26 +317,16 @@ mod tests {
 
     #[test]
     fn a_page_says_when_where_and_how_and_whether_it_was_fast_enough() {
-        let mut tally = Tally {
-            protocol: Some("h2<".into()),
-            ..Tally::default()
-        };
+        let mut tally = Tally { protocol: Some("h2<".into()), ..Tally::default() };
         let page = |tally: &Tally, words: &[&str]| {
             let args = options::parse(&[words, &["https://a/"]].concat()).unwrap();
             page(&args, &report(tally), &[]).unwrap()
         };
         let text = page(&tally, &["--slo-p99", "5ms"]);
-        for part in [
-            "Tue, 14 Nov 2023 22:13:20 GMT",
-            "<td>h2&lt;",
-            "unknown</strong>",
-        ] {
+        for part in ["Tue, 14 Nov 2023 22:13:20 GMT", "<td>h2&lt;", "unknown</strong>"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(
-            text.contains(&format!("<th>Generator<td>{}", escaped(&host_name()))),
-            "{text}"
-        );
+        assert!(text.contains(&format!("<th>Generator<td>{}", escaped(&host_name()))), "{text}");
         tally.request.add(10_000_000);
         assert!(page(&tally, &["--slo-p99", "5ms"]).contains("not met</strong>: above 5.00ms"));
         assert!(page(&tally, &["--slo-p99", "20ms"]).contains("met: at most 20.00ms"));
@@ -375,15 +353,8 @@ mod tests {
         let intervals = [1.0, 2.0, 3.0].map(interval);
         let page = page(&args, &report(&tally), &intervals).unwrap();
         assert_eq!(page.matches("<svg").count(), 3);
-        for text in [
-            "requests per second",
-            "p50",
-            "p99",
-            "max",
-            "99.9 %",
-            "percentile",
-            "time, s",
-        ] {
+        for text in ["requests per second", "p50", "p99", "max", "99.9 %", "percentile", "time, s"]
+        {
             assert!(page.contains(text), "{text}: {page}");
         }
         assert!(page.matches("<polyline").count() >= 5, "{page}");

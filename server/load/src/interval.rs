@@ -43,13 +43,7 @@ pub(crate) struct Account {
 
 impl Account {
     pub(crate) fn new(every: Duration) -> Self {
-        Account {
-            every,
-            begin: None,
-            number: 0,
-            times: Samples::default(),
-            before: [0; 3],
-        }
+        Account { every, begin: None, number: 0, times: Samples::default(), before: [0; 3] }
     }
 
     /// Begins the first interval.
@@ -64,8 +58,7 @@ impl Account {
 
     fn start(&self) -> Option<Instant> {
         let number = u32::try_from(self.number).unwrap_or(u32::MAX);
-        self.begin
-            .map(|begin| begin + self.every.saturating_mul(number))
+        self.begin.map(|begin| begin + self.every.saturating_mul(number))
     }
 
     /// Returns the end of the interval that goes on.
@@ -171,12 +164,7 @@ pub(crate) struct Intervals {
 
 impl Intervals {
     pub(crate) fn new(every: Duration, threads: u64) -> Self {
-        Intervals {
-            every,
-            threads,
-            ended: Vec::new(),
-            open: BTreeMap::new(),
-        }
+        Intervals { every, threads, ended: Vec::new(), open: BTreeMap::new() }
     }
 
     /// Takes what a thread did, and returns the intervals that all threads have ended.
@@ -268,12 +256,7 @@ mod tests {
         assert_eq!(intervals.take(part(1, &[], true)).len(), 1);
         // Nobody waits for the thread that has ended.
         let rest = intervals.take(part(2, &[2], true));
-        assert_eq!(
-            rest.iter()
-                .map(|rest| (rest.end, rest.rate))
-                .collect::<Vec<_>>(),
-            [(2.5, 2.0)]
-        );
+        assert_eq!(rest.iter().map(|rest| (rest.end, rest.rate)).collect::<Vec<_>>(), [(2.5, 2.0)]);
     }
 
     #[test]
@@ -293,15 +276,7 @@ mod tests {
         account.add(Duration::from_millis(5));
         assert!(account.ended(start + SECOND / 2, &tally, 3).is_none());
         let first = account.ended(start + SECOND, &tally, 3).unwrap();
-        assert_eq!(
-            (
-                first.completed,
-                first.failed,
-                first.bytes,
-                first.times.len()
-            ),
-            (7, 1, 100, 1)
-        );
+        assert_eq!((first.completed, first.failed, first.bytes, first.times.len()), (7, 1, 100, 1));
         tally.completed = 9;
         let last = account.last(start + SECOND * 3 / 2, &tally, 0);
         assert_eq!(

@@ -46,9 +46,7 @@ impl FromStr for LocalIps {
             Range::parse(part.trim())
                 .ok_or_else(|| format!("`{part}` is none of these: {EXPECTED}"))
         });
-        Ok(LocalIps {
-            ranges: ranges.collect::<Result<_, _>>()?,
-        })
+        Ok(LocalIps { ranges: ranges.collect::<Result<_, _>>()? })
     }
 }
 
@@ -65,9 +63,7 @@ impl Range {
         let (address, prefix): (IpAddr, u32) = (address.parse().ok()?, prefix.parse().ok()?);
         let width = if address.is_ipv4() { 32 } else { 128 };
         let host_bits = width - Some(prefix).filter(|prefix| *prefix <= width)?;
-        let hosts = 1_u128
-            .checked_shl(host_bits)
-            .map_or(u128::MAX, |size| size - 1);
+        let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
         let network = bits(address) & !hosts;
         // The first and the last address of an IPv4 network are no host's, but for /31 (RFC 3021) and /32.
         let edge = u128::from(address.is_ipv4() && host_bits > 1);
@@ -130,26 +126,14 @@ mod tests {
             "127.0.0.9",
         ];
         assert_eq!(addresses(text, "127.0.0.1", 7), all);
-        assert_eq!(
-            addresses("10.0.0.4/31", "127.0.0.1", 3),
-            ["10.0.0.4", "10.0.0.5", "10.0.0.4"]
-        );
-        assert_eq!(
-            addresses("10.0.0.4/32", "127.0.0.1", 2),
-            ["10.0.0.4", "10.0.0.4"]
-        );
-        assert_eq!(
-            addresses("2001:db8::/64", "::1", 2),
-            ["2001:db8::", "2001:db8::1"]
-        );
+        assert_eq!(addresses("10.0.0.4/31", "127.0.0.1", 3), ["10.0.0.4", "10.0.0.5", "10.0.0.4"]);
+        assert_eq!(addresses("10.0.0.4/32", "127.0.0.1", 2), ["10.0.0.4", "10.0.0.4"]);
+        assert_eq!(addresses("2001:db8::/64", "::1", 2), ["2001:db8::", "2001:db8::1"]);
     }
 
     #[test]
     fn only_addresses_of_the_servers_version_serve() {
-        assert_eq!(
-            addresses("::1,10.0.0.1", "127.0.0.1", 2),
-            ["10.0.0.1", "10.0.0.1"]
-        );
+        assert_eq!(addresses("::1,10.0.0.1", "127.0.0.1", 2), ["10.0.0.1", "10.0.0.1"]);
         assert!(addresses("10.0.0.1", "::1", 2).is_empty());
     }
 
@@ -158,11 +142,7 @@ mod tests {
         assert_eq!(addresses("0.0.0.0/0", "127.0.0.1", 1), ["0.0.0.1"]);
         assert_eq!(addresses("::/0", "::1", 2), ["::", "::1"]);
         let ips: LocalIps = "0.0.0.0/0".parse().unwrap();
-        assert_eq!(
-            ips.of(u64::MAX, "1.1.1.1".parse().unwrap())
-                .map(|ip| ip.is_ipv4()),
-            Some(true)
-        );
+        assert_eq!(ips.of(u64::MAX, "1.1.1.1".parse().unwrap()).map(|ip| ip.is_ipv4()), Some(true));
     }
 
     #[test]

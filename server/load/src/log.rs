@@ -36,11 +36,7 @@ pub(crate) struct RequestLog<'a> {
 
 impl<'a> RequestLog<'a> {
     pub(crate) fn new(log: &'a LogFile) -> Self {
-        RequestLog {
-            log,
-            lines: Vec::with_capacity(FLUSH + 128),
-            broken: None,
-        }
+        RequestLog { log, lines: Vec::with_capacity(FLUSH + 128), broken: None }
     }
 
     /// Writes a line; `status` is `None` if there was no complete response.

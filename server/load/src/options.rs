@@ -125,12 +125,7 @@ pub struct LoadArgs {
     pub(crate) cacert: Option<PathBuf>,
     /// Protocols to offer, of h3, h2 and http/1.1. The first one decides: h3 is HTTP/3 over QUIC, and else the list is offered
     /// over TCP. For http:// it is the protocol itself: h2c, or http/1.1, the default there.
-    #[arg(
-        long,
-        value_name = "LIST",
-        visible_alias = "npn-list",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "LIST", visible_alias = "npn-list", value_delimiter = ',')]
     pub(crate) alpn_list: Vec<String>,
     /// Short for --alpn-list=h3, which is the default for https://.
     #[arg(long)]
@@ -271,18 +266,12 @@ mod tests {
         assert_eq!(args.alpn_list, ["h3", "h3-29"]);
         let args = parse("load -r10 --rate-period 100ms -c100 -T1s -N500ms --h3 -w 26 -W 30 -v a")
             .unwrap();
-        assert_eq!(
-            (args.rate, args.rate_period),
-            (Some(10), Duration::from_millis(100))
-        );
+        assert_eq!((args.rate, args.rate_period), (Some(10), Duration::from_millis(100)));
         assert!(args.h3 && args.verbose);
         // Options may come again: the last one counts, as with getopt.
         let args = parse("load -vvv --h3 --h3 -n1 -n 2 -c3 -c4 -H a:b -H c:d a").unwrap();
         assert!(args.verbose && args.h3);
-        assert_eq!(
-            (args.requests, args.clients, args.header.len()),
-            (Some(2), 4, 2)
-        );
+        assert_eq!((args.requests, args.clients, args.header.len()), (Some(2), 4, 2));
         let args = parse("load --timing-script-file f -n10 -c2 -B https://a/").unwrap();
         assert_eq!(args.timing_script_file, Some("f".into()));
         let rest = "load -i urls -B https://b:1 -H accept:*/* -Hx:y -d body --rps=12.5 --connect-to=10.0.0.1:443 --sni c \

@@ -120,10 +120,7 @@ mod tests {
             let args = options::parse(&[option, "/nowhere/file", "a"]).unwrap();
             let opened = Outputs::open(&args, (Instant::now(), Duration::ZERO));
             let error = format!("{:#}", opened.map(drop).unwrap_err());
-            assert!(
-                error.starts_with("cannot write /nowhere/file"),
-                "{option}: {error}"
-            );
+            assert!(error.starts_with("cannot write /nowhere/file"), "{option}: {error}");
         }
     }
 }

@@ -61,19 +61,11 @@ impl Plan {
     /// Options contradict each other, or something that they name cannot be used.
     pub(crate) fn new(options: &LoadArgs) -> anyhow::Result<Plan> {
         check(options)?;
-        let Targets {
-            origin,
-            paths,
-            offsets,
-        } = Targets::new(options)?;
+        let Targets { origin, paths, offsets } = Targets::new(options)?;
         let requests = requests(options, offsets.as_deref())?;
         let protocol = Protocol::choose(options, origin.is_secure)?;
-        let body = options
-            .data
-            .as_deref()
-            .map(|file| read(file, u64::MAX))
-            .transpose()?
-            .map(Bytes::from);
+        let body =
+            options.data.as_deref().map(|file| read(file, u64::MAX)).transpose()?.map(Bytes::from);
         let (host, port) = match &options.connect_to {
             Some((host, port)) => (host.as_str(), port.unwrap_or(origin.port)),
             None => (origin.host.as_str(), origin.port),
@@ -140,9 +132,8 @@ fn reachable(addresses: Vec<SocketAddr>, options: &LoadArgs) -> anyhow::Result<V
         return Ok(addresses);
     };
     let first = addresses.first().copied();
-    let (reachable, _): (Vec<_>, Vec<_>) = addresses
-        .into_iter()
-        .partition(|address| local.of(0, address.ip()).is_some());
+    let (reachable, _): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| local.of(0, address.ip()).is_some());
     if let (true, Some(first)) = (reachable.is_empty(), first) {
         let version = if first.is_ipv4() { "IPv4" } else { "IPv6" };
         bail!("--local-ips has no {version} address, and {first} needs one");
@@ -221,19 +212,10 @@ mod tests {
         assert_eq!(plan.server_name, None);
         let agent = concat!("user-agent=sluicegate/", env!("CARGO_PKG_VERSION"));
         let with = |path: &'static str| {
-            [
-                ":method=GET",
-                ":scheme=https",
-                ":authority=127.0.0.1:4433",
-                path,
-                agent,
-            ]
+            [":method=GET", ":scheme=https", ":authority=127.0.0.1:4433", path, agent]
         };
         let heads: Vec<_> = plan.heads.iter().map(|head| fields(head)).collect();
-        assert_eq!(
-            heads,
-            [with(":path=/a"), with(":path=/b?c"), with(":path=/d")]
-        );
+        assert_eq!(heads, [with(":path=/a"), with(":path=/b?c"), with(":path=/d")]);
     }
 
     #[test]
@@ -266,20 +248,12 @@ mod tests {
     fn each_connection_makes_the_requests_of_a_script() {
         let file = std::env::temp_dir().join(format!("sluicegate-plan-{}", std::process::id()));
         std::fs::write(&file, "0\thttps://127.0.0.1/\n1\t/\n2\t/\n").unwrap();
-        let of_script = |words: &str| {
-            plan(&format!(
-                "{words} -c2 --timing-script-file {}",
-                file.display()
-            ))
-        };
+        let of_script =
+            |words: &str| plan(&format!("{words} -c2 --timing-script-file {}", file.display()));
         for (words, each, total) in [("", 3, 6), ("-n1", 1, 2), ("-n3", 3, 6), ("-n9", 3, 6)] {
             let plan = of_script(words).unwrap();
             let expected = RequestCount::PerConnection(each);
-            assert_eq!(
-                (plan.requests, plan.total()),
-                (Some(expected), Some(total)),
-                "{words}"
-            );
+            assert_eq!((plan.requests, plan.total()), (Some(expected), Some(total)), "{words}");
             assert!(matches!(plan.pace(), Pace::Script(_)));
         }
         assert_eq!(of_script("-n0 -D1s").unwrap().total(), None);
@@ -302,16 +276,10 @@ mod tests {
             ("/a", "--base-uri"),
             ("-i /nowhere/urls", "cannot read /nowhere/urls"),
             ("--timing-script-file /nowhere/s", "cannot read /nowhere/s"),
-            (
-                "-d /nowhere/body https://127.0.0.1/",
-                "cannot read /nowhere/body",
-            ),
+            ("-d /nowhere/body https://127.0.0.1/", "cannot read /nowhere/body"),
             ("-H :path:/ https://127.0.0.1/", ":path"),
             ("--early-data https://127.0.0.1/", "--resume"),
-            (
-                "--tls-session-file /nowhere/s https://127.0.0.1/",
-                "/nowhere/s",
-            ),
+            ("--tls-session-file /nowhere/s https://127.0.0.1/", "/nowhere/s"),
         ] {
             let error = plan(line).map(drop).unwrap_err();
             assert!(format!("{error:#}").contains(part), "{line}: {error:#}");

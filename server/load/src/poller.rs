@@ -66,10 +66,7 @@ impl Poller {
     }
 
     fn take(&mut self) -> Result<()> {
-        const AT_ONCE: Timespec = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.events.clear();
         let room = spare_capacity(&mut self.events);
         uninterrupted(epoll::wait(&self.epoll, room, Some(&AT_ONCE)))?;

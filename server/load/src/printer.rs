@@ -50,9 +50,7 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
             Line::Part(part) => {
                 let whole = self.sums.as_mut().map(|sums| sums.take(*part));
                 let whole = whole.unwrap_or_default();
-                whole
-                    .iter()
-                    .try_for_each(|interval| self.interval(interval))
+                whole.iter().try_for_each(|interval| self.interval(interval))
             }
         }
     }

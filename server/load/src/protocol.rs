@@ -186,11 +186,8 @@ mod tests {
     fn only_http1_has_one_request_at_a_time() {
         assert!(choose("--h1", true).unwrap().is_http1_alone());
         assert!(choose("", false).unwrap().is_http1_alone());
-        for (line, is_secure) in [
-            ("", true),
-            ("--alpn-list=h2,http/1.1", true),
-            ("-p h2c", false),
-        ] {
+        for (line, is_secure) in [("", true), ("--alpn-list=h2,http/1.1", true), ("-p h2c", false)]
+        {
             assert!(!choose(line, is_secure).unwrap().is_http1_alone(), "{line}");
         }
     }

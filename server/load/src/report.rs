@@ -137,10 +137,7 @@ impl Report<'_> {
         }
         if args.resume || args.tls_session_file.is_some() {
             let (established, resumed) = (tally.connections, tally.resumed);
-            let _ = write!(
-                text,
-                "connections: {established} established, {resumed} resumed"
-            );
+            let _ = write!(text, "connections: {established} established, {resumed} resumed");
             if args.early_data {
                 let (accepted, rejected) = (tally.early_accepted, tally.early_rejected);
                 let _ = write!(
@@ -192,11 +189,7 @@ impl Report<'_> {
             let _ = writeln!(text, "error: {error}");
         }
         for (cause, count) in &self.tally.failures {
-            let noun = if *count == 1 {
-                "connection"
-            } else {
-                "connections"
-            };
+            let noun = if *count == 1 { "connection" } else { "connections" };
             let _ = writeln!(text, "{count} {noun} failed: {cause}");
         }
         // More open requests than are due in a second: each takes longer than that.

@@ -25,14 +25,7 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(start: Instant, head: usize) -> Self {
-        Request {
-            start,
-            head,
-            status: None,
-            sent: 0,
-            received: 0,
-            announced: None,
-        }
+        Request { start, head, status: None, sent: 0, received: 0, announced: None }
     }
 
     /// Returns the request as it was before it was sent.
@@ -106,10 +99,7 @@ mod tests {
         assert_eq!(after(&[head], 5).complete(false), Some(200));
         assert_eq!(after(&[head], 4).complete(false), None);
         assert_eq!(after(&[head], 0).complete(true), Some(200));
-        assert_eq!(
-            after(&[&[(":status", "404")]], 9).complete(false),
-            Some(404)
-        );
+        assert_eq!(after(&[&[(":status", "404")]], 9).complete(false), Some(404));
         assert_eq!(after(&[], 0).complete(false), None);
     }
 

@@ -143,14 +143,10 @@ fn run_threads(
         // The threads go on without a reader, so that the report is complete.
         let printed = received.iter().try_for_each(print);
         for (name, thread) in threads {
-            let result = thread
-                .join()
-                .unwrap_or_else(|_| Err(anyhow!("it panicked")));
+            let result = thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked")));
             match result {
                 Ok(tally) => sum.merge(tally),
-                Err(error) => sum
-                    .errors
-                    .push(format!("thread `{name}` failed: {error:#}")),
+                Err(error) => sum.errors.push(format!("thread `{name}` failed: {error:#}")),
             }
         }
         (sum, printed)

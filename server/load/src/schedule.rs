@@ -17,12 +17,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Makes a schedule of `rate` times per second of which the user has number `first` and every `step`-th after it.
     pub(crate) fn new(start: Instant, rate: f64, first: u64, step: u64) -> Self {
-        Schedule {
-            start,
-            rate,
-            next: first,
-            step,
-        }
+        Schedule { start, rate, next: first, step }
     }
 
     /// Returns the next time. It is computed from the start, so that no error adds up.
@@ -79,11 +74,7 @@ pub(crate) struct Playback {
 impl Playback {
     /// Makes the playback of a script, before its first line.
     pub(crate) fn new(offsets: Arc<[Duration]>) -> Self {
-        Playback {
-            offsets,
-            start: None,
-            next: 0,
-        }
+        Playback { offsets, start: None, next: 0 }
     }
 
     /// Begins, unless it has begun.

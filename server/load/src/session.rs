@@ -45,10 +45,7 @@ impl Session {
     pub(crate) fn of_quic(bytes: &[u8]) -> Option<Session> {
         let (tls, rest) = part(bytes)?;
         let (params, _) = part(rest)?;
-        Some(Session {
-            tls: tls.to_vec(),
-            params: Some(params.to_vec()),
-        })
+        Some(Session { tls: tls.to_vec(), params: Some(params.to_vec()) })
     }
 
     /// Returns the session as quiche takes it. Without transport parameters of the server it has none of them, which stand for limits
@@ -82,14 +79,9 @@ impl Session {
             return Ok(Session::of_tls(tls));
         }
         let params = block(text, QUIC).ok_or(Unusable::UnreadableParams)?;
-        let session = Session {
-            tls,
-            params: Some(params),
-        };
+        let session = Session { tls, params: Some(params) };
         let taken = session.try_quic();
-        taken
-            .map(|()| session)
-            .map_err(|_| Unusable::UnreadableParams)
+        taken.map(|()| session).map_err(|_| Unusable::UnreadableParams)
     }
 
     /// Gives the session to a connection of QUIC that sends nothing: quiche reads transport parameters nowhere else.

@@ -49,10 +49,7 @@ impl Default for Samples {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "means and deviations are rounded anyway"
-)]
+#[expect(clippy::cast_precision_loss, reason = "means and deviations are rounded anyway")]
 impl Samples {
     /// Adds a value.
     pub(crate) fn add(&mut self, value: u64) {
@@ -116,9 +113,7 @@ impl Samples {
         let sd = (self.squares / count as f64).sqrt();
         let (low, high) = ((self.mean - sd).ceil(), (self.mean + sd).floor());
         // If all are equal, no whole number may lie between the bounds.
-        let within = self
-            .histogram
-            .count_between(low as u64, high.max(low) as u64);
+        let within = self.histogram.count_between(low as u64, high.max(low) as u64);
         Statistics {
             min: self.min as f64 / unit,
             max: self.max as f64 / unit,
@@ -332,10 +327,7 @@ mod tests {
         }
         parts.iter().for_each(|part| sum.merge(part));
         let (whole, sum) = (whole.statistics(1.0), sum.statistics(1.0));
-        assert_eq!(
-            (whole.median, whole.min, whole.max),
-            (sum.median, sum.min, sum.max)
-        );
+        assert_eq!((whole.median, whole.min, whole.max), (sum.median, sum.min, sum.max));
         assert!((whole.mean - sum.mean).abs() < 1e-6 && (whole.sd - sum.sd).abs() < 1e-6);
     }
 

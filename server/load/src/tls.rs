@@ -31,10 +31,8 @@ pub(crate) fn lines(ssl: &SslRef) -> Vec<String> {
     let cipher = ssl.current_cipher().map_or("", |cipher| cipher.name());
     let group = ssl.curve_name().unwrap_or_default();
     let resumption = if ssl.session_reused() { "yes" } else { "no" };
-    let mut lines = vec![
-        format!("TLS Protocol: {}", ssl.version_str()),
-        format!("Cipher: {cipher}"),
-    ];
+    let mut lines =
+        vec![format!("TLS Protocol: {}", ssl.version_str()), format!("Cipher: {cipher}")];
     lines.extend(certificate(ssl));
     lines.push(format!("Negotiated Group: {group}"));
     lines.push(format!("Resumption: {resumption}"));

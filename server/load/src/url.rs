@@ -26,10 +26,7 @@ impl Url {
     /// Another scheme, user information, no host, an invalid port, or a character outside visible ASCII, which has to be encoded.
     pub fn parse(text: &str) -> anyhow::Result<Url> {
         let url = Url::parse_any(text)?;
-        ensure!(
-            url.is_secure,
-            "`http://` is not served over HTTP/3; use https://"
-        );
+        ensure!(url.is_secure, "`http://` is not served over HTTP/3; use https://");
         Ok(url)
     }
 
@@ -46,17 +43,9 @@ impl Url {
             bail!("{wrong:?} in a URL has to be percent-encoded (a host name: punycode)");
         }
         let named = rest.split(['/', '?']).next().unwrap_or_default();
-        ensure!(
-            !named.is_empty() && !named.starts_with(':'),
-            "the URL names no host"
-        );
-        ensure!(
-            named.contains('[') == named.contains(']'),
-            "the URL's host has a `[` without `]`"
-        );
-        let uri: Uri = format!("https://{rest}")
-            .parse()
-            .context("the URL cannot be parsed")?;
+        ensure!(!named.is_empty() && !named.starts_with(':'), "the URL names no host");
+        ensure!(named.contains('[') == named.contains(']'), "the URL's host has a `[` without `]`");
+        let uri: Uri = format!("https://{rest}").parse().context("the URL cannot be parsed")?;
         let authority = uri.authority().map_or("", Authority::as_str);
         if authority.contains('@') {
             bail!("user names and passwords in a URL are not supported");
@@ -85,9 +74,7 @@ impl Url {
             is_secure,
             host: host.to_owned(),
             port,
-            path: uri
-                .path_and_query()
-                .map_or_else(|| "/".to_owned(), ToString::to_string),
+            path: uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
         })
     }
 
@@ -140,13 +127,7 @@ mod tests {
     fn urls_fall_into_their_parts() {
         for (text, host, port, path, authority) in [
             ("https://a.example", "a.example", 443, "/", "a.example"),
-            (
-                "a.example/x?y=/z#f",
-                "a.example",
-                443,
-                "/x?y=/z",
-                "a.example",
-            ),
+            ("a.example/x?y=/z#f", "a.example", 443, "/x?y=/z", "a.example"),
             ("HTTPS://a:4433?q", "a", 4433, "/?q", "a:4433"),
             ("a/<x>?q={\"y\"}", "a", 443, "/<x>?q={\"y\"}", "a"),
             ("a#f", "a", 443, "/", "a"),
@@ -162,11 +143,9 @@ mod tests {
 
     #[test]
     fn the_scheme_has_a_port() {
-        for (text, port, authority) in [
-            ("http://a/", 80, "a"),
-            ("HTTP://a:443/", 443, "a:443"),
-            ("https://a:80/", 80, "a:80"),
-        ] {
+        for (text, port, authority) in
+            [("http://a/", 80, "a"), ("HTTP://a:443/", 443, "a:443"), ("https://a:80/", 80, "a:80")]
+        {
             let url = Url::parse_any(text).unwrap();
             assert_eq!((url.port, &*url.authority()), (port, authority), "{text}");
         }

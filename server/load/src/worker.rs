@@ -62,10 +62,7 @@ impl Share {
             let period = text::period(args.rate_period);
             format!(" Up to {rate} client(s) will be created every {period}")
         });
-        format!(
-            "{begin}{} {requests} total requests",
-            rate.unwrap_or_default()
-        )
+        format!("{begin}{} {requests} total requests", rate.unwrap_or_default())
     }
 }
 
@@ -181,9 +178,7 @@ impl<'a> Worker<'a> {
         tally.busy = Busy::since(&meter, self.cx.now).into_iter().collect();
         quiche::clock::set(None);
         if let Some(Err(error)) = self.cx.log.take().map(RequestLog::finish) {
-            tally
-                .errors
-                .push(format!("cannot write the request log: {error}"));
+            tally.errors.push(format!("cannot write the request log: {error}"));
         }
         tally
     }
@@ -293,14 +288,7 @@ impl<'a> Worker<'a> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let starts = self.look_again_at();
         let interval = self.cx.interval.as_ref().and_then(Account::ends_at);
-        let times = [
-            timer,
-            next_period,
-            starts,
-            interval,
-            self.sends_at(),
-            self.ends_at(),
-        ];
+        let times = [timer, next_period, starts, interval, self.sends_at(), self.ends_at()];
         let next = times.into_iter().flatten().min();
         let sleep = next.map_or(LONGEST_SLEEP, |next| next.saturating_duration_since(now));
         sleep.min(LONGEST_SLEEP)

@@ -52,10 +52,7 @@ impl Setup {
         Setup {
             tls: Tls::default(),
             parameters: Parameters::plain(),
-            dcid: number
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .to_be_bytes()
-                .to_vec(),
+            dcid: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
             scid: number.to_be_bytes().to_vec(),
             token: Vec::new(),
         }
@@ -133,11 +130,7 @@ impl Client {
             dcid: setup.dcid,
             scid: setup.scid,
             token: setup.token,
-            policy: Policy {
-                acks: true,
-                handshake: true,
-                paths: true,
-            },
+            policy: Policy { acks: true, handshake: true, paths: true },
             withheld: None,
             frames: Vec::new(),
             streams: BTreeMap::new(),
@@ -202,12 +195,7 @@ impl Client {
         let frame = |(index, slice): (usize, &&[u8])| {
             let offset = *next;
             *next += slice.len() as u64;
-            Frame::Stream {
-                stream,
-                offset,
-                data: slice.to_vec(),
-                fin: fin && index == last,
-            }
+            Frame::Stream { stream, offset, data: slice.to_vec(), fin: fin && index == last }
         };
         slices.iter().enumerate().map(frame).collect()
     }
@@ -331,9 +319,7 @@ impl Client {
     #[must_use]
     pub fn closed(&self) -> Option<(bool, u64)> {
         self.frames.iter().find_map(|frame| match frame {
-            Frame::Close {
-                application, code, ..
-            } => Some((*application, *code)),
+            Frame::Close { application, code, .. } => Some((*application, *code)),
             _ => None,
         })
     }

@@ -130,21 +130,13 @@ impl Frame {
     /// Returns an ACK of the packets from `first` to `largest`.
     #[must_use]
     pub fn ack(first: u64, largest: u64) -> Frame {
-        Frame::Ack {
-            largest,
-            delay: 0,
-            first: largest - first,
-            ranges: Vec::new(),
-        }
+        Frame::Ack { largest, delay: 0, first: largest - first, ranges: Vec::new() }
     }
 
     /// Returns whether the receiver has to acknowledge it (RFC 9002 §2).
     #[must_use]
     pub fn is_ack_eliciting(&self) -> bool {
-        !matches!(
-            self,
-            Frame::Padding(_) | Frame::Ack { .. } | Frame::Close { .. }
-        )
+        !matches!(self, Frame::Padding(_) | Frame::Ack { .. } | Frame::Close { .. })
     }
 
     /// Appends the frame's bytes.
@@ -156,12 +148,7 @@ impl Frame {
         match self {
             Frame::Padding(count) => out.resize(out.len() + count, 0),
             Frame::Ping => fields(0x1, &[]),
-            Frame::Ack {
-                largest,
-                delay,
-                first,
-                ranges,
-            } => {
+            Frame::Ack { largest, delay, first, ranges } => {
                 fields(0x2, &[*largest, *delay, ranges.len() as u64, *first]);
                 for (gap, length) in ranges {
                     out.extend([varint(*gap), varint(*length)].concat());
@@ -177,12 +164,7 @@ impl Frame {
                 fields(0x7, &[token.len() as u64]);
                 out.extend(token);
             }
-            Frame::Stream {
-                stream,
-                offset,
-                data,
-                fin,
-            } => {
+            Frame::Stream { stream, offset, data, fin } => {
                 let kind = 0xe | u64::from(*fin);
                 fields(kind, &[*stream, *offset, data.len() as u64]);
                 out.extend(data);
@@ -194,10 +176,9 @@ impl Frame {
             }
             Frame::DataBlocked(limit) => fields(0x14, &[*limit]),
             Frame::StreamDataBlocked { stream, limit } => fields(0x15, &[*stream, *limit]),
-            Frame::StreamsBlocked {
-                bidirectional,
-                limit,
-            } => fields(if *bidirectional { 0x16 } else { 0x17 }, &[*limit]),
+            Frame::StreamsBlocked { bidirectional, limit } => {
+                fields(if *bidirectional { 0x16 } else { 0x17 }, &[*limit])
+            }
             other => other.write_connection_frame(out),
         }
     }
@@ -205,12 +186,7 @@ impl Frame {
     /// Appends a frame about the connection, its IDs and paths.
     fn write_connection_frame(&self, out: &mut Vec<u8>) {
         match self {
-            Frame::NewConnectionId {
-                sequence,
-                retire_prior_to,
-                id,
-                token,
-            } => {
+            Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
                 out.extend([varint(0x18), varint(*sequence), varint(*retire_prior_to)].concat());
                 out.push(u8::try_from(id.len()).expect("a length of one byte"));
                 out.extend(id);
@@ -221,11 +197,7 @@ impl Frame {
             }
             Frame::PathChallenge(data) => out.extend([&[0x1a], &data[..]].concat()),
             Frame::PathResponse(data) => out.extend([&[0x1b], &data[..]].concat()),
-            Frame::Close {
-                application,
-                code,
-                reason,
-            } => {
+            Frame::Close { application, code, reason } => {
                 out.push(if *application { 0x1d } else { 0x1c });
                 out.extend(varint(*code));
                 if !application {
@@ -257,34 +229,18 @@ impl Frame {
                 code: bytes.varint()?,
                 size: bytes.varint()?,
             },
-            0x5 => Frame::StopSending {
-                stream: bytes.varint()?,
-                code: bytes.varint()?,
-            },
-            0x6 => Frame::Crypto {
-                offset: bytes.varint()?,
-                data: bytes.prefixed()?.to_vec(),
-            },
+            0x5 => Frame::StopSending { stream: bytes.varint()?, code: bytes.varint()? },
+            0x6 => Frame::Crypto { offset: bytes.varint()?, data: bytes.prefixed()?.to_vec() },
             0x7 => Frame::NewToken(bytes.prefixed()?.to_vec()),
             0x8..=0xf => Frame::read_stream(bytes, kind)?,
             0x10 => Frame::MaxData(bytes.varint()?),
-            0x11 => Frame::MaxStreamData {
-                stream: bytes.varint()?,
-                max: bytes.varint()?,
-            },
-            0x12 | 0x13 => Frame::MaxStreams {
-                bidirectional: kind == 0x12,
-                max: bytes.varint()?,
-            },
+            0x11 => Frame::MaxStreamData { stream: bytes.varint()?, max: bytes.varint()? },
+            0x12 | 0x13 => Frame::MaxStreams { bidirectional: kind == 0x12, max: bytes.varint()? },
             0x14 => Frame::DataBlocked(bytes.varint()?),
-            0x15 => Frame::StreamDataBlocked {
-                stream: bytes.varint()?,
-                limit: bytes.varint()?,
-            },
-            0x16 | 0x17 => Frame::StreamsBlocked {
-                bidirectional: kind == 0x16,
-                limit: bytes.varint()?,
-            },
+            0x15 => Frame::StreamDataBlocked { stream: bytes.varint()?, limit: bytes.varint()? },
+            0x16 | 0x17 => {
+                Frame::StreamsBlocked { bidirectional: kind == 0x16, limit: bytes.varint()? }
+            }
             _ => return Frame::read_connection_frame(bytes, kind),
         })
     }
@@ -297,28 +253,14 @@ impl Frame {
         for _ in 0..if ecn { 3 } else { 0 } {
             bytes.varint()?;
         }
-        Some(Frame::Ack {
-            largest,
-            delay,
-            first,
-            ranges,
-        })
+        Some(Frame::Ack { largest, delay, first, ranges })
     }
 
     fn read_stream(bytes: &mut Reader<'_>, kind: u64) -> Option<Frame> {
         let stream = bytes.varint()?;
         let offset = if kind & 4 == 0 { 0 } else { bytes.varint()? };
-        let data = if kind & 2 == 0 {
-            bytes.take(bytes.0.len())?
-        } else {
-            bytes.prefixed()?
-        };
-        Some(Frame::Stream {
-            stream,
-            offset,
-            data: data.to_vec(),
-            fin: kind & 1 == 1,
-        })
+        let data = if kind & 2 == 0 { bytes.take(bytes.0.len())? } else { bytes.prefixed()? };
+        Some(Frame::Stream { stream, offset, data: data.to_vec(), fin: kind & 1 == 1 })
     }
 
     fn read_connection_frame(bytes: &mut Reader<'_>, kind: u64) -> Option<Frame> {
@@ -341,11 +283,7 @@ impl Frame {
                 if kind == 0x1c {
                     bytes.varint()?;
                 }
-                Frame::Close {
-                    application: kind == 0x1d,
-                    code,
-                    reason: bytes.prefixed()?.to_vec(),
-                }
+                Frame::Close { application: kind == 0x1d, code, reason: bytes.prefixed()?.to_vec() }
             }
             0x1e => Frame::HandshakeDone,
             _ => return None,

@@ -40,11 +40,7 @@ pub fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
 pub fn control(settings: &[(u64, u64)]) -> Vec<u8> {
     let pairs = settings.iter();
     let pairs = pairs.map(|(name, value)| [varint(*name), varint(*value)].concat());
-    [
-        vec![0],
-        frame(SETTINGS, &pairs.collect::<Vec<_>>().concat()),
-    ]
-    .concat()
+    [vec![0], frame(SETTINGS, &pairs.collect::<Vec<_>>().concat())].concat()
 }
 
 /// Returns an integer behind the bits of `first` (RFC 7541 §5.1).
@@ -85,12 +81,8 @@ pub fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
 /// Returns a GET request's HEADERS frame, with further fields.
 #[must_use]
 pub fn get(path: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let head = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", path),
-    ];
+    let head =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
     headers(&[&head, more].concat())
 }
 
@@ -117,28 +109,17 @@ pub fn response(bytes: &[u8]) -> (Vec<u16>, usize) {
 fn status(section: &[u8]) -> Option<u16> {
     match section.get(2..)? {
         [index, ..] if index & 0xc0 == 0xc0 => {
-            let index = if *index == 0xff {
-                63 + section.get(3)?
-            } else {
-                index & 0x3f
-            };
+            let index = if *index == 0xff { 63 + section.get(3)? } else { index & 0x3f };
             let found = STATUSES.iter().find(|(known, _)| *known == index)?;
             Some(found.1)
         }
         // A literal whose name has an index, below 15 or in two bytes, and a value in Huffman code or none.
         [first, rest @ ..] if first & 0xf0 == 0x50 => {
-            let rest = if first & 0xf == 0xf {
-                rest.get(1..)?
-            } else {
-                rest
-            };
+            let rest = if first & 0xf == 0xf { rest.get(1..)? } else { rest };
             let (length, value) = rest.split_first()?;
             let value = value.get(..usize::from(length & 0x7f))?;
             let digits = if length & 0x80 == 0 {
-                value
-                    .iter()
-                    .map(|digit| u16::from(digit.wrapping_sub(b'0')))
-                    .collect()
+                value.iter().map(|digit| u16::from(digit.wrapping_sub(b'0'))).collect()
             } else {
                 huffman_digits(value)
             };
@@ -150,9 +131,7 @@ fn status(section: &[u8]) -> Option<u16> {
 
 /// Decodes three digits (RFC 7541 §B): 0 to 2 have five bits, the others six.
 fn huffman_digits(bytes: &[u8]) -> Vec<u16> {
-    let bits = bytes
-        .iter()
-        .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let bits = bytes.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
     let mut left = 8 * bytes.len();
     let mut take = |count: usize| {
         left = left.saturating_sub(count);

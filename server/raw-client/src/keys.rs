@@ -21,10 +21,7 @@ impl OneRtt {
         OneRtt {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
-            current: PacketKeySet {
-                local: keys.local.packet,
-                remote: keys.remote.packet,
-            },
+            current: PacketKeySet { local: keys.local.packet, remote: keys.remote.packet },
             next: secrets.next_packet_keys(),
             previous: None,
             secrets,

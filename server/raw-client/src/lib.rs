@@ -1,9 +1,6 @@
 //! A QUIC client for tests that can break every rule: see the crate's README.
 
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "a test stops where something is not as expected"
-)]
+#![expect(clippy::missing_panics_doc, reason = "a test stops where something is not as expected")]
 
 mod client;
 mod frame;

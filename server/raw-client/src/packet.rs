@@ -157,11 +157,7 @@ impl<'a> Packet<'a> {
             3 => {
                 *datagram = &[];
                 let token = at(&reader);
-                return Some(Packet::Retry {
-                    scid,
-                    bytes: whole,
-                    token,
-                });
+                return Some(Packet::Retry { scid, bytes: whole, token });
             }
             _ => return None,
         };
@@ -172,12 +168,7 @@ impl<'a> Packet<'a> {
         let number = at(&reader);
         reader.take(length)?;
         *datagram = reader.0;
-        Some(Packet::Protected {
-            kind,
-            scid,
-            bytes: &whole[..number + length],
-            number,
-        })
+        Some(Packet::Protected { kind, scid, bytes: &whole[..number + length], number })
     }
 }
 
@@ -199,19 +190,12 @@ pub(crate) fn open_header(
     let sample = bytes.get(number + 4..number + 4 + SAMPLE)?;
     let mut header = bytes.get(..number + 4)?.to_vec();
     let (first, rest) = header.split_first_mut()?;
-    key.decrypt_in_place(sample, first, &mut rest[number - 1..])
-        .ok()?;
+    key.decrypt_in_place(sample, first, &mut rest[number - 1..]).ok()?;
     let length = usize::from(*first & 3) + 1;
     let phase = *first & 4 != 0;
     header.truncate(number + length);
-    let truncated = header[number..]
-        .iter()
-        .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    Some(Opened {
-        number: decode(truncated, length, expected),
-        header,
-        phase,
-    })
+    let truncated = header[number..].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    Some(Opened { number: decode(truncated, length, expected), header, phase })
 }
 
 /// Returns the packet number that is nearest to the expected one (RFC 9000 §A.3).

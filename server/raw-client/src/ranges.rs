@@ -46,12 +46,7 @@ impl Ranges {
             ranges.push((smallest - end - 2, end - start));
             smallest = *start;
         }
-        Some(Frame::Ack {
-            largest: *largest,
-            delay: 0,
-            first: largest - start,
-            ranges,
-        })
+        Some(Frame::Ack { largest: *largest, delay: 0, first: largest - start, ranges })
     }
 }
 
@@ -67,12 +62,7 @@ mod tests {
             ranges.add(number);
         }
         // 0–3, 5, 7–9.
-        let ack = Frame::Ack {
-            largest: 9,
-            delay: 0,
-            first: 2,
-            ranges: vec![(0, 0), (0, 3)],
-        };
+        let ack = Frame::Ack { largest: 9, delay: 0, first: 2, ranges: vec![(0, 0), (0, 3)] };
         assert_eq!(ranges.ack(), Some(ack));
         assert_eq!(ranges.largest(), Some(9));
     }

@@ -37,10 +37,7 @@ impl Tls {
         config.alpn_protocols = vec![protocol.to_vec()];
         config.enable_early_data = true;
         let name = ServerName::try_from(name.to_owned()).expect("a host name");
-        Tls {
-            config: Arc::new(config),
-            name,
-        }
+        Tls { config: Arc::new(config), name }
     }
 
     pub(crate) fn connect(&self, parameters: Vec<u8>) -> ClientConnection {

@@ -53,17 +53,11 @@ impl Authority {
         let client = Box::new(HttpsClient::new(acme.ca.as_ref())?);
         let builder = Account::builder_with_http(client);
         let directory = acme.directory.clone();
-        let (account, credentials) = builder
-            .create(&wanted, directory, external.as_ref())
-            .await?;
+        let (account, credentials) = builder.create(&wanted, directory, external.as_ref()).await?;
         let text = serde_json::to_string(&credentials);
         let text = text.map_err(|error| AcmeError::new(AcmeFailure::Storage, error))?;
         settings.store.keep_account(&text)?;
-        tracing::info!(
-            directory = acme.directory,
-            account = account.id(),
-            "made an ACME account"
-        );
+        tracing::info!(directory = acme.directory, account = account.id(), "made an ACME account");
         Ok(Authority { account })
     }
 
@@ -120,10 +114,7 @@ mod tests {
     fn external_keys_are_base64url_with_padding_or_without() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        for (text, key) in [
-            ("-__-_w\n", vec![0xfb, 0xff, 0xfe, 0xff]),
-            ("YQ==", b"a".to_vec()),
-        ] {
+        for (text, key) in [("-__-_w\n", vec![0xfb, 0xff, 0xfe, 0xff]), ("YQ==", b"a".to_vec())] {
             fs::write(&path, text).unwrap();
             assert_eq!(external_key(&path).unwrap(), key, "{text}");
         }

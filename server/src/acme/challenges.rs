@@ -42,10 +42,7 @@ pub struct Challenges {
 impl Challenges {
     /// Reads responses from this folder.
     pub(super) fn new(folder: PathBuf) -> Challenges {
-        Challenges {
-            folder,
-            reads: Arc::new(Semaphore::new(READS)),
-        }
+        Challenges { folder, reads: Arc::new(Semaphore::new(READS)) }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -164,17 +161,7 @@ mod tests {
     #[test]
     fn nothing_but_tokens_and_names_reaches_the_file_system() {
         let long = "a".repeat(MAX_TOKEN + 1);
-        for token in [
-            "",
-            ".",
-            "../account",
-            "a/b",
-            "a.b",
-            "a%2f",
-            "a b",
-            "\u{e4}",
-            &long,
-        ] {
+        for token in ["", ".", "../account", "a/b", "a.b", "a%2f", "a b", "\u{e4}", &long] {
             assert_eq!(http_01_file(token), None, "{token}");
         }
         let long = "a".repeat(MAX_NAME + 1);

@@ -37,10 +37,7 @@ impl AcmeError {
     pub(super) fn of_new_order(error: instant_acme::Error) -> AcmeError {
         let is_deactivated = kind_of(&error) == Some("unauthorized");
         let failure = AcmeError::from(error);
-        AcmeError {
-            account_is_gone: failure.account_is_gone || is_deactivated,
-            ..failure
-        }
+        AcmeError { account_is_gone: failure.account_is_gone || is_deactivated, ..failure }
     }
 
     /// Returns a failure of the state directory.
@@ -56,11 +53,7 @@ impl From<instant_acme::Error> for AcmeError {
         let account_is_gone = kind == Some("accountDoesNotExist");
         let is_about_nonces = is_about_nonces(&error);
         let failure = kind.map_or(AcmeFailure::Directory, of_problem);
-        AcmeError {
-            account_is_gone,
-            is_about_nonces,
-            ..AcmeError::new(failure, error)
-        }
+        AcmeError { account_is_gone, is_about_nonces, ..AcmeError::new(failure, error) }
     }
 }
 
@@ -154,19 +147,10 @@ mod tests {
     #[test]
     fn problems_have_a_reason_and_a_remedy() {
         for (kind, failure) in [
-            (
-                "urn:ietf:params:acme:error:rateLimited",
-                AcmeFailure::RateLimit,
-            ),
+            ("urn:ietf:params:acme:error:rateLimited", AcmeFailure::RateLimit),
             ("urn:ietf:params:acme:error:dns", AcmeFailure::Challenge),
-            (
-                "urn:ietf:params:acme:error:externalAccountRequired",
-                AcmeFailure::Account,
-            ),
-            (
-                "urn:ietf:params:acme:error:rejectedIdentifier",
-                AcmeFailure::Refused,
-            ),
+            ("urn:ietf:params:acme:error:externalAccountRequired", AcmeFailure::Account),
+            ("urn:ietf:params:acme:error:rejectedIdentifier", AcmeFailure::Refused),
             ("", AcmeFailure::Refused),
         ] {
             let error = AcmeError::from(problem(kind));

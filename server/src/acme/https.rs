@@ -61,12 +61,8 @@ impl HttpsClient {
         let file = file.ok_or_else(|| {
             failed("this host has no file of trusted authorities (package ca-certificates)".into())
         })?;
-        let unusable = |cause: String| {
-            failed(format!(
-                "trusted authorities in {}: {cause}",
-                file.display()
-            ))
-        };
+        let unusable =
+            |cause: String| failed(format!("trusted authorities in {}: {cause}", file.display()));
         let pem = named_file::read(&file, named_file::PEM);
         let pem = pem.map_err(|error| unusable(error.to_string()))?;
         let connector = || -> Result<SslConnector, ErrorStack> {
@@ -109,9 +105,8 @@ async fn exchange(
     let connected = connect(connector, authority).await;
     let stream = connected.map_err(|error| HttpsError::Connect(authority.clone(), error))?;
     let failed = |error: BoxError| HttpsError::Exchange(authority.clone(), error);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| failed(error.into()))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.into()))?;
     // It ends with the response, or when the sender is dropped.
     tokio::spawn(connection);
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -119,25 +114,17 @@ async fn exchange(
     let host = HeaderValue::try_from(authority.as_str());
     let host = host.map_err(|_| HttpsError::Url(uri.clone()))?;
     request.headers_mut().insert(HOST, host);
-    request
-        .headers_mut()
-        .insert(CONNECTION, HeaderValue::from_static("close"));
+    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     let response = sender.send_request(request).await;
     let (mut parts, body) = response.map_err(|error| failed(error.into()))?.into_parts();
     shorten_pause(&mut parts.headers);
-    let body = Limited::new(body, MAX_BODY)
-        .collect()
-        .await
-        .map_err(failed)?;
-    Ok(BytesResponse {
-        parts,
-        body: Box::new(body.to_bytes()),
-    })
+    let body = Limited::new(body, MAX_BODY).collect().await.map_err(failed)?;
+    Ok(BytesResponse { parts, body: Box::new(body.to_bytes()) })
 }
 
 /// Bounds the pause that an authority asks for in seconds. The library adds it to the clock, which cannot hold every number.
 fn shorten_pause(headers: &mut HeaderMap) {
-    let asked = { headers.get(RETRY_AFTER) }.and_then(|value| value.to_str().ok());
+    let asked = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let seconds = asked.and_then(|text| text.trim().parse::<u64>().ok());
     if seconds.is_some_and(|seconds| seconds > LONGEST_PAUSE) {
         headers.insert(RETRY_AFTER, HeaderValue::from(LONGEST_PAUSE));
@@ -149,10 +136,7 @@ async fn connect(
     authority: &Authority,
 ) -> Result<tokio_boring::SslStream<TcpStream>, BoxError> {
     // Neither SNI nor certificates have the brackets of an IPv6 address.
-    let name = authority
-        .host()
-        .trim_start_matches('[')
-        .trim_end_matches(']');
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
     let port = authority.port_u16().unwrap_or(443);
     let stream = TcpStream::connect((name, port)).await?;
     let handshake = tokio_boring::connect(connector.configure()?, name, stream);

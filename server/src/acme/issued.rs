@@ -29,18 +29,12 @@ impl Issued {
         if !fits || !names.iter().all(has) {
             return None;
         }
-        Some(Issued {
-            validity: validity(leaf).ok()?,
-            identifier: identifier(leaf),
-        })
+        Some(Issued { validity: validity(leaf).ok()?, identifier: identifier(leaf) })
     }
 }
 
 fn validity(leaf: &X509Ref) -> Result<Validity, ErrorStack> {
-    Ok(Validity {
-        from: unix(leaf.not_before())?,
-        to: unix(leaf.not_after())?,
-    })
+    Ok(Validity { from: unix(leaf.not_before())?, to: unix(leaf.not_after())? })
 }
 
 fn unix(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
@@ -87,10 +81,7 @@ mod tests {
         let names = ["a.example", "b.example"].map(str::to_owned);
         let read = Issued::read(&pem(&key), &names[..1]).unwrap();
         let week = 7 * 86_400;
-        let expected = Validity {
-            from: 1_800_000_000 - week,
-            to: 1_800_000_000 + week,
-        };
+        let expected = Validity { from: 1_800_000_000 - week, to: 1_800_000_000 + week };
         assert_eq!(read.validity, expected);
         assert!(Issued::read(&pem(&key), &names).is_none());
         assert!(Issued::read(&pem(&other), &names[..1]).is_none());

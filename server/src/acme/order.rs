@@ -94,9 +94,7 @@ async fn prove(
         let name = authorization.identifier().to_string();
         let offered = |kind: &&AcmeChallenge| {
             let offered = authorization.challenges.iter();
-            offered
-                .map(|one| &one.r#type)
-                .any(|one| *one == kind_of(**kind))
+            offered.map(|one| &one.r#type).any(|one| *one == kind_of(**kind))
         };
         let chosen = challenges.iter().find(offered).copied();
         let chosen = chosen.and_then(|kind| Some((kind, authorization.challenge(kind_of(kind))?)));

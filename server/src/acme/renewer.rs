@@ -54,9 +54,7 @@ impl Renewals {
             unwritten: BTreeMap::new(),
             authority: None,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new()
             .name("acme".into())
             .spawn(move || runtime.block_on(renewer.run(settings_of_reloads)))?;
@@ -94,9 +92,9 @@ impl Certificate {
 
     fn take(&mut self, found: Option<(Issued, Stamp)>) {
         *self = Certificate {
-            renewal: found.as_ref().map_or(0, |(issued, stamp)| {
-                issued.validity.renewal(stamp.written(), jitter())
-            }),
+            renewal: found
+                .as_ref()
+                .map_or(0, |(issued, stamp)| issued.validity.renewal(stamp.written(), jitter())),
             found,
             ..Certificate::default()
         };

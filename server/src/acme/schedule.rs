@@ -76,16 +76,10 @@ mod tests {
 
     #[test]
     fn certificates_are_renewed_at_two_thirds_of_their_lifetime() {
-        let quarter = Validity {
-            from: 0,
-            to: 90 * DAY,
-        };
+        let quarter = Validity { from: 0, to: 90 * DAY };
         assert_eq!(quarter.renewal(0, 0.0), 60 * DAY);
         assert_eq!(quarter.renewal(0, 1.0), 60 * DAY - 90 * DAY / 20);
-        let week = Validity {
-            from: 100 * DAY,
-            to: 106 * DAY,
-        };
+        let week = Validity { from: 100 * DAY, to: 106 * DAY };
         assert_eq!(week.renewal(100 * DAY, 0.0), 104 * DAY);
         let broken = Validity { from: 5, to: 1 };
         assert_eq!(broken.renewal(0, 0.5), LEAST_AGE_OF_ALL);
@@ -93,19 +87,13 @@ mod tests {
 
     #[test]
     fn a_certificate_that_is_issued_late_in_its_lifetime_is_not_renewed_at_once() {
-        let quarter = Validity {
-            from: 0,
-            to: 90 * DAY,
-        };
+        let quarter = Validity { from: 0, to: 90 * DAY };
         assert_eq!(quarter.renewal(80 * DAY, 0.0), 80 * DAY + LEAST_AGE);
     }
 
     #[test]
     fn suggested_windows_count_but_neither_expire_nor_chase() {
-        let quarter = Validity {
-            from: 0,
-            to: 90 * DAY,
-        };
+        let quarter = Validity { from: 0, to: 90 * DAY };
         let at = |window, issued, jitter| quarter.suggested_renewal(window, issued, jitter);
         assert_eq!(at((50 * DAY, 52 * DAY), 0, 0.5), 51 * DAY);
         // A window in the past, as for a certificate that will be revoked, is now.

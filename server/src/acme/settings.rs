@@ -26,10 +26,6 @@ impl AcmeSettings {
         if certificates.is_empty() {
             return None;
         }
-        Some(AcmeSettings {
-            acme: config.acme.clone(),
-            store: Store::of(config)?,
-            certificates,
-        })
+        Some(AcmeSettings { acme: config.acme.clone(), store: Store::of(config)?, certificates })
     }
 }

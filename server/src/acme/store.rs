@@ -63,10 +63,7 @@ impl Store {
     /// Returns the store of a configuration; `None` without a state directory.
     pub fn of(config: &Config) -> Option<Store> {
         let folder = config.server.state_dir.as_ref()?.join(FOLDER);
-        Some(Store {
-            folder,
-            directory: config.acme.directory.clone(),
-        })
+        Some(Store { folder, directory: config.acme.directory.clone() })
     }
 
     /// Returns the responses to open challenges.
@@ -156,23 +153,15 @@ impl Store {
         make_folder(challenges.folder())?;
         let path = self.folder.join(LOCK);
         let failed = |error: &io::Error| AcmeError::storage(&path, error);
-        let opened = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path);
+        let opened =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = opened.map_err(|error| failed(&error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
         }
-        for left in fs::read_dir(challenges.folder())
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        for left in fs::read_dir(challenges.folder()).into_iter().flatten().flatten() {
             let _ = fs::remove_file(left.path());
         }
         Ok(Some(Lock { _file: file }))
@@ -236,10 +225,7 @@ fn make_folder(folder: &Path) -> Result<(), AcmeError> {
 /// Returns 16 hexadecimal digits that stand for a text.
 fn digits(text: &str) -> String {
     let digest = sha256(text.as_bytes());
-    digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -249,10 +235,7 @@ mod tests {
     use crate::self_signed;
 
     fn store(folder: &tempfile::TempDir, directory: &str) -> Store {
-        Store {
-            folder: folder.path().join(FOLDER),
-            directory: directory.to_owned(),
-        }
+        Store { folder: folder.path().join(FOLDER), directory: directory.to_owned() }
     }
 
     fn mode(path: &Path) -> u32 {
@@ -327,10 +310,7 @@ mod tests {
         let place = ("a.example", "token");
         let published = first.publish(challenge, place, "token.key", &lock).unwrap();
         let path = "/.well-known/acme-challenge/token";
-        assert_eq!(
-            second.challenges().http_01(path).await.as_deref(),
-            Some("token.key")
-        );
+        assert_eq!(second.challenges().http_01(path).await.as_deref(), Some("token.key"));
         drop(published);
         assert_eq!(second.challenges().http_01(path).await, None);
         // As if the process had been killed.

@@ -40,9 +40,6 @@ mod tests {
     #[test]
     fn the_build_has_the_figures_and_they_are_in_order() {
         let read = Allocator::read().unwrap();
-        assert!(
-            read.allocated <= read.active && read.active <= read.resident,
-            "{read:?}"
-        );
+        assert!(read.allocated <= read.active && read.active <= read.resident, "{read:?}");
     }
 }

@@ -59,9 +59,7 @@ pub(super) fn refusal<B>(
 
 /// Returns whether no site can choose the address that a browser finds for this name.
 fn is_loopback_name(name: &str) -> bool {
-    let address = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'));
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     name.eq_ignore_ascii_case("localhost") || address.unwrap_or(name).parse::<IpAddr>().is_ok()
 }
 
@@ -148,9 +146,7 @@ mod tests {
         for local in [LOOPBACK, OTHER] {
             let mut old = Request::builder().version(Version::HTTP_10);
             assert_eq!(refusal(&old.body(()).unwrap(), local, &[]), None);
-            old = Request::builder()
-                .version(Version::HTTP_10)
-                .header("origin", "null");
+            old = Request::builder().version(Version::HTTP_10).header("origin", "null");
             assert!(refusal(&old.body(()).unwrap(), local, &[]).is_some());
             assert!(refused(&[], local));
             assert!(refused(&[("host", "")], local));

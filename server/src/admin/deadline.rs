@@ -14,9 +14,7 @@ pub(super) struct ConnectionDeadline {
 impl ConnectionDeadline {
     /// Returns a deadline so far from now.
     pub(super) fn after(time: Duration) -> ConnectionDeadline {
-        ConnectionDeadline {
-            at: Arc::new(Mutex::new(Instant::now() + time)),
-        }
+        ConnectionDeadline { at: Arc::new(Mutex::new(Instant::now() + time)) }
     }
 
     /// Moves the deadline away by `time`.

@@ -173,11 +173,8 @@ fn run(query: Query, permit: Permit, sender: oneshot::Sender<Result<Vec<u8>, Rec
         seconds = query.length.as_secs(),
         "recording a profile"
     );
-    let content = record(query, &|| sender.is_closed()).and_then(|profile| {
-        profile
-            .map(|profile| content(query.format, &*profile))
-            .transpose()
-    });
+    let content = record(query, &|| sender.is_closed())
+        .and_then(|profile| profile.map(|profile| content(query.format, &*profile)).transpose());
     // The next recording waits for the drawing, too, which takes CPU time.
     drop(permit);
     let Some(content) = content.transpose() else {

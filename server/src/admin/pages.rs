@@ -66,11 +66,9 @@ pub(super) async fn respond<B: Body>(
             None if is_profile => {
                 flamegraph::respond(request, &admin_state.profiles, deadline).await
             }
-            None => page(
-                StatusCode::OK,
-                metrics::CONTENT_TYPE,
-                admin_state.scraper.page().await.into(),
-            ),
+            None => {
+                page(StatusCode::OK, metrics::CONTENT_TYPE, admin_state.scraper.page().await.into())
+            }
         },
     })
 }
@@ -83,13 +81,11 @@ fn ready(lifecycle: &Lifecycle) -> Page {
             page(StatusCode::SERVICE_UNAVAILABLE, TEXT, content.into())
         }
         Phase::Serving => text(StatusCode::OK, "ready\n"),
-        Phase::Starting => text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "starting: not every worker serves yet\n",
-        ),
-        Phase::Draining => text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "draining: no new connections are taken\n",
-        ),
+        Phase::Starting => {
+            text(StatusCode::SERVICE_UNAVAILABLE, "starting: not every worker serves yet\n")
+        }
+        Phase::Draining => {
+            text(StatusCode::SERVICE_UNAVAILABLE, "draining: no new connections are taken\n")
+        }
     }
 }

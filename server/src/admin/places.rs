@@ -37,11 +37,7 @@ impl Silent {
 
 impl Places {
     pub(super) fn new(size: usize) -> Places {
-        Places {
-            free: Arc::new(Semaphore::new(size)),
-            size,
-            silent: Arc::default(),
-        }
+        Places { free: Arc::new(Semaphore::new(size)), size, silent: Arc::default() }
     }
 
     /// Returns a place for a connection. If there is none, the connection that has been silent for longest gives up its own; if none is
@@ -56,11 +52,7 @@ impl Places {
         let permit = Arc::clone(&self.free).acquire_owned().await.ok();
         let needed = Arc::new(Notify::new());
         self.silent.with(|all| all.push_back(Arc::clone(&needed)));
-        Place {
-            _permit: permit,
-            needed,
-            silent: Arc::clone(&self.silent),
-        }
+        Place { _permit: permit, needed, silent: Arc::clone(&self.silent) }
     }
 
     /// Waits until all places are free.
@@ -104,11 +96,8 @@ mod tests {
     #[tokio::test]
     async fn the_connection_that_is_silent_for_longest_gives_way() {
         let places = Places::new(3);
-        let (first, second, third) = (
-            places.take().await,
-            places.take().await,
-            places.take().await,
-        );
+        let (first, second, third) =
+            (places.take().await, places.take().await, places.take().await);
         second.on_request();
         assert!(at_once(first.is_needed()).await.is_none());
         let waiting = tokio::spawn({

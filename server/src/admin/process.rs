@@ -107,9 +107,6 @@ mod tests {
         let stat = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 9 9";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(cpu_seconds("42 (short) S 1"), None);
-        assert_eq!(
-            number_after("Max open files   unlimited", "Max open files"),
-            None
-        );
+        assert_eq!(number_after("Max open files   unlimited", "Max open files"), None);
     }
 }

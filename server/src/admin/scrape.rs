@@ -93,13 +93,7 @@ impl Scraper {
 
     fn write(&self, known: &[&Known]) -> String {
         let mut page = Page::default();
-        let Sources {
-            traces,
-            access,
-            lifecycle,
-            memory,
-            log,
-        } = &self.sources;
+        let Sources { traces, access, lifecycle, memory, log } = &self.sources;
         lifecycle.show(&mut page);
         memory.show(&mut page);
         log.show(&mut page);
@@ -159,18 +153,10 @@ impl Target {
         if let Some(late) = self.front.try_receive() {
             self.known.tcp = late;
         }
-        let WorkerHandle {
-            mailbox,
-            origin,
-            front,
-            ..
-        } = &self.handle;
-        self.worker
-            .send(|reply| mailbox.send(Command::Stats(reply)));
-        self.origin
-            .send(|reply| origin.send(OriginCommand::Report(reply)).is_ok());
-        self.front
-            .send(|reply| front.send(FrontCommand::Report(reply)).is_ok());
+        let WorkerHandle { mailbox, origin, front, .. } = &self.handle;
+        self.worker.send(|reply| mailbox.send(Command::Stats(reply)));
+        self.origin.send(|reply| origin.send(OriginCommand::Report(reply)).is_ok());
+        self.front.send(|reply| front.send(FrontCommand::Report(reply)).is_ok());
     }
 
     /// Waits for the replies, until `limit` at most.

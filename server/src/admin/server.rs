@@ -98,10 +98,7 @@ fn open(address: SocketAddr, admin_state: Arc<AdminState>) -> io::Result<AdminSe
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || run(&runtime, listener, admin_state, dropped))?;
-    Ok(AdminServer {
-        local,
-        _accepting: accepting,
-    })
+    Ok(AdminServer { local, _accepting: accepting })
 }
 
 fn run(

@@ -44,11 +44,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
         page.sample(&known.labels(), u8::from(known.up));
     }
     show_drivers(workers, page);
-    page.family(
-        "gauge",
-        "sluicegate_worker_connections",
-        "Connections of each worker.",
-    );
+    page.family("gauge", "sluicegate_worker_connections", "Connections of each worker.");
     for known in workers {
         page.sample(&known.labels(), known.last.gauges.open);
     }
@@ -59,10 +55,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
          ID of the server.",
     );
     for known in workers {
-        let InitialShares {
-            known: of_known,
-            unknown,
-        } = known.last.initials;
+        let InitialShares { known: of_known, unknown } = known.last.initials;
         for (sender, share) in [("known", of_known), ("unknown", unknown)] {
             let [group, worker] = known.labels();
             let share = f64::from(share) / f64::from(InitialFilter::ALL);
@@ -114,12 +107,7 @@ fn show_drivers(workers: &[&Known], page: &mut Page) {
         "1; the labels say which backend each worker has, which offloads and modes it uses, and whether it polls.",
     );
     for known in workers {
-        let WorkerStats {
-            backend,
-            features,
-            spin,
-            ..
-        } = &*known.last;
+        let WorkerStats { backend, features, spin, .. } = &*known.last;
         if backend.is_empty() {
             continue;
         }

@@ -1,9 +1,6 @@
 //! The scheduling class of a worker, and the depth of sleep that the host's cores may fall into.
 
-#![expect(
-    unsafe_code,
-    reason = "sched_setscheduler has no safe wrapper in std or rustix"
-)]
+#![expect(unsafe_code, reason = "sched_setscheduler has no safe wrapper in std or rustix")]
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,19 +23,9 @@ pub(crate) fn set(scheduler: Scheduler, priority: u16) -> io::Result<()> {
     parameters.sched_priority = priority.into();
     let class = class | libc::SCHED_RESET_ON_FORK;
     // SAFETY: `parameters` is valid for reads for the length of the call, which changes the calling thread alone.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_setscheduler,
-            0,
-            class,
-            &raw const parameters,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, class, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Keeps the host's cores out of states of sleep that take longer than `most` to leave, as long as the file is open.

@@ -37,10 +37,7 @@ impl AdminAddress {
         Ok(AdminAddress {
             admin_state: Arc::clone(admin_state),
             configured,
-            server: configured
-                .map(start)
-                .transpose()
-                .map_err(BootError::Admin)?,
+            server: configured.map(start).transpose().map_err(BootError::Admin)?,
         })
     }
 
@@ -79,9 +76,7 @@ impl AdminAddress {
 /// Returns whether everybody who reaches the admin address may record profiles.
 fn allows_profiles(admin: &Admin) -> bool {
     let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-    admin
-        .profiles
-        .unwrap_or_else(|| admin.address.is_some_and(is_loopback))
+    admin.profiles.unwrap_or_else(|| admin.address.is_some_and(is_loopback))
 }
 
 #[cfg(test)]
@@ -100,18 +95,10 @@ mod tests {
             ("10.0.0.1:1", Some(true), true),
         ] {
             let address = Some(address.parse().unwrap());
-            let admin = Admin {
-                address,
-                hosts: Vec::new(),
-                profiles,
-            };
+            let admin = Admin { address, hosts: Vec::new(), profiles };
             assert_eq!(allows_profiles(&admin), expected, "{admin:?}");
         }
-        let nowhere = Admin {
-            address: None,
-            hosts: Vec::new(),
-            profiles: None,
-        };
+        let nowhere = Admin { address: None, hosts: Vec::new(), profiles: None };
         assert!(!allows_profiles(&nowhere));
     }
 }

@@ -12,13 +12,7 @@ pub(super) fn on_file(config: &Config) {
             "no [[route]]: every request gets 404; add one, with a handler such as `proxy`, `files` or `fixed`"
         );
     }
-    for ForeignVariable {
-        place,
-        field,
-        text,
-        remedy,
-    } in config.foreign_variables()
-    {
+    for ForeignVariable { place, field, text, remedy } in config.foreign_variables() {
         let remedy = match remedy {
             Some(placeholder) => format!("write {placeholder}"),
             None => {

@@ -81,11 +81,7 @@ pub(super) fn bind_beside_port(
 fn try_bind(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let mut sockets: Vec<Socket> = Vec::new();
     for index in 0..workers {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
@@ -99,12 +95,7 @@ fn try_bind(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListen
         if index == 0 {
             socket.set_reuse_port(workers > 1)?;
             // A free port is the same one for all.
-            address.set_port(
-                socket
-                    .local_addr()?
-                    .as_socket()
-                    .map_or(0, |local| local.port()),
-            );
+            address.set_port(socket.local_addr()?.as_socket().map_or(0, |local| local.port()));
         }
         sockets.push(socket);
     }
@@ -159,18 +150,12 @@ mod tests {
 
     #[test]
     fn a_port_goes_without_tcp_where_the_kernel_lacks_the_address_or_its_family() {
-        for (code, expected) in [
-            (Errno::AFNOSUPPORT, true),
-            (Errno::ADDRNOTAVAIL, true),
-            (Errno::ADDRINUSE, false),
-        ] {
+        for (code, expected) in
+            [(Errno::AFNOSUPPORT, true), (Errno::ADDRNOTAVAIL, true), (Errno::ADDRINUSE, false)]
+        {
             let source = io::Error::from(code);
             let (address, remedy) = (ANY, remedy(&source));
-            let error = TcpBindError {
-                address,
-                remedy,
-                source,
-            };
+            let error = TcpBindError { address, remedy, source };
             assert_eq!(error.is_foreign(), expected, "{code}");
         }
     }
@@ -192,11 +177,7 @@ mod tests {
         }
         drop(first);
         let shared = bind(address, 3).unwrap();
-        assert!(
-            shared
-                .iter()
-                .all(|one| one.local_addr().unwrap() == address)
-        );
+        assert!(shared.iter().all(|one| one.local_addr().unwrap() == address));
         let refused = bind(address, 2).unwrap_err();
         assert_eq!(refused.source.kind(), io::ErrorKind::AddrInUse);
     }

@@ -124,25 +124,17 @@ impl ControlSocket {
             io::Result::Ok((found.dev(), found.ino()))
         };
         let identity = set_up().inspect_err(|_| drop(fs::remove_file(&draft)))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (open, dropped) = oneshot::channel();
-        std::thread::Builder::new()
-            .name("control-socket".into())
-            .spawn(move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        () = serve(listener, &ask) => {}
-                        _ = dropped => {}
-                    }
-                });
-            })?;
-        Ok(ControlSocket {
-            path: path.to_owned(),
-            identity,
-            _open: open,
-        })
+        std::thread::Builder::new().name("control-socket".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, &ask) => {}
+                    _ = dropped => {}
+                }
+            });
+        })?;
+        Ok(ControlSocket { path: path.to_owned(), identity, _open: open })
     }
 }
 

@@ -69,9 +69,7 @@ fn spins(group: &Group) -> bool {
 fn without(cores: &[usize], config: &Config, takes: impl Fn(&Group) -> bool) -> Vec<usize> {
     let served = |group: &&Group| config.listeners.iter().any(|l| l.group == group.name);
     let groups = config.groups.iter().filter(served).filter(|g| takes(g));
-    let taken: Vec<usize> = groups
-        .flat_map(|g| self::cores(g).unwrap_or_default())
-        .collect();
+    let taken: Vec<usize> = groups.flat_map(|g| self::cores(g).unwrap_or_default()).collect();
     let left = cores.iter().filter(|core| !taken.contains(core));
     left.copied().collect()
 }
@@ -124,10 +122,7 @@ mod tests {
             for class in ["fifo", "rr"] {
                 let keys = format!("{spin}\nscheduler = \"{class}\"");
                 let on_all = config("\"auto\"", &keys);
-                assert!(matches!(
-                    check_real_time(&on_all),
-                    Err(BootError::NoCoreLeft)
-                ));
+                assert!(matches!(check_real_time(&on_all), Err(BootError::NoCoreLeft)));
                 let refused = left(on_all).unwrap_err().to_string();
                 assert!(refused.contains("list fewer in `cores`"), "{refused}");
             }

@@ -20,10 +20,7 @@ const FEW: u64 = 1024;
 /// those that use select(2).
 pub(super) fn raise_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
+    let raised = Rlimit { current: maximum, maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::debug!(%error, "the limit of file descriptors cannot be raised");
     }
@@ -43,11 +40,7 @@ pub(super) struct Descriptors {
 /// Returns a worker's part of the process's limit.
 pub(super) fn of_worker(config: &Config) -> Descriptors {
     let limit = getrlimit(Resource::Nofile).current;
-    let traces = if config.qlog.sample_rate > 0.0 {
-        config.qlog.max_open_traces
-    } else {
-        0
-    };
+    let traces = if config.qlog.sample_rate > 0.0 { config.qlog.max_open_traces } else { 0 };
     let workers = workers(config);
     let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
     // A reload may add listeners with TCP where there are none yet.
@@ -77,11 +70,7 @@ impl Descriptors {
 
 /// Warns of a limit that leaves few requests.
 pub(super) fn advise(config: &Config) {
-    let Descriptors {
-        exchanges,
-        tcp_connections,
-        ..
-    } = of_worker(config);
+    let Descriptors { exchanges, tcp_connections, .. } = of_worker(config);
     if exchanges < FEW {
         tracing::warn!(
             exchanges,

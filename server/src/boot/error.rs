@@ -274,10 +274,8 @@ mod tests {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let tcp = crate::boot::bind_tcp::bind(address, 1).unwrap_err();
-        let admin = AdminError::Os {
-            address,
-            source: io::Error::from_raw_os_error(libc::EADDRINUSE),
-        };
+        let admin =
+            AdminError::Os { address, source: io::Error::from_raw_os_error(libc::EADDRINUSE) };
         for error in [
             BootError::listener(("main", &[address]), ListenerError::BindTcp(tcp)),
             BootError::Admin(admin),
@@ -296,10 +294,6 @@ mod tests {
         let error = sluicegate_config::Config::from_toml("file", text, &registry).unwrap_err();
         let line = one_line(&ReloadError::from(error));
         assert_eq!(line.matches("unknown key `nam`").count(), 1, "{line}");
-        assert_eq!(
-            line.matches("[[listener]] has no `name`").count(),
-            1,
-            "{line}"
-        );
+        assert_eq!(line.matches("[[listener]] has no `name`").count(), 1, "{line}");
     }
 }

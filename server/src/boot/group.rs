@@ -47,9 +47,7 @@ pub(super) fn prepare_group(
     }
     let cores = cores(group)?;
     let workers = cores.len();
-    let opened = open_listeners(
-        group, &listeners, workers, shared, registry, announced, ports,
-    )?;
+    let opened = open_listeners(group, &listeners, workers, shared, registry, announced, ports)?;
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
     let peers = Arc::new(mailboxes.clone());
@@ -63,16 +61,12 @@ pub(super) fn prepare_group(
         .zip(inboxes)
         .zip(mailboxes.into_iter().enumerate())
     {
-        let index = u8::try_from(index).map_err(|_| BootError::TooManyCores {
-            group: group.name.clone(),
-        })?;
+        let index = u8::try_from(index)
+            .map_err(|_| BootError::TooManyCores { group: group.name.clone() })?;
         let (shared, group_name) = (Arc::clone(shared), group.name.clone());
         let tcp = announced.take_tcp(&group.name);
-        let Origin {
-            ring: origin_ring,
-            sender: origin,
-            front,
-        } = start_origin(group, index, &spare, &shared, tcp, events)?;
+        let Origin { ring: origin_ring, sender: origin, front } =
+            start_origin(group, index, &spare, &shared, tcp, events)?;
         setups.push((
             WorkerSetup {
                 group: group.name.clone(),
@@ -80,23 +74,14 @@ pub(super) fn prepare_group(
                 core,
                 seed,
                 settings: Box::new(move |snapshot| {
-                    settings(
-                        &shared,
-                        snapshot,
-                        &group_name,
-                        (index, workers),
-                        origin_ring,
-                    )
+                    settings(&shared, snapshot, &group_name, (index, workers), origin_ring)
                 }),
                 origin,
                 front,
                 inbox,
                 peers: Arc::clone(&peers),
                 misrouted,
-                polling: Polling {
-                    limit: group.spin,
-                    always: group.spin_always,
-                },
+                polling: Polling { limit: group.spin, always: group.spin_always },
                 scheduler: (group.scheduler, group.scheduler_priority),
             },
             mailbox,
@@ -134,10 +119,7 @@ fn open_listeners(
         Bound::Sockets(sockets) => {
             let (options, buffers) = (&group.socket, group.driver);
             let opened = open_group(group.backend, sockets, workers, options, buffers);
-            opened.map_err(|source| BootError::Group {
-                group: group.name.clone(),
-                source,
-            })?
+            opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?
         }
     };
     announced.add_facts(&opened.listeners);
@@ -163,11 +145,8 @@ fn start_origin(
 ) -> Result<Origin, BootError> {
     let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
-    let Descriptors {
-        exchanges,
-        tcp_connections,
-        tcp_exchanges,
-    } = descriptors::of_worker(&shared.config);
+    let Descriptors { exchanges, tcp_connections, tcp_exchanges } =
+        descriptors::of_worker(&shared.config);
     let buffers = shared.parts.worker_buffer(limits);
     let accounts = |most| Accounts::with_limit(limits.stream_buffer, buffers, most);
     let (ring, worker_ring) = rings(queue, accounts(exchanges));
@@ -201,11 +180,7 @@ fn start_origin(
         passwords: Arc::clone(&shared.passwords),
         front: Some(front),
     };
-    Ok(Origin {
-        ring,
-        sender: origin::spawn(setup).map_err(BootError::Thread)?,
-        front: sender,
-    })
+    Ok(Origin { ring, sender: origin::spawn(setup).map_err(BootError::Thread)?, front: sender })
 }
 
 /// Returns whether a worker is the first of the process, the one for tasks that one thread does for all.

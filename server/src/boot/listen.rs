@@ -97,10 +97,7 @@ impl Line {
 impl Announced {
     /// Begins with the sockets that a service manager passed (LISTEN_FDS).
     pub(super) fn inherit() -> Announced {
-        Announced {
-            inherited: passed::sockets(),
-            ..Announced::default()
-        }
+        Announced { inherited: passed::sockets(), ..Announced::default() }
     }
 
     /// Begins with addresses that are bound already, and `next_id`, the number after that of the address bound last.
@@ -158,11 +155,7 @@ impl Announced {
     fn add_tcp(&mut self, listener: &Listener, id: ListenerId, sockets: Vec<TcpListener>) -> bool {
         let has_tcp = !sockets.is_empty();
         if has_tcp {
-            self.tcp.push(TcpSockets {
-                group: listener.group.clone(),
-                listener: id,
-                sockets,
-            });
+            self.tcp.push(TcpSockets { group: listener.group.clone(), listener: id, sockets });
         }
         has_tcp
     }
@@ -170,9 +163,7 @@ impl Announced {
     /// Returns the sockets of TCP of the next worker of a group, each with its listener.
     pub(super) fn take_tcp(&mut self, group: &str) -> Vec<(ListenerId, TcpListener)> {
         let of_group = self.tcp.iter_mut().filter(|tcp| tcp.group == group);
-        of_group
-            .filter_map(|tcp| Some((tcp.listener, tcp.sockets.pop()?)))
-            .collect()
+        of_group.filter_map(|tcp| Some((tcp.listener, tcp.sockets.pop()?))).collect()
     }
 
     /// Logs the sockets of a service manager that no listener has taken.
@@ -224,9 +215,7 @@ pub(super) fn open_listener(
     let http = listener.http_addresses.iter();
     for (address, has_quic) in quic.chain(http.map(|address| (address, false))) {
         let kept = announced.keep(listener, *address, has_quic);
-        let is_new = kept
-            .as_ref()
-            .is_none_or(|kept| kept.state != KeptState::InEffect);
+        let is_new = kept.as_ref().is_none_or(|kept| kept.state != KeptState::InEffect);
         let opened = match kept {
             Some(kept) => go_on(listener, kept, announced, bound_listeners),
             None if has_quic => open_quic(listener, *address, announced, bound_listeners),
@@ -298,7 +287,7 @@ fn open_quic(
         }
         Bound::Port(addresses) => {
             addresses.push((id, address));
-            let beside = { listener.tcp }.then(|| bind_tcp::bind_beside_port(address, workers));
+            let beside = listener.tcp.then(|| bind_tcp::bind_beside_port(address, workers));
             (address, beside.transpose()?.unwrap_or_default())
         }
         Bound::OpenPort => return Err(ListenerError::OnPort),

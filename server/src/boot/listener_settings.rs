@@ -59,12 +59,10 @@ fn try_prepare(
         Some(tls) => load(tls)?,
         None => Identity::self_signed()?.with_options(&options),
     };
-    let others = given
-        .map(load)
-        .collect::<Result<Vec<_>, TransportError>>()?;
+    let others = given.map(load).collect::<Result<Vec<_>, TransportError>>()?;
     let all = [&first].into_iter().chain(&others);
     // A self-signed one stands in no table.
-    let automatic = { listener.tls.iter() }.map(|tls| !tls.acme.is_empty());
+    let automatic = listener.tls.iter().map(|tls| !tls.acme.is_empty());
     let all = all.zip(automatic.chain([false]));
     let obtained = all.filter(|(identity, _)| !identity.is_placeholder());
     let expiries = obtained.map(|(identity, automatic)| {
@@ -85,18 +83,8 @@ fn try_prepare(
         &config.limits,
         before.alternatives.unwrap_or(&Alternatives::default()),
     )?;
-    server_config(
-        name,
-        (&first, &others),
-        &config.quic,
-        &config.limits,
-        secrets,
-    )?;
-    let identities = Identities {
-        first,
-        others,
-        expiries,
-    };
+    server_config(name, (&first, &others), &config.quic, &config.limits, secrets)?;
+    let identities = Identities { first, others, expiries };
     Ok(ListenerSettings {
         trusted_proxies: Arc::new(TrustedProxies::of(listener)),
         selection,

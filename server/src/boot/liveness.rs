@@ -15,10 +15,7 @@ struct Target {
 
 enum Thread {
     Worker(MailboxSender, OutstandingRequest<()>),
-    Origin(
-        origin::OriginSender,
-        OutstandingRequest<Box<origin::Counters>>,
-    ),
+    Origin(origin::OriginSender, OutstandingRequest<Box<origin::Counters>>),
 }
 
 impl LivenessCheck {
@@ -28,20 +25,12 @@ impl LivenessCheck {
             let name = format!("{}-{}", worker.group, worker.index);
             let origin = format!("{name}-origin");
             [
-                (
-                    name,
-                    Thread::Worker(worker.mailbox.clone(), OutstandingRequest::default()),
-                ),
-                (
-                    origin,
-                    Thread::Origin(worker.origin.clone(), OutstandingRequest::default()),
-                ),
+                (name, Thread::Worker(worker.mailbox.clone(), OutstandingRequest::default())),
+                (origin, Thread::Origin(worker.origin.clone(), OutstandingRequest::default())),
             ]
         });
         let targets = targets.map(|(name, thread)| Target { name, thread });
-        LivenessCheck {
-            targets: targets.collect(),
-        }
+        LivenessCheck { targets: targets.collect() }
     }
 
     /// Sends a request to every thread that has none outstanding.
@@ -60,7 +49,7 @@ impl LivenessCheck {
 
     /// Returns the names of the threads whose reply is outstanding.
     pub(super) fn missing(&mut self) -> Vec<&str> {
-        let missing = { self.targets.iter_mut() }.filter_map(|target| {
+        let missing = self.targets.iter_mut().filter_map(|target| {
             let outstanding = match &mut target.thread {
                 Thread::Worker(_, question) => is_outstanding(question),
                 Thread::Origin(_, question) => is_outstanding(question),
@@ -91,13 +80,8 @@ pub(super) mod tests {
         let (sender, mailbox) = mailbox();
         let (origin, commands) = unbounded_channel();
         let group = "a".to_owned();
-        let watched = WorkerHandle {
-            group,
-            index,
-            mailbox: sender,
-            origin,
-            front: unbounded_channel().0,
-        };
+        let watched =
+            WorkerHandle { group, index, mailbox: sender, origin, front: unbounded_channel().0 };
         (watched, mailbox, commands)
     }
 

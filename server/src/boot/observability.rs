@@ -30,10 +30,7 @@ impl Observability {
             profiles: Profiles::default(),
             hosts: Mutex::default(),
         });
-        Observability {
-            admin_state,
-            sources,
-        }
+        Observability { admin_state, sources }
     }
 
     /// Returns the phase of the process.

@@ -18,14 +18,12 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
         BootError::Secrets(error) => of_secrets(error, config),
         BootError::Site(SiteError::Tls { pool, cause }) => of_pool(pool, cause.key(), config),
         BootError::Site(error) => of_route(error, config),
-        BootError::Listener {
-            listener, source, ..
-        } => {
-            let index = { config.listeners.iter() }.position(|known| known.name == *listener)?;
+        BootError::Listener { listener, source, .. } => {
+            let index = config.listeners.iter().position(|known| known.name == *listener)?;
             of_listener(source, index, &config.listeners[index])
         }
         BootError::NoCore { group, .. } | BootError::TooManyCores { group } => {
-            let index = { config.groups.iter() }.position(|known| known.name == *group)?;
+            let index = config.groups.iter().position(|known| known.name == *group)?;
             Some(vec![Key("group"), Index(index), Key("cores")])
         }
         BootError::Latency(_) => Some(vec![Key("server"), Key("cpu_latency")]),
@@ -48,11 +46,7 @@ fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
     if !is_named && matches!(error, SecretsError::Io { .. }) {
         return None;
     }
-    let key = if is_named {
-        "secrets_file"
-    } else {
-        "state_dir"
-    };
+    let key = if is_named { "secrets_file" } else { "state_dir" };
     Some(vec![Key("server"), Key(key)])
 }
 
@@ -109,18 +103,13 @@ fn of_route(error: &SiteError, config: &Config) -> Option<Vec<Step>> {
         SiteError::Tls { .. } => return None,
     };
     let keys = keys.iter().map(|key| Key(key));
-    Some(
-        [Key("route"), Index(index)]
-            .into_iter()
-            .chain(keys)
-            .collect(),
-    )
+    Some([Key("route"), Index(index)].into_iter().chain(keys).collect())
 }
 
 /// Returns a key of the site that a route belongs to.
 fn of_site(route: &Route, keys: &[&'static str], config: &Config) -> Option<Vec<Step>> {
     let name = route.site.name()?;
-    let index = { config.sites.iter() }.position(|site| site.name == name)?;
+    let index = config.sites.iter().position(|site| site.name == name)?;
     let keys = keys.iter().map(|key| Key(key));
     let site = [Key("site"), Index(index)];
     Some(site.into_iter().chain(keys).collect())
@@ -149,12 +138,9 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
     };
     if let Some(path) = named {
         let is_it = |file: &Option<PathBuf>| {
-            { file.as_ref() }.is_some_and(|file| file.display().to_string() == path)
+            file.as_ref().is_some_and(|file| file.display().to_string() == path)
         };
-        for (file, key) in [
-            (&listener.client_ca, "client_ca"),
-            (&listener.key_log, "key_log"),
-        ] {
+        for (file, key) in [(&listener.client_ca, "client_ca"), (&listener.key_log, "key_log")] {
             if is_it(file) {
                 steps[2] = Key(key);
                 return Some(steps);
@@ -222,25 +208,16 @@ mod tests {
         let expected = ["site", "basic_auth", "users_file"].map(Key);
         let expected = [expected[0], Index(1), expected[1], expected[2]];
         assert_eq!(place(&users, &config), Some(expected.to_vec()));
-        let key = TransportError::File {
-            path: "b-key.pem".to_owned(),
-            cause: cause(),
-        };
+        let key = TransportError::File { path: "b-key.pem".to_owned(), cause: cause() };
         let key = BootError::listener(("a", &[]), key);
         let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
         assert_eq!(place(&key, &config), Some(expected.to_vec()));
-        let authorities = TransportError::File {
-            path: "c.pem".to_owned(),
-            cause: cause(),
-        };
+        let authorities = TransportError::File { path: "c.pem".to_owned(), cause: cause() };
         let authorities = BootError::listener(("a", &[]), authorities);
         let expected = [Key("listener"), Index(0), Key("client_ca")];
         assert_eq!(place(&authorities, &config), Some(expected.to_vec()));
-        let folder = TransportError::Tls {
-            origin: "k".to_owned(),
-            cause: String::new(),
-            remedy: "",
-        };
+        let folder =
+            TransportError::Tls { origin: "k".to_owned(), cause: String::new(), remedy: "" };
         let folder = BootError::listener(("a", &[]), folder);
         let expected = [Key("listener"), Index(0), Key("key_log")];
         assert_eq!(place(&folder, &config), Some(expected.to_vec()));

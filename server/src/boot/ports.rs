@@ -26,28 +26,18 @@ impl<'a> OnPort<'a> {
     pub(super) fn of(group: &'a Group, workers: usize) -> Option<Self> {
         let options = group.dpdk.options();
         let options = options.filter(|_| group.backend == Backend::Dpdk)?;
-        Some(Self {
-            group,
-            options,
-            workers,
-        })
+        Some(Self { group, options, workers })
     }
 }
 
 /// Returns the options of the groups, and an error that names them.
 fn parts<'a>(
     groups: &'a [OnPort<'_>],
-) -> (
-    Vec<(&'a DevicePortOptions, usize)>,
-    impl Fn(PortError) -> BootError,
-) {
+) -> (Vec<(&'a DevicePortOptions, usize)>, impl Fn(PortError) -> BootError) {
     let all = groups.iter().map(|on| (&on.options, on.workers)).collect();
     let names: Vec<&str> = groups.iter().map(|on| on.group.name.as_str()).collect();
     let group = names.join("`, `");
-    let refused = move |source| BootError::Port {
-        group: group.clone(),
-        source,
-    };
+    let refused = move |source| BootError::Port { group: group.clone(), source };
     (all, refused)
 }
 
@@ -65,10 +55,7 @@ impl OpenPorts {
             [] => None,
             all => Some(Ports::start(all).map_err(refused)?),
         };
-        Ok(Self {
-            open: Vec::new(),
-            library,
-        })
+        Ok(Self { open: Vec::new(), library })
     }
 
     /// Opens the port of a group with these listeners.
@@ -78,16 +65,11 @@ impl OpenPorts {
         listeners: &[(ListenerId, SocketAddr)],
         workers: usize,
     ) -> Result<sluicegate_dataplane::Group, BootError> {
-        let refused = |source| BootError::Port {
-            group: group.name.clone(),
-            source,
-        };
+        let refused = |source| BootError::Port { group: group.name.clone(), source };
         let (Some(library), Some(options)) = (&self.library, group.dpdk.options()) else {
             return Err(refused(PortError::LeftOut));
         };
-        let opened = library
-            .open(listeners, workers, &options)
-            .map_err(refused)?;
+        let opened = library.open(listeners, workers, &options).map_err(refused)?;
         self.open.push((group.name.clone(), opened.port));
         Ok(opened.group)
     }

@@ -55,10 +55,8 @@ pub(super) fn rebind(
         {
             let (options, buffers) = (&group.socket, group.driver);
             let opened = open_group(group.backend, sockets, workers, options, buffers);
-            let opened = opened.map_err(|source| BootError::Group {
-                group: group.name.clone(),
-                source,
-            })?;
+            let opened =
+                opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
             announced.add_facts(&opened.listeners);
             seeds.insert(group.name.clone(), opened.seeds.into());
         }
@@ -70,10 +68,7 @@ pub(super) fn rebind(
 /// Refuses to remove an address of a port that the server drives itself.
 fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
     for kept in removed {
-        let group = config
-            .groups
-            .iter()
-            .find(|group| group.name == kept.at.group);
+        let group = config.groups.iter().find(|group| group.name == kept.at.group);
         let on_port = group.is_some_and(|group| group.backend == Backend::Dpdk);
         if on_port && kept.at.protocols.has_quic() {
             let at = (&*kept.name, &[kept.at.local][..]);
@@ -90,10 +85,7 @@ fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
 pub(super) fn without_sockets(group: &Group, workers: usize) -> Result<Vec<Seed>, BootError> {
     let (options, buffers) = (&group.socket, group.driver);
     let opened = open_group(group.backend, Vec::new(), workers, options, buffers);
-    let opened = opened.map_err(|source| BootError::Group {
-        group: group.name.clone(),
-        source,
-    })?;
+    let opened = opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
     Ok(opened.seeds)
 }
 
@@ -130,11 +122,7 @@ mod tests {
             protocols: Protocols::Quic,
             payloads: Payloads::default(),
         };
-        let kept = Kept {
-            name: "main".to_owned(),
-            at,
-            state: KeptState::InEffect,
-        };
+        let kept = Kept { name: "main".to_owned(), at, state: KeptState::InEffect };
         let secrets = Secrets::in_memory();
         let announced = Announced::keeping(vec![kept], 1);
         let (worker, ..) = watched(0);

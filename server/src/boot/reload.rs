@@ -80,11 +80,7 @@ enum OptionFiles {
 /// Keys have changed that need a restart; the error names them.
 pub fn examine_reload(running: &Config, new: &Config) -> Result<(), ReloadError> {
     let fixed = running.needs_restart(new);
-    if fixed.is_empty() {
-        Ok(())
-    } else {
-        Err(ReloadError::NeedsRestart(fixed))
-    }
+    if fixed.is_empty() { Ok(()) } else { Err(ReloadError::NeedsRestart(fixed)) }
 }
 
 impl Reloader<'_> {
@@ -145,10 +141,7 @@ impl Reloader<'_> {
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
         let admin = self.admin.change(config.admin.address)?;
-        let Rebound {
-            mut announced,
-            seeds,
-        } = rebound;
+        let Rebound { mut announced, seeds } = rebound;
         // Workers may have the numbers even if the configuration is refused.
         self.next_id = announced.next_id();
         if let Err(error) = open_sockets(&self.workers, seeds) {
@@ -202,8 +195,7 @@ impl Reloader<'_> {
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused();
-        self.removed
-            .close_unused(&self.config, &self.workers, clock::now());
+        self.removed.close_unused(&self.config, &self.workers, clock::now());
         self.access.drop_unused();
         self.traces.drop_unused();
     }
@@ -276,9 +268,7 @@ impl Reloader<'_> {
     fn known(&self, before: Option<&BoundListener>, config: &Config) -> Alternatives {
         let same = self.config.quic == config.quic && self.config.limits == config.limits;
         let before = before.filter(|_| same);
-        before.map_or_else(Alternatives::default, |bound| {
-            bound.settings.identities.others.clone()
-        })
+        before.map_or_else(Alternatives::default, |bound| bound.settings.identities.others.clone())
     }
 }
 

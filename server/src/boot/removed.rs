@@ -61,10 +61,7 @@ impl RemovedListeners {
 
     fn add(&mut self, bound: &BoundListener, is_closing: bool) {
         if bound.at.protocols.has_quic() {
-            self.all.push(Removed {
-                bound: bound.clone(),
-                is_closing,
-            });
+            self.all.push(Removed { bound: bound.clone(), is_closing });
         }
     }
 
@@ -73,11 +70,7 @@ impl RemovedListeners {
         self.all.iter().map(|removed| Kept {
             name: removed.bound.name.clone(),
             at: removed.bound.at.clone(),
-            state: if removed.is_closing {
-                KeptState::Closing
-            } else {
-                KeptState::Draining
-            },
+            state: if removed.is_closing { KeptState::Closing } else { KeptState::Draining },
         })
     }
 
@@ -112,7 +105,7 @@ impl RemovedListeners {
 
     /// Has the workers of a group close sockets, unless they do so already.
     fn close(&mut self, group: &Group, workers: &[WorkerHandle], now: Instant) {
-        if { self.attempts.iter() }.any(|attempt| attempt.group == group.name) {
+        if self.attempts.iter().any(|attempt| attempt.group == group.name) {
             return;
         }
         let closing = self.all.iter().filter(|removed| removed.is_closing);

@@ -27,10 +27,7 @@ impl Replies {
             let command = Command::Rebind(Box::new(seed), removed.to_vec(), sender.clone());
             worker.mailbox.send(command);
         }
-        Replies {
-            receiver,
-            failed: None,
-        }
+        Replies { receiver, failed: None }
     }
 
     /// Waits until all workers have replied, and returns the first error; `None` if some have not at `end`.

@@ -111,10 +111,8 @@ mod tests {
         assert_eq!(count(&retired), (0, 0));
         let changed = snapshot(3, &make(&identities[1..], &first));
         drop(first);
-        let (in_a_connection, of_a_request) = (
-            same.bound_listeners[0].settings.identities.others.clone(),
-            Arc::clone(&same.site),
-        );
+        let (in_a_connection, of_a_request) =
+            (same.bound_listeners[0].settings.identities.others.clone(), Arc::clone(&same.site));
         retired.take(&same, &changed);
         drop(same);
         retired.drop_unused();

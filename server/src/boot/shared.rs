@@ -106,9 +106,6 @@ pub(super) fn open_access_log(
         Some(LogTarget::File(path)) if source.kind() == ErrorKind::IsADirectory => {
             BootError::LogIsFolder(path.clone())
         }
-        _ => BootError::AccessLog {
-            name: file.map(Target::name).unwrap_or_default(),
-            source,
-        },
+        _ => BootError::AccessLog { name: file.map(Target::name).unwrap_or_default(), source },
     })
 }

@@ -36,14 +36,12 @@ pub fn watch<T: Send + 'static>(
     message: impl Fn(Signal) -> T + Send + 'static,
 ) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1])?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for signal in signals.forever().filter_map(Signal::of) {
-                if to.send(message(signal)).is_err() {
-                    return;
-                }
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever().filter_map(Signal::of) {
+            if to.send(message(signal)).is_err() {
+                return;
             }
-        })?;
+        }
+    })?;
     Ok(())
 }

@@ -62,12 +62,7 @@ impl Supervisor {
             complained: false,
             lifecycle,
         };
-        Supervisor {
-            workers,
-            watchdog,
-            adoption: None,
-            failing: false,
-        }
+        Supervisor { workers, watchdog, adoption: None, failing: false }
     }
 
     /// Reports that all workers serve.
@@ -95,12 +90,7 @@ impl Supervisor {
         let replies = replies.collect();
         let mut call = LivenessCheck::of(&self.workers);
         call.send();
-        self.adoption = Some(Adoption {
-            at: now,
-            call,
-            status,
-            replies,
-        });
+        self.adoption = Some(Adoption { at: now, call, status, replies });
     }
 
     /// Reports that the server drains, for up to `limit`.

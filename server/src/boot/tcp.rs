@@ -24,9 +24,7 @@ pub(super) struct Fronts {
 impl Fronts {
     /// Returns the fronts of these workers.
     pub(super) fn new(workers: &[WorkerHandle]) -> Fronts {
-        Fronts {
-            senders: workers.iter().map(|worker| worker.front.clone()).collect(),
-        }
+        Fronts { senders: workers.iter().map(|worker| worker.front.clone()).collect() }
     }
 
     /// Returns the number of the fronts.
@@ -67,9 +65,8 @@ pub(super) fn tcp_config(
             name: name.as_str().into(),
             tls: None,
             trusted_proxies: Arc::clone(&settings.trusted_proxies),
-            proxy_protocol: listener.map_or_else(Networks::default, |listener| {
-                Networks::new(&listener.proxy_protocol)
-            }),
+            proxy_protocol: listener
+                .map_or_else(Networks::default, |listener| Networks::new(&listener.proxy_protocol)),
             alt_svc: None,
             redirect: None,
         };

@@ -35,10 +35,7 @@ impl Totals {
             established = all.established,
             handshakes_failed = all.unfinished,
             handshake_timeouts = all.handshake_timeouts,
-            refused = RefusalReason::ALL
-                .iter()
-                .map(|r| all.refused[*r])
-                .sum::<u64>(),
+            refused = RefusalReason::ALL.iter().map(|r| all.refused[*r]).sum::<u64>(),
             refusals = all.refusals,
             retries = all.retries,
             bad_tokens = all.bad_tokens,

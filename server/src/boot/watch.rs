@@ -86,12 +86,7 @@ pub(super) fn await_ready(
         tracing::warn!(%group, %backend, %cause, "fell back to another backend");
     }
     for (group, backend, features, spin) in drivers {
-        let Features {
-            gso,
-            gro,
-            napi,
-            zero_copy,
-        } = features;
+        let Features { gso, gro, napi, zero_copy } = features;
         tracing::info!(%group, %backend, gso, gro, napi, zero_copy, %spin, "workers opened their drivers");
     }
     for line in lines {
@@ -129,7 +124,7 @@ pub(super) fn run_down(
         if retry.is_some_and(|retry| clock::now() >= retry) {
             retry = install_certificates(reloader).map(|pause| clock::now() + pause);
         }
-        let until = { [deadline, retry].into_iter().flatten() }.fold(next, Instant::min);
+        let until = [deadline, retry].into_iter().flatten().fold(next, Instant::min);
         match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
             Ok(Event::Worker(Report::Stopped(endpoint, datagrams))) => {
                 running -= 1;
@@ -217,9 +212,7 @@ fn reload(
     supervisor.reloading();
     let result = reloader.reload();
     // Counted before it is logged, so that whoever reads the log finds it in the metrics.
-    observability
-        .lifecycle()
-        .reloaded(result.as_ref().ok().copied());
+    observability.lifecycle().reloaded(result.as_ref().ok().copied());
     let mut standing = reloader.standing();
     match result {
         Ok(snapshot) => tracing::info!(snapshot, "configuration reloaded"),

@@ -21,11 +21,7 @@ pub(super) fn list(registry: &Registry, out: &mut impl Write) -> io::Result<()> 
     let default = default.map_or("", |l| l.congestion_control.algorithm.as_str());
     for (i, algorithm) in registry.iter().enumerate() {
         let space = if i > 0 { "\n" } else { "" };
-        let mark = if algorithm.name == default {
-            " (the default)"
-        } else {
-            ""
-        };
+        let mark = if algorithm.name == default { " (the default)" } else { "" };
         writeln!(out, "{space}{}{mark}", algorithm.name)?;
         for line in wrap(algorithm.summary, WIDTH - INDENT.len()) {
             writeln!(out, "{INDENT}{line}")?;
@@ -108,9 +104,7 @@ mod tests {
     /// Returns the lines from an algorithm's name to the next one's.
     fn part<'a>(text: &'a str, algorithm: &str) -> Vec<&'a str> {
         let mut lines = text.lines();
-        lines
-            .by_ref()
-            .find(|line| line.split(' ').next() == Some(algorithm));
+        lines.by_ref().find(|line| line.split(' ').next() == Some(algorithm));
         let of_it = |line: &&str| line.is_empty() || line.starts_with(' ');
         lines.take_while(of_it).collect()
     }

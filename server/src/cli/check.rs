@@ -68,11 +68,7 @@ pub(super) fn run(args: &CheckArgs, registry: &Registry) -> anyhow::Result<u8> {
             return Ok(EXIT_CONFIG);
         }
     }
-    let text = if args.print {
-        config.without_secrets().to_toml()
-    } else {
-        "ok\n".to_owned()
-    };
+    let text = if args.print { config.without_secrets().to_toml() } else { "ok\n".to_owned() };
     printed(std::io::stdout().write_all(text.as_bytes()))
 }
 

@@ -106,9 +106,7 @@ fn resolution(text: &str) -> Result<Resolution, String> {
     Ok(Resolution {
         host: host.to_owned(),
         port: port.parse().map_err(|_| "expected a port after the host")?,
-        address: address
-            .parse()
-            .map_err(|_| "expected an IP address at the end")?,
+        address: address.parse().map_err(|_| "expected an IP address at the end")?,
     })
 }
 
@@ -144,11 +142,7 @@ impl GetArgs {
             .filter(|r| r.host.eq_ignore_ascii_case(&url.host) && r.port == url.port)
             .map(|r| SocketAddr::new(r.address, r.port))
             .collect();
-        if given.is_empty() {
-            connect::resolve(url)
-        } else {
-            Ok(given)
-        }
+        if given.is_empty() { connect::resolve(url) } else { Ok(given) }
     }
 }
 
@@ -191,13 +185,8 @@ fn follow(
     let mut url = Url::parse(&args.url)?;
     let mut request = args.to_request(&url)?;
     for _ in 0..=MAX_REDIRECTS {
-        let (handshake, fetched) = exchange(
-            args,
-            (&url, &request),
-            deadline,
-            clock,
-            (&mut *stdout, &mut *stderr),
-        )?;
+        let (handshake, fetched) =
+            exchange(args, (&url, &request), deadline, clock, (&mut *stdout, &mut *stderr))?;
         let Some(location) = fetched.location.as_ref().filter(|_| args.location) else {
             return Ok((handshake, fetched));
         };
@@ -250,11 +239,7 @@ fn summary(fetched: &Fetched, start: Instant, handshake: Instant) -> String {
     let since = |time: Instant| time.saturating_duration_since(start).as_secs_f64();
     let total = since(fetched.finished);
     #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
-    let rate = if total > 0.0 {
-        fetched.bytes as f64 / total / 1e6
-    } else {
-        0.0
-    };
+    let rate = if total > 0.0 { fetched.bytes as f64 / total / 1e6 } else { 0.0 };
     format!(
         "handshake {:.1} ms, first byte {:.1} ms, total {:.1} ms, {} bytes, {rate:.1} MB/s",
         since(handshake) * 1e3,
@@ -332,15 +317,9 @@ mod tests {
         assert_eq!((get.method, get.body), (Method::GET, None));
         assert_eq!(request(&["-I", "u"]).method, Method::HEAD);
         let post = request(&["-d", "a=1", "--data", "b=2", "u"]);
-        assert_eq!(
-            (post.method, post.body.unwrap()),
-            (Method::POST, b"a=1&b=2".to_vec())
-        );
+        assert_eq!((post.method, post.body.unwrap()), (Method::POST, b"a=1&b=2".to_vec()));
         let put = request(&["-X", "PUT", "-d", "x", "-H", "Host: b.example", "u"]);
-        assert_eq!(
-            (put.method, &*put.authority, put.fields.len()),
-            (Method::PUT, "b.example", 0)
-        );
+        assert_eq!((put.method, &*put.authority, put.fields.len()), (Method::PUT, "b.example", 0));
     }
 
     #[test]
@@ -354,15 +333,10 @@ mod tests {
         ]);
         let args = args.unwrap();
         let url = Url::parse("https://A.example/").unwrap();
-        let expected: Vec<SocketAddr> = vec![
-            "[::1]:443".parse().unwrap(),
-            "10.0.0.1:443".parse().unwrap(),
-        ];
+        let expected: Vec<SocketAddr> =
+            vec!["[::1]:443".parse().unwrap(), "10.0.0.1:443".parse().unwrap()];
         assert_eq!(args.addresses(&url).unwrap(), expected);
         let other = Url::parse("https://127.0.0.1/").unwrap();
-        assert_eq!(
-            args.addresses(&other).unwrap(),
-            ["127.0.0.1:443".parse().unwrap()]
-        );
+        assert_eq!(args.addresses(&other).unwrap(), ["127.0.0.1:443".parse().unwrap()]);
     }
 }

@@ -51,9 +51,7 @@ mod tests {
     /// Names of all commands that help lists.
     fn commands() -> Vec<String> {
         let command = Cli::command();
-        let names = command
-            .get_subcommands()
-            .map(|command| command.get_name().to_owned());
+        let names = command.get_subcommands().map(|command| command.get_name().to_owned());
         names.collect()
     }
 
@@ -73,9 +71,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page() {
         let folder = tempfile::tempdir().unwrap();
-        let args = ManpagesArgs {
-            folder: folder.path().join("man/man1"),
-        };
+        let args = ManpagesArgs { folder: folder.path().join("man/man1") };
         // A second time they are replaced.
         for _ in 0..2 {
             manpages(&args, Cli::command()).unwrap();
@@ -85,19 +81,14 @@ mod tests {
         for command in commands() {
             let name = format!("sluicegate-{command}");
             assert!(main.contains(&name.replace('-', "\\-")), "{command}");
-            assert!(
-                read(&format!("{name}.1")).contains(".SH SYNOPSIS"),
-                "{command}"
-            );
+            assert!(read(&format!("{name}.1")).contains(".SH SYNOPSIS"), "{command}");
         }
     }
 
     #[test]
     fn a_folder_that_cannot_be_made_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let args = ManpagesArgs {
-            folder: file.path().join("man"),
-        };
+        let args = ManpagesArgs { folder: file.path().join("man") };
         let error = manpages(&args, Cli::command()).unwrap_err();
         assert!(error.to_string().contains("/man"), "{error:#}");
     }

@@ -85,30 +85,23 @@ pub(super) fn print(
     let named = |at: usize| {
         let place = locate(file, &[Step::Key("route"), Step::Index(at)]);
         let line = place.map(|place| format!(":{}", place.line));
-        let hosts: Vec<String> = { config.routes[at].hosts().iter() }
-            .map(ToString::to_string)
-            .collect();
-        let hosts = if hosts.is_empty() {
-            String::new()
-        } else {
-            format!(" on {}", hosts.join(", "))
-        };
+        let hosts: Vec<String> =
+            config.routes[at].hosts().iter().map(ToString::to_string).collect();
+        let hosts =
+            if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(", ")) };
         let (file, line) = (file.display(), line.unwrap_or_default());
         format!("{file}{line}: {}{hosts}", config.routes[at].label())
     };
     let of_site = |at: usize| {
         let site = &config.routes[at].site;
         let (name, keys) = (site.name()?, site.inherited_keys().join(", "));
-        let index = { config.sites.iter() }.position(|site| site.name == name)?;
+        let index = config.sites.iter().position(|site| site.name == name)?;
         let place = locate(file, &[Step::Key("site"), Step::Index(index)]);
         let line = place.map_or(0, |place| place.line);
-        Some(format!(
-            "from site {name} ({}:{line}): {keys}",
-            file.display()
-        ))
+        Some(format!("from site {name} ({}:{line}): {keys}", file.display()))
     };
     let verdicts = explanation.verdicts.iter().enumerate();
-    let chosen = { verdicts.clone() }.find(|(_, verdict)| **verdict == Verdict::Responds);
+    let chosen = verdicts.clone().find(|(_, verdict)| **verdict == Verdict::Responds);
     match chosen {
         Some((at, _)) => {
             writeln!(out, "{}: responds, {}", named(at), explanation.response)?;
@@ -171,22 +164,10 @@ mod tests {
     fn arguments_describe_a_request() {
         let url = "https://Example.org:8443/a/../b%7e?c=d#e";
         let head = head(&[url, "-X", "PUT", "-H", "X-A: 1", "--header", "x-b:"]).unwrap();
-        assert_eq!(
-            (head.method.as_str(), head.authority.as_str()),
-            ("PUT", "Example.org:8443")
-        );
-        assert_eq!(
-            (head.path.as_str(), head.query.as_deref()),
-            ("/b~", Some("c=d"))
-        );
-        let fields = head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        assert_eq!(
-            fields.collect::<Vec<_>>(),
-            [("x-a", &b"1"[..]), ("x-b", b"")]
-        );
+        assert_eq!((head.method.as_str(), head.authority.as_str()), ("PUT", "Example.org:8443"));
+        assert_eq!((head.path.as_str(), head.query.as_deref()), ("/b~", Some("c=d")));
+        let fields = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        assert_eq!(fields.collect::<Vec<_>>(), [("x-a", &b"1"[..]), ("x-b", b"")]);
     }
 
     #[test]

@@ -102,11 +102,7 @@ impl Head {
     pub(super) fn of_reply(status: u16, fields: ReplyFields, length: u64) -> Head {
         match fields {
             ReplyFields::Own(fields) => Head::of(status, fields, Some(length)),
-            ReplyFields::Shared(fields) => Head::Shared(SharedHead {
-                fields,
-                status,
-                length,
-            }),
+            ReplyFields::Shared(fields) => Head::Shared(SharedHead { fields, status, length }),
         }
     }
 
@@ -119,9 +115,9 @@ impl Head {
     pub(super) fn longest(&self) -> usize {
         let line = |name: usize, value: usize| name + value + LINE;
         match self {
-            Head::Lines(lines) => { lines.iter() }
-                .map(|field| line(field.name().len(), field.value().len()))
-                .sum(),
+            Head::Lines(lines) => {
+                lines.iter().map(|field| line(field.name().len(), field.value().len())).sum()
+            }
             Head::Shared(head) => { head.fields.iter() }
                 .map(|(name, value)| line(name.as_str().len(), value.len()))
                 .sum::<usize>()
@@ -138,15 +134,12 @@ impl Head {
         let priority = to.priority.into();
         match self {
             Head::Shared(head) => head.with_frame(|frame| {
-                to.h3
-                    .send_encoded_response(conn, stream, frame, &priority, last)
+                to.h3.send_encoded_response(conn, stream, frame, &priority, last)
             }),
-            Head::Lines(lines) if first => to
-                .h3
-                .send_response_with_priority(conn, stream, lines, &priority, last),
-            Head::Lines(lines) => to
-                .h3
-                .send_additional_headers(conn, stream, lines, false, last),
+            Head::Lines(lines) if first => {
+                to.h3.send_response_with_priority(conn, stream, lines, &priority, last)
+            }
+            Head::Lines(lines) => to.h3.send_additional_headers(conn, stream, lines, false, last),
         }
     }
 }
@@ -160,8 +153,7 @@ impl SharedHead {
         let second = crate::clock::unix().as_secs();
         ENCODED.with_borrow_mut(|places| {
             let place = &mut places[(Arc::as_ptr(&self.fields).addr() / 32) % KEPT];
-            if { place.as_ref() }.is_some_and(|known| known.second != second || known.head != *self)
-            {
+            if place.as_ref().is_some_and(|known| known.second != second || known.head != *self) {
                 *place = None;
             }
             let known = match place {
@@ -206,7 +198,7 @@ impl NameValue for Line {
 
 /// Returns the lines of fields.
 pub(super) fn fields(fields: Fields) -> impl Iterator<Item = Line> {
-    { fields.into_iter() }.map(|(name, value)| Line::Field(name, value))
+    fields.into_iter().map(|(name, value)| Line::Field(name, value))
 }
 
 fn lines(status: u16, of: Fields) -> Vec<Line> {
@@ -253,11 +245,7 @@ mod tests {
 
     fn encoded(status: u16, fields: &Arc<Fields>, length: u64) -> EncodedHeaders {
         let fields = Arc::clone(fields);
-        let head = SharedHead {
-            fields,
-            status,
-            length,
-        };
+        let head = SharedHead { fields, status, length };
         head.with_frame(|frame| Ok(frame.clone())).unwrap()
     }
 

@@ -26,19 +26,13 @@ pub(super) struct Parameters {
 
 impl Default for Priority {
     fn default() -> Self {
-        Priority {
-            urgency: 3,
-            incremental: false,
-        }
+        Priority { urgency: 3, incremental: false }
     }
 }
 
 impl Priority {
     /// Place of the responses that share the connection instead of keeping to the order; no field names it.
-    pub(super) const SHARED: Priority = Priority {
-        urgency: LOWEST + 1,
-        incremental: true,
-    };
+    pub(super) const SHARED: Priority = Priority { urgency: LOWEST + 1, incremental: true };
 
     /// Reads a `priority` field or a PRIORITY_UPDATE frame. Parameters that are missing, unknown or out of bounds keep their
     /// defaults (RFC 9218 §4), as all do if the value is no dictionary.
@@ -115,10 +109,7 @@ mod tests {
     use super::*;
 
     fn at(urgency: u8, incremental: bool) -> Priority {
-        Priority {
-            urgency,
-            incremental,
-        }
+        Priority { urgency, incremental }
     }
 
     #[test]
@@ -159,18 +150,9 @@ mod tests {
 
     #[test]
     fn lines_of_a_field_are_one_dictionary() {
-        let line = |name, value| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
-        };
+        let line = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
         assert_eq!(Parameters::of(&[line("etag", "u=1")]), None);
-        let lines = [
-            line("priority", "u=1"),
-            line("etag", "u=2"),
-            line("priority", "i, u=5"),
-        ];
+        let lines = [line("priority", "u=1"), line("etag", "u=2"), line("priority", "i, u=5")];
         let merged = Parameters::of(&lines).map(|parameters| parameters.over(Priority::default()));
         assert_eq!(merged, Some(at(5, true)));
     }

@@ -14,20 +14,13 @@ use crate::properties::Bytes;
 /// Largest field section, bytes.
 const LARGEST: u64 = 4096;
 /// Connection-specific fields (RFC 9114 §4.2).
-const FORBIDDEN: [&str; 5] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-];
+const FORBIDDEN: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// Reads field lines, `name 0x1f value 0x1e` each, as a head and as trailers. Returns whether the head is well-formed.
 pub fn head(bytes: &[u8]) -> bool {
     let lines = Bytes::new(bytes).fields();
-    let list: Vec<Header> = { lines.iter() }
-        .map(|(name, value)| Header::new(name, value))
-        .collect();
+    let list: Vec<Header> = lines.iter().map(|(name, value)| Header::new(name, value)).collect();
     if let Ok(fields) = request::trailers(&list, LARGEST) {
         check_fields(&fields, &list);
         let framing = |name: &str| matches!(name, "content-length" | "host");
@@ -36,18 +29,13 @@ pub fn head(bytes: &[u8]) -> bool {
     let Ok(request) = request::parse(&list, LARGEST) else {
         return false;
     };
-    let size = { list.iter() }.map(|line| line.name().len() + line.value().len() + 32);
+    let size = list.iter().map(|line| line.name().len() + line.value().len() + 32);
     assert!(size.sum::<usize>() as u64 <= LARGEST);
-    let pseudo = { list.iter() }
-        .take_while(|line| line.name().starts_with(b":"))
-        .count();
+    let pseudo = list.iter().take_while(|line| line.name().starts_with(b":")).count();
     check_fields(&request.head.headers, &list[pseudo..]);
     check_head(&request.head);
     check_framing(&request);
-    assert_eq!(
-        request::parse(&written(&request.head), LARGEST * 2).as_ref(),
-        Ok(&request)
-    );
+    assert_eq!(request::parse(&written(&request.head), LARGEST * 2).as_ref(), Ok(&request));
     true
 }
 
@@ -57,16 +45,13 @@ fn visible(text: &str) -> bool {
 
 fn token(text: &str) -> bool {
     let other = |byte| b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && { text.bytes() }.all(|byte: u8| byte.is_ascii_alphanumeric() || other(byte))
+    !text.is_empty() && text.bytes().all(|byte: u8| byte.is_ascii_alphanumeric() || other(byte))
 }
 
 fn check_head(head: &RequestHead) {
     assert!(token(&head.method), "{head:?}");
     let protocol = head.protocol.as_deref();
-    assert!(
-        protocol.is_none_or(|protocol| token(protocol) && head.is_tunnel()),
-        "{head:?}"
-    );
+    assert!(protocol.is_none_or(|protocol| token(protocol) && head.is_tunnel()), "{head:?}");
     let names_authority_alone = head.is_tunnel() && protocol.is_none();
     let authority = !head.authority.is_empty()
         && visible(&head.authority)

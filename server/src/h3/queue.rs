@@ -59,9 +59,7 @@ impl Queue {
 
     /// Returns whether a stream in the queue shares.
     pub(super) fn has_shared(&self) -> bool {
-        self.streams
-            .last()
-            .is_some_and(|(last, _)| last.is_shared())
+        self.streams.last().is_some_and(|(last, _)| last.is_shared())
     }
 
     /// Returns the streams that share, from the one that writes next.
@@ -107,10 +105,7 @@ mod tests {
     use super::*;
 
     fn at(urgency: u8, incremental: bool) -> Priority {
-        Priority {
-            urgency,
-            incremental,
-        }
+        Priority { urgency, incremental }
     }
 
     #[test]
@@ -129,10 +124,7 @@ mod tests {
         let first = queue.level(None).unwrap();
         assert_eq!((first, queue.streams(first)), (at(0, true), vec![20]));
         let second = queue.level(Some(first)).unwrap();
-        assert_eq!(
-            (second, queue.streams(second)),
-            (at(3, false), vec![12, 16])
-        );
+        assert_eq!((second, queue.streams(second)), (at(3, false), vec![12, 16]));
         let third = queue.level(Some(second)).unwrap();
         assert_eq!(queue.streams(third), [4, 8, 0]);
         queue.served(4);

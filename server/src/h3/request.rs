@@ -103,12 +103,10 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Parsed
 pub(super) fn trailers<H: NameValue>(list: &[H], max_section: u64) -> Result<Fields, Refusal> {
     let checked = check_size(list, max_section).and_then(|()| check_count(list.len()));
     checked.map_err(|_| Malformed)?;
-    let lines = list
-        .iter()
-        .map(|line| match field(line.name(), line.value())? {
-            "content-length" | "host" => Err(Malformed),
-            name => owned(name, line.value()),
-        });
+    let lines = list.iter().map(|line| match field(line.name(), line.value())? {
+        "content-length" | "host" => Err(Malformed),
+        name => owned(name, line.value()),
+    });
     lines.collect()
 }
 
@@ -160,10 +158,7 @@ impl<'a> Pseudo<'a> {
         host: Option<String>,
         mut headers: Fields,
     ) -> Result<(RequestHead, Option<String>), Refusal> {
-        let method = self
-            .method
-            .filter(|m| is_token(m.as_bytes()))
-            .ok_or(Malformed)?;
+        let method = self.method.filter(|m| is_token(m.as_bytes())).ok_or(Malformed)?;
         let authority = authority(self.authority, host.as_deref())?;
         set_host(&mut headers, &authority);
         let (scheme, target) = match (method, self.protocol) {
@@ -224,11 +219,7 @@ fn authority(pseudo: Option<&str>, host: Option<&str>) -> Result<String, Refusal
         (None, Some(host)) => host,
         (None, None) => return Err(Malformed),
     };
-    if is_authority(authority) {
-        Ok(authority.to_owned())
-    } else {
-        Err(Malformed)
-    }
+    if is_authority(authority) { Ok(authority.to_owned()) } else { Err(Malformed) }
 }
 
 impl Framing {
@@ -242,11 +233,7 @@ impl Framing {
             }
             "content-length" => {
                 let length = content_length(value)?;
-                if self
-                    .content_length
-                    .replace(length)
-                    .is_some_and(|before| before != length)
-                {
+                if self.content_length.replace(length).is_some_and(|before| before != length) {
                     return Err(Malformed);
                 }
             }

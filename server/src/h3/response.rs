@@ -127,17 +127,11 @@ impl Response {
                 self.credit += cost(fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum());
                 self.interim(status, fields);
             }
-            ToFront::Head(Head {
-                status,
-                fields,
-                length,
-                end,
-            }) => {
+            ToFront::Head(Head { status, fields, length, end }) => {
                 flow.ended = end;
                 flow.promised = if end { None } else { length };
                 self.status = status;
-                self.heads
-                    .set_last(status, head::Head::of(status, fields, length));
+                self.heads.set_last(status, head::Head::of(status, fields, length));
             }
             ToFront::Data(block) => flow.blocks.push_back(block),
             ToFront::Range(range) => flow.ranges.take(range),
@@ -296,8 +290,7 @@ impl Flow {
         let written = match &self.trailers {
             Some(fields) => {
                 let lines: Vec<_> = head::fields(fields.clone()).collect();
-                to.h3
-                    .send_additional_headers(to.conn, to.stream, &lines, true, true)
+                to.h3.send_additional_headers(to.conn, to.stream, &lines, true, true)
             }
             None => to.h3.send_body(to.conn, to.stream, &[], true).map(drop),
         };
@@ -347,11 +340,7 @@ fn send_shared(
     let most = most.min(to.room);
     let last = rest.len() <= most;
     // Without a second reference to the last piece no count has to change.
-    let mut piece = if last {
-        std::mem::take(rest)
-    } else {
-        rest.slice(..most)
-    };
+    let mut piece = if last { std::mem::take(rest) } else { rest.slice(..most) };
     let (stream, ends) = (to.stream, ends && last);
     let written = to.h3.send_body_zc(to.conn, stream, &mut piece, ends);
     if last {

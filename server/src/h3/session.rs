@@ -371,10 +371,7 @@ fn certificate(der: &[u8]) -> Option<Arc<ClientCertificate>> {
 fn tls_session(conn: &mut quiche::Connection) -> TlsSession {
     let resumed = conn.is_resumed();
     let ssl: &mut SslRef = conn.as_mut();
-    TlsSession {
-        resumed,
-        ..TlsSession::of(ssl)
-    }
+    TlsSession { resumed, ..TlsSession::of(ssl) }
 }
 
 /// Returns the code to close a connection with, if quiche has not closed it for the error itself.

@@ -78,11 +78,7 @@ impl Sharing {
     /// Returns the first stream whose turn it can be.
     pub(super) fn next_stream(&self) -> u64 {
         let (stream, left) = self.turn;
-        if left > 0 {
-            stream
-        } else {
-            stream.saturating_add(1)
-        }
+        if left > 0 { stream } else { stream.saturating_add(1) }
     }
 
     /// Returns how many bytes a stream may write in its turn, which may have begun.

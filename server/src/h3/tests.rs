@@ -88,10 +88,7 @@ fn site() -> Arc<Site> {
 /// Returns the path of a client that has proved its address.
 fn client_path(server: &quiche::Connection) -> ClientPath {
     let path = server.path_stats().find(|path| path.active).unwrap();
-    ClientPath {
-        client: path.peer_addr.into(),
-        local: path.local_addr,
-    }
+    ClientPath { client: path.peer_addr.into(), local: path.local_addr }
 }
 
 impl Pair {
@@ -101,19 +98,13 @@ impl Pair {
 
     fn of((mut client, mut server): (quiche::Connection, quiche::Connection)) -> Pair {
         let config = crate::h3::config(&limits()).unwrap();
-        let key = ConnectionKey {
-            slot: 0,
-            generation: 1,
-        };
+        let key = ConnectionKey { slot: 0, generation: 1 };
         let path = client_path(&server);
         let session = Session::new(
             &mut server,
             &config,
             key,
-            (
-                PeerConnection::http3("l".into(), Box::default(), "cubic"),
-                path,
-            ),
+            (PeerConnection::http3("l".into(), Box::default(), "cubic"), path),
         )
         .unwrap();
         let plain = quiche::h3::Config::new().unwrap();
@@ -135,7 +126,7 @@ impl Pair {
     fn turn(&mut self) {
         self.context.now = clock::now() + self.passed;
         while let Some((key, message)) =
-            { self.context.origin_ring.as_mut() }.and_then(OriginRing::take)
+            self.context.origin_ring.as_mut().and_then(OriginRing::take)
         {
             let (session, server) = (&mut self.session, &mut self.server);
             session.on_message(server, key.stream, message, &mut self.context);
@@ -214,9 +205,8 @@ impl Pair {
 
     fn send_head(&mut self, lines: &[(&str, &str)], fin: bool) -> u64 {
         let lines = lines.iter();
-        let list: Vec<Header> = lines
-            .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
-            .collect();
+        let list: Vec<Header> =
+            lines.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect();
         self.h3.send_request(&mut self.client, &list, fin).unwrap()
     }
 
@@ -318,24 +308,14 @@ fn malformed_messages_reset_their_stream_only() {
         ("GET", "/page", ("content-length", "5")),
     ] {
         let seen = pair.ask(method, path, &[more]);
-        assert_eq!(
-            (seen.reset, seen.status()),
-            (Some(0x10e), ""),
-            "{method} {path} {more:?}"
-        );
+        assert_eq!((seen.reset, seen.status()), (Some(0x10e), ""), "{method} {path} {more:?}");
     }
     let short = pair.upload(&[("content-length", "5")], b"1234", true);
     let long = pair.upload(&[("content-length", "5")], b"123456", true);
     for stream in [short, long] {
         assert_eq!(pair.streams[&stream].reset, Some(0x10e));
     }
-    assert_eq!(
-        (
-            pair.context.counters.malformed,
-            pair.context.counters.requests
-        ),
-        (8, 8)
-    );
+    assert_eq!((pair.context.counters.malformed, pair.context.counters.requests), (8, 8));
     assert_eq!(pair.ask("GET", "/page", &[]).status(), "200");
     assert!(pair.session.is_idle());
 }
@@ -368,10 +348,7 @@ fn cancelled_requests_beyond_the_limit_close_the_connection() {
         pair.step();
         cancelled += 1;
     }
-    assert_eq!(
-        pair.server.local_error().map(|error| error.error_code),
-        Some(0x107)
-    );
+    assert_eq!(pair.server.local_error().map(|error| error.error_code), Some(0x107));
     assert!(
         pair.context.counters.cancelled > 100 && pair.context.counters.errors == 1,
         "{:?}",

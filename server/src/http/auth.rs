@@ -76,10 +76,7 @@ mod tests {
         );
         let auth = BasicAuth::new(users, "a \"b\" \\c", false).unwrap();
         let reply = auth.unauthorized();
-        let challenge = reply
-            .headers
-            .iter()
-            .find(|(name, _)| name == WWW_AUTHENTICATE);
+        let challenge = reply.headers.iter().find(|(name, _)| name == WWW_AUTHENTICATE);
         let expected = r#"Basic realm="a \"b\" \\c", charset="UTF-8""#;
         assert_eq!(challenge.unwrap().1, expected);
         assert_eq!(reply.status, 401);

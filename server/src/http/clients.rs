@@ -109,10 +109,7 @@ pub(crate) struct Clients<P = ClientPrefix> {
 
 impl<P> Default for Clients<P> {
     fn default() -> Self {
-        Clients {
-            amounts: HashMap::new(),
-            order: BTreeSet::new(),
-        }
+        Clients { amounts: HashMap::new(), order: BTreeSet::new() }
     }
 }
 
@@ -202,20 +199,14 @@ mod tests {
     fn a_client_is_an_address_or_the_first_56_bits_of_one() {
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
         assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
-        assert_eq!(
-            client("2001:db8:1:200::1"),
-            client("2001:db8:1:2ff:ffff:ffff:ffff:ffff")
-        );
+        assert_eq!(client("2001:db8:1:200::1"), client("2001:db8:1:2ff:ffff:ffff:ffff:ffff"));
         assert_ne!(client("2001:db8:1:200::1"), client("2001:db8:1:300::1"));
     }
 
     #[test]
     fn a_client_is_written_as_its_address_or_network() {
         assert_eq!(client("::ffff:192.0.2.1").to_string(), "192.0.2.1");
-        assert_eq!(
-            client("2001:db8:1:2ff::1").to_string(),
-            "2001:db8:1:200::/56"
-        );
+        assert_eq!(client("2001:db8:1:2ff::1").to_string(), "2001:db8:1:200::/56");
     }
 
     #[test]
@@ -241,9 +232,7 @@ mod tests {
         let mut expected = HashMap::new();
         let mut random: u64 = 1;
         for _ in 0..10_000 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let [host, amount, ..] = random.to_be_bytes();
             let client = ClientPrefix(Prefix::V4([192, 0, 2, host % 16].into()));
             let amount = u64::from(amount / 4);

@@ -87,20 +87,12 @@ impl RequestHead {
 
     /// Returns the method as a client of this version has sent it.
     pub fn method_sent(&self, version: Version) -> &str {
-        if version < Version::HTTP_2 {
-            self.method_of_route()
-        } else {
-            &self.method
-        }
+        if version < Version::HTTP_2 { self.method_of_route() } else { &self.method }
     }
 
     /// Returns the method for which a route must be: a request for WebSocket is a GET over HTTP/1.1, so it counts as one.
     pub fn method_of_route(&self) -> &str {
-        if self.is_websocket() {
-            "GET"
-        } else {
-            &self.method
-        }
+        if self.is_websocket() { "GET" } else { &self.method }
     }
 }
 

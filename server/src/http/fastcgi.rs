@@ -41,11 +41,7 @@ pub async fn serve(
     incoming: Incoming,
 ) {
     let reporter = incoming.reporter();
-    let Incoming {
-        request,
-        body,
-        reply,
-    } = incoming;
+    let Incoming { request, body, reply } = incoming;
     let rest = admitted.rest;
     match find(thread, route, rest, &request.head).await {
         Ok(script) => {
@@ -56,10 +52,7 @@ pub async fn serve(
         Err(mut response) => {
             drop(body);
             let head = &request.head;
-            admitted
-                .rules
-                .error_pages()
-                .apply_for(&mut response, &head.headers);
+            admitted.rules.error_pages().apply_for(&mut response, &head.headers);
             // A client that has cancelled waits for nothing.
             let _ = reply.reply(response, head.method == "HEAD").await;
         }
@@ -107,8 +100,5 @@ async fn find(
 /// Returns the redirect to the path of a folder with its slash.
 fn moved(head: &RequestHead) -> Reply {
     let plan = ResponsePlan::moved(head);
-    Reply {
-        headers: plan.fields.into(),
-        ..Reply::plain(plan.status, "301 this is a folder\n")
-    }
+    Reply { headers: plan.fields.into(), ..Reply::plain(plan.status, "301 this is a folder\n") }
 }

@@ -181,9 +181,7 @@ fn is_traceparent(text: &[u8]) -> bool {
     let mut parts = known.split(|byte| *byte == b'-');
     let mut part = |length: usize| {
         let digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        parts
-            .next()
-            .filter(|part| part.len() == length && part.iter().all(digit))
+        parts.next().filter(|part| part.len() == length && part.iter().all(digit))
     };
     let (Some(version), Some(trace), Some(parent), Some(_)) =
         (part(2), part(32), part(16), part(2))

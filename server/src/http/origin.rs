@@ -144,46 +144,44 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     let (makes_checks, compressors) = (setup.makes_checks, setup.compressors);
     let (front, passwords) = (setup.front, setup.passwords);
-    std::thread::Builder::new()
-        .name(setup.name)
-        .spawn(move || {
-            // A core that was taken away meanwhile costs speed, no more.
-            if let Some(Err(error)) = core.map(affinity::pin) {
-                tracing::warn!(%error, "an origin thread cannot be pinned");
+    std::thread::Builder::new().name(setup.name).spawn(move || {
+        // A core that was taken away meanwhile costs speed, no more.
+        if let Some(Err(error)) = core.map(affinity::pin) {
+            tracing::warn!(%error, "an origin thread cannot be pinned");
+        }
+        let compressors = Rc::new(Compressors::within(compressors));
+        let handlers = Rc::new(Handlers {
+            files: FileServer::new(
+                OPEN_FILES,
+                site.limits().file_cache_entry,
+                Rc::clone(&compressors),
+            ),
+            pools: Pools::new(makes_checks),
+            udp: UdpTunnels::default(),
+            body_buffers: BodyBuffers::default(),
+            compressors,
+            passwords: Verifier::new(passwords),
+        });
+        let handler = {
+            let handlers = Rc::clone(&handlers);
+            move |incoming| Rc::clone(&handlers).handle(incoming)
+        };
+        LocalSet::new().block_on(&runtime, async {
+            handlers.pools.adopt(site.pools());
+            // The routes of the first configuration end with a reload.
+            drop(site);
+            let local = LocalHandlers(Rc::clone(&handlers) as Rc<dyn RunHandler>);
+            let front = front.map(|start| spawn_local(start(local)));
+            let execute = |command| handlers.execute(command);
+            pump::run(worker_ring, (commands, execute), handler).await;
+            if let Some(front) = front {
+                // It drains by itself; an error is a panic, which has ended the process.
+                let _ = front.await;
             }
-            let compressors = Rc::new(Compressors::within(compressors));
-            let handlers = Rc::new(Handlers {
-                files: FileServer::new(
-                    OPEN_FILES,
-                    site.limits().file_cache_entry,
-                    Rc::clone(&compressors),
-                ),
-                pools: Pools::new(makes_checks),
-                udp: UdpTunnels::default(),
-                body_buffers: BodyBuffers::default(),
-                compressors,
-                passwords: Verifier::new(passwords),
-            });
-            let handler = {
-                let handlers = Rc::clone(&handlers);
-                move |incoming| Rc::clone(&handlers).handle(incoming)
-            };
-            LocalSet::new().block_on(&runtime, async {
-                handlers.pools.adopt(site.pools());
-                // The routes of the first configuration end with a reload.
-                drop(site);
-                let local = LocalHandlers(Rc::clone(&handlers) as Rc<dyn RunHandler>);
-                let front = front.map(|start| spawn_local(start(local)));
-                let execute = |command| handlers.execute(command);
-                pump::run(worker_ring, (commands, execute), handler).await;
-                if let Some(front) = front {
-                    // It drains by itself; an error is a panic, which has ended the process.
-                    let _ = front.await;
-                }
-            });
-            // The end of the thread does not wait for a read of a file.
-            runtime.shutdown_background();
-        })?;
+        });
+        // The end of the thread does not wait for a read of a file.
+        runtime.shutdown_background();
+    })?;
     Ok(sender)
 }
 
@@ -257,10 +255,7 @@ impl Handlers {
             Verdict::Refused => auth.unauthorized(),
             Verdict::Busy => {
                 let cause = Some("passwords_wait");
-                let facts = || HandlerReport {
-                    cause,
-                    ..HandlerReport::default()
-                };
+                let facts = || HandlerReport { cause, ..HandlerReport::default() };
                 incoming.reporter().report(facts);
                 auth::busy()
             }
@@ -298,11 +293,7 @@ impl Handlers {
                     pools: &self.pools,
                     buffers: &self.body_buffers,
                 };
-                let admitted = Admitted {
-                    rules: &**route,
-                    rest: &rest,
-                    user,
-                };
+                let admitted = Admitted { rules: &**route, rest: &rest, user };
                 Box::pin(fastcgi::serve(thread, fastcgi, admitted, incoming)).await;
             }
             Action::Origin(OriginHandler::ConnectUdp(settings)) => {
@@ -344,11 +335,8 @@ impl Handlers {
         let rest = route.rest(&head.path).to_owned();
         let cache_offer = incoming.cache_offer();
         let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
-        let folder = Served {
-            folder,
-            pages: route.error_pages(),
-            has_fallback: route.fallback.is_some(),
-        };
+        let folder =
+            Served { folder, pages: route.error_pages(), has_fallback: route.fallback.is_some() };
         self.files.serve(folder, &rest, incoming, learn).await
     }
 }

@@ -42,11 +42,8 @@ impl Overload {
             return;
         }
         let share = u128::from(percent) * elapsed.as_nanos();
-        self.windows = if 100 * self.spent.as_nanos() > share {
-            self.windows.saturating_add(1)
-        } else {
-            0
-        };
+        self.windows =
+            if 100 * self.spent.as_nanos() > share { self.windows.saturating_add(1) } else { 0 };
         if self.windows >= WINDOWS {
             self.until = Some(now + WHILE);
         }

@@ -77,12 +77,7 @@ impl CanonicalPath {
     }
 
     fn plain(text: &str) -> CanonicalPath {
-        CanonicalPath {
-            text: text.to_owned(),
-            forward: None,
-            raw: None,
-            has_separators: false,
-        }
+        CanonicalPath { text: text.to_owned(), forward: None, raw: None, has_separators: false }
     }
 
     /// Returns whether a segment holds an encoded slash or backslash, as in `/group%2Fproject`. It is data here: `%2F` or `%5C` in
@@ -113,9 +108,7 @@ impl CanonicalPath {
             }
             readings.extend(all);
         }
-        { readings.iter() }
-            .map(|text| CanonicalPath::parse(text))
-            .collect()
+        readings.iter().map(|text| CanonicalPath::parse(text)).collect()
     }
 
     /// Returns the client's spelling. If that has dot segments, two slashes at its start or an octet outside visible
@@ -230,12 +223,7 @@ impl Reader {
         if ends_in_slash {
             reader.push('/');
         }
-        let Reader {
-            text,
-            forward,
-            has_dots,
-            has_separators,
-        } = reader;
+        let Reader { text, forward, has_dots, has_separators } = reader;
         let visible = raw.bytes().all(|byte| byte.is_ascii_graphic());
         let is_ambiguous = has_dots || raw.starts_with("//") || !visible;
         let raw = if is_ambiguous { &forward } else { raw };
@@ -353,9 +341,7 @@ fn has_dots_beside_separators(name: &str) -> bool {
 /// Returns a path whose segments have no parameters.
 fn without_parameters(path: &str) -> String {
     let segments = path.split('/');
-    let bare: Vec<&str> = segments
-        .filter_map(|segment| segment.split(';').next())
-        .collect();
+    let bare: Vec<&str> = segments.filter_map(|segment| segment.split(';').next()).collect();
     bare.join("/")
 }
 

@@ -45,11 +45,7 @@ impl Peer {
     #[must_use]
     pub fn of_request(self, fields: &[(HeaderName, HeaderValue)]) -> Peer {
         match self.connection.trusted_proxies.client(self.address, fields) {
-            Some(address) => Peer {
-                address,
-                proxy: Some(self.address),
-                ..self
-            },
+            Some(address) => Peer { address, proxy: Some(self.address), ..self },
             None => self,
         }
     }
@@ -113,11 +109,7 @@ impl PeerConnection {
         scheme: &'static str,
         id: Box<[u8]>,
     ) -> PeerConnection {
-        PeerConnection {
-            version,
-            scheme,
-            ..PeerConnection::http3(listener, id, "kernel")
-        }
+        PeerConnection { version, scheme, ..PeerConnection::http3(listener, id, "kernel") }
     }
 
     /// Returns the protocol as logs write it.

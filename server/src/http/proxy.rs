@@ -88,11 +88,7 @@ pub async fn serve(
     let tally = pools.tally();
     tally.count(|c| c.requests += 1);
     let reporter = incoming.reporter();
-    let Incoming {
-        request,
-        body,
-        reply,
-    } = incoming;
+    let Incoming { request, body, reply } = incoming;
     let exchange = Exchange::new(pools, (proxy, rules), (request, body), reporter);
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),

@@ -58,10 +58,10 @@ impl RateLimit {
     pub fn count(&self, client: ValidatedAddress, now: Instant) -> Result<(), Duration> {
         let client = key(client);
         // Another thread that panicked has ended the process.
-        let mut set = { self.set(client).lock() }.unwrap_or_else(PoisonError::into_inner);
+        let mut set = self.set(client).lock().unwrap_or_else(PoisonError::into_inner);
         let full = |slot: &Option<Slot>| slot.map(|slot| slot.full);
         let is_own = |slot: &Slot| slot.client == client;
-        let own = { set.iter() }.position(|slot| slot.as_ref().is_some_and(is_own));
+        let own = set.iter().position(|slot| slot.as_ref().is_some_and(is_own));
         let idle_longest = (0..WAYS).min_by_key(|at| full(&set[*at]));
         let slot = &mut set[own.or(idle_longest).unwrap_or(0)];
         // Threads read the clock at different times, so `now` may be earlier than the last one.
@@ -71,10 +71,7 @@ impl RateLimit {
         if !wait.is_zero() {
             return Err(wait);
         }
-        *slot = Some(Slot {
-            client,
-            full: full + self.interval,
-        });
+        *slot = Some(Slot { client, full: full + self.interval });
         Ok(())
     }
 
@@ -209,10 +206,7 @@ mod tests {
         let run = || (0..100).filter(|_| limit.count(one, now).is_ok()).count();
         let admitted: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(admitted, 100);
     }

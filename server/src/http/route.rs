@@ -144,10 +144,7 @@ impl Site {
     /// Sets how requests are identified, for routes that set no field with an ID.
     #[cfg(test)]
     pub(crate) fn with_identification(self, identification: Identification) -> Site {
-        Site {
-            identification: Arc::new(identification),
-            ..self
-        }
+        Site { identification: Arc::new(identification), ..self }
     }
 
     /// Returns whether each request needs an ID, because a field that a route sets has it, or because responses return it.
@@ -211,11 +208,9 @@ impl Site {
             Found::Route(route) if self.evades_restriction(head, route) => Err(ambiguous_path()),
             Found::Route(route) => Ok(route),
             _ if head.path.has_separators() => Err(ambiguous_path()),
-            Found::OtherMethods(methods) => Err(allowing(
-                405,
-                &methods.join(", "),
-                "405 method not allowed\n",
-            )),
+            Found::OtherMethods(methods) => {
+                Err(allowing(405, &methods.join(", "), "405 method not allowed\n"))
+            }
             Found::Nothing => Err(not_found()),
         }
     }
@@ -226,7 +221,7 @@ impl Site {
         let Ok(readings) = head.path.other_readings() else {
             return true;
         };
-        { readings.iter() }.any(|path| match self.table.find_by_path(head, path) {
+        readings.iter().any(|path| match self.table.find_by_path(head, path) {
             Found::Route(route) => {
                 !Arc::ptr_eq(route, found) && route.access().is_stricter_than(found.access())
             }

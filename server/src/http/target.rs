@@ -22,10 +22,7 @@ pub struct Target {
 impl Target {
     /// Reads a target; `None` if it has a control character or white space, which no client sends.
     pub fn read(target: &str) -> Option<Target> {
-        if target
-            .bytes()
-            .any(|byte| byte.is_ascii_control() || byte == b' ')
-        {
+        if target.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return None;
         }
         let (path, query) = match target.split_once('?') {
@@ -63,10 +60,7 @@ impl Query {
     /// Reads a query, without the `?` in front.
     pub fn new(raw: &str) -> Query {
         if raw.bytes().all(is_plain) {
-            return Query {
-                text: raw.into(),
-                raw: None,
-            };
+            return Query { text: raw.into(), raw: None };
         }
         let mut text = String::with_capacity(raw.len() + 16);
         for byte in raw.bytes() {
@@ -77,10 +71,7 @@ impl Query {
             }
         }
         let is_visible = raw.bytes().all(|byte| byte.is_ascii_graphic());
-        Query {
-            text: text.into(),
-            raw: is_visible.then(|| raw.into()),
-        }
+        Query { text: text.into(), raw: is_visible.then(|| raw.into()) }
     }
 
     /// Returns the client's spelling. If that has an octet outside visible ASCII, returns the text: some servers drop such octets.

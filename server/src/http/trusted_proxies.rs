@@ -183,9 +183,7 @@ fn is_escaped(before: &[u8]) -> bool {
 /// Reads an address with a port or without; `None` for an obfuscated or unknown one (RFC 7239 §6).
 fn node(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let address = bare.unwrap_or(text).parse::<IpAddr>();
     let address = address.map(|address| SocketAddr::new(address, 0));
     let address = address.or_else(|_| text.parse::<SocketAddr>()).ok()?;
@@ -198,10 +196,7 @@ mod tests {
 
     fn trusted(field: ClientAddressField) -> TrustedProxies {
         let networks = ["10.0.0.0/8", "2001:db8:f::/48"].map(|text| text.parse().unwrap());
-        TrustedProxies {
-            networks: Networks::new(&networks),
-            field,
-        }
+        TrustedProxies { networks: Networks::new(&networks), field }
     }
 
     fn client(field: ClientAddressField, sender: &str, lines: &[&str]) -> Option<String> {
@@ -209,12 +204,7 @@ mod tests {
             ClientAddressField::XForwardedFor => X_FORWARDED_FOR,
             ClientAddressField::Forwarded => FORWARDED,
         };
-        let line = |line: &&str| {
-            (
-                name.clone(),
-                HeaderValue::from_bytes(line.as_bytes()).unwrap(),
-            )
-        };
+        let line = |line: &&str| (name.clone(), HeaderValue::from_bytes(line.as_bytes()).unwrap());
         let fields: Vec<_> = lines.iter().map(line).collect();
         let client = trusted(field).client(sender.parse().unwrap(), &fields);
         client.map(|client| client.to_string())
@@ -269,20 +259,11 @@ mod tests {
         for (lines, expected) in [
             (&["for=198.51.100.1;proto=http"][..], "198.51.100.1:0"),
             (&["proto=https;For=\"198.51.100.1:5\""], "198.51.100.1:5"),
-            (
-                &["for=1.1.1.1, for=\"[2001:db8::5]:7\", for=10.0.0.2"],
-                "[2001:db8::5]:7",
-            ),
-            (
-                &["for=198.51.100.1;host=\"a,for=10.0.0.3;\\\",b\", for=10.0.0.2"],
-                "198.51.100.1:0",
-            ),
+            (&["for=1.1.1.1, for=\"[2001:db8::5]:7\", for=10.0.0.2"], "[2001:db8::5]:7"),
+            (&["for=198.51.100.1;host=\"a,for=10.0.0.3;\\\",b\", for=10.0.0.2"], "198.51.100.1:0"),
             (&["for=198.51.100.1, for=_hidden"], "10.0.0.1:9"),
             (&["for=198.51.100.1, proto=https"], "10.0.0.1:9"),
-            (
-                &["for=198.51.100.1;host=\"\\\\\" ; proto=https , ,"],
-                "198.51.100.1:0",
-            ),
+            (&["for=198.51.100.1;host=\"\\\\\" ; proto=https , ,"], "198.51.100.1:0"),
             (&["for=198.51.100.1:5"], "198.51.100.1:5"),
         ] {
             let found = client(ClientAddressField::Forwarded, "10.0.0.1:9", lines);
@@ -294,15 +275,9 @@ mod tests {
     fn what_a_client_leaves_open_does_not_swallow_what_proxies_append() {
         let v6 = "for=1.1.1.1;a=\", for=\"[2001:db8::5]:7\";host=\"x,y;\\\"\", for=10.0.0.2";
         for (lines, expected) in [
-            (
-                &["for=1.1.1.1;a=\", for=198.51.100.1"][..],
-                "198.51.100.1:0",
-            ),
+            (&["for=1.1.1.1;a=\", for=198.51.100.1"][..], "198.51.100.1:0"),
             (&[v6], "[2001:db8::5]:7"),
-            (
-                &["for=1.1.1.1;a=\"\\\", for=198.51.100.1;b=\"c\""],
-                "198.51.100.1:0",
-            ),
+            (&["for=1.1.1.1;a=\"\\\", for=198.51.100.1;b=\"c\""], "198.51.100.1:0"),
             (&["for=1.1.1.1;a=\"\\, for=198.51.100.1"], "198.51.100.1:0"),
             (&["\u{e9}=, for=198.51.100.1"], "198.51.100.1:0"),
             (&["for=1.1.1.1;a=\"", "for=198.51.100.1"], "198.51.100.1:0"),

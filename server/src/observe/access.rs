@@ -90,11 +90,7 @@ impl AccessLog {
         if self.lines.bytes.capacity() == 0 {
             self.lines.bytes.reserve(FIRST_ROOM);
         }
-        let record = if self.queries {
-            *record
-        } else {
-            record.without_queries()
-        };
+        let record = if self.queries { *record } else { record.without_queries() };
         match self.format {
             AccessFormat::Json => format::json(&mut self.lines.bytes, &record, &self.worker),
             AccessFormat::Combined => format::combined(&mut self.lines.bytes, &record),

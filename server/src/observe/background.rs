@@ -44,10 +44,7 @@ pub(super) struct Queue<T> {
 
 impl<T> Clone for Queue<T> {
     fn clone(&self) -> Self {
-        Self {
-            sender: self.sender.clone(),
-            level: Arc::clone(&self.level),
-        }
+        Self { sender: self.sender.clone(), level: Arc::clone(&self.level) }
     }
 }
 
@@ -123,16 +120,11 @@ impl<T: Send + 'static> Background<T> {
         let (end, ended) = sync_channel(1);
         let queue = Queue { sender, level };
         let level = Arc::clone(&queue.level);
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                run(job, &receiver, &level);
-                drop(end);
-            })?;
-        Ok(Background {
-            queue,
-            ended: Mutex::new(ended),
-        })
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            run(job, &receiver, &level);
+            drop(end);
+        })?;
+        Ok(Background { queue, ended: Mutex::new(ended) })
     }
 }
 
@@ -192,10 +184,7 @@ pub(super) struct Health {
 impl Health {
     /// Creates the health of the disk of `subject`, a name for the log.
     pub(super) fn new(subject: &'static str) -> Health {
-        Health {
-            subject,
-            failing: false,
-        }
+        Health { subject, failing: false }
     }
 
     /// Records that the disk works.

@@ -52,13 +52,7 @@ impl Certificates {
     /// Logs the certificates that expire soon or have expired; `unix` is the time since 1970.
     pub fn warn(&self, unix: Duration) {
         for certificate in self.all().into_iter().filter(|one| !one.automatic) {
-            let Certificate {
-                listener,
-                name,
-                not_after,
-                not_before,
-                ..
-            } = certificate;
+            let Certificate { listener, name, not_after, not_before, .. } = certificate;
             let end = date(not_after);
             if seconds(unix) < not_before {
                 let begin = date(not_before);
@@ -80,10 +74,7 @@ impl Certificates {
     }
 
     fn all(&self) -> Vec<Certificate> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -114,10 +105,8 @@ impl Show for Certificates {
             "End of a certificate's validity, in seconds since 1970, by listener and first name.",
         );
         for certificate in self.all() {
-            let labels = [
-                ("listener", certificate.listener.as_str()),
-                ("name", certificate.name.as_str()),
-            ];
+            let labels =
+                [("listener", certificate.listener.as_str()), ("name", certificate.name.as_str())];
             page.sample(&labels, certificate.not_after);
         }
     }

@@ -90,10 +90,7 @@ mod tests {
                 std::cmp::Ordering::Equal => 1,
                 std::cmp::Ordering::Greater => 2,
             };
-            assert_eq!(
-                not_longer,
-                (0..BOUNDS.len()).map(expected).collect::<Vec<_>>()
-            );
+            assert_eq!(not_longer, (0..BOUNDS.len()).map(expected).collect::<Vec<_>>());
             assert_eq!(histogram.count(), 2);
         }
     }
@@ -109,9 +106,6 @@ mod tests {
         assert_eq!(first.sum(), Duration::from_micros(3_600_001_500));
         first.record(Duration::MAX);
         first.record(Duration::MAX);
-        assert_eq!(
-            (first.count(), first.sum()),
-            (5, Duration::from_micros(u64::MAX))
-        );
+        assert_eq!((first.count(), first.sum()), (5, Duration::from_micros(u64::MAX)));
     }
 }

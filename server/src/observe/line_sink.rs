@@ -27,10 +27,7 @@ pub(super) struct LineSink {
 
 impl LineSink {
     pub(super) fn new(sink: Box<dyn Write + Send>) -> LineSink {
-        LineSink {
-            sink,
-            torn: Vec::new(),
-        }
+        LineSink { sink, torn: Vec::new() }
     }
 
     /// Writes lines. Those that the sink does not take are lost.

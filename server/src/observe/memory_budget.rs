@@ -45,10 +45,7 @@ metrics! {
 impl MemoryBudget {
     /// Returns a budget of `limit` bytes, 0 for none.
     pub fn new(limit: u64) -> MemoryBudget {
-        MemoryBudget {
-            limit,
-            ..MemoryBudget::default()
-        }
+        MemoryBudget { limit, ..MemoryBudget::default() }
     }
 
     /// Returns the limit, bytes; 0 without one.
@@ -84,9 +81,7 @@ impl MemoryBudget {
     /// Notes that a connection that held so many bytes is being closed.
     pub fn on_closed(&self, bytes: u64) {
         let less = |to_free: u64| Some(to_free.saturating_sub(bytes));
-        let _ = self
-            .to_free
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        let _ = self.to_free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
     /// Returns the number of measurements so far.
@@ -108,17 +103,12 @@ impl MemoryBudget {
     pub fn measured(&self, used: u64) -> Option<bool> {
         self.used.store(used, Ordering::Relaxed);
         let before = self.is_short();
-        let short = if before {
-            self.is_close(used)
-        } else {
-            self.limit > 0 && used >= self.limit
-        };
+        let short = if before { self.is_close(used) } else { self.limit > 0 && used >= self.limit };
         self.short.store(short, Ordering::Relaxed);
         let in_a_row = if short { self.short_in_a_row() + 1 } else { 0 };
         self.short_in_a_row.store(in_a_row, Ordering::Relaxed);
         let began = short && !before;
-        self.shortages
-            .fetch_add(u64::from(began), Ordering::Relaxed);
+        self.shortages.fetch_add(u64::from(began), Ordering::Relaxed);
         self.ask_for_relief(used);
         (short != before).then_some(short)
     }

@@ -50,12 +50,7 @@ pub fn start(log: &Log) {
     let subscriber = Registry::default().with(FilterLayer(Arc::clone(&filter)));
     // A second one in a process (tests) changes nothing.
     if set_global_default(subscriber.with(layer)).is_ok() {
-        let _ = LOG.set(ProcessLog {
-            filter,
-            sink,
-            writer,
-            counters,
-        });
+        let _ = LOG.set(ProcessLog { filter, sink, writer, counters });
     }
 }
 
@@ -99,10 +94,8 @@ pub fn counters() -> Arc<LogCounters> {
 
 fn writer(format: LogFormat, sink: &'static Sink) -> Writer {
     sink.set_format(format);
-    let layer = fmt::layer()
-        .with_target(false)
-        .with_ansi(sink.has_colors())
-        .with_writer(move || sink);
+    let layer =
+        fmt::layer().with_target(false).with_ansi(sink.has_colors()).with_writer(move || sink);
     match format {
         LogFormat::Json => layer.json().boxed(),
         LogFormat::Text => layer.boxed(),

@@ -163,11 +163,7 @@ pub(super) mod tests {
             (0x1d173, 0x1d17a),
             (0xe0000, 0xe0fff),
         ];
-        let is_ignorable = |code| {
-            ranges
-                .iter()
-                .any(|(low, high)| (*low..=*high).contains(&code))
-        };
+        let is_ignorable = |code| ranges.iter().any(|(low, high)| (*low..=*high).contains(&code));
         for character in '\0'..=char::MAX {
             let expected = is_ignorable(u32::from(character));
             assert_eq!(is_default_ignorable(character), expected, "{character:?}");
@@ -192,11 +188,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_character_is_escaped_in_text_whether_or_not_debug_escapes_it() {
-        for (character, expected) in [
-            ('\u{202e}', "\\u{202e}"),
-            ('\u{3164}', "\\u{3164}"),
-            ('\n', "\\n"),
-        ] {
+        for (character, expected) in
+            [('\u{202e}', "\\u{202e}"), ('\u{3164}', "\\u{3164}"), ('\n', "\\n")]
+        {
             let mut out = Vec::new();
             escape_text(&mut out, character);
             assert_eq!(out, expected.as_bytes());

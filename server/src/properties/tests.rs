@@ -47,12 +47,7 @@ struct Reported<'a>(&'a str, u64, &'a [u8]);
 impl Drop for Reported<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "{}, seed {}: {:?}",
-                self.0,
-                self.1,
-                self.2.escape_ascii().to_string()
-            );
+            eprintln!("{}, seed {}: {:?}", self.0, self.1, self.2.escape_ascii().to_string());
         }
     }
 }
@@ -170,9 +165,7 @@ fn tokens() {
 fn targets_are_trials() {
     let stems = |folder: &str| -> Vec<String> {
         let names = names(&fuzz().join(folder)).into_iter();
-        names
-            .map(|name| name.file_stem().unwrap().to_string_lossy().into_owned())
-            .collect()
+        names.map(|name| name.file_stem().unwrap().to_string_lossy().into_owned()).collect()
     };
     let mut expected: Vec<_> = TRIALS.iter().map(|(name, ..)| (*name).to_owned()).collect();
     expected.push("configuration".to_owned());

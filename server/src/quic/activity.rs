@@ -58,12 +58,7 @@ pub(super) struct Load {
 impl Activity {
     /// Returns a connection that begins.
     pub(super) fn new(begun: Instant) -> Self {
-        Self {
-            begun,
-            requests: Requests::None,
-            taken: 0,
-            heard: None,
-        }
+        Self { begun, requests: Requests::None, taken: 0, heard: None }
     }
 
     /// Returns since when no request is open; `None` while some are.
@@ -127,12 +122,7 @@ impl Activity {
 mod tests {
     use super::*;
 
-    const IDLE: Load = Load {
-        established: true,
-        taken: 0,
-        idle: true,
-        unacked: false,
-    };
+    const IDLE: Load = Load { established: true, taken: 0, idle: true, unacked: false };
 
     #[test]
     fn a_drain_waits_for_what_is_open_and_a_while_for_the_rest() {
@@ -140,40 +130,17 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut activity = Activity::new(start);
         assert_eq!(activity.finishes_at(IDLE, at(0), at(5)), Some(at(5)));
-        let handshaking = Load {
-            established: false,
-            unacked: true,
-            ..IDLE
-        };
+        let handshaking = Load { established: false, unacked: true, ..IDLE };
         assert_eq!(activity.finishes_at(handshaking, at(0), at(5)), Some(at(5)));
-        let unacked = Load {
-            unacked: true,
-            ..IDLE
-        };
+        let unacked = Load { unacked: true, ..IDLE };
         assert_eq!(activity.finishes_at(unacked, at(0), at(5)), Some(at(1000)));
-        let open = Load {
-            taken: 1,
-            idle: false,
-            ..unacked
-        };
+        let open = Load { taken: 1, idle: false, ..unacked };
         assert_eq!(activity.finishes_at(open, at(0), at(5)), None);
         activity.on_datagram(at(20));
         let answered = Load { idle: true, ..open };
-        assert_eq!(
-            activity.finishes_at(answered, at(10), at(25)),
-            Some(at(5020))
-        );
-        let acknowledged = Load {
-            unacked: false,
-            ..answered
-        };
-        assert_eq!(
-            activity.finishes_at(acknowledged, at(10), at(30)),
-            Some(at(1030))
-        );
-        assert_eq!(
-            activity.finishes_at(acknowledged, at(10), at(900)),
-            Some(at(1030))
-        );
+        assert_eq!(activity.finishes_at(answered, at(10), at(25)), Some(at(5020)));
+        let acknowledged = Load { unacked: false, ..answered };
+        assert_eq!(activity.finishes_at(acknowledged, at(10), at(30)), Some(at(1030)));
+        assert_eq!(activity.finishes_at(acknowledged, at(10), at(900)), Some(at(1030)));
     }
 }

@@ -95,11 +95,7 @@ pub struct CidGenerator {
 impl CidGenerator {
     /// Returns a generator for `worker` of a process of `generation`, of which the low six bits count.
     pub fn new(worker: u8, generation: u8) -> CidGenerator {
-        CidGenerator {
-            worker,
-            generation: generation & GENERATION_MASK,
-            entropy: Entropy::new(),
-        }
+        CidGenerator { worker, generation: generation & GENERATION_MASK, entropy: Entropy::new() }
     }
 
     /// Returns a connection ID never made before, by chance of 112 bits.

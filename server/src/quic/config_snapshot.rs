@@ -57,11 +57,7 @@ pub enum Protocols {
 impl Protocols {
     /// Returns QUIC with or without TCP.
     pub fn quic(with_tcp: bool) -> Protocols {
-        if with_tcp {
-            Protocols::QuicAndTcp
-        } else {
-            Protocols::Quic
-        }
+        if with_tcp { Protocols::QuicAndTcp } else { Protocols::Quic }
     }
 
     /// Returns whether QUIC is among them.
@@ -158,9 +154,7 @@ impl std::fmt::Debug for WorkerConfig {
 /// Omits the keys.
 impl std::fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ConfigSnapshot")
-            .field(&self.generation)
-            .finish()
+        f.debug_tuple("ConfigSnapshot").field(&self.generation).finish()
     }
 }
 
@@ -204,7 +198,7 @@ impl ConfigSnapshot {
         Ok(WorkerConfig {
             listeners: listeners.collect::<Result<_, TransportError>>()?,
             h3: crate::h3::config(&self.limits).map_err(TransportError::Http)?,
-            access: { self.access.as_ref() }.map(|log| log.log(format!("{group}-{index}"))),
+            access: self.access.as_ref().map(|log| log.log(format!("{group}-{index}"))),
         })
     }
 }

@@ -177,10 +177,7 @@ impl Connection {
 
     /// Closes the connection if its handshake took too long. Returns whether it did.
     fn close_late_handshake(&mut self, now: Instant) -> bool {
-        if self
-            .handshake_deadline
-            .is_none_or(|deadline| now < deadline)
-        {
+        if self.handshake_deadline.is_none_or(|deadline| now < deadline) {
             return false;
         }
         self.handshake_deadline = None;
@@ -189,11 +186,7 @@ impl Connection {
         }
         self.handshake_timed_out = self
             .quic
-            .close(
-                false,
-                quiche::WireErrorCode::ConnectionRefused as u64,
-                b"handshake timeout",
-            )
+            .close(false, quiche::WireErrorCode::ConnectionRefused as u64, b"handshake timeout")
             .is_ok();
         self.handshake_timed_out
     }
@@ -242,8 +235,7 @@ impl Connection {
         level: quiche::QlogLevel,
         visible: quiche::redact::Visible,
     ) {
-        self.quic
-            .set_qlog_with_level(Box::new(trace), title, description, level);
+        self.quic.set_qlog_with_level(Box::new(trace), title, description, level);
         if let Some(streamer) = self.quic.qlog_streamer() {
             streamer.show(visible);
         }
@@ -347,16 +339,12 @@ impl Connection {
 
     /// Returns whether a request's body waits for room on the way to its handler.
     pub fn is_awaiting_ring(&self) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(h3::Session::is_awaiting_ring)
+        self.session.as_ref().is_some_and(h3::Session::is_awaiting_ring)
     }
 
     /// Returns whether responses that waited for room in the send buffer can go on.
     pub(super) fn has_room_again(&self) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(|session| session.has_room_again(&self.quic))
+        self.session.as_ref().is_some_and(|session| session.has_room_again(&self.quic))
     }
 
     /// Returns the state of the QUIC connection.

@@ -278,10 +278,7 @@ impl Endpoint {
             self.connections.len() - 1
         });
         self.last_generation += 1;
-        let key = ConnectionKey {
-            slot,
-            generation: self.last_generation,
-        };
+        let key = ConnectionKey { slot, generation: self.last_generation };
         self.peers.insert((accepted.address, slot));
         *self.by_listener.entry(accepted.listener).or_default() += 1;
         let connection = Connection::new(accepted, key, cid, original);
@@ -314,10 +311,7 @@ impl Endpoint {
             self.counters.on_drop(DropReason::NoProgress);
             return Ok(());
         }
-        let info = quiche::RecvInfo {
-            from: meta.peer,
-            to: meta.local,
-        };
+        let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
         let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
         let received = connection.receive(datagram, (info, ecn), now);
         connection.move_ecn(&mut self.counters.ecn);
@@ -390,8 +384,7 @@ impl Endpoint {
             self.counters.unfinished += 1;
         }
         self.ended -= usize::from(connection.count_end());
-        self.gauges
-            .move_controller(connection.move_controller().0, None);
+        self.gauges.move_controller(connection.move_controller().0, None);
         self.free.push(slot);
     }
 }

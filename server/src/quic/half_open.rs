@@ -40,11 +40,7 @@ impl HalfOpen {
 
     /// Adds the handshake of the connection with this number, which is larger than all before it.
     pub(super) fn enter(&mut self, number: u64, source: SourcePrefix, slot: usize, now: Instant) {
-        let handshake = Handshake {
-            source,
-            slot,
-            begun: now,
-        };
+        let handshake = Handshake { source, slot, begun: now };
         self.all.insert(number, handshake);
         self.change(source, |numbers| numbers.insert(number));
     }
@@ -138,10 +134,7 @@ mod tests {
         assert_eq!(half_open.giving_way(late), Some(0));
         half_open.leave(1);
         assert_eq!(half_open.giving_way(late), None);
-        assert_eq!(
-            half_open.giving_way(late + Duration::from_millis(1)),
-            Some(1)
-        );
+        assert_eq!(half_open.giving_way(late + Duration::from_millis(1)), Some(1));
     }
 
     /// Three handshakes of an office among a flood from everywhere.

@@ -91,13 +91,7 @@ fn parse_short(first: u8, datagram: &[u8]) -> Result<Header<'_>, DropReason> {
         return Err(DropReason::FixedBitZero);
     }
     let dcid = datagram.get(1..1 + cid::LEN).ok_or(DropReason::Truncated)?;
-    Ok(Header {
-        kind: Kind::Short,
-        version: None,
-        dcid,
-        scid: &[],
-        token: &[],
-    })
+    Ok(Header { kind: Kind::Short, version: None, dcid, scid: &[], token: &[] })
 }
 
 fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
@@ -125,13 +119,7 @@ fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
     } else {
         &[]
     };
-    Ok(Header {
-        kind,
-        version: Some(version),
-        dcid,
-        scid,
-        token,
-    })
+    Ok(Header { kind, version: Some(version), dcid, scid, token })
 }
 
 /// Bytes that are left to read.
@@ -139,19 +127,13 @@ struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
     fn bytes(&mut self, count: usize) -> Result<&'a [u8], DropReason> {
-        let (now, later) = self
-            .0
-            .split_at_checked(count)
-            .ok_or(DropReason::Truncated)?;
+        let (now, later) = self.0.split_at_checked(count).ok_or(DropReason::Truncated)?;
         self.0 = later;
         Ok(now)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DropReason> {
-        let (now, later) = self
-            .0
-            .split_first_chunk::<N>()
-            .ok_or(DropReason::Truncated)?;
+        let (now, later) = self.0.split_first_chunk::<N>().ok_or(DropReason::Truncated)?;
         self.0 = later;
         Ok(*now)
     }
@@ -169,9 +151,7 @@ impl<'a> Cursor<'a> {
         let [first] = self.array()?;
         let rest = self.bytes((1 << (first >> 6)) - 1)?;
         let start = u64::from(first & 0x3f);
-        Ok(rest
-            .iter()
-            .fold(start, |value, byte| value << 8 | u64::from(*byte)))
+        Ok(rest.iter().fold(start, |value, byte| value << 8 | u64::from(*byte)))
     }
 }
 

@@ -22,11 +22,7 @@ pub(super) enum Holder {
 impl Holder {
     /// Returns the holder of connections from a validated address.
     pub(super) fn new(address: ValidatedAddress, is_proxy: bool) -> Holder {
-        if is_proxy {
-            Holder::Proxy(address.into())
-        } else {
-            Holder::Client(address.into())
-        }
+        if is_proxy { Holder::Proxy(address.into()) } else { Holder::Client(address.into()) }
     }
 
     /// Returns the holder of a connection from an address that nobody has validated.

@@ -57,10 +57,7 @@ impl InitialShares {
 
 impl Default for InitialShares {
     fn default() -> InitialShares {
-        InitialShares {
-            known: ALL,
-            unknown: ALL,
-        }
+        InitialShares { known: ALL, unknown: ALL }
     }
 }
 
@@ -144,10 +141,7 @@ impl InitialControl {
         if !self.works {
             return InitialShares::default();
         }
-        InitialShares {
-            known: self.known.share,
-            unknown: self.unknown.share,
-        }
+        InitialShares { known: self.known.share, unknown: self.unknown.share }
     }
 
     /// Lets all Initials pass from now on, because the backend or the host drops none.
@@ -177,14 +171,7 @@ struct Class {
 
 impl Class {
     fn new(tolerated: u64) -> Class {
-        Class {
-            tolerated,
-            arrived: 0,
-            answered: 0,
-            share: ALL,
-            flooded: false,
-            windows: 0,
-        }
+        Class { tolerated, arrived: 0, answered: 0, share: ALL, flooded: false, windows: 0 }
     }
 
     /// Ends a window of this length. Returns the Initials that clients send a second, by estimate.
@@ -201,20 +188,12 @@ impl Class {
             arrived >= self.tolerated && arrived - answered >= arrived / 4
         };
         let enough = if self.flooded { CALM } else { STRAINED };
-        self.windows = if speaks_for_change {
-            self.windows + 1
-        } else {
-            0
-        };
+        self.windows = if speaks_for_change { self.windows + 1 } else { 0 };
         if self.windows == enough {
             self.flooded = !self.flooded;
             self.windows = 0;
         }
-        self.share = if self.flooded {
-            self.next_share(wanted, offered)
-        } else {
-            ALL
-        };
+        self.share = if self.flooded { self.next_share(wanted, offered) } else { ALL };
         offered
     }
 

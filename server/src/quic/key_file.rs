@@ -43,10 +43,7 @@ impl TooOpen {
 
     #[cfg(test)]
     pub(crate) fn of(path: &str) -> TooOpen {
-        TooOpen {
-            path: path.into(),
-            reason: Reason::Mode(0o644),
-        }
+        TooOpen { path: path.into(), reason: Reason::Mode(0o644) }
     }
 }
 
@@ -89,9 +86,7 @@ fn is_foreign(owner: u32, user: u32) -> bool {
 /// Returns the first folder above a file, as it is named or as links lead to it, to which every user may write.
 fn open_folder(path: &Path) -> io::Result<Option<(PathBuf, u32)>> {
     let (named, found) = (absolute(path)?, path.canonicalize()?);
-    let folders = [&named, &found]
-        .into_iter()
-        .flat_map(|path| path.ancestors().skip(1));
+    let folders = [&named, &found].into_iter().flat_map(|path| path.ancestors().skip(1));
     for folder in folders {
         let mode = folder.metadata()?.mode() & 0o7777;
         if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
@@ -145,10 +140,7 @@ mod tests {
         };
         let refusal = |path: &Path| {
             let file = File::open(path).unwrap();
-            check(path, &file)
-                .unwrap()
-                .err()
-                .map(|error| error.to_string())
+            check(path, &file).unwrap().err().map(|error| error.to_string())
         };
         let elsewhere = root.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
@@ -162,12 +154,9 @@ mod tests {
             set(others, 0o755);
             set(folder, 0o777);
             let text = refusal(&link).unwrap();
-            for part in [
-                &*folder.display().to_string(),
-                "mode 777",
-                "chmod o-w",
-                "server.open_secrets",
-            ] {
+            for part in
+                [&*folder.display().to_string(), "mode 777", "chmod o-w", "server.open_secrets"]
+            {
                 assert!(text.contains(part), "{text}");
             }
             set(folder, 0o755);
@@ -177,12 +166,7 @@ mod tests {
     #[test]
     fn the_error_names_file_mode_and_remedy() {
         let text = TooOpen::of("/etc/key.pem").to_string();
-        for part in [
-            "/etc/key.pem",
-            "mode 644",
-            "chmod 600",
-            "server.open_secrets",
-        ] {
+        for part in ["/etc/key.pem", "mode 644", "chmod 600", "server.open_secrets"] {
             assert!(text.contains(part), "{text}");
         }
         assert!(!text.contains('\n'));

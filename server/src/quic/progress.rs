@@ -55,12 +55,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Returns the account of a connection that has received nothing.
     pub(super) fn new() -> Self {
-        Self {
-            credit: FIRST,
-            read: Read::default(),
-            frames: 0,
-            since: None,
-        }
+        Self { credit: FIRST, read: Read::default(), frames: 0, since: None }
     }
 
     /// Returns whether an overloaded worker is to take a datagram that arrives at `now`.
@@ -96,10 +91,7 @@ impl Progress {
         let frames = now.frames.saturating_sub(self.read.frames);
         let free = now.payload.saturating_sub(self.read.payload) / PAYLOAD;
         // A head counts as a frame until it has arrived in full, so there may be fewer frames than before.
-        self.read = Read {
-            frames: now.frames.max(self.read.frames),
-            payload: now.payload,
-        };
+        self.read = Read { frames: now.frames.max(self.read.frames), payload: now.payload };
         self.frames += frames.saturating_sub(free);
         let cost = i32::try_from(self.frames / FRAMES).unwrap_or(i32::MAX);
         self.frames %= FRAMES;
@@ -117,12 +109,7 @@ impl Progress {
 mod tests {
     use super::*;
 
-    const ONE: Received = Received {
-        packets: 1,
-        acknowledged: 0,
-        new: 0,
-        streams: 0,
-    };
+    const ONE: Received = Received { packets: 1, acknowledged: 0, new: 0, streams: 0 };
 
     /// Returns how many of 10,000 datagrams are in credit, one each `step`, if they are as `datagram` says.
     fn in_credit(datagram: Received, step: Duration) -> usize {
@@ -148,22 +135,13 @@ mod tests {
 
     #[test]
     fn datagrams_that_acknowledge_or_bring_data_are_in_credit_at_any_rate() {
-        let acknowledging = Received {
-            acknowledged: 1,
-            ..ONE
-        };
+        let acknowledging = Received { acknowledged: 1, ..ONE };
         let new = Received { new: 1, ..ONE };
-        let again = Received {
-            streams: LARGE,
-            ..ONE
-        };
+        let again = Received { streams: LARGE, ..ONE };
         for datagram in [acknowledging, new, again] {
             assert_eq!(in_credit(datagram, Duration::ZERO), 10_000);
         }
-        let little = Received {
-            streams: LARGE - 1,
-            ..ONE
-        };
+        let little = Received { streams: LARGE - 1, ..ONE };
         assert_eq!(in_credit(little, Duration::ZERO), 64);
     }
 
@@ -176,10 +154,8 @@ mod tests {
             taken += 1;
             progress.on_datagram(Received::default(), Received { new: 1, ..ONE });
             if taken % batch == 0 {
-                progress.on_read(Read {
-                    frames: taken * frames,
-                    payload: taken * frames * payload,
-                });
+                progress
+                    .on_read(Read { frames: taken * frames, payload: taken * frames * payload });
             }
         }
         taken

@@ -20,22 +20,13 @@ impl RateLimit {
     /// Returns a limit that is full at the start. A `burst` of 0 allows nothing, a rate of 0 nothing after the burst.
     pub fn new(per_second: u32, burst: u32) -> RateLimit {
         let capacity = u64::from(burst) * TOKEN;
-        RateLimit {
-            per_second,
-            capacity,
-            level: capacity,
-            last: Duration::ZERO,
-        }
+        RateLimit { per_second, capacity, level: capacity, last: Duration::ZERO }
     }
 
     /// Takes rate and burst of another limit. What has happened lately still counts.
     pub fn change_to(&mut self, other: RateLimit) {
         let used = self.capacity - self.level;
-        *self = RateLimit {
-            level: other.capacity.saturating_sub(used),
-            last: self.last,
-            ..other
-        };
+        *self = RateLimit { level: other.capacity.saturating_sub(used), last: self.last, ..other };
     }
 
     /// Returns whether one more event may happen at `now`; if so, it is counted.
@@ -83,10 +74,7 @@ mod tests {
         let start = Duration::from_secs(1000);
         assert_eq!(allowed(&mut limit, start, 20), 5);
         assert_eq!(allowed(&mut limit, start + Duration::from_millis(9), 20), 0);
-        assert_eq!(
-            allowed(&mut limit, start + Duration::from_millis(10), 20),
-            1
-        );
+        assert_eq!(allowed(&mut limit, start + Duration::from_millis(10), 20), 1);
         assert_eq!(allowed(&mut limit, start + Duration::from_secs(9), 20), 5);
     }
 

@@ -33,11 +33,7 @@ impl Rates {
 
     /// Limits as another configuration says. What was sent lately still counts.
     pub(super) fn adopt(&mut self, quic: &Quic) {
-        let Rates {
-            resets,
-            refusals,
-            retries,
-        } = Rates::new(quic);
+        let Rates { resets, refusals, retries } = Rates::new(quic);
         self.resets.change_to(resets);
         self.refusals.change_to(refusals);
         self.retries.change_to(retries);

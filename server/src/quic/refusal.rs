@@ -97,8 +97,7 @@ pub fn write_refusal(
         // No token, the length of the rest, and the packet number.
         &[0, u8::try_from(SEALED).ok()?, 0],
     ] {
-        out.get_mut(sealed..sealed + field.len())?
-            .copy_from_slice(field);
+        out.get_mut(sealed..sealed + field.len())?.copy_from_slice(field);
         sealed += field.len();
     }
     let (associated, rest) = out.split_at_mut(sealed);
@@ -107,11 +106,7 @@ pub fn write_refusal(
     let tag = rest.get_mut(..TAG)?;
     // The nonce of packet 0 is the IV.
     AeadCtx::new_default_tag(&Algorithm::aes_128_gcm(), &keys.key)
-        .and_then(|mut cipher| {
-            cipher
-                .seal_in_place_mut(&keys.iv, close, tag, associated)
-                .map(drop)
-        })
+        .and_then(|mut cipher| cipher.seal_in_place_mut(&keys.iv, close, tag, associated).map(drop))
         .ok()?;
     protect(&keys.header, out, sealed - NUMBER).ok()?;
     Some(sealed + CLOSE + TAG)
@@ -149,13 +144,7 @@ mod tests {
     }
 
     fn initial<'a>(dcid: &'a [u8], scid: &'a [u8]) -> Header<'a> {
-        Header {
-            kind: Kind::Initial,
-            version: Some(V1),
-            dcid,
-            scid,
-            token: &[],
-        }
+        Header { kind: Kind::Initial, version: Some(V1), dcid, scid, token: &[] }
     }
 
     #[test]
@@ -181,16 +170,10 @@ mod tests {
     fn only_initials_are_refused_and_only_where_there_is_room() {
         let own = ConnectionId::from([0xbb; 16]);
         let header = initial(&[1; 8], &[2; 8]);
-        assert_eq!(
-            write_refusal(&header, CONNECTION_REFUSED, own, &mut [0; LONGEST - 1]),
-            None
-        );
+        assert_eq!(write_refusal(&header, CONNECTION_REFUSED, own, &mut [0; LONGEST - 1]), None);
         for kind in [Kind::ZeroRtt, Kind::Handshake, Kind::Retry, Kind::Short] {
             let other = Header { kind, ..header };
-            assert_eq!(
-                write_refusal(&other, CONNECTION_REFUSED, own, &mut [0; LONGEST]),
-                None
-            );
+            assert_eq!(write_refusal(&other, CONNECTION_REFUSED, own, &mut [0; LONGEST]), None);
         }
     }
 }

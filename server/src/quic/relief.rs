@@ -101,10 +101,7 @@ impl Relief {
     }
 
     fn end(&mut self) {
-        *self = Relief {
-            measurement: self.measurement,
-            ..Relief::default()
-        };
+        *self = Relief { measurement: self.measurement, ..Relief::default() };
     }
 
     /// Determines who is to lose how much. Proxies lose only if nobody else holds too much.
@@ -128,10 +125,8 @@ impl Relief {
         if self.held.values().any(|held| held.excess > 0) {
             return;
         }
-        let proxies = self
-            .held
-            .iter()
-            .filter_map(|(holder, held)| holder.is_proxy().then_some(held.bytes));
+        let proxies =
+            self.held.iter().filter_map(|(holder, held)| holder.is_proxy().then_some(held.bytes));
         let keeps = kept_by_proxies(proxies, memory);
         for (holder, held) in &mut self.held {
             if holder.is_proxy() {

@@ -26,18 +26,14 @@ pub struct ResetTokens {
 impl ResetTokens {
     /// Makes tokens with the key derived from the current root secret.
     pub fn new(secrets: &Secrets) -> ResetTokens {
-        ResetTokens {
-            key: secrets.stateless_reset_key(),
-        }
+        ResetTokens { key: secrets.stateless_reset_key() }
     }
 
     /// Returns the token that belongs to a connection ID of ours.
     pub fn token(&self, cid: &[u8]) -> [u8; TOKEN_LEN] {
         let digest =
             hmac_sha256(&self.key, cid).expect("HMAC-SHA256 fails only where memory ran out");
-        let (token, _) = digest
-            .split_first_chunk()
-            .expect("a digest of 32 bytes holds a token");
+        let (token, _) = digest.split_first_chunk().expect("a digest of 32 bytes holds a token");
         *token
     }
 }
@@ -147,10 +143,7 @@ mod tests {
         assert_eq!(beginnings.len(), 1000);
         assert_eq!(firsts.len(), 64);
         assert!(lengths.len() > 40, "{}", lengths.len());
-        assert_eq!(
-            (lengths.iter().min(), lengths.iter().max()),
-            (Some(&42), Some(&96))
-        );
+        assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&42), Some(&96)));
     }
 
     #[test]

@@ -122,9 +122,7 @@ impl Secrets {
 
     /// Seals everything new.
     pub fn current(&self) -> &RootSecret {
-        self.roots
-            .first()
-            .expect("every constructor makes at least one root")
+        self.roots.first().expect("every constructor makes at least one root")
     }
 
     /// Returns every root whose tokens are accepted, the current one first.

@@ -52,9 +52,7 @@ impl Choice {
     /// Returns the maker of one connection's controllers, of which the first resumes what is known of its path.
     pub fn factory_for(&self, known: Option<KnownPath>) -> quiche::cc::Factory {
         match known {
-            Some(KnownPath {
-                memory, max_jump, ..
-            }) => self.factory.resuming(memory, max_jump),
+            Some(KnownPath { memory, max_jump, .. }) => self.factory.resuming(memory, max_jump),
             None => self.factory.clone(),
         }
     }
@@ -133,10 +131,7 @@ impl Selection {
         let guard = guard.map(|(below, instead)| Guard::new(below, instead));
         Ok(Self {
             draw_key,
-            resume: Resume::of(
-                listener,
-                earlier.and_then(|earlier| earlier.resume.as_ref()),
-            ),
+            resume: Resume::of(listener, earlier.and_then(|earlier| earlier.resume.as_ref())),
             ..Self::new(rules, own, guard)
         })
     }
@@ -148,13 +143,7 @@ impl Selection {
 
     /// Makes a selection: the first rule that claims a connection decides, or `own` if none does.
     pub fn new(rules: Vec<Rule>, own: Choice, guard: Option<Guard>) -> Self {
-        Self {
-            rules,
-            own,
-            draw_key: [0; 32],
-            guard,
-            resume: None,
-        }
+        Self { rules, own, draw_key: [0; 32], guard, resume: None }
     }
 
     /// Returns what is known of the path from an address of the server to a client that is known later, for a connection whose events count in
@@ -174,12 +163,8 @@ impl Selection {
             rule.networks.contains(address)
                 && (rule.share >= 1.0 || draw(&self.draw_key, peer, *index) < rule.share)
         };
-        let chosen = self
-            .rules
-            .iter()
-            .enumerate()
-            .find(claims)
-            .map_or(&self.own, |(_, rule)| &rule.choice);
+        let chosen =
+            self.rules.iter().enumerate().find(claims).map_or(&self.own, |(_, rule)| &rule.choice);
         match &self.guard {
             Some(guard) if chosen.model_based && guard.remembers(address, now) => {
                 (&guard.instead, true)
@@ -195,9 +180,7 @@ impl Selection {
         min_rtt: Duration,
         now: Instant,
     ) -> Option<IpNet> {
-        self.guard
-            .as_mut()?
-            .learn(peer.ip().to_canonical(), min_rtt, now)
+        self.guard.as_mut()?.learn(peer.ip().to_canonical(), min_rtt, now)
     }
 }
 
@@ -206,12 +189,8 @@ impl Selection {
 fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice> {
     let configured = std::iter::once(own).chain(rules.iter().map(|rule| &rule.choice));
     // A scalable algorithm is only for the networks that the operator has chosen for it.
-    let configured = configured
-        .filter(|choice| !choice.model_based && !choice.scalable)
-        .cloned();
-    let listed = registry
-        .iter()
-        .filter(|algorithm| !algorithm.model_based && !algorithm.scalable);
+    let configured = configured.filter(|choice| !choice.model_based && !choice.scalable).cloned();
+    let listed = registry.iter().filter(|algorithm| !algorithm.model_based && !algorithm.scalable);
     let listed = listed.map(|algorithm| Choice::new(*algorithm, algorithm.defaults()));
     configured.chain(listed).next()
 }
@@ -221,9 +200,7 @@ fn draw(key: &[u8; 32], peer: UnvalidatedAddress, rule: usize) -> f64 {
     let mut drawn_for = rule.to_be_bytes().to_vec();
     drawn_for.extend(SourcePrefix::from(peer).octets());
     let digest = hmac_sha256(key, &drawn_for).expect("HMAC-SHA256 fails only where memory ran out");
-    let (first, _) = digest
-        .split_first_chunk()
-        .expect("a digest of 32 bytes holds 4");
+    let (first, _) = digest.split_first_chunk().expect("a digest of 32 bytes holds 4");
     f64::from(u32::from_be_bytes(*first)) / (f64::from(u32::MAX) + 1.0)
 }
 
@@ -241,12 +218,7 @@ pub struct Guard {
 impl Guard {
     /// Networks with a round-trip time under `below` get `instead`.
     pub fn new(below: Duration, instead: Choice) -> Self {
-        Self {
-            below,
-            instead,
-            networks: HashMap::new(),
-            order: VecDeque::new(),
-        }
+        Self { below, instead, networks: HashMap::new(), order: VecDeque::new() }
     }
 
     fn remembers(&self, peer: IpAddr, now: Instant) -> bool {

@@ -75,10 +75,7 @@ impl Tracing {
 
 /// Returns the values that traces contain: those of these fields, and queries if wanted.
 pub fn visible(fields: &[String], query: bool) -> quiche::redact::Visible {
-    quiche::redact::Visible {
-        fields: fields.into(),
-        query,
-    }
+    quiche::redact::Visible { fields: fields.into(), query }
 }
 
 /// Everything an endpoint needs to start.

@@ -36,9 +36,7 @@ pub(super) fn limit(context: &mut SslContextBuilder, lifetime: Duration) {
 /// it. Returns `None` if the handshake has no session yet.
 pub(super) fn end_at(ssl: &SslRef, end: i64) -> Option<()> {
     let session = ssl.session()?;
-    let left = u64::try_from(end)
-        .unwrap_or(0)
-        .saturating_sub(session.time());
+    let left = u64::try_from(end).unwrap_or(0).saturating_sub(session.time());
     let left = u32::try_from(left).unwrap_or(u32::MAX);
     // SAFETY: the session belongs to the handshake, which runs on this thread and is within a callback; the call writes numbers.
     unsafe { boring_sys::SSL_SESSION_set_timeout(session.as_ptr(), session.timeout().min(left)) };

@@ -105,10 +105,7 @@ impl Timers {
     }
 
     fn front(&self) -> Option<Front> {
-        let (near, far) = (
-            self.queues[NEAR_QUEUE].peek(),
-            self.queues[FAR_QUEUE].peek(),
-        );
+        let (near, far) = (self.queues[NEAR_QUEUE].peek(), self.queues[FAR_QUEUE].peek());
         let (queue, Reverse((at, key))) = match (near, far) {
             (Some(near), Some(far)) if far.0.0 < near.0.0 => (FAR_QUEUE, *far),
             (Some(near), _) => (NEAR_QUEUE, *near),

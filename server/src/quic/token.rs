@@ -50,9 +50,7 @@ pub enum Kind {
 impl Kind {
     /// Returns what a token says it is, unverified; `None` if it is no token of this server, which counts as none (RFC 9000 §8.1.3).
     pub fn of(token: &[u8]) -> Option<Kind> {
-        [Kind::Retry, Kind::NewToken]
-            .into_iter()
-            .find(|kind| token.first() == Some(&(*kind as u8)))
+        [Kind::Retry, Kind::NewToken].into_iter().find(|kind| token.first() == Some(&(*kind as u8)))
     }
 }
 

@@ -98,21 +98,13 @@ impl Identity {
             cause: e.to_string(),
             remedy: "configure a certificate and a key",
         })?;
-        Ok(Self {
-            chain,
-            key,
-            origin: origin.into(),
-            options: Arc::default(),
-        })
+        Ok(Self { chain, key, origin: origin.into(), options: Arc::default() })
     }
 
     /// Returns the same certificate with other options.
     #[must_use]
     pub fn with_options(&self, options: &Arc<TlsOptions>) -> Identity {
-        Identity {
-            options: Arc::clone(options),
-            ..self.clone()
-        }
+        Identity { options: Arc::clone(options), ..self.clone() }
     }
 
     /// Returns the first name that the certificate is for, and begin and end of its validity, in seconds since 1970.
@@ -167,10 +159,7 @@ impl Identity {
             .map_err(|e| fail(format!("not a PEM certificate: {e}"), "give a PEM file"))?;
         let mut chain = chain.into_iter();
         let leaf = chain.next().ok_or_else(|| {
-            fail(
-                "no certificate in the file".into(),
-                "give a PEM file with BEGIN CERTIFICATE",
-            )
+            fail("no certificate in the file".into(), "give a PEM file with BEGIN CERTIFICATE")
         })?;
         context.set_certificate(&leaf).map_err(lost)?;
         let names = sni::names(&leaf);
@@ -200,10 +189,7 @@ impl Identity {
 }
 
 fn read(path: &Path, accept_open: bool) -> Result<Vec<u8>, TransportError> {
-    let failed = |cause| TransportError::File {
-        path: path.display().to_string(),
-        cause,
-    };
+    let failed = |cause| TransportError::File { path: path.display().to_string(), cause };
     let file = named_file::open(path).map_err(failed)?;
     let bytes = named_file::read_open(&file, named_file::PEM).map_err(failed)?;
     // Another file, given by mistake, is not a secret; that it holds no key is the better error.
@@ -336,14 +322,9 @@ pub fn tcp_context(
         remedy: "see the TLS library's words",
     };
     let (names, mut context) = first.context()?;
-    let quic = Quic {
-        early_data: false,
-        ..quic.clone()
-    };
+    let quic = Quic { early_data: false, ..quic.clone() };
     ticketing((listener, secrets), &mut context, first, &quic, limits)?;
-    context
-        .set_min_proto_version(Some(first.options.min_version()))
-        .map_err(lost)?;
+    context.set_min_proto_version(Some(first.options.min_version())).map_err(lost)?;
     context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::CIPHER_SERVER_PREFERENCE);
     // Tickets resume sessions, if they are on; the cache would resume them by their IDs without.
     context.set_session_cache_mode(SslSessionCacheMode::OFF);

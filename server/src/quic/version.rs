@@ -59,11 +59,7 @@ pub fn write_negotiation(
 /// Returns a reserved version made of `random`, other than `client`'s.
 fn reserved_version(random: u32, client: u32) -> u32 {
     let version = random & !RESERVED_MASK | RESERVED;
-    if version == client {
-        version ^ 0x1000_0000
-    } else {
-        version
-    }
+    if version == client { version ^ 0x1000_0000 } else { version }
 }
 
 /// Moves `bytes` to the front of `rest`, which was cut to the sum of all calls.
@@ -79,13 +75,7 @@ mod tests {
     use super::*;
 
     fn unknown<'a>(version: u32, dcid: &'a [u8], scid: &'a [u8]) -> Header<'a> {
-        Header {
-            kind: Kind::UnknownVersion,
-            version: Some(version),
-            dcid,
-            scid,
-            token: &[],
-        }
+        Header { kind: Kind::UnknownVersion, version: Some(version), dcid, scid, token: &[] }
     }
 
     fn versions(list: &[u8]) -> Vec<u32> {

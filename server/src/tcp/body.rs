@@ -79,10 +79,7 @@ impl ResponseBody {
                 let all = self.left == Some(0);
                 // hyper asks a body of HTTP/1.1 for nothing after its length.
                 let ended = exchange.is_empty() || !self.guard.connection.is_http2();
-                (
-                    exchange.has_output(),
-                    all && ended || self.left.is_none() && exchange.is_empty(),
-                )
+                (exchange.has_output(), all && ended || self.left.is_none() && exchange.is_empty())
             }
         };
         let (output, over) = (output || self.end.is_some(), over && self.end.is_none());
@@ -190,7 +187,6 @@ impl Body for ResponseBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.left
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

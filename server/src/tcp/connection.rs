@@ -134,8 +134,7 @@ impl Connection {
         self.cancelled.set(cancelled);
         let allowed = self.front.config().site.limits().cancelled_requests + self.taken.get() / 2;
         if cancelled > allowed && !self.broken.get() {
-            self.front
-                .count(|counters| counters.connections.closed_abuse += 1);
+            self.front.count(|counters| counters.connections.closed_abuse += 1);
             self.break_off();
         }
     }
@@ -155,8 +154,7 @@ impl Connection {
     /// Closes the connection of a client that has long sent much and achieved nothing by it.
     pub(super) fn on_no_progress(&self) {
         if !self.broken.get() {
-            self.front
-                .count(|counters| counters.connections.closed_no_progress += 1);
+            self.front.count(|counters| counters.connections.closed_no_progress += 1);
             self.break_off();
         }
     }

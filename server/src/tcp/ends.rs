@@ -29,10 +29,8 @@ pub(super) async fn ends(
     if !settings.proxy_protocol.contains(sender.ip()) {
         return Some(own);
     }
-    let (name, trusted_proxies) = (
-        Arc::clone(&settings.name),
-        Arc::clone(&settings.trusted_proxies),
-    );
+    let (name, trusted_proxies) =
+        (Arc::clone(&settings.name), Arc::clone(&settings.trusted_proxies));
     let limit = config.site.limits().handshake_timeout;
     // A reload frees the certificates of the previous configuration.
     drop((config, settings));

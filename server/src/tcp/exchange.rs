@@ -75,12 +75,7 @@ impl Exchange {
         };
         let handler = connection.front.handlers.run(incoming);
         let task = spawn_local(task.run(handler, limit));
-        Exchange {
-            flow,
-            handle,
-            task: task.abort_handle(),
-            over: false,
-        }
+        Exchange { flow, handle, task: task.abort_handle(), over: false }
     }
 
     /// Waits for the head of the response, or for the reply in its place.

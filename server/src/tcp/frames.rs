@@ -56,10 +56,7 @@ pub(super) struct FrameReader {
 impl FrameReader {
     /// Returns a reader of what a client sends.
     pub(super) fn of_client() -> FrameReader {
-        FrameReader {
-            preface: PREFACE,
-            ..FrameReader::default()
-        }
+        FrameReader { preface: PREFACE, ..FrameReader::default() }
     }
 
     /// Reads the bytes that follow those before, and passes each frame whose last byte is among them.
@@ -138,12 +135,8 @@ pub(super) mod tests {
                 reader.read(bytes, |frame| frames.push(frame));
             }
             let seen: Vec<_> = frames.iter().map(|f| (f.kind, f.flags, f.stream)).collect();
-            let expected = [
-                (4, 0, 0),
-                (HEADERS, END_HEADERS, 1),
-                (RST_STREAM, 0, 3),
-                (GOAWAY, 0, 0),
-            ];
+            let expected =
+                [(4, 0, 0), (HEADERS, END_HEADERS, 1), (RST_STREAM, 0, 3), (GOAWAY, 0, 0)];
             assert_eq!(seen, expected, "{piece}");
             assert_eq!(frames[2].first_word(), 8);
             assert_eq!((frames[3].first_word(), frames[3].second_word()), (5, 11));

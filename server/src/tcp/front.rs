@@ -108,10 +108,7 @@ impl Front {
             state: RefCell::new(State {
                 cache,
                 counters: Counters::default(),
-                access: config
-                    .access
-                    .as_ref()
-                    .map(|writer| writer.log(name.clone())),
+                access: config.access.as_ref().map(|writer| writer.log(name.clone())),
                 closing: 0,
                 open: OpenConnections::default(),
                 open_requests: 0,
@@ -181,7 +178,7 @@ impl Front {
             state.cache.keep_folders(folders);
         }
         // The end of the previous log hands its lines over as it is dropped.
-        state.access = { config.access.as_ref() }.map(|writer| writer.log(self.name.clone()));
+        state.access = config.access.as_ref().map(|writer| writer.log(self.name.clone()));
         state.config = config;
     }
 

@@ -61,10 +61,7 @@ impl HandshakePace {
     /// Returns a pace by a clock.
     pub(super) fn new(clock: fn() -> Instant) -> HandshakePace {
         HandshakePace {
-            queue: RefCell::new(Queue {
-                left: STEPS,
-                ..Queue::default()
-            }),
+            queue: RefCell::new(Queue { left: STEPS, ..Queue::default() }),
             used_up: Notify::new(),
             room: Notify::new(),
             spent: Cell::default(),
@@ -91,11 +88,7 @@ impl HandshakePace {
             // The handshake wakes the task when it can go on.
             let mut is_woken = false;
             poll_fn(|_| {
-                if std::mem::replace(&mut is_woken, true) {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
+                if std::mem::replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
         }
@@ -123,7 +116,7 @@ impl HandshakePace {
                 // Nobody drops the sender of one that waits.
                 let _ = turn.await;
             }
-            turn = { self.queue.borrow_mut() }.begin(is_begun, self.spent.get());
+            turn = self.queue.borrow_mut().begin(is_begun, self.spent.get());
             if turn.is_none() {
                 return;
             }
@@ -139,10 +132,7 @@ impl HandshakePace {
             let others = ((self.clock)() - start).saturating_sub(self.spent.get() - spent);
             let steps = steps(others, self.mean.get());
             let mut queue = self.queue.borrow_mut();
-            queue.round = Round {
-                steps: 0,
-                end: self.spent.get() + others,
-            };
+            queue.round = Round { steps: 0, end: self.spent.get() + others };
             queue.admit(steps);
             drop(queue);
             self.room.notify_waiters();
@@ -176,11 +166,7 @@ impl Queue {
     }
 
     fn waiting(&mut self, is_begun: bool) -> &mut VecDeque<oneshot::Sender<()>> {
-        if is_begun {
-            &mut self.begun
-        } else {
-            &mut self.new
-        }
+        if is_begun { &mut self.begun } else { &mut self.new }
     }
 
     /// Begins a step whose turn has come, or returns the receiver that is notified on its next one. Steps may take longer than

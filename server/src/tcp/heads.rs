@@ -150,10 +150,7 @@ impl State {
             return;
         };
         if self.arrived.len() < KNOWN {
-            self.arrived.push(Arrived {
-                stream,
-                sent: Sent::Nothing,
-            });
+            self.arrived.push(Arrived { stream, sent: Sent::Nothing });
         } else {
             self.more += 1;
         }
@@ -164,7 +161,7 @@ impl State {
         if frame.kind == GOAWAY {
             return self.on_goaway(frame);
         }
-        let head = { self.arrived.iter_mut() }.find(|head| head.stream == frame.stream);
+        let head = self.arrived.iter_mut().find(|head| head.stream == frame.stream);
         if let Some(head) = head {
             head.sent = head.sent.then(frame);
         }
@@ -208,8 +205,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
         let bytes = buffer.filled().get(before..).unwrap_or_default();
-        this.received
-            .read(bytes, |frame| this.heads.on_received(frame));
+        this.received.read(bytes, |frame| this.heads.on_received(frame));
         Poll::Ready(Ok(()))
     }
 }
@@ -259,8 +255,7 @@ mod tests {
 
         fn receive(&mut self, kind: u8, flags: u8, stream: u32) {
             let bytes = frame(kind, flags, stream, b"block");
-            self.received
-                .read(&bytes, |frame| self.heads.on_received(frame));
+            self.received.read(&bytes, |frame| self.heads.on_received(frame));
         }
 
         fn send(&mut self, kind: u8, stream: u32, words: &[u32]) {

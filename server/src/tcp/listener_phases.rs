@@ -38,10 +38,7 @@ impl FrontListener {
     /// Waits until its connections are to be closed.
     pub(super) async fn stopped(&self) {
         // The sender is this value's own.
-        let _ = self
-            .phase()
-            .wait_for(|phase| *phase == Phase::Stopped)
-            .await;
+        let _ = self.phase().wait_for(|phase| *phase == Phase::Stopped).await;
     }
 
     /// Returns its settings: its last ones if it was removed, or else those of `current`.
@@ -86,11 +83,7 @@ impl ListenerPhases {
     /// Waits until the front stops.
     pub(super) async fn stopped(&self) {
         // The sender stays as long as the front.
-        let _ = self
-            .whole
-            .subscribe()
-            .wait_for(|phase| *phase == Phase::Stopped)
-            .await;
+        let _ = self.whole.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
     }
 
     /// Has the front and all listeners enter a phase, unless they are beyond it.
@@ -108,9 +101,7 @@ impl ListenerPhases {
         current: &TcpListeners,
     ) -> Vec<Rc<FrontListener>> {
         let all = self.all.borrow();
-        let serving = all
-            .iter()
-            .filter(|one| *one.phase.borrow() == Phase::Serving);
+        let serving = all.iter().filter(|one| *one.phase.borrow() == Phase::Serving);
         let removed = serving.filter(|one| !current.contains_key(&one.id));
         let removed: Vec<_> = removed.cloned().collect();
         for listener in &removed {
@@ -123,9 +114,7 @@ impl ListenerPhases {
     /// Stops a listener, which has had its time to drain.
     pub(super) fn stop(&self, stopped: &Rc<FrontListener>) {
         enter(&stopped.phase, Phase::Stopped);
-        self.all
-            .borrow_mut()
-            .retain(|one| !Rc::ptr_eq(one, stopped));
+        self.all.borrow_mut().retain(|one| !Rc::ptr_eq(one, stopped));
     }
 }
 
@@ -149,7 +138,7 @@ mod tests {
             alt_svc: None,
             redirect: None,
         };
-        { ids.iter().map(|id| (ListenerId(*id), listener(id).into())) }.collect()
+        ids.iter().map(|id| (ListenerId(*id), listener(id).into())).collect()
     }
 
     #[test]
@@ -159,10 +148,7 @@ mod tests {
         let [left, kept] = [0, 1].map(|id| phases.add(ListenerId(id)));
         let [first, second] = [left.phase(), kept.phase()];
         let removed = phases.drain(&both, &one);
-        assert_eq!(
-            (*first.borrow(), *second.borrow()),
-            (Phase::Draining, Phase::Serving)
-        );
+        assert_eq!((*first.borrow(), *second.borrow()), (Phase::Draining, Phase::Serving));
         let name = |listener: &FrontListener| listener.settings(&one).map(|s| s.name.to_string());
         assert_eq!(
             (name(&left).as_deref(), name(&kept).as_deref()),
@@ -172,22 +158,13 @@ mod tests {
         assert!(phases.drain(&both, &one).is_empty(), "it drains already");
         // Its address is configured again meanwhile.
         let again = phases.add(ListenerId(0)).phase();
-        assert_eq!(
-            (*first.borrow(), *again.borrow()),
-            (Phase::Draining, Phase::Serving)
-        );
+        assert_eq!((*first.borrow(), *again.borrow()), (Phase::Draining, Phase::Serving));
         for stopped in &removed {
             phases.stop(stopped);
         }
-        assert_eq!(
-            (*first.borrow(), *again.borrow()),
-            (Phase::Stopped, Phase::Serving)
-        );
+        assert_eq!((*first.borrow(), *again.borrow()), (Phase::Stopped, Phase::Serving));
         phases.enter(Phase::Draining);
-        assert_eq!(
-            (*second.borrow(), *again.borrow()),
-            (Phase::Draining, Phase::Draining)
-        );
+        assert_eq!((*second.borrow(), *again.borrow()), (Phase::Draining, Phase::Draining));
         assert_eq!(*phases.add(ListenerId(2)).phase().borrow(), Phase::Draining);
     }
 }

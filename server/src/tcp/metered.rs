@@ -64,12 +64,7 @@ pub(super) struct MeteredStream {
 
 impl MeteredStream {
     pub(super) fn new(stream: TcpStream, meter: &Rc<Meter>) -> MeteredStream {
-        MeteredStream {
-            stream,
-            meter: Rc::clone(meter),
-            lingering: None,
-            is_ending: false,
-        }
+        MeteredStream { stream, meter: Rc::clone(meter), lingering: None, is_ending: false }
     }
 
     /// Waits until there is something to read, or the end.
@@ -167,9 +162,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_of_a_client_are_acknowledged_at_once_where_that_is_asked_for() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let mut stream = MeteredStream::new(stream, &Rc::default());
         let acknowledges_at_once = |stream: &MeteredStream| {

@@ -229,9 +229,7 @@ impl OpenConnections {
         let limit = CLOSED + self.handles.len() / CLOSED_PART;
         let held = self.by_memory();
         let shares = relief.report(held.iter().copied(), std::iter::empty(), memory);
-        let totals = held
-            .into_iter()
-            .map(|(client, own)| (shares.total(client, own), client));
+        let totals = held.into_iter().map(|(client, own)| (shares.total(client, own), client));
         let mut holders: BinaryHeap<(u64, ClientPrefix)> = totals.collect();
         let mut closed = 0;
         while closed < limit
@@ -270,7 +268,7 @@ impl OpenConnections {
 
     /// Closes the oldest idle connection of a client, or else its oldest one.
     fn close_one(&mut self, client: ClientPrefix) -> bool {
-        let own = { self.handles.range((client, 0)..=(client, u64::MAX)) }.take(SCANNED);
+        let own = self.handles.range((client, 0)..=(client, u64::MAX)).take(SCANNED);
         let chosen = own.min_by_key(|(_, handle)| handle.is_busy.get());
         let key = chosen.map(|(key, _)| *key);
         key.is_some_and(|(client, number)| self.close(client, number))

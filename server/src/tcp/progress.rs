@@ -67,8 +67,7 @@ impl Progress {
             self.since.set(Some(now));
             self.earn(waited.saturating_mul(PER_SECOND) / 1000);
         }
-        self.left
-            .set(if self.is_in_credit() { TURN } else { LITTLE });
+        self.left.set(if self.is_in_credit() { TURN } else { LITTLE });
     }
 
     /// Returns whether the connection may send what achieves nothing.

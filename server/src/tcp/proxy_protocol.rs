@@ -82,10 +82,7 @@ async fn read_line(stream: &mut TcpStream, start: [u8; START]) -> io::Result<Vec
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "no header of the PROXY protocol",
-    )
+    io::Error::new(io::ErrorKind::InvalidData, "no header of the PROXY protocol")
 }
 
 /// Parses a header of version 1 with its end.

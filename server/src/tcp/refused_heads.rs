@@ -15,9 +15,7 @@ pub(super) fn record_all(connection: &Connection) {
         connection.heads.forget_served();
     } else {
         let refused = connection.heads.take_refused();
-        refused
-            .into_iter()
-            .for_each(|head| record(connection, head));
+        refused.into_iter().for_each(|head| record(connection, head));
     }
 }
 
@@ -49,15 +47,8 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
         status,
         bytes_sent: 0,
         bytes_received: 0,
-        outcome: if status.is_some() {
-            Outcome::Complete
-        } else {
-            Outcome::Reset
-        },
+        outcome: if status.is_some() { Outcome::Complete } else { Outcome::Reset },
     };
     front.on_begin();
-    front.on_end(
-        &ending,
-        &OpenRequest::new(line, None, front.now(), &connection.progress, None),
-    );
+    front.on_end(&ending, &OpenRequest::new(line, None, front.now(), &connection.progress, None));
 }

@@ -91,7 +91,7 @@ fn check_size(parts: &request::Parts, max_section: u64) -> Result<u64, Refusal> 
     let target = [
         Some((":method", parts.method.as_str())),
         uri.scheme_str().map(|scheme| (":scheme", scheme)),
-        { uri.authority() }.map(|authority| (":authority", authority.as_str())),
+        uri.authority().map(|authority| (":authority", authority.as_str())),
         uri.path_and_query().map(|path| (":path", path.as_str())),
     ];
     let target = target.into_iter().flatten();
@@ -163,22 +163,14 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
         (None, None) if parts.version == Version::HTTP_10 => return Ok(String::new()),
         (None, None) => return Err(Malformed),
     };
-    if is_authority(authority) {
-        Ok(authority.to_owned())
-    } else {
-        Err(Malformed)
-    }
+    if is_authority(authority) { Ok(authority.to_owned()) } else { Err(Malformed) }
 }
 
 /// Returns the target in origin form, or `*` (RFC 9112 §3.2): empty for CONNECT without a protocol.
 fn target(parts: &request::Parts, is_connect: bool) -> Result<Cow<'_, str>, Refusal> {
     let target = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
     if is_connect {
-        return if matches!(target, "" | "/") {
-            Ok("".into())
-        } else {
-            Err(Malformed)
-        };
+        return if matches!(target, "" | "/") { Ok("".into()) } else { Err(Malformed) };
     }
     let is_asterisk = target == "*" && parts.method == Method::OPTIONS;
     if target.starts_with('/') || is_asterisk {
@@ -234,9 +226,7 @@ fn fields(headers: &HeaderMap, version: Version) -> Result<Fields, Refusal> {
     let kept = lines.filter(|(name, value)| {
         (!is_of_connection(name) || takes_trailers(name, value)) && !is_nominated(name)
     });
-    Ok(kept
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect())
+    Ok(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// Returns the fields of a trailer section; `None` if one of them would frame the message, concern the connection or name the host,
@@ -245,14 +235,12 @@ pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
     if map.len() > MAX_FIELDS {
         return None;
     }
-    let lines = map
-        .iter()
-        .map(|(name, value): (&HeaderName, &HeaderValue)| {
-            let refused = [HOST, CONTENT_LENGTH].contains(name)
-                || is_of_connection(name)
-                || has_outer_space(value);
-            (!refused).then(|| (name.clone(), value.clone()))
-        });
+    let lines = map.iter().map(|(name, value): (&HeaderName, &HeaderValue)| {
+        let refused = [HOST, CONTENT_LENGTH].contains(name)
+            || is_of_connection(name)
+            || has_outer_space(value);
+        (!refused).then(|| (name.clone(), value.clone()))
+    });
     lines.collect()
 }
 

@@ -93,9 +93,6 @@ fn end(map: HeaderMap) -> Part {
 fn is_of_framing(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     cause.is_some_and(|cause: &io::Error| {
-        matches!(
-            cause.kind(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
-        )
+        matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
     })
 }

@@ -44,11 +44,7 @@ impl Drop for RequestGuard {
         self.connection.remove(self.number);
         let request = &self.request;
         let early = request.outcome.get().unwrap_or(Outcome::Cancelled);
-        let outcome = if self.complete && !request.is_cut() {
-            Outcome::Complete
-        } else {
-            early
-        };
+        let outcome = if self.complete && !request.is_cut() { Outcome::Complete } else { early };
         let front = &self.connection.front;
         let duration = front.now().saturating_duration_since(request.begun);
         let ending = Ending {

@@ -56,12 +56,7 @@ pub fn start(setup: FrontSetup) -> StartFront {
 }
 
 async fn run(setup: FrontSetup, handlers: LocalHandlers) {
-    let FrontSetup {
-        mut sockets,
-        mut commands,
-        stopped,
-        ..
-    } = setup;
+    let FrontSetup { mut sockets, mut commands, stopped, .. } = setup;
     // The first configuration comes once all workers serve.
     let config = loop {
         match commands.recv().await {

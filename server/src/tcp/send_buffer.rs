@@ -61,11 +61,7 @@ impl Waiting {
 impl SendBuffer {
     /// Returns an empty buffer for `limit` bytes.
     pub(super) fn new(limit: usize) -> Arc<SendBuffer> {
-        Arc::new(SendBuffer {
-            limit,
-            held: AtomicUsize::new(0),
-            waiting: Mutex::default(),
-        })
+        Arc::new(SendBuffer { limit, held: AtomicUsize::new(0), waiting: Mutex::default() })
     }
 
     /// Returns the bytes that wait for the client.
@@ -214,11 +210,7 @@ mod tests {
         let (one, other) = (connection.stream(), connection.stream());
         let _held = fill(&one, Waker::noop());
         let half = (LIMIT / 2) as u64;
-        assert!(
-            (half - LEAST as u64..=half).contains(&connection.held()),
-            "{}",
-            connection.held()
-        );
+        assert!((half - LEAST as u64..=half).contains(&connection.held()), "{}", connection.held());
         let room = other.poll_room(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(room, Poll::Ready(room) if room >= LIMIT / 2));
     }
@@ -281,9 +273,8 @@ mod tests {
             let woken: Vec<_> = wakes.iter().map(|one| one.take()).collect();
             assert_eq!(woken, expected);
             // What finds too little room waits behind the others.
-            for (stream, waker) in pairs()
-                .zip(woken)
-                .filter_map(|(one, woken)| (woken > 0).then_some(one))
+            for (stream, waker) in
+                pairs().zip(woken).filter_map(|(one, woken)| (woken > 0).then_some(one))
             {
                 let _ = stream.poll_room(&mut Context::from_waker(waker));
             }

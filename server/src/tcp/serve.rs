@@ -38,10 +38,7 @@ use crate::http::peer::{ClientCertificate, Peer, PeerConnection};
 use crate::observe::access::TlsSession;
 
 /// Reasons of BoringSSL for the end of a handshake whose client has no valid certificate.
-const UNCERTIFIED: [&str; 2] = [
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE",
-    "CERTIFICATE_VERIFY_FAILED",
-];
+const UNCERTIFIED: [&str; 2] = ["PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED"];
 /// Time from the drain of its listener in which the first request of a connection of HTTP/1.1 may still come.
 const GRACE: Duration = Duration::from_secs(1);
 /// Bytes that a connection of HTTP/1.1 may hold beside a head of `limits.header_bytes`.
@@ -111,13 +108,9 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
         return;
     }
     let is_http2 = ssl.selected_alpn_protocol() == Some(b"h2");
-    let version = if is_http2 {
-        Version::HTTP_2
-    } else {
-        Version::HTTP_11
-    };
+    let version = if is_http2 { Version::HTTP_2 } else { Version::HTTP_11 };
     let connection = connect(PeerConnection {
-        server_name: { ssl.servername(NameType::HOST_NAME) }.map(Box::from),
+        server_name: ssl.servername(NameType::HOST_NAME).map(Box::from),
         alpn: ssl.selected_alpn_protocol().unwrap_or_default().into(),
         tls: Some(TlsSession::of(ssl)),
         client_certificate: { ssl.peer_certificate() }
@@ -167,7 +160,7 @@ async fn handshake(
         () = listener.stopped() => return None,
     };
     match accepted {
-        Ok(accepted) => { accepted?.inspect_err(|error| on_failure(front, error)) }.ok(),
+        Ok(accepted) => accepted?.inspect_err(|error| on_failure(front, error)).ok(),
         Err(_) => {
             front.count(|counters| counters.connections.handshakes_timed_out += 1);
             None
@@ -208,11 +201,7 @@ where
     let slot = TunnelSlot::default();
     let service = RequestService::new(connection, &slot);
     let stream = TokioIo::new(PacedStream::new(stream, connection));
-    let served = Http1::new(
-        builder.serve_connection(stream, service),
-        slot,
-        &connection.meter,
-    );
+    let served = Http1::new(builder.serve_connection(stream, service), slot, &connection.meter);
     drive(connection, served, phase).await;
 }
 

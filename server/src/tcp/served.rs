@@ -44,13 +44,7 @@ where
         slot: TunnelSlot,
         meter: &Rc<Meter>,
     ) -> Http1<S> {
-        Http1 {
-            requests: Some(requests),
-            slot,
-            rest: None,
-            meter: Rc::clone(meter),
-            error: None,
-        }
+        Http1 { requests: Some(requests), slot, rest: None, meter: Rc::clone(meter), error: None }
     }
 }
 

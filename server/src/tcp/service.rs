@@ -46,10 +46,7 @@ pub(super) struct RequestService {
 
 impl RequestService {
     pub(super) fn new(connection: &Rc<Connection>, slot: &TunnelSlot) -> RequestService {
-        RequestService {
-            connection: Rc::clone(connection),
-            slot: Rc::clone(slot),
-        }
+        RequestService { connection: Rc::clone(connection), slot: Rc::clone(slot) }
     }
 }
 
@@ -109,10 +106,7 @@ pub(super) async fn respond(
                 has_body,
                 running: connection.running.get(),
             };
-            match own(connection, &arrival)
-                .await
-                .unwrap_or_else(|| front.decide(&arrival))
-            {
+            match own(connection, &arrival).await.unwrap_or_else(|| front.decide(&arrival)) {
                 Decision::Refuse(refusal) => Err((refusal, body)),
                 Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
                 Decision::Handle(handling) => {
@@ -162,10 +156,7 @@ async fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
         return None;
     }
     let text = challenges.http_01(&head.path).await?;
-    let reply = Reply {
-        body: Body::Bytes(text.into()),
-        ..Reply::plain(200, "")
-    };
+    let reply = Reply { body: Body::Bytes(text.into()), ..Reply::plain(200, "") };
     Some(Decision::Discard(reply, 0))
 }
 
@@ -179,11 +170,7 @@ fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
     let Some(host) = host_or_local(&head.authority, arrival.peer.local) else {
         return Some(Decision::Refuse(replies::malformed().into()));
     };
-    let port = if port == 443 {
-        String::new()
-    } else {
-        format!(":{port}")
-    };
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
     let query = head.query.as_deref().map(|query| format!("?{query}"));
     let path = head.path.raw_reference();
     let location = format!("https://{host}{port}{path}{}", query.unwrap_or_default());
@@ -225,13 +212,7 @@ fn begin(
     });
     RequestGuard::new(
         connection,
-        OpenRequest::new(
-            record,
-            returned_id,
-            front.now(),
-            &connection.progress,
-            stream,
-        ),
+        OpenRequest::new(record, returned_id, front.now(), &connection.progress, stream),
     )
 }
 
@@ -323,11 +304,7 @@ async fn open(
     let refused = match hand_over(&guard, parsed, peer, handling, source).await {
         Ok((head, exchange)) if opens(&head, upgrade.is_some()) => {
             let response = of_tunnel(head, upgrade, accept, &guard);
-            slot.set(Some(ClientTunnel {
-                exchange,
-                guard,
-                reader,
-            }));
+            slot.set(Some(ClientTunnel { exchange, guard, reader }));
             return response.map(Either::Right);
         }
         Ok((head, exchange)) => of_handler(head, exchange, false, guard),
@@ -338,11 +315,7 @@ async fn open(
 
 /// Returns whether a response opens the tunnel that the request asks for: 101 does by an upgrade, 2xx by CONNECT.
 fn opens(head: &Head, by_upgrade: bool) -> bool {
-    if by_upgrade {
-        head.status == 101
-    } else {
-        head.status < 300 && !head.end
-    }
+    if by_upgrade { head.status == 101 } else { head.status < 300 && !head.end }
 }
 
 /// Hands a request to a handler, and waits for the head of its response.

@@ -33,12 +33,7 @@ pub(super) enum Source {
 impl Upload {
     /// Begins a body of at most `limit` bytes, of which parts that cost `credit` may be read at first.
     pub(super) fn new(source: Option<Source>, limit: u64, credit: u64) -> Upload {
-        let mut upload = Upload {
-            source,
-            limit,
-            received: 0,
-            credit: 0,
-        };
+        let mut upload = Upload { source, limit, received: 0, credit: 0 };
         upload.add_credit(credit);
         upload
     }

@@ -94,9 +94,7 @@ impl Watchdog {
         if is_idle {
             self.idle_since.get_or_insert(now);
         }
-        let idle = self
-            .idle_since
-            .is_some_and(|start| since(start) >= config.idle_timeout);
+        let idle = self.idle_since.is_some_and(|start| since(start) >= config.idle_timeout);
         let lifetime = limits.connection_lifetime;
         let old = !lifetime.is_zero() && since(self.begun) >= lifetime;
         if let Some(left_at) = self.left_at {
@@ -105,11 +103,7 @@ impl Watchdog {
             let late = !limit.is_zero() && since(left_at) >= limit && !has_tunnel(connection);
             let silent =
                 idle && since(left_at) >= config.idle_timeout && !connection.meter.is_blocked();
-            return if late || silent {
-                Verdict::Over
-            } else {
-                Verdict::Fine
-            };
+            return if late || silent { Verdict::Over } else { Verdict::Fine };
         }
         if idle || old || connection.is_leaving() {
             self.left_at = Some(now);
@@ -125,15 +119,9 @@ impl Watchdog {
         let more = written.saturating_sub(std::mem::replace(&mut self.written, written));
         let blocked = meter.is_blocked();
         let waits = std::mem::replace(&mut self.blocked, blocked) && blocked;
-        let of_link = if blocked {
-            WaitsFor::Client
-        } else {
-            WaitsFor::Handler
-        };
+        let of_link = if blocked { WaitsFor::Client } else { WaitsFor::Handler };
         if self.link.check(rule, of_link, written, elapsed) {
-            connection
-                .front
-                .count(|counters| counters.requests.stalled_responses += 1);
+            connection.front.count(|counters| counters.requests.stalled_responses += 1);
             return true;
         }
         let link = LinkProgress::new(rule, waits.then_some(more), elapsed);
@@ -196,7 +184,5 @@ fn interval(connection: &Connection) -> Duration {
     let config = connection.front.config();
     let idle = config.idle_timeout / CHECKS;
     let stalls = StallRule::of(config.site.limits());
-    stalls
-        .map_or(idle, |rule| rule.interval().min(idle))
-        .max(SHORTEST)
+    stalls.map_or(idle, |rule| rule.interval().min(idle)).max(SHORTEST)
 }

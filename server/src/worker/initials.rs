@@ -14,10 +14,7 @@ pub(super) fn filter_initials(driver: &mut impl Dataplane, endpoint: &mut Endpoi
     let Some(change) = endpoint.end_initial_window(now) else {
         return;
     };
-    match (
-        driver.filter_initials(endpoint.initial_filter().as_ref()),
-        change,
-    ) {
+    match (driver.filter_initials(endpoint.initial_filter().as_ref()), change) {
         (Ok(()), Change::Begins(per_second)) => tracing::warn!(
             initials_per_second = per_second,
             "a flood of Initial packets: the kernel drops most of them before this worker receives them, so that its connections go on; \

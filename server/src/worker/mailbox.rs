@@ -44,13 +44,7 @@ pub struct Mailbox {
 pub fn mailbox() -> (MailboxSender, Mailbox) {
     let (sender, commands) = channel();
     let waker = Arc::new(OnceLock::new());
-    (
-        MailboxSender {
-            commands: sender,
-            waker: Arc::clone(&waker),
-        },
-        Mailbox { commands, waker },
-    )
+    (MailboxSender { commands: sender, waker: Arc::clone(&waker) }, Mailbox { commands, waker })
 }
 
 impl MailboxSender {

@@ -69,10 +69,7 @@ pub fn misrouted(workers: usize) -> Vec<Misrouted> {
                 unmade: capacity,
                 pushed: false,
             }));
-            ends[to].incoming.push(Incoming {
-                full: received,
-                empty: returned,
-            });
+            ends[to].incoming.push(Incoming { full: received, empty: returned });
         }
     }
     ends
@@ -152,12 +149,7 @@ mod tests {
 
     fn meta() -> RxMeta {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        RxMeta {
-            listener: ListenerId(3),
-            peer: here,
-            local: here,
-            ecn: Ecn::Ect0,
-        }
+        RxMeta { listener: ListenerId(3), peer: here, local: here, ecn: Ecn::Ect0 }
     }
 
     fn received(ends: &mut Misrouted, budget: usize) -> Vec<Vec<u8>> {
@@ -199,9 +191,7 @@ mod tests {
     #[test]
     fn a_full_ring_refuses_and_does_not_stop_other_senders() {
         let mut ends = misrouted(3);
-        let sent = (0..)
-            .take_while(|_| ends[0].send(2, &meta(), b"flood"))
-            .count();
+        let sent = (0..).take_while(|_| ends[0].send(2, &meta(), b"flood")).count();
         assert_eq!(sent, CAPACITY / 3);
         assert!(ends[1].send(2, &meta(), b"other"));
         // Each sender comes first in turn.

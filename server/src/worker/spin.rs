@@ -47,13 +47,7 @@ pub(super) struct Spin {
 
 impl Spin {
     pub(super) fn new(polling: Polling) -> Self {
-        Self {
-            polling,
-            active: None,
-            datagrams: 0,
-            spinning: false,
-            vain: 0,
-        }
+        Self { polling, active: None, datagrams: 0, spinning: false, vain: 0 }
     }
 
     /// Returns how long the worker looks around before it sleeps.

@@ -155,13 +155,7 @@ impl Worker {
     }
 
     fn receive(&mut self, now: Instant) -> io::Result<()> {
-        let Self {
-            driver,
-            endpoint,
-            peers,
-            misrouted,
-            ..
-        } = self;
+        let Self { driver, endpoint, peers, misrouted, .. } = self;
         let unix = clock::unix();
         driver.receive(RECEIVE_BUDGET, |meta, datagram| {
             take(endpoint, misrouted, (meta, datagram), (now, unix));
@@ -172,11 +166,7 @@ impl Worker {
 
     /// Takes datagrams of this worker's connections that reached other workers. Returns whether there are more.
     fn receive_misrouted(&mut self, now: Instant) -> bool {
-        let Self {
-            endpoint,
-            misrouted,
-            ..
-        } = self;
+        let Self { endpoint, misrouted, .. } = self;
         let unix = clock::unix();
         misrouted.receive(MISROUTED_BUDGET, |meta, datagram| {
             // It is handed over once: if it belongs to no connection here, it is dropped.
@@ -215,13 +205,7 @@ impl Worker {
         removed: &[ListenerId],
         now: Instant,
     ) -> Result<(), OpenError> {
-        let Self {
-            driver,
-            endpoint,
-            peers,
-            misrouted,
-            ..
-        } = self;
+        let Self { driver, endpoint, peers, misrouted, .. } = self;
         let unix = clock::unix();
         driver.rebind(added, removed, |meta, datagram| {
             take(endpoint, misrouted, (meta, datagram), (now, unix));
@@ -250,12 +234,8 @@ impl Worker {
 
     /// Sends what may leave now. Returns whether there may be more to send at once.
     fn emit(&mut self, now: Instant) -> io::Result<bool> {
-        let Self {
-            driver, endpoint, ..
-        } = self;
-        driver.transmit(TRANSMIT_BUDGET, |out| {
-            endpoint.emit(out, STATELESS_BUDGET, now)
-        })
+        let Self { driver, endpoint, .. } = self;
+        driver.transmit(TRANSMIT_BUDGET, |out| endpoint.emit(out, STATELESS_BUDGET, now))
     }
 
     /// Passes the driver's events to the connections that they concern, and logs the others. The driver has counted them.
@@ -272,23 +252,13 @@ impl Worker {
                         );
                     }
                 }
-                Event::TooBig {
-                    listener,
-                    peer,
-                    size,
-                } => {
+                Event::TooBig { listener, peer, size } => {
                     self.endpoint.on_too_big(listener, peer, size);
                     concerned = true;
                 }
-                Event::TooBigReport {
-                    listener,
-                    peer,
-                    size,
-                    quote,
-                } => {
+                Event::TooBigReport { listener, peer, size, quote } => {
                     let to = (listener, peer);
-                    self.endpoint
-                        .on_too_big_report(to, size, quote.bytes(), now);
+                    self.endpoint.on_too_big_report(to, size, quote.bytes(), now);
                     concerned = true;
                 }
                 // A connection notices the loss of its peer by timers.

@@ -39,10 +39,7 @@ pub(super) struct Stopwatch {
 impl Stopwatch {
     /// Begins a turn.
     pub(super) fn start(now: Instant) -> Self {
-        Self {
-            began: now,
-            last: now,
-        }
+        Self { began: now, last: now }
     }
 
     /// Ends a phase at `now`. Returns its duration.

@@ -101,10 +101,7 @@ fn json_lines_tell_of_every_request(backend: &str) {
     assert_eq!(refusal["path"], REFUSED);
     assert_eq!(refusal["user_agent"], *String::from_utf8_lossy(AGENT));
     assert_eq!(refusal["referer"], "https://a/?\"");
-    assert_eq!(
-        (&download["path"], &download["status"]),
-        (&LONG.into(), &200.into())
-    );
+    assert_eq!((&download["path"], &download["status"]), (&LONG.into(), &200.into()));
     assert_eq!(download["outcome"], "cancelled");
     assert!(download["bytes_sent"].as_u64().unwrap() > 0);
 }
@@ -149,10 +146,8 @@ fn lines_tell_of_the_tls_session_over_tcp() {
     }
     server.process.last_words();
     let lines = lines(&folder.path("access.log"));
-    let expected = [
-        ("TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
-        ("TLSv1.3", "TLS_AES_"),
-    ];
+    let expected =
+        [("TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"), ("TLSv1.3", "TLS_AES_")];
     assert_eq!(lines.len(), 2, "{lines:#?}");
     for (line, (version, cipher)) in lines.iter().zip(expected) {
         let record: Value = serde_json::from_str(line).unwrap();
@@ -185,10 +180,7 @@ fn combined_lines_tell_of_every_request(backend: &str) {
 
 fn a_renamed_log_is_begun_anew_on_a_signal(backend: &str) {
     let folder = Folder::new();
-    let mut server = Server::start(
-        &setup(backend, "file = \"access.log\"\nquery = true"),
-        &folder,
-    );
+    let mut server = Server::start(&setup(backend, "file = \"access.log\"\nquery = true"), &folder);
     let (current, old) = (folder.path("access.log"), folder.path("access.log.1"));
     run(async {
         let client = Client::new(&folder);
@@ -255,9 +247,7 @@ fn a_full_disk_stops_no_request(backend: &str) {
     assert_eq!(found["sluicegate_access_log_records_written_total"], 0.0);
     assert!(found["sluicegate_access_log_disk_errors_total"] > 0.0);
     let said = server.process.last_words();
-    let told = said
-        .iter()
-        .filter(|line| line.contains("cannot write to /dev/full"));
+    let told = said.iter().filter(|line| line.contains("cannot write to /dev/full"));
     assert_eq!(told.count(), 1, "{said:#?}");
 }
 
@@ -281,10 +271,7 @@ fn a_log_that_cannot_be_opened_is_named() {
 fn lines_name_the_client_behind_a_trusted_proxy_and_the_cause_of_a_502() {
     let folder = Folder::new();
     let setup = setup("mio", "file = \"access.log\"")
-        .replace(
-            "[[listener]]",
-            "[[listener]]\ntrusted_proxies = \"127.0.0.0/8\"",
-        )
+        .replace("[[listener]]", "[[listener]]\ntrusted_proxies = \"127.0.0.0/8\"")
         .listener("stranger", "127.0.0.1:0", "reno")
         .with("[[route]]\npath = \"/gone/\"\nproxy = { upstreams = \"127.0.0.1:1\" }");
     let mut server = Server::start(&setup, &folder);
@@ -303,10 +290,8 @@ fn lines_name_the_client_behind_a_trusted_proxy_and_the_cause_of_a_502() {
     });
     server.process.last_words();
     let lines = lines(&folder.path("access.log"));
-    let records: Vec<Value> = lines
-        .iter()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let records: Vec<Value> =
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [trusted, stranger] = &records[..] else {
         panic!("{lines:#?}");
     };
@@ -344,10 +329,7 @@ fn requests_that_the_stop_cuts_have_their_lines(backend: &str) {
         let Some(mut curl) = program("curl") else {
             return;
         };
-        let url = format!(
-            "https://localhost:{}/app/{protocol}",
-            server.address().port()
-        );
+        let url = format!("https://localhost:{}/app/{protocol}", server.address().port());
         curl.args(["--silent", "--insecure", protocol, &url]);
         clients.push(curl.spawn().unwrap());
     }

@@ -68,18 +68,10 @@ fn certificate_is_obtained_by_tls_alpn_01_and_kept_over_a_restart() {
         return;
     };
     let root = pebble.root(&folder);
-    let setup = setup(
-        &folder,
-        &ports,
-        ports.tls,
-        NAMES,
-        "challenges = \"tls-alpn-01\"",
-    );
+    let setup = setup(&folder, &ports, ports.tls, NAMES, "challenges = \"tls-alpn-01\"");
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
-    server
-        .process
-        .line_with(&["no certificate yet", "localhost"]);
+    server.process.line_with(&["no certificate yet", "localhost"]);
     server.process.line_with(&IN_USE);
     assert!(is_trusted(&server, &folder, &root));
     assert_trusted_over_quic(&server, &root);
@@ -123,13 +115,7 @@ fn certificate_is_obtained_by_http_01_in_front_of_all_routes() {
         return;
     };
     redirect(ports.http, ports.tls);
-    let setup = setup(
-        &folder,
-        &ports,
-        ports.tls,
-        NAMES,
-        "challenges = \"http-01\"",
-    );
+    let setup = setup(&folder, &ports, ports.tls, NAMES, "challenges = \"http-01\"");
     let mut server = Server::start(&setup, &folder);
     server.process.line_with(&IN_USE);
     assert!(is_trusted(&server, &folder, &pebble.root(&folder)));
@@ -141,10 +127,7 @@ fn certificate_is_obtained_by_http_01_at_an_address_without_tls() {
     let Some(pebble) = Pebble::start(&folder, ports, QUARTER, "") else {
         return;
     };
-    let http = format!(
-        "http_address = \"127.0.0.1:{}\"\n[listener.tls]",
-        ports.http
-    );
+    let http = format!("http_address = \"127.0.0.1:{}\"\n[listener.tls]", ports.http);
     let setup = setup(&folder, &ports, 0, NAMES, "challenges = \"http-01\"");
     let mut server = Server::start(&setup.replace("[listener.tls]", &http), &folder);
     server.process.line_with(&IN_USE);
@@ -171,13 +154,7 @@ fn short_lived_certificate_is_renewed_while_the_server_runs() {
     let Some(pebble) = Pebble::start(&folder, ports, 30, "") else {
         return;
     };
-    let setup = setup(
-        &folder,
-        &ports,
-        ports.tls,
-        NAMES,
-        "email = \"admin@example.com\"",
-    );
+    let setup = setup(&folder, &ports, ports.tls, NAMES, "email = \"admin@example.com\"");
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     server.process.line_with(&IN_USE);
@@ -254,11 +231,7 @@ fn failed_challenge_is_logged_with_cause_and_remedy() {
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     let line = server.process.line_with(&["no certificate was obtained"]);
-    for part in [
-        "TlsAlpn01 for ",
-        "Failed to connect",
-        "at port 443 for tls-alpn-01",
-    ] {
+    for part in ["TlsAlpn01 for ", "Failed to connect", "at port 443 for tls-alpn-01"] {
         assert!(line.contains(part), "{line}");
     }
     let failures = "sluicegate_acme_failures_total{reason=\"challenge\"}";
@@ -280,10 +253,7 @@ fn account_of_the_operator_is_bound_where_the_authority_wants_one() {
     let without = setup(&folder, &ports, ports.tls, NAMES, "");
     let mut server = Server::start(&without, &folder);
     let line = server.process.line_with(&["no certificate was obtained"]);
-    assert!(
-        line.contains("check acme.email, acme.external_id"),
-        "{line}"
-    );
+    assert!(line.contains("check acme.email, acme.external_id"), "{line}");
     std::fs::write(folder.path("external.key"), key).unwrap();
     let keys = "external_id = \"kid-1\"\nexternal_key = \"external.key\"";
     let with = setup(&folder, &ports, ports.tls, NAMES, keys);

@@ -10,10 +10,7 @@ use crate::server::{Folder, PAGE, Process, Server, Setup, field};
 use crate::{on_auto, on_every_backend};
 
 on_every_backend!(metrics_tell_of_real_requests);
-on_auto!(
-    readiness_ends_with_the_order_to_stop,
-    a_reload_moves_the_admin_address,
-);
+on_auto!(readiness_ends_with_the_order_to_stop, a_reload_moves_the_admin_address,);
 
 /// Asks for a free port.
 pub(crate) const ADMIN: &str = "[admin]\naddress = \"127.0.0.1:0\"";
@@ -95,9 +92,7 @@ fn metrics_tell_of_real_requests(backend: &str) {
         assert_eq!(first.get("/bytes/nonsense").await.head.status(), 404);
         let mut second = client.connect(server.listener("second").0).await;
         let mut response = second.get(&format!("/bytes/{BYTES}")).await;
-        response
-            .count_to_the_end(&mut Counted::default(), BYTES)
-            .await;
+        response.count_to_the_end(&mut Counted::default(), BYTES).await;
         let found = metrics(admin);
         let up = "sluicegate_worker_up{group=\"default\",worker=\"0\"}";
         for (name, expected) in [
@@ -108,10 +103,7 @@ fn metrics_tell_of_real_requests(backend: &str) {
             ("sluicegate_connections_accepted_total", 2.0),
             ("sluicegate_connections_established_total", 2.0),
             ("sluicegate_handshakes_failed_total", 0.0),
-            (
-                "sluicegate_connections_by_algorithm_total{algorithm=\"bbr3\"}",
-                1.0,
-            ),
+            ("sluicegate_connections_by_algorithm_total{algorithm=\"bbr3\"}", 1.0),
             ("sluicegate_http_requests_total", 5.0),
             ("sluicegate_http_responses_total{code=\"200\"}", 4.0),
             ("sluicegate_http_responses_total{code=\"404\"}", 1.0),
@@ -178,12 +170,7 @@ fn a_taken_admin_address_is_named() {
     assert_eq!(process.wait().code(), Some(1));
     let said = &process.said;
     assert_eq!(said.len(), 1, "{said:?}");
-    for part in [
-        "`admin.address`",
-        &address,
-        "already in use",
-        "choose another",
-    ] {
+    for part in ["`admin.address`", &address, "already in use", "choose another"] {
         assert!(said[0].contains(part), "{said:?}");
     }
 }

@@ -44,10 +44,7 @@ fn a_configuration_without_mistakes_is_ok_in_one_line() {
     assert_eq!(check(&folder, &text, &[]), (Some(0), vec!["ok".to_owned()]));
     let (code, said) = check(&folder, &text, &["--print"]);
     assert_eq!(code, Some(0));
-    assert!(
-        said.iter().any(|line| line == "[quic]") && said.len() > 100,
-        "{said:?}"
-    );
+    assert!(said.iter().any(|line| line == "[quic]") && said.len() > 100, "{said:?}");
 }
 
 #[test]
@@ -62,10 +59,7 @@ fn check_warns_of_what_is_likely_to_be_a_mistake() {
     };
     for (text, parts) in [
         (LISTENER.to_owned(), &["WARN", "no [[route]]", "404"][..]),
-        (
-            format!("{LISTENER}{ROUTE}{variable}"),
-            &["WARN", "x-host", "$host", "write {host}"],
-        ),
+        (format!("{LISTENER}{ROUTE}{variable}"), &["WARN", "x-host", "$host", "write {host}"]),
         (
             format!("{LISTENER}{}{}", php("/", 16), php("/login/", 0)),
             &["WARN", "fastcgi://127.0.0.1:9000", "`max_connections`"],
@@ -92,25 +86,14 @@ fn certificates_out_of_their_time_are_named_with_the_date() {
     let folder = Folder::new();
     let text = format!("{LISTENER}{ROUTE}");
     for (from, to, parts) in [
-        (
-            0,
-            1_700_000_000,
-            &["has expired", "2023-11-14T22:13:20Z"][..],
-        ),
-        (
-            4_000_000_000,
-            4_100_000_000,
-            &["not valid yet", "2096-10-02T07:06:40Z"],
-        ),
+        (0, 1_700_000_000, &["has expired", "2023-11-14T22:13:20Z"][..]),
+        (4_000_000_000, 4_100_000_000, &["not valid yet", "2096-10-02T07:06:40Z"]),
     ] {
         valid(&folder, from, to);
         let (code, said) = check(&folder, &text, &[]);
         assert_eq!(code, Some(0), "{said:?}");
         for part in parts {
-            assert!(
-                said.iter().any(|line| line.contains(part)),
-                "{part}: {said:?}"
-            );
+            assert!(said.iter().any(|line| line.contains(part)), "{part}: {said:?}");
         }
         let mut server = Server::start(&Setup::of(text.clone()), &folder);
         server.process.line_with(parts);
@@ -131,9 +114,7 @@ fn a_name_without_an_address_is_named_at_the_start_and_by_check_if_asked() {
     let known = text.replace("app.invalid", "localhost");
     assert_eq!(check(&folder, &known, &["--resolve"]).0, Some(0));
     let mut server = Server::start(&Setup::of(text), &folder);
-    server
-        .process
-        .line_with(&["WARN", "app.invalid", "has no address"]);
+    server.process.line_with(&["WARN", "app.invalid", "has no address"]);
     server.process.last_words();
 }
 
@@ -144,10 +125,7 @@ fn the_log_says_who_is_ready_and_who_has_stopped() {
     let line = server.process.line_with(&["ready"]);
     assert_eq!(field(&line, "version"), env!("CARGO_PKG_VERSION"));
     assert_eq!(field(&line, "pid"), server.process.id().to_string());
-    assert_eq!(
-        field(&line, "config"),
-        folder.path("sluicegate.toml").display().to_string()
-    );
+    assert_eq!(field(&line, "config"), folder.path("sluicegate.toml").display().to_string());
     let said = server.process.last_words();
     assert!(said.last().unwrap().contains("stopped"), "{said:?}");
 }
@@ -184,10 +162,7 @@ fn secrets_in_fields_are_not_printed() {
     let (code, said) = check(&folder, &text, &["--print"]);
     let said = said.join("\n");
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("shown") && said.contains("<redacted>"),
-        "{said}"
-    );
+    assert!(said.contains("shown") && said.contains("<redacted>"), "{said}");
     assert!(!said.contains("hidden"), "{said}");
 }
 
@@ -230,37 +205,19 @@ fn get_sends_data_and_follows_redirects() {
         (code, process.said.join("\n"))
     };
     assert_eq!(get(&["-d", "a=1"], "/post"), (Some(0), "posted".to_owned()));
-    assert_eq!(
-        get(&["-X", "POST"], "/post"),
-        (Some(0), "posted".to_owned())
-    );
-    assert_eq!(
-        get(&["-H", "X-Beta: 1"], "/beta"),
-        (Some(0), "beta".to_owned())
-    );
+    assert_eq!(get(&["-X", "POST"], "/post"), (Some(0), "posted".to_owned()));
+    assert_eq!(get(&["-H", "X-Beta: 1"], "/beta"), (Some(0), "beta".to_owned()));
     let (code, said) = get(&["-i"], "/old");
-    assert!(
-        code == Some(0) && said.contains("307") && said.contains("location: "),
-        "{said}"
-    );
+    assert!(code == Some(0) && said.contains("307") && said.contains("location: "), "{said}");
     let (code, said) = get(&["-iL", "-H", "x-beta: 1"], "/old");
-    assert!(
-        code == Some(0) && said.contains("307") && said.contains("HTTP/3 200"),
-        "{said}"
-    );
+    assert!(code == Some(0) && said.contains("307") && said.contains("HTTP/3 200"), "{said}");
     let (code, said) = get(&["-L"], "/loop");
-    assert!(
-        code == Some(1) && said.contains("more than 50 redirects"),
-        "{said}"
-    );
+    assert!(code == Some(1) && said.contains("more than 50 redirects"), "{said}");
     // A large body arrives whole.
     std::fs::write(folder.path("large"), vec![b'x'; 900 << 10]).unwrap();
     let (code, said) = get(&["--data-binary", "@large"], "/post");
     assert_eq!((code, &*said), (Some(0), "posted"));
     let (code, said) = get(&["-d", "@none"], "/post");
-    assert!(
-        code == Some(1) && said.contains("cannot read none"),
-        "{said}"
-    );
+    assert!(code == Some(1) && said.contains("cannot read none"), "{said}");
     server.process.last_words();
 }

@@ -48,9 +48,7 @@ fn a_client_with_its_share_of_connections_is_refused_until_one_of_them_ends(back
     });
     let said = server.process.last_words();
     assert!(total(&said, "connections", "refused") >= 1);
-    let mut reasons = said
-        .iter()
-        .filter(|line| line.contains("connections refused"));
+    let mut reasons = said.iter().filter(|line| line.contains("connections refused"));
     let reason = "reason=\"connections_per_client\"";
     assert!(reasons.all(|line| line.contains(reason)), "{said:#?}");
     assert_eq!(total(&said, "connections", "established"), 6);

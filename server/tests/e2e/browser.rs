@@ -32,26 +32,18 @@ impl Drop for Ending {
 fn application() -> (Ending, Receiver<String>) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py");
     let mut python = Command::new("python3");
-    let python = { python.arg(script).stdin(Stdio::piped()) }.stdout(Stdio::piped());
+    let python = python.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = Ending(python.spawn().unwrap());
     let said = BufReader::new(process.0.stdout.take().unwrap());
     let (sender, lines) = channel();
-    spawn(move || {
-        said.lines()
-            .map_while(Result::ok)
-            .try_for_each(|line| sender.send(line))
-    });
+    spawn(move || said.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     (process, lines)
 }
 
 /// Returns the hash by which the browser trusts the folder's certificate.
 fn key_hash(folder: &Folder) -> String {
     let certificate = X509::from_der(&folder.certificate).unwrap();
-    let key = certificate
-        .public_key()
-        .unwrap()
-        .public_key_to_der()
-        .unwrap();
+    let key = certificate.public_key().unwrap().public_key_to_der().unwrap();
     encode_block(&Sha256::digest(key))
 }
 
@@ -60,11 +52,7 @@ pub(crate) fn headless(mut browser: Command, folder: &Folder) -> Command {
     let settings = folder.path("profile");
     browser
         .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
-        .args([
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--disable-background-networking",
-        ])
+        .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
         .arg(format!("--user-data-dir={}", settings.display()));
     browser
 }
@@ -116,10 +104,7 @@ fn assert_came_by(protocol: &str, path: &str, log: &str) {
     let path = format!("\"path\":\"{path}\"");
     let last = log.lines().rfind(|line| line.contains(&path));
     let protocol = format!("\"protocol\":\"{protocol}\"");
-    assert!(
-        last.is_some_and(|line| line.contains(&protocol)),
-        "{path}: {log}"
-    );
+    assert!(last.is_some_and(|line| line.contains(&protocol)), "{path}: {log}");
 }
 
 #[test]

@@ -51,11 +51,8 @@ fn handshake(config: &Arc<ClientConfig>, server: SocketAddr, name: &str) -> Hand
     let mut connection = ClientConnection::new(Arc::clone(config), name).unwrap();
     let mut stream = TcpStream::connect(server).unwrap();
     let mut tls = rustls::Stream::new(&mut connection, &mut stream);
-    std::io::Write::write_all(
-        &mut tls,
-        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-    )
-    .unwrap();
+    std::io::Write::write_all(&mut tls, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut response = Vec::new();
     tls.read_to_end(&mut response).unwrap();
     assert!(response.starts_with(b"HTTP/1.1 200"));
@@ -77,9 +74,7 @@ fn names_choose_certificates_over_tcp_and_every_worker_and_instance_resumes_sess
     let secret: String = (0..32).map(|byte| format!("{byte:02x}")).collect();
     std::fs::write(&secrets, format!("{secret}\n")).unwrap();
     let setup = Setup::new("mio")
-        .with(&format!(
-            "[server]\nsecrets_file = {secrets:?}\nopen_secrets = true"
-        ))
+        .with(&format!("[server]\nsecrets_file = {secrets:?}\nopen_secrets = true"))
         .with(&listener);
     let instances = [(); 2].map(|()| Server::start(&setup, &folder));
     let [first, second] = instances.each_ref().map(Server::address);
@@ -100,9 +95,7 @@ fn names_choose_certificates_over_tcp_and_every_worker_and_instance_resumes_sess
     roots.add(wild.into()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider);
-    let config = config
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap();
+    let config = config.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
     let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
     let name = "b.wild.example";
     assert_eq!(handshake(&config, first, name), HandshakeKind::Full);
@@ -118,24 +111,16 @@ fn a_certificate_about_to_expire_is_warned_of_at_start_and_reload_and_shown_in_m
     let now = sluicegate::clock::unix();
     let day = Duration::from_secs(86_400);
     let years = day * 3650;
-    for (left, word) in [
-        (day * 3 + day / 2, "days=3"),
-        (day / 2, "within a day"),
-        (Duration::ZERO, "has expired"),
-    ] {
+    for (left, word) in
+        [(day * 3 + day / 2, "days=3"), (day / 2, "within a day"), (Duration::ZERO, "has expired")]
+    {
         let folder = Folder::new();
         let key = self_signed::key().unwrap();
         let made =
             self_signed::certificate(&key, &["a.example", "b.example"], &[1], now + left - years);
         std::fs::write(folder.path("cert.pem"), made.unwrap().to_pem().unwrap()).unwrap();
-        std::fs::write(
-            folder.path("key.pem"),
-            key.private_key_to_pem_pkcs8().unwrap(),
-        )
-        .unwrap();
-        let setup = Setup::new("mio")
-            .with(ADMIN)
-            .listener("main", "127.0.0.1:0", "cubic");
+        std::fs::write(folder.path("key.pem"), key.private_key_to_pem_pkcs8().unwrap()).unwrap();
+        let setup = Setup::new("mio").with(ADMIN).listener("main", "127.0.0.1:0", "cubic");
         let mut server = Server::start(&setup, &folder);
         let admin = address(&mut server);
         let parts = ["listener=main", "name=a.example", word];

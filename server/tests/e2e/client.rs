@@ -22,9 +22,7 @@ const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 /// Runs a test's exchange.
 pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(async {
         let bounded = tokio::time::timeout(WAIT_LIMIT, exchange).await;
         bounded.expect("the exchange should have ended long ago")
@@ -71,9 +69,7 @@ impl Client {
         roots.add(folder.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider);
-        let tls = tls
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap();
+        let tls = tls.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
         tls.with_root_certificates(roots)
     }
 
@@ -140,9 +136,7 @@ impl Client {
 
     /// `None` where the handshake fails.
     pub(crate) async fn try_connect(&self, server: SocketAddr) -> Option<Session> {
-        let attempt = self
-            .endpoint
-            .connect_with(self.config.clone(), server, "localhost");
+        let attempt = self.endpoint.connect_with(self.config.clone(), server, "localhost");
         Some(Session::over(attempt.unwrap().await.ok()?).await)
     }
 
@@ -164,12 +158,8 @@ impl Client {
     }
 
     async fn connect_with(&self, config: quinn::ClientConfig, server: SocketAddr) -> Session {
-        let connection = self
-            .endpoint
-            .connect_with(config, server, "localhost")
-            .unwrap()
-            .await
-            .unwrap();
+        let connection =
+            self.endpoint.connect_with(config, server, "localhost").unwrap().await.unwrap();
         Session::over(connection).await
     }
 }
@@ -196,10 +186,7 @@ impl Session {
         let transport = h3_quinn::Connection::new(connection.clone());
         let (mut driver, requests) = h3::client::new(transport).await.unwrap();
         tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
-        Session {
-            connection,
-            requests,
-        }
+        Session { connection, requests }
     }
 
     /// Sends `GET path`, and returns the response with its head.
@@ -295,8 +282,7 @@ impl Response {
 
     /// Tells the server that no more of it is wanted.
     pub(crate) fn cancel(mut self) {
-        self.stream
-            .stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
+        self.stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
     }
 
     pub(crate) async fn try_piece(&mut self) -> Result<Option<Bytes>, h3::error::StreamError> {

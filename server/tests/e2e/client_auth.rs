@@ -40,20 +40,11 @@ pub(crate) struct Opened {
     is_resumed: bool,
 }
 
-const REFUSED: Opened = Opened {
-    is_served: false,
-    is_resumed: false,
-};
+const REFUSED: Opened = Opened { is_served: false, is_resumed: false };
 
-pub(crate) const FULL: Opened = Opened {
-    is_served: true,
-    is_resumed: false,
-};
+pub(crate) const FULL: Opened = Opened { is_served: true, is_resumed: false };
 
-const RESUMED: Opened = Opened {
-    is_served: true,
-    is_resumed: true,
-};
+const RESUMED: Opened = Opened { is_served: true, is_resumed: true };
 
 /// Gets the page over TCP by openssl, with a certificate if given; `None`, reported as missing, where the host does not have it.
 pub(crate) fn open(
@@ -63,22 +54,14 @@ pub(crate) fn open(
     words: &[&str],
 ) -> Option<Opened> {
     let mut command = program("openssl")?;
-    command
-        .current_dir(folder.path(""))
-        .args(["s_client", "-ign_eof", "-connect"]);
+    command.current_dir(folder.path("")).args(["s_client", "-ign_eof", "-connect"]);
     command.arg(server.address().to_string()).args(words);
     if let Some(Certified { certificate, key }) = shown {
-        let pem = [
-            certificate.to_pem().unwrap(),
-            key.private_key_to_pem_pkcs8().unwrap(),
-        ];
+        let pem = [certificate.to_pem().unwrap(), key.private_key_to_pem_pkcs8().unwrap()];
         std::fs::write(folder.path("shown.pem"), pem.concat()).unwrap();
         command.args(["-cert", "shown.pem", "-key", "shown.pem"]);
     }
-    let pipes = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut process = pipes.spawn().unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     // A refused client may have gone.
@@ -86,10 +69,7 @@ pub(crate) fn open(
     let said = process.wait_with_output().unwrap().stdout;
     let said = String::from_utf8_lossy(&said).into_owned();
     let is_served = said.contains(PAGE);
-    Some(Opened {
-        is_served,
-        is_resumed: is_served && said.contains("\nReused, TLS"),
-    })
+    Some(Opened { is_served, is_resumed: is_served && said.contains("\nReused, TLS") })
 }
 
 /// Returns a client over QUIC.
@@ -117,10 +97,7 @@ async fn gets_page(client: &Client, server: SocketAddr) -> bool {
     // A client learns of its refusal after its own side of the handshake; one that is served gets a control stream.
     let connection = client.dial(server).await;
     if let Err(error) = connection.accept_uni().await {
-        assert!(
-            matches!(error, quinn::ConnectionError::ConnectionClosed(_)),
-            "{error}"
-        );
+        assert!(matches!(error, quinn::ConnectionError::ConnectionClosed(_)), "{error}");
         return false;
     }
     let mut session = client.connect(server).await;
@@ -130,9 +107,7 @@ async fn gets_page(client: &Client, server: SocketAddr) -> bool {
 /// Returns the subjects in the access log.
 fn subjects(folder: &Folder) -> Vec<Value> {
     let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
-    let records = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     records.map(|record| record["tls_client"].clone()).collect()
 }
 
@@ -145,11 +120,7 @@ fn every_client_shows_a_valid_certificate_of_the_authority() {
     let mut server = Server::start(&setup("client_ca = \"clients.pem\""), &folder);
     let admin = address(&mut server);
     let address = server.address();
-    let refused = [
-        None,
-        Some(other.client("app", 1)),
-        Some(authority.client("old", -1)),
-    ];
+    let refused = [None, Some(other.client("app", 1)), Some(authority.client("old", -1))];
     for shown in refused.iter().map(Option::as_ref) {
         for version in VERSIONS {
             let Some(opened) = open(&server, &folder, shown, &[version]) else {
@@ -203,12 +174,7 @@ fn sessions_are_not_resumed_under_another_authority_or_demand() {
     let admin = address(&mut server);
     for version in VERSIONS {
         let first = |server: &Server, shown| {
-            open(
-                server,
-                &folder,
-                shown,
-                &[version, "-sess_out", "session.pem"],
-            )
+            open(server, &folder, shown, &[version, "-sess_out", "session.pem"])
         };
         // Whoever resumes shows no certificate again.
         let again =
@@ -256,10 +222,7 @@ fn sessions_over_quic_are_not_resumed_under_another_authority() {
         reload(&mut server, admin, &setup, &folder);
         let connection = client.dial(server.address()).await;
         let refused = connection.accept_uni().await.unwrap_err();
-        assert!(
-            matches!(refused, quinn::ConnectionError::ConnectionClosed(_)),
-            "{refused}"
-        );
+        assert!(matches!(refused, quinn::ConnectionError::ConnectionClosed(_)), "{refused}");
     });
     server.process.last_words();
     let log = std::fs::read_to_string(folder.path("access.log")).unwrap();

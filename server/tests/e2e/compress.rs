@@ -52,12 +52,7 @@ fn respond(mut connection: TcpStream, go: &Receiver<()>) {
 }
 
 fn page() -> Vec<u8> {
-    b"<p>It works.\n"
-        .iter()
-        .copied()
-        .cycle()
-        .take(50_000)
-        .collect()
+    b"<p>It works.\n".iter().copied().cycle().take(50_000).collect()
 }
 
 fn server(backend: &str, folder: &Folder, upstream: SocketAddr) -> Server {
@@ -114,18 +109,12 @@ fn responses_that_a_client_accepts_compressed_are_compressed(backend: &str) {
             GzDecoder::new(&body[..]).read_to_end(&mut decoded).unwrap();
             assert!(decoded == original, "{path}");
 
-            let fields = [
-                ("if-none-match", tag.as_bytes()),
-                ("accept-encoding", &b"gzip"[..]),
-            ];
+            let fields = [("if-none-match", tag.as_bytes()), ("accept-encoding", &b"gzip"[..])];
             let response = session.get_with(path, &fields).await;
             if path.starts_with("/site/") {
                 assert_eq!(response.head.status(), 304, "{path}");
                 assert_eq!(text(response.head.headers(), "etag"), Some(tag), "{path}");
-                assert_eq!(
-                    text(response.head.headers(), "vary"),
-                    Some("accept-encoding")
-                );
+                assert_eq!(text(response.head.headers(), "vary"), Some("accept-encoding"));
             }
 
             let (headers, body) = get(&mut session, path, "identity").await;
@@ -143,10 +132,7 @@ fn responses_that_a_client_accepts_compressed_are_compressed(backend: &str) {
         for path in ["/plain", "/site/picture.png"] {
             let (headers, body) = get(&mut session, path, "gzip").await;
             assert_eq!(text(&headers, "content-encoding"), None, "{path}");
-            assert_eq!(
-                text(&headers, "vary").is_some(),
-                path == "/site/picture.png"
-            );
+            assert_eq!(text(&headers, "vary").is_some(), path == "/site/picture.png");
             assert!(body == page(), "{path}");
         }
         let range = [("range", &b"bytes=0-9"[..]), ("accept-encoding", b"gzip")];
@@ -191,11 +177,9 @@ fn curl_decodes_each_algorithm_over_tcp() {
     let folder = Folder::new();
     let (_go, stop) = channel();
     let server = server("mio", &folder, upstream(stop));
-    for (path, original) in [
-        ("/page", page()),
-        ("/site/small.html", page()),
-        ("/site/large.html", page().repeat(20)),
-    ] {
+    for (path, original) in
+        [("/page", page()), ("/site/small.html", page()), ("/site/large.html", page().repeat(20))]
+    {
         for (protocol, algorithm) in PROTOCOLS
             .iter()
             .flat_map(|protocol| ["gzip", "br", "zstd"].map(|algorithm| (*protocol, algorithm)))

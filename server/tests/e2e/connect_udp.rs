@@ -39,9 +39,7 @@ async fn over_http3(server: SocketAddr, folder: &Folder, target: SocketAddr) {
     let client = Client::new(folder);
     let mut session = client.connect(server).await;
     let mut tunnel = request(target);
-    tunnel
-        .extensions_mut()
-        .insert(h3::ext::Protocol::CONNECT_UDP);
+    tunnel.extensions_mut().insert(h3::ext::Protocol::CONNECT_UDP);
     let mut stream = session.begin(tunnel).await;
     let head = stream.recv_response().await.unwrap();
     assert_eq!(head.status(), 200);
@@ -111,9 +109,7 @@ fn datagrams_pass_over_http3_and_http2() {
     server.process.wait();
     let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
     let upstream = format!("\"upstream\":\"{allowed}\"");
-    let lines: Vec<&str> = { log.lines() }
-        .filter(|line| line.contains(&upstream))
-        .collect();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(&upstream)).collect();
     assert_eq!(lines.len(), 2, "{log}");
     for line in lines {
         assert!(line.contains("\"outcome\":\"complete\""), "{line}");

@@ -115,10 +115,7 @@ mod on_a_port {
     fn aioquic(folder: &Folder) {
         const LENGTH: u64 = 10_000_000;
         let Some(python) = python() else {
-            return skip(
-                "aioquic",
-                &"no Python has it; `make venv` makes one that does",
-            );
+            return skip("aioquic", &"no Python has it; `make venv` makes one that does");
         };
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/aioquic_get.py");
         let output = Command::new(python)
@@ -216,11 +213,7 @@ mod on_a_port {
         download(&folder, 20_000_000);
         assert_eq!(capabilities(&server, "default-0"), 0);
         assert_eq!(capabilities(&server, "default-1"), 0);
-        assert_ne!(
-            capabilities(&server, "sluicegate"),
-            0,
-            "the port is to be closed"
-        );
+        assert_ne!(capabilities(&server, "sluicegate"), 0, "the port is to be closed");
         server.process.kill();
         let server = start(&network, &setup, &folder);
         pages(&folder);
@@ -236,10 +229,7 @@ mod on_a_port {
         let network = Network::new(2);
         let folder = Folder::new();
         let cases = [
-            (
-                setup("af_packet:nowhere", 1),
-                "no network interface `nowhere`",
-            ),
+            (setup("af_packet:nowhere", 1), "no network interface `nowhere`"),
             (setup("af_xdp:sga", 1), "ethtool -L sga combined 1"),
             (
                 setup("af_packet:sga", 1).replace("[group.dpdk]\n", "[group.dpdk]\nmtu = 9000\n"),

@@ -33,20 +33,12 @@ fn kept(_: u64, mark: Ecn) -> Ecn {
 
 /// Returns a mark as it leaves a router whose queue is full.
 fn congested(mark: Ecn) -> Ecn {
-    if mark == Ecn::NotCapable {
-        mark
-    } else {
-        Ecn::CongestionExperienced
-    }
+    if mark == Ecn::NotCapable { mark } else { Ecn::CongestionExperienced }
 }
 
 /// Sets the mark of congestion on some of the first datagrams.
 fn first_congested(number: u64, mark: Ecn) -> Ecn {
-    if (3..6).contains(&number) {
-        congested(mark)
-    } else {
-        mark
-    }
+    if (3..6).contains(&number) { congested(mark) } else { mark }
 }
 
 /// Counts, metrics and traces after a download.
@@ -96,10 +88,7 @@ fn download_by(
     up: Change,
 ) -> Option<Download> {
     let Some(program) = installed("quic-go/client") else {
-        skip(
-            "quic-go",
-            &"`make quic-go` installs its client, if there is Go",
-        );
+        skip("quic-go", &"`make quic-go` installs its client, if there is Go");
         return None;
     };
     let folder = Folder::new();
@@ -121,10 +110,7 @@ fn download_by(
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains(&format!("Response Body: {BYTES} bytes")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("Response Body: {BYTES} bytes")), "{said}");
     // The trace is complete when the connection has ended.
     admin::until(admin, "sluicegate_connections", 0.0);
     let metrics = admin::metrics(admin);
@@ -139,10 +125,7 @@ fn download_by(
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "counts are whole and small"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "counts are whole and small")]
 fn whole(count: f64) -> u64 {
     count as u64
 }
@@ -167,10 +150,7 @@ fn marks_are_kept_and_counted_both_ways(backend: &str) {
     assert_eq!(found.figure("ce_reported_total"), 0);
     // quic-go marks, too, and validates the server's counts.
     assert!(found.counts.up.ect0 > 0, "{:?}", found.counts);
-    assert!(
-        found.client.contains("\"capable\""),
-        "no validation of the server's counts"
-    );
+    assert!(found.client.contains("\"capable\""), "no validation of the server's counts");
     assert!(!found.client.contains("\"failed\""));
 }
 
@@ -186,11 +166,7 @@ fn congestion_experienced_lowers_the_window(backend: &str) {
     assert!(down.ce > 0 && up.ce > 0, "{down:?} {up:?}");
     // A full socket may have lost a few of them.
     let reported = found.figure("ce_reported_total");
-    assert!(
-        (1..=down.ce).contains(&reported),
-        "{reported} of {}",
-        down.ce
-    );
+    assert!((1..=down.ce).contains(&reported), "{reported} of {}", down.ce);
     assert_eq!(found.figure("ce_received_total"), up.ce);
     assert_eq!(found.figure("paths_failed_total"), 0);
     assert!(!found.client.contains("\"failed\""));
@@ -215,11 +191,7 @@ fn first_mark_halves_the_window_of_prague(backend: &str) {
     assert_eq!(found.figure("paths_validated_total"), 1);
     assert_eq!(found.figure("paths_failed_total"), 0);
     let reported = found.figure("ce_reported_total");
-    assert!(
-        (1..=down.ce).contains(&reported),
-        "{reported} of {}",
-        down.ce
-    );
+    assert!((1..=down.ce).contains(&reported), "{reported} of {}", down.ce);
     // Not the factor of 0.7 of a cut; and it may have grown since it was last noted.
     let windows = found.windows();
     let is_half = |pair: &[u64]| (pair[0] * 40..=pair[0] * 60).contains(&(pair[1] * 100));
@@ -232,13 +204,7 @@ fn cleared_marks_end_the_marking(backend: &str) {
     };
     let down = found.counts.down;
     assert!((1..20).contains(&down.ect0) && down.all > 1000, "{down:?}");
-    assert_eq!(
-        (
-            found.figure("paths_validated_total"),
-            found.failed("no_counts")
-        ),
-        (0, 1)
-    );
+    assert_eq!((found.figure("paths_validated_total"), found.failed("no_counts")), (0, 1));
 }
 
 fn marks_that_are_cleared_later_end_the_marking(backend: &str) {
@@ -248,13 +214,7 @@ fn marks_that_are_cleared_later_end_the_marking(backend: &str) {
     };
     let down = found.counts.down;
     assert!(down.ect0 < down.all, "{down:?}");
-    assert_eq!(
-        (
-            found.figure("paths_validated_total"),
-            found.failed("cleared")
-        ),
-        (1, 1)
-    );
+    assert_eq!((found.figure("paths_validated_total"), found.failed("cleared")), (1, 1));
 }
 
 fn changed_marks_end_the_marking(backend: &str) {

@@ -127,9 +127,7 @@ fn static_site_has_fallbacks_and_a_page_for_what_is_not_there() {
             let url = format!("https://www.example.com{path}");
             let (found, headers, body) = get(&mut session, &url, "identity").await;
             assert_eq!((found, &*body), (status, text.as_bytes()), "{path}");
-            let age = headers
-                .get("cache-control")
-                .map(|value| value.to_str().unwrap());
+            let age = headers.get("cache-control").map(|value| value.to_str().unwrap());
             let expected = match path {
                 _ if status == 404 => None,
                 path if path.starts_with("/app/") => None,
@@ -151,16 +149,10 @@ fn static_site_has_fallbacks_and_a_page_for_what_is_not_there() {
 #[test]
 fn api_goes_on_while_one_of_its_servers_is_gone() {
     let folder = Folder::new();
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (up, gone) = (upstream("one").to_string(), gone.to_string());
-    let replaced = [
-        ("10.0.0.1:8080", &*up),
-        ("10.0.0.2:8080", &*gone),
-        ("127.0.0.1:9180", "127.0.0.1:0"),
-    ];
+    let replaced =
+        [("10.0.0.1:8080", &*up), ("10.0.0.2:8080", &*gone), ("127.0.0.1:9180", "127.0.0.1:0")];
     let server = start("api.toml", &folder, &replaced);
     run(async {
         let client = Client::new(&folder);
@@ -238,11 +230,8 @@ fn each_domain_has_its_content_and_the_shared_fields() {
         write(&folder, &[(&index, site)]);
     }
     let ups = [upstream("shops").to_string(), upstream("shops").to_string()];
-    let replaced = [
-        ("/srv/www", "www"),
-        ("127.0.0.1:8080", &*ups[0]),
-        ("127.0.0.1:8081", &*ups[1]),
-    ];
+    let replaced =
+        [("/srv/www", "www"), ("127.0.0.1:8080", &*ups[0]), ("127.0.0.1:8081", &*ups[1])];
     let server = start("domains.toml", &folder, &replaced);
     run(async {
         let client = Client::new(&folder);
@@ -263,11 +252,7 @@ fn each_domain_has_its_content_and_the_shared_fields() {
             };
             assert_eq!(body, expected.as_bytes(), "{name}");
         }
-        for name in [
-            "www.shop.example",
-            "old-shop.example",
-            "shop-online.example",
-        ] {
+        for name in ["www.shop.example", "old-shop.example", "shop-online.example"] {
             let url = format!("https://{name}/cart?id=1");
             let (status, headers, _) = get(&mut session, &url, "gzip").await;
             assert_eq!(status, 308, "{name}");
@@ -316,20 +301,13 @@ fn application_has_calls_chats_and_pages() {
         let trailers = call.recv_trailers().await.unwrap().unwrap();
         assert_eq!(trailers["grpc-status"], "0");
         let (status, headers, _) = get(&mut session, "https://localhost/", "gzip").await;
-        assert_eq!(
-            (status, &headers["content-encoding"]),
-            (200, &"gzip".parse().unwrap())
-        );
+        assert_eq!((status, &headers["content-encoding"]), (200, &"gzip".parse().unwrap()));
     });
     if chats.is_some() {
         for (version, scheme) in [("1", "wss"), ("2", "https"), ("3", "https")] {
             let url = format!("{scheme}://localhost:{}/chat", server.address().port());
             let seen = websocket::ask(version, &url, &folder);
-            assert_eq!(
-                seen.last().map(String::as_str),
-                Some("closed 4321"),
-                "{seen:?}"
-            );
+            assert_eq!(seen.last().map(String::as_str), Some("closed 4321"), "{seen:?}");
         }
     }
 }

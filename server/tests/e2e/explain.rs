@@ -78,25 +78,16 @@ fn route_command_names_the_route_and_why_the_others_do_not_respond() {
 #[test]
 fn route_command_says_what_a_client_gets() {
     for (client, expected) in [
-        (
-            None,
-            "status 204, if `allow` and `deny` admit the client (see --from)",
-        ),
+        (None, "status 204, if `allow` and `deny` admit the client (see --from)"),
         (Some("10.2.0.1"), "status 204"),
         (Some("10.1.0.1"), "status 403: the client is in `deny`"),
-        (
-            Some("2001:db8::1"),
-            "status 403: the client is not in `allow`",
-        ),
+        (Some("2001:db8::1"), "status 403: the client is not in `allow`"),
     ] {
         let mut arguments = vec!["https://example.net/office"];
         arguments.extend(client.iter().flat_map(|client| ["--from", client]));
         let output = String::from_utf8(route(FILE, &arguments).stdout).unwrap();
         let first = output.lines().next().unwrap();
-        assert_eq!(
-            first,
-            format!("edge.toml:21: = /office: responds, {expected}")
-        );
+        assert_eq!(first, format!("edge.toml:21: = /office: responds, {expected}"));
     }
 }
 
@@ -131,10 +122,8 @@ fn route_command_says_what_comes_from_where() {
 
 #[test]
 fn route_command_refuses_a_wrong_file_with_its_place() {
-    let output = route(
-        &FILE.replace("\"/old\"\nmatch", "\"/old/../x\"\nmatch"),
-        &["https://example.com/"],
-    );
+    let output =
+        route(&FILE.replace("\"/old\"\nmatch", "\"/old/../x\"\nmatch"), &["https://example.com/"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.starts_with("edge.toml:17:8: "), "{error}");
     assert_eq!(output.status.code(), Some(2));

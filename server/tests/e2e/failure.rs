@@ -34,10 +34,7 @@ const ROUTE: &str = "[[route]]\npath = \"/\"\nfixed = {}\n";
 fn a_wrong_configuration_is_shown_by_file_line_and_column() {
     let folder = Folder::new();
     for (text, places) in [
-        (
-            "[quic]\nidle_timout = \"1s\"\n",
-            &["refused.toml:2:1: "][..],
-        ),
+        ("[quic]\nidle_timout = \"1s\"\n", &["refused.toml:2:1: "][..]),
         ("[server\n", &["refused.toml:1:8: "]),
         // All keys that are missing are named beside the value that is wrong.
         (
@@ -60,11 +57,7 @@ fn a_missing_configuration_is_named() {
     let mut process = Process::start(&["run", "-c", "nowhere.toml"], &folder.path(""));
     assert_eq!(process.wait().code(), Some(2));
     assert_eq!(process.said.len(), 1, "{:?}", process.said);
-    assert!(
-        process.said[0].contains("nowhere.toml"),
-        "{:?}",
-        process.said
-    );
+    assert!(process.said[0].contains("nowhere.toml"), "{:?}", process.said);
 }
 
 #[test]
@@ -128,14 +121,8 @@ fn broken_secrets_and_missing_cores_are_the_only_thing_said() {
     std::fs::write(folder.path("secrets.txt"), "short\n").unwrap();
     // The service manager does not start the server again after 2 (RestartPreventExitStatus): both mistakes stay.
     for (first, place) in [
-        (
-            "[server]\nsecrets_file = \"secrets.txt\"\n",
-            "secrets.txt:1: ",
-        ),
-        (
-            "[[group]]\nname = \"default\"\ncores = [4095]\n",
-            "core 4095 ",
-        ),
+        ("[server]\nsecrets_file = \"secrets.txt\"\n", "secrets.txt:1: "),
+        ("[[group]]\nname = \"default\"\ncores = [4095]\n", "core 4095 "),
     ] {
         let text = format!("{first}{}", listener("127.0.0.1:0", "key.pem"));
         let (code, said) = refused(&text, &folder);
@@ -160,10 +147,7 @@ fn folders_in_place_of_logs_and_missing_secrets_stay_wrong() {
         let (code, said) = refused(&text, &folder);
         assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
         let place = format!("refused.toml:{line}:");
-        assert!(
-            said[0].contains(&place) && said[0].contains(part),
-            "{said:?}"
-        );
+        assert!(said[0].contains(&place) && said[0].contains(part), "{said:?}");
     }
 }
 
@@ -185,11 +169,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let folder = Folder::new();
     let text = listener("127.0.0.1:0", "key.pem") + ROUTE;
     std::fs::write(folder.path("edge.toml"), text).unwrap();
-    for arguments in [
-        &["cc"][..],
-        &["check", "edge.toml"],
-        &["check", "--print", "edge.toml"],
-    ] {
+    for arguments in [&["cc"][..], &["check", "edge.toml"], &["check", "--print", "edge.toml"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = std::process::Command::new(installed::server())
@@ -272,9 +252,7 @@ fn where_io_uring_is_forbidden_auto_goes_on_without_and_says_so() {
         let (address, line) = server.listener("main");
         assert_eq!(field(line, "backend"), "mio");
         let said = &server.process.said;
-        let warning = said
-            .iter()
-            .find(|line| line.contains("fell back to another backend"));
+        let warning = said.iter().find(|line| line.contains("fell back to another backend"));
         let warning = warning.unwrap_or_else(|| panic!("no warning in {said:#?}"));
         assert!(warning.contains("io_uring_setup") && warning.contains("not permitted"));
         run(async {
@@ -337,11 +315,7 @@ fn check_reads_what_the_configuration_names() {
     assert_eq!(said, ["ok"]);
     let mut process = Process::start(&["check", "--print", "checked.toml"], &folder.path(""));
     assert_eq!(process.wait().code(), Some(0));
-    assert!(
-        process.said.iter().any(|line| line == "[quic]"),
-        "{:?}",
-        process.said
-    );
+    assert!(process.said.iter().any(|line| line == "[quic]"), "{:?}", process.said);
     let secrets = folder.path("secrets.txt");
     std::fs::write(&secrets, "0123456789abcdef".repeat(4)).unwrap();
     std::fs::set_permissions(&secrets, Permissions::from_mode(0o644)).unwrap();
@@ -358,13 +332,9 @@ fn check_reads_what_the_configuration_names() {
     std::fs::set_permissions(folder.path("open.pem"), Permissions::from_mode(0o644)).unwrap();
     let (code, said) = check(&listener("127.0.0.1:0", "open.pem"));
     assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
-    for part in [
-        "checked.toml:6:",
-        "listener `main` at 127.0.0.1:0: ",
-        "open.pem",
-        "mode 644",
-        "chmod 600",
-    ] {
+    for part in
+        ["checked.toml:6:", "listener `main` at 127.0.0.1:0: ", "open.pem", "mode 644", "chmod 600"]
+    {
         assert!(said[0].contains(part), "{said:?}");
     }
     let page = "[[route]]\npath = \"/\"\nfixed = { body_file = \"nowhere.html\" }\n";

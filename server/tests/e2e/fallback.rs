@@ -46,13 +46,7 @@ const CASES: [(&str, &str, &str, u16, &str); 15] = [
     ("GET", "/docs", "", 301, "301 this is a folder\n"),
     ("GET", "/", "", 200, "GET / "),
     ("GET", "/.env", "", 200, "GET /.env "),
-    (
-        "POST",
-        "/orders",
-        "too many eggs",
-        413,
-        "413 request body too large\n",
-    ),
+    ("POST", "/orders", "too many eggs", 413, "413 request body too large\n"),
     ("GET", "/moved/x", "", 302, ""),
 ];
 
@@ -109,9 +103,7 @@ fn files_come_first_and_the_application_takes_the_rest_with_its_body(backend: &s
          redirect = {{ status = 302, location = \"/docs/\" }}\n",
         application()
     );
-    let setup = Setup::new(backend)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(&routes);
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic").with(&routes);
     let server = Server::start(&setup, &folder);
     run(async {
         let mut session = Client::new(&folder).connect(server.address()).await;

@@ -10,10 +10,7 @@ use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl, value};
 
-on_auto!(
-    scripts_run_and_files_are_sent,
-    responses_that_break_off_are_no_whole_ones,
-);
+on_auto!(scripts_run_and_files_are_sent, responses_that_break_off_are_no_whole_ones,);
 
 /// Line of a file of users: `ada` with the password `secret`.
 const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
@@ -21,58 +18,16 @@ const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8W
 /// Requests with their bodies, and the status and the content of their responses.
 const CASES: [(&str, &str, &str, u16, &str); 21] = [
     ("GET", "/a.txt", "", 200, "file"),
-    (
-        "GET",
-        "/index.php?x=1",
-        "",
-        200,
-        "GET /index.php () /index.php?x=1 ",
-    ),
-    (
-        "GET",
-        "/index.php?x=1",
-        "",
-        200,
-        "GET /index.php () /index.php?x=1 ",
-    ),
+    ("GET", "/index.php?x=1", "", 200, "GET /index.php () /index.php?x=1 "),
+    ("GET", "/index.php?x=1", "", 200, "GET /index.php () /index.php?x=1 "),
     ("HEAD", "/index.php", "", 200, ""),
     ("GET", "/", "", 200, "GET /index.php () / "),
-    (
-        "GET",
-        "/2026/hello/",
-        "",
-        200,
-        "GET /index.php () /2026/hello/ ",
-    ),
-    (
-        "GET",
-        "/admin/",
-        "",
-        200,
-        "GET /admin/index.php () /admin/ ",
-    ),
+    ("GET", "/2026/hello/", "", 200, "GET /index.php () /2026/hello/ "),
+    ("GET", "/admin/", "", 200, "GET /admin/index.php () /admin/ "),
     ("GET", "/admin", "", 301, "301 this is a folder\n"),
-    (
-        "POST",
-        "/login.php",
-        "eggs",
-        200,
-        "POST /login.php () /login.php eggs",
-    ),
-    (
-        "POST",
-        "/a.txt",
-        "eggs",
-        200,
-        "POST /index.php () /a.txt eggs",
-    ),
-    (
-        "GET",
-        "/login.php/a/b",
-        "",
-        200,
-        "GET /login.php (/a/b) /login.php/a/b ",
-    ),
+    ("POST", "/login.php", "eggs", 200, "POST /login.php () /login.php eggs"),
+    ("POST", "/a.txt", "eggs", 200, "POST /index.php () /a.txt eggs"),
+    ("GET", "/login.php/a/b", "", 200, "GET /login.php (/a/b) /login.php/a/b "),
     (
         "GET",
         "/login.php/dav/.bashrc",
@@ -81,46 +36,16 @@ const CASES: [(&str, &str, &str, u16, &str); 21] = [
         "GET /login.php (/dav/.bashrc) /login.php/dav/.bashrc ",
     ),
     // What users upload is not run, whatever is behind it.
-    (
-        "GET",
-        "/a.txt/x.php",
-        "",
-        200,
-        "GET /index.php () /a.txt/x.php ",
-    ),
+    ("GET", "/a.txt/x.php", "", 200, "GET /index.php () /a.txt/x.php "),
     ("GET", "/strict/a.txt/x.php", "", 404, "404 not found\n"),
     ("GET", "/strict/a.txt", "", 404, "404 not found\n"),
-    (
-        "GET",
-        "/strict/login.php/x",
-        "",
-        200,
-        "GET /strict/login.php (/x) /strict/login.php/x ",
-    ),
+    ("GET", "/strict/login.php/x", "", 200, "GET /strict/login.php (/x) /strict/login.php/x "),
     // In any case the source of a script stays here.
-    (
-        "GET",
-        "/SECRET.PHP",
-        "",
-        200,
-        "GET /index.php () /SECRET.PHP ",
-    ),
+    ("GET", "/SECRET.PHP", "", 200, "GET /index.php () /SECRET.PHP "),
     ("GET", "/garbage.php", "", 502, "502 the upstream failed\n"),
     ("GET", "/closed.php", "", 502, "502 the upstream failed\n"),
-    (
-        "GET",
-        "/slow.php",
-        "",
-        504,
-        "504 the upstream took too long\n",
-    ),
-    (
-        "POST",
-        "/login.php",
-        "too many eggs, far too many",
-        413,
-        "413 request body too large\n",
-    ),
+    ("GET", "/slow.php", "", 504, "504 the upstream took too long\n"),
+    ("POST", "/login.php", "too many eggs, far too many", 413, "413 request body too large\n"),
 ];
 
 fn start(backend: &str, folder: &Folder) -> Server {
@@ -150,9 +75,7 @@ fn start(backend: &str, folder: &Folder) -> Server {
          fastcgi = {{ server = \"{address}\", root = \"www\" }}\n"
     );
     fs::write(folder.path("users"), ADA).unwrap();
-    let setup = Setup::new(backend)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(&routes);
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic").with(&routes);
     Server::start(&setup, folder)
 }
 
@@ -168,22 +91,16 @@ fn scripts_run_and_files_are_sent(backend: &str) {
         let client = session.get("/client.php").await.text().await;
         assert_eq!(client, "HTTP/3 https on 127.0.0.1");
         let authorization: (&str, &[u8]) = ("authorization", b"Basic YWRhOnNlY3JldA==");
-        for (path, expected) in [
-            ("/user.php", "None None"),
-            ("/private/user.php", "Some(\"Basic\") Some(\"ada\")"),
-        ] {
+        for (path, expected) in
+            [("/user.php", "None None"), ("/private/user.php", "Some(\"Basic\") Some(\"ada\")")]
+        {
             let user = session.get_with(path, &[authorization]).await;
             assert_eq!(user.text().await, expected, "{path}");
         }
         assert_eq!(session.get("/stderr.php").await.head.status(), 200);
     });
     let line = server.process.line_with(&["a script reports"]);
-    for part in [
-        "WARN",
-        "PHP Warning: oops",
-        "stderr.php",
-        "fastcgi://127.0.0.1:",
-    ] {
+    for part in ["WARN", "PHP Warning: oops", "stderr.php", "fastcgi://127.0.0.1:"] {
         assert!(line.contains(part), "{line}");
     }
     for (protocol, name) in PROTOCOLS.into_iter().zip(["HTTP/1.1", "HTTP/2"]) {
@@ -205,13 +122,7 @@ fn scripts_run_and_files_are_sent(backend: &str) {
             assert_eq!(found, Some(expected), "{protocol} {method} {path}");
         }
     }
-    let chunked = [
-        "--http1.1",
-        "--header",
-        "transfer-encoding: chunked",
-        "--data",
-        "eggs",
-    ];
+    let chunked = ["--http1.1", "--header", "transfer-encoding: chunked", "--data", "eggs"];
     let echoed = curl(&server, &folder, &chunked, "/login.php").unwrap();
     assert_eq!(echoed, b"POST /login.php () /login.php eggs");
 }

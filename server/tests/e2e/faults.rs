@@ -17,10 +17,7 @@ use crate::server::Process;
 pub(crate) fn limit(process: &Process, resource: &str, soft: &str) {
     let pid = process.id().to_string();
     let limit = format!("--{resource}={soft}:");
-    let status = Command::new("prlimit")
-        .args(["--pid", &pid, &limit])
-        .status()
-        .unwrap();
+    let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap();
     assert!(status.success());
 }
 

@@ -51,14 +51,9 @@ async fn get(
     path: &str,
     fields: &[(&str, &str)],
 ) -> (http::HeaderMap, u16, Vec<u8>) {
-    let fields: Vec<_> = { fields.iter() }
-        .map(|(name, value)| (*name, value.as_bytes()))
-        .collect();
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     let response = session.get_with(path, &fields).await;
-    let (status, headers) = (
-        response.head.status().as_u16(),
-        response.head.headers().clone(),
-    );
+    let (status, headers) = (response.head.status().as_u16(), response.head.headers().clone());
     (headers, status, response.bytes().await)
 }
 
@@ -78,10 +73,7 @@ fn files_are_served(backend: &str) {
         assert_eq!((status, body.len()), (304, 0));
         assert!(!headers.contains_key("content-length"));
         let (headers, status, _) = get(&mut session, "/static/docs?a=b", &[]).await;
-        assert_eq!(
-            (status, headers["location"].to_str().unwrap()),
-            (301, "/static/docs/?a=b")
-        );
+        assert_eq!((status, headers["location"].to_str().unwrap()), (301, "/static/docs/?a=b"));
         let (headers, _, body) =
             get(&mut session, "/static/app.js", &[("accept-encoding", "br")]).await;
         assert_eq!(
@@ -90,10 +82,7 @@ fn files_are_served(backend: &str) {
         );
         let all = large();
         let (headers, status, body) = get(&mut session, "/static/large", &[]).await;
-        assert_eq!(
-            (status, headers["content-length"].to_str().unwrap()),
-            (200, "40000000")
-        );
+        assert_eq!((status, headers["content-length"].to_str().unwrap()), (200, "40000000"));
         assert!(body == all);
         let range = ("range", "bytes=1000000-1999999");
         let (headers, status, body) = get(&mut session, "/static/large", &[range]).await;
@@ -159,10 +148,7 @@ fn a_file_that_shrinks_is_a_broken_stream(backend: &str) {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
         let mut response = session.get("/static/large").await;
-        let file = fs::File::options()
-            .write(true)
-            .open(folder.path("www/large"))
-            .unwrap();
+        let file = fs::File::options().write(true).open(folder.path("www/large")).unwrap();
         file.set_len(1000).unwrap();
         let mut taken = 0;
         let error = loop {
@@ -264,10 +250,7 @@ fn an_error_has_the_page_of_its_route_and_keeps_its_status(backend: &str) {
         ] {
             let (headers, found, body) = get(&mut session, path, &[]).await;
             assert_eq!((found, &*body), (status, text.as_bytes()), "{path}");
-            assert_eq!(
-                headers["content-type"], "text/html; charset=utf-8",
-                "{path}"
-            );
+            assert_eq!(headers["content-type"], "text/html; charset=utf-8", "{path}");
         }
         let response = session.upload("/dead", 100).await;
         assert_eq!(response.head.status(), 413);

@@ -74,7 +74,7 @@ pub(crate) async fn connect(server: SocketAddr) -> SendRequest<Bytes> {
     connector.set_alpn_protos(b"\x02h2").unwrap();
     let stream = TcpStream::connect(server).await.unwrap();
     let configuration = connector.build().configure().unwrap();
-    let stream = { tokio_boring::connect(configuration, "localhost", stream) }.await;
+    let stream = tokio_boring::connect(configuration, "localhost", stream).await;
     let (sender, connection) = h2::client::handshake(stream.unwrap()).await.unwrap();
     tokio::spawn(connection);
     sender.ready().await.unwrap()
@@ -88,11 +88,7 @@ fn proxy_status(fields: &HeaderMap) -> Option<String> {
 /// Checks that a body which has ended has the announced length.
 fn check_length(fields: &HeaderMap, body: &[u8]) {
     if let Some(length) = fields.get("content-length") {
-        assert_eq!(
-            *length,
-            body.len().to_string(),
-            "the length of a body that looks whole"
-        );
+        assert_eq!(*length, body.len().to_string(), "the length of a body that looks whole");
     }
 }
 
@@ -178,11 +174,7 @@ fn whole(received: &[u8]) -> Option<Outcome> {
         }
         framing => panic!("a body without an end: {framing:?}"),
     };
-    Some(Outcome::Whole(
-        head.code.unwrap(),
-        value("proxy-status"),
-        body,
-    ))
+    Some(Outcome::Whole(head.code.unwrap(), value("proxy-status"), body))
 }
 
 /// Returns the content of chunks without trailers; `None` if the last one is missing.

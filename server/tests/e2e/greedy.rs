@@ -56,10 +56,7 @@ async fn hold(client: &Client, server: SocketAddr, path: &str, held: &mut Vec<He
         for _ in 0..STREAMS {
             streams.push(session.ask(path).await);
         }
-        held.push(Held {
-            session,
-            _streams: streams,
-        });
+        held.push(Held { session, _streams: streams });
     }
 }
 
@@ -72,7 +69,7 @@ async fn fetch_beside(held: &[Held], folder: &Folder, server: SocketAddr, path: 
         assert_eq!(response.head.status(), 200);
         assert_eq!(response.bytes().await.len(), LARGE);
     }
-    let closed = { held.iter() }.filter_map(|held| held.session.connection.close_reason());
+    let closed = held.iter().filter_map(|held| held.session.connection.close_reason());
     assert_eq!(closed.count(), 0);
 }
 
@@ -183,13 +180,7 @@ fn ten_thousand_requests_of_one_client_at_once_are_all_served(backend: &str) {
             assert_eq!(head.status(), 200);
         }
         let found = metrics(admin);
-        assert_eq!(
-            sum(&found, "sluicegate_origin_exchanges_opened_total"),
-            10_000.0
-        );
-        assert_eq!(
-            sum(&found, "sluicegate_origin_exchanges_refused_total"),
-            0.0
-        );
+        assert_eq!(sum(&found, "sluicegate_origin_exchanges_opened_total"), 10_000.0);
+        assert_eq!(sum(&found, "sluicegate_origin_exchanges_refused_total"), 0.0);
     });
 }

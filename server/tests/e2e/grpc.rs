@@ -58,11 +58,9 @@ fn request(method: &str) -> http::Request<()> {
 fn calls_stream_both_ways_and_end_with_their_status(backend: &str) {
     let folder = Folder::new();
     let upstream = start();
-    let setup = Setup::new(backend)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(&format!(
-            "[[route]]\npath = \"/test.Echo/\"\nproxy.upstreams = \"h2c://{upstream}\"\n"
-        ));
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic").with(&format!(
+        "[[route]]\npath = \"/test.Echo/\"\nproxy.upstreams = \"h2c://{upstream}\"\n"
+    ));
     let server = Server::start(&setup, &folder);
     run(async {
         let client = Client::new(&folder);

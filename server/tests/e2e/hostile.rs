@@ -59,15 +59,7 @@ impl Figures {
 
     /// Prints the counters of refusals and drops that grew since `before`.
     fn print_counted(&self, before: &Figures) {
-        let words = [
-            "dropped",
-            "refused",
-            "retries",
-            "resets",
-            "cancelled",
-            "stalled",
-            "rejected",
-        ];
+        let words = ["dropped", "refused", "retries", "resets", "cancelled", "stalled", "rejected"];
         for (name, value) in &self.all {
             let grown = value - before.all.get(name).copied().unwrap_or_default();
             if grown > 0.0 && words.iter().any(|word| name.contains(word)) {
@@ -90,10 +82,9 @@ impl Honest {
     /// Requests the page, and a body of `length` bytes, with `pause` between two requests, until it is stopped.
     async fn run(self: Arc<Self>, mut session: Session, length: u64, pause: Duration) {
         while !self.stop.load(Ordering::Relaxed) {
-            for (path, expected) in [
-                ("/".to_owned(), PAGE.len() as u64),
-                (format!("/bytes/{length}"), length),
-            ] {
+            for (path, expected) in
+                [("/".to_owned(), PAGE.len() as u64), (format!("/bytes/{length}"), length)]
+            {
                 match body_length(&mut session, &path).await {
                     Ok(length) if length == expected => {
                         self.responses.fetch_add(1, Ordering::Relaxed);
@@ -131,10 +122,7 @@ async fn connect(client: &Client, server: SocketAddr) -> Session {
 }
 
 /// Returns a number of the environment, for runs of another size.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test runner is configured by the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test runner is configured by the environment")]
 pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }

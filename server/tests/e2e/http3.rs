@@ -41,12 +41,8 @@ const HEADER_BYTES: usize = 2048;
 const CANCELLED: u64 = 10;
 const STREAMS: u64 = 16;
 
-const GET: [(&str, &str); 4] = [
-    (":method", "GET"),
-    (":scheme", "https"),
-    (":authority", "localhost"),
-    (":path", "/"),
-];
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
 
 fn get() -> Vec<u8> {
     headers(&GET)
@@ -82,11 +78,8 @@ fn close_each(cases: Vec<Case>, ready: bool) {
     let count = cases.len() as u64;
     let mut wrong = Vec::new();
     for Case { what, acts, code } in cases {
-        let mut raw = if ready {
-            Raw::ready(server.address())
-        } else {
-            Raw::connect(server.address())
-        };
+        let mut raw =
+            if ready { Raw::ready(server.address()) } else { Raw::connect(server.address()) };
         for act in &acts {
             raw.act(act);
             // What is reset at once was never said.

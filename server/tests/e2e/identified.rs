@@ -34,17 +34,12 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
         head.push('\n');
     }
     let length = head.len();
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{head}"
-    )
-    .ok()
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{head}").ok()
 }
 
 /// Returns the value of a field in the head of a request.
 fn value<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 fn setup(tracing: &str, more: &str) -> Setup {
@@ -103,10 +98,7 @@ fn upstream_response_and_log_have_the_same_id() {
     assert_eq!(value(&head, "x-copy"), Some(id));
     assert_eq!(value(&head, "traceparent"), Some(CONTEXT));
     assert_eq!(value(&head, "tracestate"), Some("a=b"));
-    assert_eq!(
-        (&lines[0]["request_id"], &lines[0]["traceparent"]),
-        (&id.into(), &CONTEXT.into())
-    );
+    assert_eq!((&lines[0]["request_id"], &lines[0]["traceparent"]), (&id.into(), &CONTEXT.into()));
 }
 
 #[test]
@@ -128,8 +120,5 @@ fn without_identification_the_fields_pass_like_any_others() {
     let (Exchanged { head, .. }, lines) = exchange(&off, "00-none");
     assert_eq!(value(&head, "x-request-id"), Some("of-the-client"));
     assert_eq!(value(&head, "traceparent"), Some("00-none"));
-    assert_eq!(
-        (&lines[0]["request_id"], &lines[0]["traceparent"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&lines[0]["request_id"], &lines[0]["traceparent"]), (&Value::Null, &Value::Null));
 }

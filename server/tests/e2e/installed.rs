@@ -7,10 +7,7 @@ use std::sync::LazyLock;
 const BUILT: &str = env!("CARGO_BIN_EXE_sluicegate");
 
 /// Returns the path of the server: `$SLUICEGATE_TEST_SERVER`, or the one that cargo has built.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test runner is configured by the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test runner is configured by the environment")]
 pub(crate) fn server() -> &'static str {
     static NAMED: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("SLUICEGATE_TEST_SERVER").ok());

@@ -93,9 +93,7 @@ fn rules_choose_by_network_and_share(backend: &str) {
 
 /// Returns the names of the traces and their first records (RFC 7464).
 fn traces_in(folder: &Path) -> Vec<(String, serde_json::Value)> {
-    let files = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap());
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let traces = files.map(|entry| {
         let mut records = records_of(&entry.path());
         assert!(records.len() > 10, "{} records", records.len());
@@ -134,9 +132,7 @@ fn the_guard_gives_cubic_to_near_clients(backend: &str) {
     let learnt = learnt.unwrap_or_else(|| panic!("nothing learnt in {said:#?}"));
     assert_eq!(field(learnt, "network"), "127.0.0.0/24");
     for (algorithm, count) in [("bbr3", "1"), ("cubic", "2")] {
-        let mut lines = said
-            .iter()
-            .filter(|l| l.contains("connections by algorithm"));
+        let mut lines = said.iter().filter(|l| l.contains("connections by algorithm"));
         let line = lines.find(|l| field(l, "algorithm") == algorithm);
         let line = line.unwrap_or_else(|| panic!("no {algorithm} in {said:#?}"));
         assert_eq!(field(line, "count"), count);
@@ -191,10 +187,7 @@ fn traces_hold_the_pacing_rate(backend: &str) {
             // window of the trace is what the flight may be for now, not what the rate is for.
             let mut later = rates[1..].iter().filter(|(_, recovery)| !recovery);
             assert!(later.clone().count() > 0);
-            assert!(
-                later.all(|(gain, _)| (1.0..2.5).contains(gain)),
-                "{rates:?}"
-            );
+            assert!(later.all(|(gain, _)| (1.0..2.5).contains(gain)), "{rates:?}");
         }
     }
 }
@@ -203,11 +196,7 @@ fn lost_connections_are_reset_after_a_restart(backend: &str) {
     let folder = Folder::new();
     let state = "[server]\nstate_dir = \"state\"";
     std::fs::create_dir(folder.path("state")).unwrap();
-    let setup = |address: &str| {
-        Setup::new(backend)
-            .with(state)
-            .listener("main", address, "cubic")
-    };
+    let setup = |address: &str| Setup::new(backend).with(state).listener("main", address, "cubic");
     let mut server = Server::start(&setup("127.0.0.1:0"), &folder);
     let address = server.address();
     run(async {
@@ -220,11 +209,7 @@ fn lost_connections_are_reset_after_a_restart(backend: &str) {
         // A reset is shorter than what called for it, so something of a size has to be sent.
         let connection = old.connection.clone();
         let asking = async {
-            while old
-                .try_get("/?to-somebody-who-knows-nothing-of-this-connection")
-                .await
-                .is_ok()
-            {}
+            while old.try_get("/?to-somebody-who-knows-nothing-of-this-connection").await.is_ok() {}
             std::future::pending::<()>().await;
         };
         tokio::select! {

@@ -23,10 +23,7 @@ const PROTOCOLS: [&str; 3] = ["--h3", "--alpn-list=h2", "--h1"];
 fn server(folder: &Folder) -> Server {
     let missing = "[[route]]\npath = \"/missing\"\n[route.fixed]\nstatus = 404\nbody = \"none\"";
     let setup =
-        Setup::new("mio")
-            .with(missing)
-            .with(admin::ADMIN)
-            .listener("main", "127.0.0.1:0", "cubic");
+        Setup::new("mio").with(missing).with(admin::ADMIN).listener("main", "127.0.0.1:0", "cubic");
     Server::start(&setup, folder)
 }
 
@@ -106,10 +103,7 @@ fn every_request_is_made_and_counted() {
         "requests: 1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout",
         "status codes: 1000 2xx, 0 3xx, 0 4xx, 0 5xx",
     ] {
-        assert!(
-            report.lines().any(|found| found == line),
-            "{line}: {report}"
-        );
+        assert!(report.lines().any(|found| found == line), "{line}: {report}");
     }
     assert!(report.contains("(1000000) data"), "{report}");
     let admin = admin::address(&mut server);
@@ -134,10 +128,7 @@ fn connections_come_from_the_given_addresses_in_turn() {
         let record: Value = serde_json::from_str(line).unwrap();
         record["client"].as_str().unwrap().parse().unwrap()
     };
-    let mut clients: Vec<_> = log
-        .lines()
-        .map(|line| client(line).ip().to_string())
-        .collect();
+    let mut clients: Vec<_> = log.lines().map(|line| client(line).ip().to_string()).collect();
     clients.sort_unstable();
     let each = ["127.0.0.7", "127.1.0.1", "127.1.0.2"];
     assert_eq!(clients, each.map(|ip| [ip; 2]).concat());
@@ -157,20 +148,11 @@ fn intervals_distribution_and_page_are_written() {
     let lines = report.lines().filter(|line| line.contains(" connections"));
     assert!(lines.count() >= 4, "{report}");
     let [intervals, hdr, page] = paths.map(|path| std::fs::read_to_string(path).unwrap());
-    let intervals: Vec<Value> = intervals
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let intervals: Vec<Value> =
+        intervals.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(intervals.len() >= 4, "{intervals:?}");
-    assert!(
-        intervals
-            .iter()
-            .all(|at| at["failed"] == 0 && at["p99"].is_f64())
-    );
-    assert!(
-        hdr.contains("1.000000000000") && hdr.contains("#[Max"),
-        "{hdr}"
-    );
+    assert!(intervals.iter().all(|at| at["failed"] == 0 && at["p99"].is_f64()));
+    assert!(hdr.contains("1.000000000000") && hdr.contains("#[Max"), "{hdr}");
     assert_eq!(page.matches("<svg").count(), 3);
     assert!(page.contains("/bytes/100"));
 }
@@ -210,30 +192,12 @@ fn a_timed_run_of_h2load_has_its_lines() {
     let server = server(&folder);
     let list = folder.path("urls");
     let first = url(&server, "/");
-    std::fs::write(
-        &list,
-        format!("{first}\nhttp://ignored.example/bytes/1000\n"),
-    )
-    .unwrap();
-    let words = [
-        "-D",
-        "1S",
-        "--warm-up-time=0",
-        "-T0",
-        "-N",
-        "0",
-        "-c2",
-        "-m4",
-    ];
+    std::fs::write(&list, format!("{first}\nhttp://ignored.example/bytes/1000\n")).unwrap();
+    let words = ["-D", "1S", "--warm-up-time=0", "-T0", "-N", "0", "-c2", "-m4"];
     let words = [&words[..], &["-i", list.to_str().unwrap(), "-n", "0"]].concat();
     let output = load(&words, &["https://ignored.example/".into()]);
     let report = text(&output.stdout);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{report}{}",
-        text(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(0), "{report}{}", text(&output.stderr));
     let expected = [
         "starting benchmark...",
         "spawning thread #0: 2 total client(s). Timing-based test with 0s of warm-up time and 1s of main duration for \
@@ -266,19 +230,9 @@ fn bodies_rates_and_the_log_are_as_asked_for() {
     let mut server = server(&folder);
     let (body, log) = (folder.path("body"), folder.path("log"));
     std::fs::write(&body, vec![b'x'; 300_000]).unwrap();
-    let words = [
-        "-n40",
-        "-c20",
-        "-r10",
-        "--rate-period=20ms",
-        "--cc=bbr3",
-        "-d",
-    ];
-    let words = [
-        &words[..],
-        &[body.to_str().unwrap(), "--log-file", log.to_str().unwrap()],
-    ]
-    .concat();
+    let words = ["-n40", "-c20", "-r10", "--rate-period=20ms", "--cc=bbr3", "-d"];
+    let words =
+        [&words[..], &[body.to_str().unwrap(), "--log-file", log.to_str().unwrap()]].concat();
     let measured = measured(&words, &[url(&server, "/")]);
     let requests = &measured["requests"];
     assert_eq!(requests["done"], 40, "{measured}");
@@ -294,28 +248,15 @@ fn bodies_rates_and_the_log_are_as_asked_for() {
 #[test]
 fn quic_go_is_loaded_too() {
     let Some(program) = installed("quic-go/example") else {
-        skip(
-            "quic-go",
-            &"`make quic-go` installs its server, if there is Go",
-        );
+        skip("quic-go", &"`make quic-go` installs its server, if there is Go");
         return;
     };
     let folder = Folder::new();
     // It tells no port, so it gets one that was free a moment ago.
-    let address = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = Command::new(program);
     command
-        .args([
-            "-bind",
-            &address.to_string(),
-            "-cert",
-            "cert.pem",
-            "-key",
-            "key.pem",
-        ])
+        .args(["-bind", &address.to_string(), "-cert", "cert.pem", "-key", "key.pem"])
         .stdin(Stdio::null());
     let _server = Process::spawn(command, &folder.path(""));
     let urls = [format!("https://{address}/1000")];

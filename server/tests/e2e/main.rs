@@ -1,9 +1,6 @@
 //! Clients that nobody here wrote, against the binary, on every backend.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test stops where something is not as expected"
-)]
+#![expect(clippy::unwrap_used, reason = "a test stops where something is not as expected")]
 
 mod access;
 mod acme;

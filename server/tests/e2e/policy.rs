@@ -48,11 +48,7 @@ fn over_http1(server: &Server, case: &Case) -> Option<u16> {
         (_, Some(_)) => ("GET", case.path),
         (method, None) => (method, case.path),
     };
-    let host = if case.path.is_empty() {
-        target
-    } else {
-        "localhost"
-    };
+    let host = if case.path.is_empty() { target } else { "localhost" };
     let mut request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
     request += if case.protocol().is_some() {
         "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -67,10 +63,9 @@ fn over_http1(server: &Server, case: &Case) -> Option<u16> {
             ("Transfer-Encoding: chunked\r\n".to_owned(), chunk)
         }
         Body::Announced(length) => (format!("Content-Length: {length}\r\n"), String::new()),
-        Body::Expecting(length) => (
-            format!("Content-Length: {length}\r\nExpect: 100-continue\r\n"),
-            String::new(),
-        ),
+        Body::Expecting(length) => {
+            (format!("Content-Length: {length}\r\nExpect: 100-continue\r\n"), String::new())
+        }
     };
     request += &format!("{fields}\r\n{content}");
     let mut client = Raw::open(server);
@@ -99,14 +94,10 @@ async fn over_http2(server: &Server, case: &Case) -> Option<u16> {
     if let Some(protocol) = case.protocol() {
         let fields = request.headers_mut();
         fields.insert("sec-websocket-version", "13".parse().unwrap());
-        request
-            .extensions_mut()
-            .insert(Protocol::from_static(protocol));
+        request.extensions_mut().insert(Protocol::from_static(protocol));
     }
     if let Some(length) = case.announced() {
-        request
-            .headers_mut()
-            .insert("content-length", length.into());
+        request.headers_mut().insert("content-length", length.into());
     }
     if matches!(case.body, Body::Expecting(_)) {
         let expected = "100-continue".parse().unwrap();
@@ -117,7 +108,7 @@ async fn over_http2(server: &Server, case: &Case) -> Option<u16> {
         // The server's settings arrive meanwhile.
         tokio::task::yield_now().await;
     }
-    let (response, mut body) = { client.send_request(request, case.ends_with_head()) }.unwrap();
+    let (response, mut body) = client.send_request(request, case.ends_with_head()).unwrap();
     if let Body::Sent(length) = case.body {
         // A refusal may come before.
         let _ = body.send_data(Bytes::from(vec![b'.'; length]), true);
@@ -143,12 +134,8 @@ fn http1_and_http2_keep_to_the_policy() {
         let found = [over_http1(&server, &case), run(over_http2(&server, &case))];
         let expected = case.outcome.unwrap_or(HANDLED);
         if found != [Some(expected); 2] {
-            let Case {
-                method, path, body, ..
-            } = case;
-            others.push(format!(
-                "{method} {path}, {body:?}: {found:?} is not {expected}"
-            ));
+            let Case { method, path, body, .. } = case;
+            others.push(format!("{method} {path}, {body:?}: {found:?} is not {expected}"));
         }
     }
     assert!(others.is_empty(), "{others:#?}");

@@ -46,10 +46,7 @@ impl Upstream {
     fn start_at(name: &'static str, address: SocketAddr) -> Upstream {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            name,
-            ..Shared::default()
-        });
+        let shared = Arc::new(Shared { name, ..Shared::default() });
         let kept = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -105,10 +102,8 @@ fn respond(stream: &TcpStream, shared: &Shared) -> Option<()> {
 
 /// Starts a server whose routes for /one/ and /two/ refer to the same pool.
 fn server(backend: &str, folder: &Folder, pool: &str) -> Server {
-    let setup = Setup::new(backend)
-        .with(ADMIN)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(&format!(
+    let setup =
+        Setup::new(backend).with(ADMIN).listener("one", "127.0.0.1:0", "cubic").with(&format!(
             "[[pool]]\nname = \"app\"\n{pool}\n\
              [[route]]\npath = \"/one/\"\nproxy = {{ pool = \"app\" }}\n\
              [[route]]\npath = \"/two/\"\nproxy = {{ pool = \"app\", strip_prefix = true }}"
@@ -129,10 +124,8 @@ async fn names(session: &mut Session, count: usize) -> String {
 fn routes_of_a_pool_share_its_turns_and_connections(backend: &str) {
     let folder = Folder::new();
     let (a, b) = (Upstream::start("a"), Upstream::start("b"));
-    let pool = format!(
-        "upstreams = [{{ address = \"{}\", weight = 3 }}, \"{}\"]",
-        a.address, b.address
-    );
+    let pool =
+        format!("upstreams = [{{ address = \"{}\", weight = 3 }}, \"{}\"]", a.address, b.address);
     let server = server(backend, &folder, &pool);
     run(async {
         let client = Client::new(&folder);
@@ -163,14 +156,9 @@ fn backup_serves_while_the_others_are_gone(backend: &str) {
 fn cookie_decides_which_upstream_a_session_has(backend: &str) {
     let folder = Folder::new();
     let all = ["a", "b", "c"].map(Upstream::start);
-    let list: Vec<_> = all
-        .iter()
-        .map(|one| format!("\"{}\"", one.address))
-        .collect();
-    let pool = format!(
-        "upstreams = [{}]\nbalance = \"hash\"\nhash_by = \"cookie user\"",
-        list.join(", ")
-    );
+    let list: Vec<_> = all.iter().map(|one| format!("\"{}\"", one.address)).collect();
+    let pool =
+        format!("upstreams = [{}]\nbalance = \"hash\"\nhash_by = \"cookie user\"", list.join(", "));
     let server = server(backend, &folder, &pool);
     run(async {
         let client = Client::new(&folder);
@@ -181,15 +169,10 @@ fn cookie_decides_which_upstream_a_session_has(backend: &str) {
             for _ in 0..3 {
                 // Another connection may have another worker.
                 let mut session = client.connect(server.address()).await;
-                let response = session
-                    .get_with("/one/x", &[("cookie", cookie.as_bytes())])
-                    .await;
+                let response = session.get_with("/one/x", &[("cookie", cookie.as_bytes())]).await;
                 home += &response.text().await;
             }
-            assert!(
-                ["aaa", "bbb", "ccc"].contains(&home.as_str()),
-                "{user}: {home}"
-            );
+            assert!(["aaa", "bbb", "ccc"].contains(&home.as_str()), "{user}: {home}");
             homes += &home;
         }
         for name in ["a", "b", "c"] {
@@ -202,10 +185,8 @@ fn upstream_with_an_open_request_gets_no_other(backend: &str) {
     for policy in ["least_requests", "random_two"] {
         let folder = Folder::new();
         let (a, b) = (Upstream::start("a"), Upstream::start("b"));
-        let pool = format!(
-            "upstreams = [\"{}\", \"{}\"]\nbalance = \"{policy}\"",
-            a.address, b.address
-        );
+        let pool =
+            format!("upstreams = [\"{}\", \"{}\"]\nbalance = \"{policy}\"", a.address, b.address);
         let server = server(backend, &folder, &pool);
         run(async {
             let client = Client::new(&folder);
@@ -250,10 +231,7 @@ fn workers_share_the_limit_of_an_upstream(backend: &str) {
         assert_eq!(refused.head.status(), 503);
         let cause = &refused.head.headers()["proxy-status"];
         assert_eq!(cause, "sluicegate; error=connection_limit_reached");
-        assert_eq!(
-            metrics(admin)["sluicegate_proxy_failures_total{reason=\"queue_full\"}"],
-            1.0
-        );
+        assert_eq!(metrics(admin)["sluicegate_proxy_failures_total{reason=\"queue_full\"}"], 1.0);
         // Clients that leave make room for those that wait.
         drop(sessions);
         while metrics(admin)["sluicegate_proxy_waiting_requests"] > 0.0 {
@@ -290,9 +268,7 @@ fn health_checks_take_upstreams_out_and_bring_them_back(backend: &str) {
         }
         assert_eq!(metrics(admin)[&down], 1.0);
         a.shared.sick.store(false, Ordering::SeqCst);
-        server
-            .process
-            .line_with(&["an upstream is back in rotation"]);
+        server.process.line_with(&["an upstream is back in rotation"]);
         assert_eq!(metrics(admin)[&down], 0.0);
         for (_, session) in &mut sessions {
             assert_eq!(names(session, 6).await.matches('a').count(), 3);
@@ -305,9 +281,7 @@ fn health_checks_take_upstreams_out_and_bring_them_back(backend: &str) {
             assert_eq!(names(session, 4).await, "bbbb");
         }
         let again = Upstream::start_at("a", a.address);
-        server
-            .process
-            .line_with(&["an upstream is back in rotation"]);
+        server.process.line_with(&["an upstream is back in rotation"]);
         for (_, session) in &mut sessions {
             assert_eq!(names(session, 6).await.matches('a').count(), 3);
         }
@@ -329,11 +303,7 @@ fn warnings(tables: &str) -> Vec<String> {
 #[test]
 fn check_names_a_pool_that_no_route_uses() {
     let found = warnings("[[pool]]\nname = \"spare\"\nupstreams = \"127.0.0.1:1\"\n");
-    for part in [
-        "no route uses this pool",
-        "pool=\"spare\"",
-        "remove its [[pool]]",
-    ] {
+    for part in ["no route uses this pool", "pool=\"spare\"", "remove its [[pool]]"] {
         assert!(found[0].contains(part), "{found:?}");
     }
 }
@@ -345,27 +315,14 @@ fn check_names_queues_in_which_no_request_waits() {
     let one = "upstreams = [{ address = \"127.0.0.1:1\", max_connections = 1 }, \"127.0.0.1:2\"]\n";
     for (tables, pool) in [
         (format!("{app}upstreams = \"127.0.0.1:1\"\n"), None),
-        (
-            format!("{app}upstreams = \"127.0.0.1:1\"\nqueue = 7\n"),
-            Some("app"),
-        ),
-        (
-            format!("{app}upstreams = \"127.0.0.1:1\"\nqueue_timeout = \"1s\"\n"),
-            Some("app"),
-        ),
-        (
-            format!("{app}upstreams = \"127.0.0.1:1\"\nqueue = 7\nmax_connections = 1\n"),
-            None,
-        ),
+        (format!("{app}upstreams = \"127.0.0.1:1\"\nqueue = 7\n"), Some("app")),
+        (format!("{app}upstreams = \"127.0.0.1:1\"\nqueue_timeout = \"1s\"\n"), Some("app")),
+        (format!("{app}upstreams = \"127.0.0.1:1\"\nqueue = 7\nmax_connections = 1\n"), None),
         (format!("{app}{one}queue = 7\n"), None),
         (inline.to_owned(), Some("127.0.0.1:9")),
     ] {
         let found = warnings(&tables);
-        assert_eq!(
-            found.len(),
-            usize::from(pool.is_some()),
-            "{tables} {found:?}"
-        );
+        assert_eq!(found.len(), usize::from(pool.is_some()), "{tables} {found:?}");
         if let Some(pool) = pool {
             assert!(found[0].contains("set `max_connections`"), "{found:?}");
             assert!(found[0].contains(&format!("pool=\"{pool}\"")), "{found:?}");

@@ -43,9 +43,7 @@ fn under_load<T: Send>(server: &Server, folder: &Folder, fetch: impl FnOnce() ->
                 assert_eq!(session.get("/").await.text().await, PAGE);
                 let mut response = session.get(&format!("/bytes/{BYTES}")).await;
                 assert_eq!(response.head.status(), 200);
-                response
-                    .count_to_the_end(&mut Counted::default(), BYTES)
-                    .await;
+                response.count_to_the_end(&mut Counted::default(), BYTES).await;
             }
         });
         fetched.join().unwrap()
@@ -62,10 +60,7 @@ fn a_profile_shows_the_worker_and_no_request_fails_meanwhile(backend: &str) {
     let profile = |query| {
         let path = format!("/debug/flamegraph?seconds=1&frequency=250&{query}");
         let (status, content) = under_load(&server, &folder, || get(admin, &path));
-        assert!(
-            status == 200 || content.contains("no samples"),
-            "{status}: {content}"
-        );
+        assert!(status == 200 || content.contains("no samples"), "{status}: {content}");
         content
     };
     let of_worker = |folded: String| {
@@ -84,10 +79,7 @@ fn a_profile_shows_what_the_server_allocates(backend: &str) {
     let admin = address(&mut server);
     let profile = |path: &str| {
         let (status, content) = under_load(&server, &folder, || get(admin, path));
-        assert!(
-            status == 200 || content.contains("no allocation"),
-            "{status}: {content}"
-        );
+        assert!(status == 200 || content.contains("no allocation"), "{status}: {content}");
         content
     };
     let shows = |content: &String| content.contains("sluicegate::");
@@ -96,10 +88,7 @@ fn a_profile_shows_what_the_server_allocates(backend: &str) {
     let folded = profiles.find(shows).unwrap();
     let bytes = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
     let counted: u64 = folded.lines().map(|line| bytes(line).unwrap()).sum();
-    assert!(
-        counted > 0 && !folded.contains("prof_backtrace"),
-        "{folded}"
-    );
+    assert!(counted > 0 && !folded.contains("prof_backtrace"), "{folded}");
     let mut images = (0..TRIES).map(|_| profile("/debug/flamegraph?profile=allocs&seconds=1"));
     let image = images.find(shows).unwrap();
     assert!(image.contains("bytes allocated in 1 s"), "{image}");
@@ -143,14 +132,7 @@ fn go_reads_profiles_from_the_path_of_gos_servers() {
     let top = |profile: &str| {
         let url = format!("http://{admin}/debug/pprof/{profile}");
         let mut go = Command::new("go");
-        go.args([
-            "tool",
-            "pprof",
-            "-top",
-            "-nodecount=10000",
-            "-nodefraction=0",
-            "-seconds=1",
-        ]);
+        go.args(["tool", "pprof", "-top", "-nodecount=10000", "-nodefraction=0", "-seconds=1"]);
         // It waits for half as long again as the recording takes, which is too short where other programs leave little time.
         go.arg("-timeout=120");
         // It keeps each profile in a folder.
@@ -210,28 +192,18 @@ fn one_profile_at_a_time_is_recorded_as_long_as_its_client_waits(backend: &str) 
     let first = begin(admin, "/debug/flamegraph?seconds=60");
     server.process.line_with(&["recording a profile"]);
     let (status, reason) = get(admin, "/debug/flamegraph?seconds=1");
-    assert!(
-        status == 429 && reason.contains("one at a time"),
-        "{reason}"
-    );
+    assert!(status == 429 && reason.contains("one at a time"), "{reason}");
     assert_eq!(get(admin, "/readyz").0, 200);
-    for (query, expected) in [
-        ("seconds=61", "from 1 to 60"),
-        ("frequency=0", "from 1 to 250"),
-        ("kind=heap", "`kind`"),
-    ] {
+    for (query, expected) in
+        [("seconds=61", "from 1 to 60"), ("frequency=0", "from 1 to 250"), ("kind=heap", "`kind`")]
+    {
         let (status, reason) = get(admin, &format!("/debug/flamegraph?{query}"));
         assert!(status == 400 && reason.contains(expected), "{reason}");
     }
     drop(first);
     // It ends with its client, long before its time.
-    server
-        .process
-        .line_with(&["the client of a profile has gone"]);
-    assert_eq!(
-        get(admin, "/debug/flamegraph?seconds=1&format=folded").0,
-        200
-    );
+    server.process.line_with(&["the client of a profile has gone"]);
+    assert_eq!(get(admin, "/debug/flamegraph?seconds=1&format=folded").0, 200);
     let off = setup(backend).replace(ADMIN, &format!("{ADMIN}\nprofiles = false"));
     server.reload(&off, &folder, "reloaded");
     assert_eq!(get(admin, "/debug/flamegraph?seconds=1").0, 403);

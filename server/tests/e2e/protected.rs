@@ -21,10 +21,7 @@ const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8W
 /// Returns status and content of the response to a request with these credentials.
 async fn get(session: &mut Session, path: &str, authorization: Option<&str>) -> (u16, Vec<u8>) {
     let value = authorization.map(str::as_bytes);
-    let fields: Vec<_> = value
-        .map(|value| ("authorization", value))
-        .into_iter()
-        .collect();
+    let fields: Vec<_> = value.map(|value| ("authorization", value)).into_iter().collect();
     let response = session.get_with(path, &fields).await;
     (response.head.status().as_u16(), response.bytes().await)
 }
@@ -101,10 +98,7 @@ fn a_password_protects_a_route_over_tcp_too(backend: &str) {
                 let refused = get(words, path).unwrap();
                 let (head, body) = refused.split_once("\r\n\r\n").unwrap();
                 assert!(head.lines().next().unwrap().contains(" 401"), "{head}");
-                assert_eq!(
-                    body, "401 name and password required\n",
-                    "{protocol} {path}"
-                );
+                assert_eq!(body, "401 name and password required\n", "{protocol} {path}");
                 if path == "/page" {
                     let challenge = value(head, "www-authenticate");
                     assert_eq!(challenge, Some("Basic realm=\"Office\", charset=\"UTF-8\""));
@@ -122,13 +116,11 @@ fn a_password_protects_a_route_over_tcp_too(backend: &str) {
 
 fn networks_decide_who_uses_a_route(backend: &str) {
     let folder = Folder::new();
-    let setup = Setup::new(backend)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(
-            "[[route]]\npath = \"/open\"\nfixed = {}\nallow = \"127.0.0.0/8\"\n\
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic").with(
+        "[[route]]\npath = \"/open\"\nfixed = {}\nallow = \"127.0.0.0/8\"\n\
              [[route]]\npath = \"/private\"\nfixed = {}\nallow = \"10.0.0.0/8\"\n\
              [[route]]\npath = \"/denied\"\nfixed = {}\ndeny = \"127.0.0.1\"",
-        );
+    );
     let server = Server::start(&setup, &folder);
     run(async {
         let client = Client::new(&folder);

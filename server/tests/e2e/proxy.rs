@@ -70,11 +70,7 @@ impl Upstream {
                 });
             }
         });
-        Upstream {
-            address,
-            open,
-            late,
-        }
+        Upstream { address, open, late }
     }
 
     /// Returns a route to it.
@@ -101,10 +97,7 @@ fn head(reader: &mut impl BufRead) -> Option<(String, u64)> {
     let (mut path, mut length) = (None, 0);
     loop {
         let mut line = String::new();
-        reader
-            .read_line(&mut line)
-            .ok()
-            .filter(|count| *count > 0)?;
+        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
         let line = line.trim_end().to_ascii_lowercase();
         if line.is_empty() {
             return Some((path?, length));
@@ -135,11 +128,7 @@ fn answer(stream: &TcpStream, late: &Late) -> Option<()> {
             let sum: String = digest.iter().map(|b| format!("{b:02x}")).collect();
             let text = format!("{total} {sum}");
             let length = text.len();
-            write!(
-                writer,
-                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{text}"
-            )
-            .ok()?;
+            write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{text}").ok()?;
         }
         "/app/short" => {
             write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!").ok()?;
@@ -163,10 +152,8 @@ fn answer(stream: &TcpStream, late: &Late) -> Option<()> {
 }
 
 fn server(backend: &str, folder: &Folder, upstream: SocketAddr) -> Server {
-    let setup = Setup::new(backend)
-        .with(ADMIN)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(&format!(
+    let setup =
+        Setup::new(backend).with(ADMIN).listener("one", "127.0.0.1:0", "cubic").with(&format!(
             "[[route]]\npath = \"/app/\"\nmax_request_body = \"100MiB\"\n\
              [route.proxy]\nupstreams = \"{upstream}\"\n\
              [[route]]\npath = \"/app/never\"\n\
@@ -187,9 +174,7 @@ fn bodies_pass_unchanged_both_ways(backend: &str) {
         let before = server.process.resident_kib();
         let mut response = session.get("/app/down").await;
         assert_eq!(response.head.headers()["content-length"], SIZE.to_string());
-        response
-            .count_to_the_end(&mut Counted::default(), SIZE)
-            .await;
+        response.count_to_the_end(&mut Counted::default(), SIZE).await;
         let answer = session.upload("/app/up", SIZE).await.text().await;
         assert_eq!(answer, format!("{SIZE} {}", generated_sha256(SIZE)));
         let grown = server.process.resident_kib().saturating_sub(before);
@@ -230,12 +215,9 @@ fn an_upstream_that_fails_is_told_apart(backend: &str) {
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
-        for (path, status) in [
-            ("/dead/", 502),
-            ("/app/garbage", 502),
-            ("/app/close", 502),
-            ("/app/never", 504),
-        ] {
+        for (path, status) in
+            [("/dead/", 502), ("/app/garbage", 502), ("/app/close", 502), ("/app/never", 504)]
+        {
             let response = session.get(path).await;
             assert_eq!(response.head.status(), status, "{path}");
         }

@@ -32,13 +32,8 @@ fn nginx_knows_the_clients_of_http3(backend: &str) {
         return;
     };
     let socket = folder.path("app.sock");
-    let upstreams = [
-        format!("127.0.0.1:{port}"),
-        format!("unix:{}", socket.display()),
-    ];
-    let mut setup = Setup::new(backend)
-        .with(ADMIN)
-        .listener("one", "127.0.0.1:0", "cubic");
+    let upstreams = [format!("127.0.0.1:{port}"), format!("unix:{}", socket.display())];
+    let mut setup = Setup::new(backend).with(ADMIN).listener("one", "127.0.0.1:0", "cubic");
     let mut paths = Vec::new();
     for version in ["v1", "v2"] {
         for (place, upstream) in upstreams.iter().enumerate() {
@@ -72,16 +67,10 @@ fn nginx_knows_the_clients_of_http3(backend: &str) {
         let of = |upstream: &String| found[&format!("{what}{{upstream=\"{upstream}\"}}")];
         upstreams.each_ref().map(of)
     };
-    while !checks("sluicegate_upstream_health_checks_total")
-        .iter()
-        .all(|count| *count >= 2.0)
-    {
+    while !checks("sluicegate_upstream_health_checks_total").iter().all(|count| *count >= 2.0) {
         std::thread::yield_now();
     }
-    assert_eq!(
-        checks("sluicegate_upstream_health_checks_failed_total"),
-        [0.0; 2]
-    );
+    assert_eq!(checks("sluicegate_upstream_health_checks_failed_total"), [0.0; 2]);
     let found = metrics(admin);
     assert_eq!(found["sluicegate_proxy_connections_reused_total"], 0.0);
 }

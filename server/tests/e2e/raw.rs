@@ -98,9 +98,7 @@ impl Raw {
     fn begin(server: SocketAddr, session: Option<&[u8]>) -> Raw {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
-        config
-            .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
-            .unwrap();
+        config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL).unwrap();
         config.set_initial_max_data(16 << 20);
         config.set_initial_max_stream_data_bidi_local(1 << 20);
         config.set_initial_max_stream_data_uni(1 << 20);
@@ -114,12 +112,7 @@ impl Raw {
         if let Some(session) = session {
             conn.set_session(session).unwrap();
         }
-        Raw {
-            socket,
-            conn,
-            received: BTreeMap::new(),
-            next: 0,
-        }
+        Raw { socket, conn, received: BTreeMap::new(), next: 0 }
     }
 
     /// Opens a connection with a control stream.
@@ -188,9 +181,7 @@ impl Raw {
             if let Some(code) = received.reset {
                 return Some(Outcome::Reset(code));
             }
-            received
-                .finished
-                .then(|| Outcome::Status(status(&received.bytes)))
+            received.finished.then(|| Outcome::Status(status(&received.bytes)))
         })
     }
 
@@ -240,10 +231,7 @@ impl Raw {
                 }
             }
             let local = self.conn.local_error();
-            assert!(
-                local.is_none() && !self.conn.is_timed_out(),
-                "{what}: {local:?}"
-            );
+            assert!(local.is_none() && !self.conn.is_timed_out(), "{what}: {local:?}");
         }
     }
 
@@ -295,14 +283,10 @@ fn status(mut bytes: &[u8]) -> u16 {
         if kind != HEADERS {
             continue;
         }
-        let fields = quiche::h3::qpack::Decoder::new()
-            .decode(payload, u64::MAX)
-            .unwrap();
+        let fields = quiche::h3::qpack::Decoder::new().decode(payload, u64::MAX).unwrap();
         let status = fields.iter().find(|line| line.name() == b":status");
         // Trailers have none.
-        last = status
-            .map(|line| String::from_utf8(line.value().to_vec()).unwrap())
-            .or(last);
+        last = status.map(|line| String::from_utf8(line.value().to_vec()).unwrap()).or(last);
     }
     last.expect("a response has a head").parse().unwrap()
 }
@@ -312,7 +296,5 @@ fn take_varint(bytes: &mut &[u8]) -> u64 {
     let (head, rest) = bytes.split_at(size);
     *bytes = rest;
     let first = u64::from(head[0] & 0x3f);
-    head[1..]
-        .iter()
-        .fold(first, |sum, byte| sum << 8 | u64::from(*byte))
+    head[1..].iter().fold(first, |sum, byte| sum << 8 | u64::from(*byte))
 }

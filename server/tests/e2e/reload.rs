@@ -24,10 +24,11 @@ const TAKEN: &str = "configuration reloaded";
 const REFUSED: &str = "configuration refused";
 
 fn setup(backend: &str, page: &str) -> Setup {
-    Setup::new(backend)
-        .with(ADMIN)
-        .replace(&format!("{PAGE:?}"), &format!("{page:?}"))
-        .listener("main", "127.0.0.1:0", "cubic")
+    Setup::new(backend).with(ADMIN).replace(&format!("{PAGE:?}"), &format!("{page:?}")).listener(
+        "main",
+        "127.0.0.1:0",
+        "cubic",
+    )
 }
 
 /// Requests the page until it is `expected`: each worker applies a reload on its own.
@@ -48,10 +49,7 @@ fn no_request_fails_while_routes_and_certificates_change(backend: &str) {
     run(async {
         let first = Client::new(&folder);
         let mut old = first.connect(at).await;
-        let (stop, answered) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
+        let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let load: Vec<_> = futures(&first, at, &stop, &answered).await;
         let folders: Vec<Folder> = (0..3).map(|_| Folder::new()).collect();
         for (number, other) in folders.iter().enumerate() {
@@ -82,20 +80,11 @@ fn no_request_fails_while_routes_and_certificates_change(backend: &str) {
         }
         let found = metrics(admin);
         assert_eq!(found["sluicegate_config_generation"], 4.0);
-        assert_eq!(
-            found["sluicegate_config_reloads_total{result=\"taken\"}"],
-            3.0
-        );
+        assert_eq!(found["sluicegate_config_reloads_total{result=\"taken\"}"], 3.0);
     });
     let said = server.process.last_words();
     let totals = said.iter().find(|line| line.contains("total of requests"));
-    for zero in [
-        "malformed=0",
-        "cancelled=0",
-        "rejected=0",
-        "errors=0",
-        "status_5xx=0",
-    ] {
+    for zero in ["malformed=0", "cancelled=0", "rejected=0", "errors=0", "status_5xx=0"] {
         assert!(totals.unwrap().contains(zero), "{totals:?}");
     }
 }
@@ -143,10 +132,7 @@ fn a_configuration_that_cannot_be_served_is_not_taken(backend: &str) {
         }
         let found = metrics(admin);
         assert_eq!(found["sluicegate_config_generation"], 1.0);
-        assert_eq!(
-            found["sluicegate_config_reloads_total{result=\"refused\"}"],
-            3.0
-        );
+        assert_eq!(found["sluicegate_config_reloads_total{result=\"refused\"}"], 3.0);
         server.reload(&setup(backend, "page 1"), &folder, TAKEN);
         until_page(&mut session, "page 1").await;
     });

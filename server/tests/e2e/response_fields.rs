@@ -68,11 +68,7 @@ const CASES: [(&str, (&str, &str), u16); 14] = [
     ("/assets/a.js", ("x", "x"), 200),
     ("/assets/a.js", ("range", "bytes=0-1"), 206),
     ("/assets/a.js", ("range", "bytes=9-"), 416),
-    (
-        "/assets/a.js",
-        ("if-modified-since", "Fri, 01 Jan 2100 00:00:00 GMT"),
-        304,
-    ),
+    ("/assets/a.js", ("if-modified-since", "Fri, 01 Jan 2100 00:00:00 GMT"), 304),
     ("/assets/a.js", ("if-match", "\"other\""), 412),
     ("/assets/none.js", ("x", "x"), 404),
     ("/assets/none.js", ("x", "x"), 404),
@@ -88,13 +84,7 @@ const CASES: [(&str, (&str, &str), u16); 14] = [
 /// Checks the fields of a response.
 fn check(path: &str, status: u16, field: &dyn Fn(&str) -> Option<String>) {
     let is_error = status >= 400;
-    let found = [
-        "cache-control",
-        "strict-transport-security",
-        "x-error",
-        "retry-after",
-    ]
-    .map(field);
+    let found = ["cache-control", "strict-transport-security", "x-error", "retry-after"].map(field);
     let year = "max-age=31536000";
     let expected = [
         (!is_error).then(|| format!("{year}, immutable")),
@@ -114,10 +104,7 @@ fn errors_have_no_field_for_successes_on_any_front_and_by_any_handler(backend: &
     let folder = Folder::new();
     fs::create_dir(folder.path("www")).unwrap();
     fs::write(folder.path("www/a.js"), "start()").unwrap();
-    let setup = Setup::new(backend)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(SITE)
-        .with(ROUTES);
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic").with(SITE).with(ROUTES);
     let server = Server::start(&setup, &folder);
     run(async {
         let mut session = Client::new(&folder).connect(server.address()).await;

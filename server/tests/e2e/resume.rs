@@ -13,10 +13,7 @@ use crate::client::{Client, Counted, run};
 use crate::on_auto;
 use crate::server::{Folder, Server, Setup};
 
-on_auto!(
-    a_second_connection_resumes_what_the_first_one_found,
-    nothing_is_resumed_where_it_is_off,
-);
+on_auto!(a_second_connection_resumes_what_the_first_one_found, nothing_is_resumed_where_it_is_off,);
 
 /// Delay of the path in each direction.
 const DELAY: Duration = Duration::from_millis(30);
@@ -98,23 +95,15 @@ fn downloads(backend: &str, settings: &str) -> BTreeMap<String, f64> {
             let client = Client::new(&folder);
             let mut session = client.connect(distant(server.address()).await).await;
             let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
-            response
-                .count_to_the_end(&mut Counted::default(), LENGTH)
-                .await;
+            response.count_to_the_end(&mut Counted::default(), LENGTH).await;
         }
     });
     metrics(admin)
 }
 
 fn events(found: &BTreeMap<String, f64>) -> [f64; 5] {
-    [
-        "jumped",
-        "validated",
-        "retreated",
-        "rate_limited",
-        "undecided",
-    ]
-    .map(|event| found[&format!("sluicegate_careful_resume_total{{event=\"{event}\"}}")])
+    ["jumped", "validated", "retreated", "rate_limited", "undecided"]
+        .map(|event| found[&format!("sluicegate_careful_resume_total{{event=\"{event}\"}}")])
 }
 
 fn a_second_connection_resumes_what_the_first_one_found(backend: &str) {

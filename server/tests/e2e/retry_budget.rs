@@ -38,11 +38,7 @@ impl Upstream {
                 std::thread::spawn(move || while respond(&stream, &asked, &fails).is_some() {});
             }
         });
-        Upstream {
-            address,
-            asked,
-            fails,
-        }
+        Upstream { address, asked, fails }
     }
 
     fn asked(&self) -> usize {

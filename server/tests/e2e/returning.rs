@@ -15,9 +15,7 @@ on_auto!(
 );
 
 fn guarded(backend: &str) -> Setup {
-    Setup::new(backend)
-        .with(ADMIN)
-        .with("[quic]\nretry_above = 0")
+    Setup::new(backend).with(ADMIN).with("[quic]\nretry_above = 0")
 }
 
 /// Returns the numbers of Retry packets sent, and of tokens sent, accepted and refused.
@@ -42,9 +40,11 @@ fn a_client_that_returns_is_spared_the_retry(backend: &str) {
     const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
     const THERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
     let folder = Folder::new();
-    let setup = guarded(backend)
-        .listener("first", "127.0.0.1:0", "cubic")
-        .listener("second", "127.0.0.1:0", "cubic");
+    let setup = guarded(backend).listener("first", "127.0.0.1:0", "cubic").listener(
+        "second",
+        "127.0.0.1:0",
+        "cubic",
+    );
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     let [first, second] = ["first", "second"].map(|name| server.listener(name).0);
@@ -76,9 +76,11 @@ fn a_client_that_returns_is_spared_the_retry(backend: &str) {
 fn a_token_outlives_a_restart_with_a_state_directory(backend: &str) {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("state")).unwrap();
-    let setup = guarded(backend)
-        .with("[server]\nstate_dir = \"state\"")
-        .listener("main", "127.0.0.1:0", "cubic");
+    let setup = guarded(backend).with("[server]\nstate_dir = \"state\"").listener(
+        "main",
+        "127.0.0.1:0",
+        "cubic",
+    );
     run(async {
         let client = Client::new(&folder);
         for returned in [0.0, 1.0] {

@@ -56,9 +56,7 @@ const CASES: [(&str, &str, u16, &str); 14] = [
 
 fn a_fixed_reply_takes_any_method_and_other_methods_fall_through(backend: &str) {
     let folder = Folder::new();
-    let setup = Setup::new(backend)
-        .listener("one", "127.0.0.1:0", "cubic")
-        .with(ROUTES);
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic").with(ROUTES);
     let server = Server::start(&setup, &folder);
     let asked = |method: &str, path: &str| {
         let path = path.split('?').next().unwrap();
@@ -78,10 +76,7 @@ fn a_fixed_reply_takes_any_method_and_other_methods_fall_through(backend: &str) 
             let output = String::from_utf8(output).unwrap();
             let (head, body) = output.split_once("\r\n\r\n").unwrap();
             let first = head.lines().next().unwrap();
-            assert!(
-                first.contains(&format!(" {status}")),
-                "{method} {path}: {first}"
-            );
+            assert!(first.contains(&format!(" {status}")), "{method} {path}: {first}");
             assert_eq!(body, content, "{protocol} {method} {path}");
             let expected = (status == 503).then(|| asked(method, path));
             assert_eq!(value(head, "x-asked"), expected.as_deref());
@@ -106,10 +101,7 @@ fn a_fixed_reply_takes_any_method_and_other_methods_fall_through(backend: &str) 
             assert_eq!(body, content.as_bytes(), "{method} {path}");
             let expected = (status == 503).then(|| asked(method, path));
             let found = head.headers().get("x-asked");
-            assert_eq!(
-                found.map(|value| value.to_str().unwrap()),
-                expected.as_deref()
-            );
+            assert_eq!(found.map(|value| value.to_str().unwrap()), expected.as_deref());
         }
     });
 }

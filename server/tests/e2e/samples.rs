@@ -15,14 +15,8 @@ fn folder() -> Folder {
     let folder = Folder::new();
     for (chain, key) in [
         ("tls/certificate.pem", "tls/key.pem"),
-        (
-            "tls/example.com/fullchain.pem",
-            "tls/example.com/privkey.pem",
-        ),
-        (
-            "tls/static.example.com/fullchain.pem",
-            "tls/static.example.com/privkey.pem",
-        ),
+        ("tls/example.com/fullchain.pem", "tls/example.com/privkey.pem"),
+        ("tls/static.example.com/fullchain.pem", "tls/static.example.com/privkey.pem"),
     ] {
         for (from, to) in [("cert.pem", chain), ("key.pem", key)] {
             let to = folder.path(to);
@@ -86,9 +80,6 @@ fn schema_is_printed_without_a_file() {
     assert_eq!(schema["additionalProperties"], false);
     for wrong in [&[][..], &["--schema", "edge.toml"]] {
         let output = check(wrong);
-        assert!(
-            !output.status.success() && output.stdout.is_empty(),
-            "{output:?}"
-        );
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
     }
 }

@@ -29,10 +29,7 @@ fn everything(upstream: SocketAddr) -> Setup {
          [[route]]\npath = \"/files/\"\nfiles = {{ root = \"site\" }}\n\
          [[route]]\npath = \"/old/\"\nredirect = {{ location = \"https://{{host}}/new/{{rest}}{{query}}\" }}"
     );
-    Setup::new("mio")
-        .with(ADMIN)
-        .with(&tables)
-        .listener("main", "127.0.0.1:0", "bbr3")
+    Setup::new("mio").with(ADMIN).with(&tables).listener("main", "127.0.0.1:0", "bbr3")
 }
 
 /// Serves responses full of marks, and others that are malformed. A path that contains `bad` gets a malformed one.
@@ -62,10 +59,7 @@ fn respond(mut stream: &TcpStream) -> Option<()> {
         is_last |= line == "0\r\n";
     }
     // The marks did arrive.
-    assert!(
-        head.contains("cookie: id=S3CR3T") && head.contains("?q=S3CR3T"),
-        "{head}"
-    );
+    assert!(head.contains("cookie: id=S3CR3T") && head.contains("?q=S3CR3T"), "{head}");
     let response = if head.contains("/bad-head") {
         format!("HTTP/1.1 200 OK\r\n{MARK}\r\n{MARK} : {MARK}\r\n\r\n{MARK}")
     } else if head.contains("/bad-line") {
@@ -124,24 +118,14 @@ fn send_valid(raw: &mut Raw) {
         }
         assert_eq!(raw.exchange(&frames), Outcome::Status(status), "{path}");
     }
-    assert!(matches!(
-        raw.exchange(&marked("GET", "/up/bad-body")),
-        Outcome::Reset(_)
-    ));
+    assert!(matches!(raw.exchange(&marked("GET", "/up/bad-body")), Outcome::Reset(_)));
 }
 
 /// Sends requests that are malformed, each with marks. None is served.
 fn send_malformed(raw: &mut Raw) {
-    let pseudo = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-    ];
-    let (user, query, fragment) = (
-        format!("user:{MARK}@localhost"),
-        format!("/?q={MARK}"),
-        format!("/#{MARK}"),
-    );
+    let pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost")];
+    let (user, query, fragment) =
+        (format!("user:{MARK}@localhost"), format!("/?q={MARK}"), format!("/#{MARK}"));
     let absolute = format!("https://{user}/");
     let lines = format!("{MARK}\r\nx: {MARK}");
     for (name, value) in [
@@ -156,27 +140,14 @@ fn send_malformed(raw: &mut Raw) {
         let mut all = pseudo.to_vec();
         all.extend([(":path", query.as_str()), (name, value)]);
         let outcome = raw.exchange(&headers(&all));
-        assert!(
-            !matches!(outcome, Outcome::Status(200)),
-            "{name}: {outcome:?}"
-        );
+        assert!(!matches!(outcome, Outcome::Status(200)), "{name}: {outcome:?}");
     }
-    for (authority, path) in [
-        (user.as_str(), "/"),
-        ("localhost", fragment.as_str()),
-        ("localhost", absolute.as_str()),
-    ] {
-        let all = [
-            pseudo[0],
-            pseudo[1],
-            (":authority", authority),
-            (":path", path),
-        ];
+    for (authority, path) in
+        [(user.as_str(), "/"), ("localhost", fragment.as_str()), ("localhost", absolute.as_str())]
+    {
+        let all = [pseudo[0], pseudo[1], (":authority", authority), (":path", path)];
         let outcome = raw.exchange(&headers(&all));
-        assert!(
-            !matches!(outcome, Outcome::Status(200)),
-            "{path}: {outcome:?}"
-        );
+        assert!(!matches!(outcome, Outcome::Status(200)), "{path}: {outcome:?}");
     }
 }
 
@@ -200,10 +171,7 @@ fn send_everywhere(server: SocketAddr) {
     raw.exchange(&frame(1, &[&[0xff, 0xff][..], MARK.as_bytes()].concat()));
     // SETTINGS that are none.
     let mut raw = Raw::connect(server);
-    raw.act(&Act::Send(
-        CONTROL,
-        [control(&[]), frame(4, MARK.as_bytes())].concat(),
-    ));
+    raw.act(&Act::Send(CONTROL, [control(&[]), frame(4, MARK.as_bytes())].concat()));
     raw.closed();
 }
 
@@ -330,12 +298,8 @@ fn no_secret_stands_in_anything_that_the_process_writes() {
         assert!(traces.iter().any(|trace| trace.contains(part)), "{part}");
     }
     let log: String = find(&all, "log").collect();
-    for part in [
-        "an upstream failed",
-        "configuration refused",
-        "/up/bad-head",
-        "/files/none.html",
-    ] {
+    for part in ["an upstream failed", "configuration refused", "/up/bad-head", "/files/none.html"]
+    {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert!(
@@ -352,20 +316,10 @@ fn secrets_that_are_asked_for_are_found() {
                 "level = \"extra\"",
                 "level = \"extra\"\nfields = [\"cookie\", \"x-late\"]\nquery = true",
             )
-            .replace(
-                "file = \"access.log\"",
-                "file = \"access.log\"\nquery = true",
-            )
+            .replace("file = \"access.log\"", "file = \"access.log\"\nquery = true")
     });
-    for part in [
-        "id=S3CR3T",
-        "/up/ok?q=S3CR3T",
-        "\"x-late\",\"value\":\"S3CR3T\"",
-    ] {
-        assert!(
-            find(&all, "/traces/").any(|trace| trace.contains(part)),
-            "{part}"
-        );
+    for part in ["id=S3CR3T", "/up/ok?q=S3CR3T", "\"x-late\",\"value\":\"S3CR3T\""] {
+        assert!(find(&all, "/traces/").any(|trace| trace.contains(part)), "{part}");
     }
     assert!(find(&all, "access.log").any(|log| log.contains("/up/ok?q=S3CR3T")));
     assert!(find(&all, "/traces/").all(|trace| !trace.contains("Bearer")));

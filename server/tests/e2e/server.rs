@@ -40,10 +40,7 @@ impl Folder {
         let mut key = private.open(folder.path().join("key.pem")).unwrap();
         std::io::Write::write_all(&mut key, &made.key).unwrap();
         let certificate = X509::from_pem(&made.chain).unwrap().to_der().unwrap();
-        Folder {
-            folder,
-            certificate: certificate.into(),
-        }
+        Folder { folder, certificate: certificate.into() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -114,10 +111,7 @@ impl Process {
     /// Starts the binary with these environment variables on top.
     fn start_told(arguments: &[&str], folder: &Path, told: &[(&str, &str)]) -> Process {
         let mut command = Command::new(installed::server());
-        command
-            .args(arguments)
-            .envs(told.iter().copied())
-            .stdin(Stdio::null());
+        command.args(arguments).envs(told.iter().copied()).stdin(Stdio::null());
         Process::spawn(command, folder)
     }
 
@@ -141,11 +135,7 @@ impl Process {
         let (sender, lines) = channel();
         follow(child.stdout.take().unwrap(), sender.clone());
         follow(child.stderr.take().unwrap(), sender);
-        Process {
-            child,
-            lines,
-            said: Vec::new(),
-        }
+        Process { child, lines, said: Vec::new() }
     }
 
     /// Waits for the next line that holds all of `parts`.
@@ -332,10 +322,7 @@ impl Server {
 
     /// Starts a server with one listener "main" of `cubic` on a free port.
     pub(crate) fn simple(backend: &str, folder: &Folder) -> Server {
-        Server::start(
-            &Setup::new(backend).listener("main", "127.0.0.1:0", "cubic"),
-            folder,
-        )
+        Server::start(&Setup::new(backend).listener("main", "127.0.0.1:0", "cubic"), folder)
     }
 
     /// Has it read another configuration, and waits until it says one of `words` about it.
@@ -360,9 +347,7 @@ impl Server {
 
 /// Returns the value of `key=value` in a log line.
 pub(crate) fn field(line: &str, key: &str) -> String {
-    let mut pairs = line
-        .split_whitespace()
-        .filter_map(|word| word.split_once('='));
+    let mut pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
     let value = pairs.find(|(found, _)| *found == key);
     let (_, value) = value.unwrap_or_else(|| panic!("no {key} in: {line}"));
     value.trim_matches('"').to_owned()

@@ -29,12 +29,7 @@ type Lines<'a> = Vec<(&'a str, &'a str)>;
 
 /// Returns a good head with this method and path.
 fn head<'a>(method: &'a str, path: &'a str) -> Lines<'a> {
-    vec![
-        (":method", method),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", path),
-    ]
+    vec![(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
 }
 
 /// Returns `lines` with further ones.
@@ -60,12 +55,7 @@ impl Chain {
             ));
         let server = Server::start(&setup, &folder);
         let raw = Raw::ready(server.address());
-        Chain {
-            upstream,
-            server,
-            raw,
-            _folder: folder,
-        }
+        Chain { upstream, server, raw, _folder: folder }
     }
 
     /// Sends frames as a request; what becomes of it, and what reached the upstream.
@@ -86,12 +76,7 @@ impl Chain {
 
     /// Stops the server, and expects that nothing more has reached the upstream. What the server said.
     fn end(self) -> Vec<String> {
-        let Chain {
-            mut upstream,
-            mut server,
-            raw,
-            _folder,
-        } = self;
+        let Chain { mut upstream, mut server, raw, _folder } = self;
         drop(raw);
         let said = server.process.last_words();
         let late = upstream.last_messages();
@@ -107,11 +92,7 @@ fn resets_reach_an_upstream_no_oftener_than_the_budget_allows() {
     let mut sent = 0;
     while chain.raw.settle() && sent < 2000 {
         let stream = chain.raw.open();
-        for act in [
-            Act::End(stream, never.clone()),
-            Act::Stop(stream),
-            Act::Reset(stream),
-        ] {
+        for act in [Act::End(stream, never.clone()), Act::Stop(stream), Act::Reset(stream)] {
             chain.raw.act(&act);
         }
         sent += 1;
@@ -119,11 +100,7 @@ fn resets_reach_an_upstream_no_oftener_than_the_budget_allows() {
     assert_eq!(chain.raw.closed(), EXCESSIVE_LOAD, "after {sent}");
     chain.raw = Raw::ready(chain.server.address());
     let reached = chain.upstream.messages();
-    assert!(
-        reached.len() <= 2 * CANCELLED + 4,
-        "{} of {sent}",
-        reached.len()
-    );
+    assert!(reached.len() <= 2 * CANCELLED + 4, "{} of {sent}", reached.len());
     chain.passes("the resets");
     // All connections to the upstream end, too.
     assert_eq!(total(&chain.end(), "requests", "errors"), 1);

@@ -15,10 +15,7 @@ use crate::server::{Folder, PAGE, Server, Setup};
 use crate::skip;
 use crate::{on_auto, on_every_backend};
 
-on_every_backend!(
-    a_watchdog_is_fed_until_a_thread_hangs,
-    a_thread_that_hangs_ends_readiness,
-);
+on_every_backend!(a_watchdog_is_fed_until_a_thread_hangs, a_thread_that_hangs_ends_readiness,);
 on_auto!(a_manager_hears_of_start_reload_and_stop,);
 
 /// Longest wait for anything that should be said.
@@ -64,9 +61,11 @@ impl Manager {
 }
 
 fn setup(backend: &str, page: &str) -> Setup {
-    Setup::new(backend)
-        .replace(&format!("{PAGE:?}"), &format!("{page:?}"))
-        .listener("main", "127.0.0.1:0", "cubic")
+    Setup::new(backend).replace(&format!("{PAGE:?}"), &format!("{page:?}")).listener(
+        "main",
+        "127.0.0.1:0",
+        "cubic",
+    )
 }
 
 fn a_manager_hears_of_start_reload_and_stop(backend: &str) {
@@ -125,9 +124,7 @@ fn a_watchdog_is_fed_until_a_thread_hangs(backend: &str) {
         if let Err(error) = stop_while_it_waits(thread, server.process.id()) {
             return skip("ptrace", &error);
         }
-        server
-            .process
-            .line_with(&["no reply", &format!("{name:?}")]);
+        server.process.line_with(&["no reply", &format!("{name:?}")]);
         // What was on its way, and perhaps what had been answered already.
         let mut heard = (0..100).map_while(|_| manager.hear_within(10 * STEP));
         assert!(heard.by_ref().count() < 100, "it is fed all the same");
@@ -171,11 +168,7 @@ fn a_thread_that_hangs_ends_readiness(backend: &str) {
 /// A thread stopped anywhere else may hold a lock, as of the allocator, that the threads need which shall go on.
 fn stop_while_it_waits(thread: Pid, process: u32) -> nix::Result<()> {
     const TRIES: u32 = 1000;
-    let waits = [
-        libc::SYS_epoll_wait,
-        libc::SYS_epoll_pwait,
-        libc::SYS_io_uring_enter,
-    ];
+    let waits = [libc::SYS_epoll_wait, libc::SYS_epoll_pwait, libc::SYS_io_uring_enter];
     let current = format!("/proc/{process}/task/{thread}/syscall");
     for _ in 0..TRIES {
         ptrace::attach(thread)?;

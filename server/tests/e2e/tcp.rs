@@ -39,9 +39,7 @@ pub(crate) const PROTOCOLS: [&str; 2] = ["--http1.1", "--http2"];
 
 /// Returns a server with a listener on a free port of both protocols, and further tables.
 fn server(folder: &Folder, tables: &str) -> Server {
-    let setup = Setup::new("mio")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with(tables);
+    let setup = Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").with(tables);
     Server::start(&setup, folder)
 }
 
@@ -175,10 +173,7 @@ fn uploads_and_downloads_pass_a_proxy_over_both_protocols() {
         let digest = hex(&content);
         assert_eq!(text(&response), format!("5000000 {digest}"));
         let bytes = curl(&server, &folder, &[protocol], "/app/down").unwrap();
-        assert_eq!(
-            (bytes.len(), hex(&bytes)),
-            (40_000_000, generated_sha256(40_000_000))
-        );
+        assert_eq!((bytes.len(), hex(&bytes)), (40_000_000, generated_sha256(40_000_000)));
         // A body that ends early does not look whole.
         let port = server.address().port();
         let cut = { program("curl").unwrap() }
@@ -211,10 +206,7 @@ fn http3_and_tcp_count_in_the_same_metrics_and_the_same_log() {
     let found = metrics(admin);
     let get = |name: &str| found.get(name).copied();
     assert_eq!(get("sluicegate_http_requests_total"), Some(3.0));
-    assert_eq!(
-        get("sluicegate_http_responses_total{code=\"200\"}"),
-        Some(3.0)
-    );
+    assert_eq!(get("sluicegate_http_responses_total{code=\"200\"}"), Some(3.0));
     for protocol in ["http/1", "h2"] {
         let name = format!("sluicegate_tcp_requests_total{{protocol=\"{protocol}\"}}");
         assert_eq!(get(&name), Some(1.0));
@@ -235,16 +227,11 @@ fn pipelined_requests_get_their_responses_in_order() {
     let folder = Folder::new();
     let server = server(&folder, "");
     let get = |path: &str, last: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n{last}\r\n");
-    let requests = [
-        get("/bytes/3", ""),
-        get("/", ""),
-        get("/no/", "Connection: close\r\n"),
-    ]
-    .concat();
+    let requests =
+        [get("/bytes/3", ""), get("/", ""), get("/no/", "Connection: close\r\n")].concat();
     let responses = text(&Raw::open(&server).all(requests.as_bytes()));
-    let lengths: Vec<&str> = { responses.lines() }
-        .filter_map(|line| line.strip_prefix("content-length: "))
-        .collect();
+    let lengths: Vec<&str> =
+        responses.lines().filter_map(|line| line.strip_prefix("content-length: ")).collect();
     assert_eq!(lengths[..2], ["3", "14"], "{responses}");
     assert_eq!(responses.matches("HTTP/1.1 ").count(), 3);
 }
@@ -252,10 +239,7 @@ fn pipelined_requests_get_their_responses_in_order() {
 #[test]
 fn a_client_that_does_not_finish_its_head_or_its_body_is_left() {
     let folder = Folder::new();
-    let mut server = server(
-        &folder,
-        &format!("{ADMIN}\n[limits]\nclient_timeout = \"1s\""),
-    );
+    let mut server = server(&folder, &format!("{ADMIN}\n[limits]\nclient_timeout = \"1s\""));
     let admin = address(&mut server);
     let head = Raw::open(&server).all(b"GET / HTTP/1.1\r\nHost: a\r\n");
     assert_eq!(status(&head), None);
@@ -285,9 +269,7 @@ fn a_reload_changes_the_certificate_of_new_connections_over_tcp() {
 fn h2load(server: &Server, words: &[&str]) -> Option<Child> {
     let port = server.address().port();
     let mut command = program("h2load")?;
-    command
-        .args(words)
-        .arg(format!("https://localhost:{port}/bytes/1000"));
+    command.args(words).arg(format!("https://localhost:{port}/bytes/1000"));
     Some(command.stdout(Stdio::piped()).spawn().unwrap())
 }
 
@@ -310,10 +292,7 @@ fn h2load_gets_every_response_over_http2_while_the_configuration_changes() {
         server.reload(&setup, &folder, "reloaded");
     }
     let said = requests(load);
-    assert!(
-        said.contains("20000 succeeded, 0 failed, 0 errored, 0 timeout"),
-        "{said}"
-    );
+    assert!(said.contains("20000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
 }
 
 #[test]
@@ -338,10 +317,7 @@ fn a_drain_finishes_the_requests_over_tcp_and_then_ends() {
     upstream.release_late();
     let response = text(&waiting.rest());
     assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
-    assert!(
-        value(&response, "connection") == Some("close"),
-        "{response}"
-    );
+    assert!(value(&response, "connection") == Some("close"), "{response}");
     assert_eq!(server.process.wait().code(), Some(0));
 }
 
@@ -357,10 +333,7 @@ fn a_port_that_is_taken_for_tcp_is_named_with_its_remedy() {
     };
     let mut refused = start(&setup);
     let line = refused.line_with(&["for TCP"]);
-    assert!(
-        line.contains(&address) && line.contains("`tcp = false`"),
-        "{line}"
-    );
+    assert!(line.contains(&address) && line.contains("`tcp = false`"), "{line}");
     assert_ne!(refused.wait().code(), Some(0));
     // Without TCP, the port of UDP is enough.
     let setup = setup.replace("[listener.tls]", "tcp = false\n[listener.tls]");

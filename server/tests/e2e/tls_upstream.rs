@@ -41,18 +41,12 @@ fn respond(stream: SslStream<TcpStream>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut first = String::new();
-        reader
-            .read_line(&mut first)
-            .ok()
-            .filter(|count| *count > 0)?;
+        reader.read_line(&mut first).ok().filter(|count| *count > 0)?;
         let path = first.split(' ').nth(1)?.to_owned();
         let mut line = String::new();
         while line != "\r\n" {
             line.clear();
-            reader
-                .read_line(&mut line)
-                .ok()
-                .filter(|count| *count > 0)?;
+            reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
         }
         let length = path.len();
         let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{path}");
@@ -80,11 +74,7 @@ fn requests_reach_a_verified_upstream_and_no_other(backend: &str) {
     };
     let mut server = Server::start(&setup("upstream.pem"), &folder);
     let admin = address(&mut server);
-    assert!(
-        server
-            .process
-            .has_said("certificates of upstreams are not verified")
-    );
+    assert!(server.process.has_said("certificates of upstreams are not verified"));
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
@@ -95,16 +85,11 @@ fn requests_reach_a_verified_upstream_and_no_other(backend: &str) {
         assert_eq!(response.head.status(), 502);
         let cause = &response.head.headers()["proxy-status"];
         assert_eq!(cause, "sluicegate; error=tls_certificate_error");
-        server
-            .process
-            .line_with(&["WARN", "its certificate is for other names"]);
+        server.process.line_with(&["WARN", "its certificate is for other names"]);
 
         let refused = server.reload(&setup("none.pem"), &folder, "configuration refused");
         assert!(refused.contains("cannot read tls_ca"), "{refused}");
-        assert_eq!(
-            session.get("/named/three").await.text().await,
-            "/named/three"
-        );
+        assert_eq!(session.get("/named/three").await.text().await, "/named/three");
         // Another authority under the same name: the old connections serve nobody any more.
         let key = self_signed::key().unwrap();
         let now = sluicegate::clock::unix();

@@ -47,14 +47,8 @@ fn page_and_errors_have_their_heads(backend: &str) {
     with_session(backend, async |_, session| {
         let response = session.get("/").await;
         assert_eq!(response.head.status(), 200);
-        assert_eq!(
-            response.head.headers()["content-type"],
-            "text/plain; charset=utf-8"
-        );
-        assert_eq!(
-            response.head.headers()["content-length"],
-            PAGE.len().to_string().as_str()
-        );
+        assert_eq!(response.head.headers()["content-type"], "text/plain; charset=utf-8");
+        assert_eq!(response.head.headers()["content-length"], PAGE.len().to_string().as_str());
         assert_eq!(response.text().await, PAGE);
         let response = session.get("/bytes/2TiB").await;
         assert_eq!(response.head.status(), 404);
@@ -66,13 +60,8 @@ fn a_large_body_arrives_unchanged(backend: &str) {
     with_session(backend, async |_, session| {
         let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
         assert_eq!(response.head.status(), 200);
-        assert_eq!(
-            response.head.headers()["content-length"],
-            LENGTH.to_string().as_str()
-        );
-        response
-            .count_to_the_end(&mut Counted::default(), LENGTH)
-            .await;
+        assert_eq!(response.head.headers()["content-length"], LENGTH.to_string().as_str());
+        response.count_to_the_end(&mut Counted::default(), LENGTH).await;
     });
 }
 
@@ -85,18 +74,18 @@ fn several_bodies_share_a_connection(backend: &str) {
         }
         // The other way round, so that none can lean on the order.
         for response in responses.iter_mut().rev() {
-            response
-                .count_to_the_end(&mut Counted::default(), LENGTH)
-                .await;
+            response.count_to_the_end(&mut Counted::default(), LENGTH).await;
         }
     });
 }
 
 /// Four workers, of which any may receive what comes from a new port.
 fn four_workers(backend: &str) -> Setup {
-    Setup::new(backend)
-        .replace("[[group]]", "[[group]]\ncores = [0, 0, 0, 0]")
-        .listener("main", "127.0.0.1:0", "cubic")
+    Setup::new(backend).replace("[[group]]", "[[group]]\ncores = [0, 0, 0, 0]").listener(
+        "main",
+        "127.0.0.1:0",
+        "cubic",
+    )
 }
 
 fn a_client_may_change_its_socket(backend: &str) {
@@ -169,9 +158,7 @@ fn a_server_that_never_sleeps_serves_and_stops(backend: &str) {
         let mut session = client.connect(server.address()).await;
         assert_eq!(session.get("/").await.text().await, PAGE);
         let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
-        response
-            .count_to_the_end(&mut Counted::default(), LENGTH)
-            .await;
+        response.count_to_the_end(&mut Counted::default(), LENGTH).await;
     });
     server.process.terminate();
     assert!(server.process.wait().success());
@@ -246,20 +233,13 @@ pub(crate) fn get_by_aioquic(
         .args(token);
     let output = aioquic.output().unwrap();
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(
-        said.trim(),
-        format!("200 {length} {}", generated_sha256(length)),
-        "{errors}"
-    );
+    assert_eq!(said.trim(), format!("200 {length} {}", generated_sha256(length)), "{errors}");
     assert!(output.status.success(), "{errors}");
 }
 
 /// `$SLUICEGATE_TEST_PYTHON`, or the one that `make venv` made in the target folder.
 pub(crate) fn python() -> Option<PathBuf> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "tests have no main to read the environment in"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "tests have no main to read the environment in")]
     let named = std::env::var_os("SLUICEGATE_TEST_PYTHON").map(PathBuf::from);
     named.or_else(|| installed("venv/bin/python"))
 }
@@ -287,13 +267,7 @@ fn the_own_client_is_served(backend: &str) {
     assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
     assert!(said[0].contains("not trusted"), "{said:?}");
 
-    let (code, said) = get(&[
-        "-k",
-        "--timing",
-        "-o",
-        "body",
-        &url(&format!("/bytes/{LENGTH}")),
-    ]);
+    let (code, said) = get(&["-k", "--timing", "-o", "body", &url(&format!("/bytes/{LENGTH}"))]);
     assert_eq!((code, said.len()), (Some(0), 1), "{said:?}");
     assert!(said[0].contains(&format!("{LENGTH} bytes")), "{said:?}");
     let mut counted = Counted::default();

@@ -14,9 +14,7 @@ fn setup(backend: &str, upstream: &str) -> Setup {
     Setup::new(backend)
         .with(ADMIN)
         .listener("one", "127.0.0.1:0", "cubic")
-        .with(&format!(
-            "[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}"
-        ))
+        .with(&format!("[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}"))
 }
 
 /// Responds to each request with its path, until the connection is closed.
@@ -24,15 +22,9 @@ fn respond(stream: &UnixStream) -> Option<()> {
     let (mut lines, mut writer) = (BufReader::new(stream).lines(), stream);
     while let Some(Ok(first)) = lines.next() {
         let path = first.split(' ').nth(1)?.to_owned();
-        lines
-            .find(|line| line.as_ref().is_ok_and(String::is_empty))?
-            .ok()?;
+        lines.find(|line| line.as_ref().is_ok_and(String::is_empty))?.ok()?;
         let length = path.len();
-        write!(
-            writer,
-            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{path}"
-        )
-        .ok()?;
+        write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{path}").ok()?;
     }
     Some(())
 }
@@ -59,21 +51,11 @@ fn requests_reach_a_socket_and_a_reload_keeps_the_connection(backend: &str) {
             }
         });
         assert_eq!(session.get("/app/one").await.text().await, "/app/one");
-        server.reload(
-            &setup(backend, &upstream),
-            &folder,
-            "configuration reloaded",
-        );
+        server.reload(&setup(backend, &upstream), &folder, "configuration reloaded");
         assert_eq!(session.get("/app/two").await.text().await, "/app/two");
-        let refused = server.reload(
-            &setup(backend, "unix:app.sock"),
-            &folder,
-            "configuration refused",
-        );
-        assert!(
-            refused.contains("the absolute path of a socket"),
-            "{refused}"
-        );
+        let refused =
+            server.reload(&setup(backend, "unix:app.sock"), &folder, "configuration refused");
+        assert!(refused.contains("the absolute path of a socket"), "{refused}");
         assert_eq!(session.get("/app/three").await.text().await, "/app/three");
         let found = metrics(admin);
         assert_eq!(found["sluicegate_proxy_connections_opened_total"], 1.0);

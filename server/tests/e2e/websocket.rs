@@ -29,10 +29,7 @@ impl Drop for Upstream {
 /// Returns a command that runs the script, or `None`, reported as missing.
 fn script() -> Option<Command> {
     let Some(python) = python() else {
-        skip(
-            "aioquic",
-            &"no Python has it; `make venv` makes one that does",
-        );
+        skip("aioquic", &"no Python has it; `make venv` makes one that does");
         return None;
     };
     let mut command = Command::new(python);
@@ -43,11 +40,7 @@ fn script() -> Option<Command> {
 /// Starts an upstream that speaks a version of HTTP.
 pub(crate) fn upstream(version: &str) -> Option<Upstream> {
     let mut script = script()?;
-    let mut child = script
-        .args(["serve", version])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = script.args(["serve", version]).stdout(Stdio::piped()).spawn().unwrap();
     let mut port = String::new();
     let said = child.stdout.take().unwrap();
     BufReader::new(said).read_line(&mut port).unwrap();
@@ -70,9 +63,7 @@ fn setup(backend: &str, upstream: &str) -> Setup {
 /// Lets a client open a WebSocket, and returns what it has seen.
 pub(crate) fn ask(version: &str, url: &str, folder: &Folder) -> Vec<String> {
     let mut script = script().unwrap();
-    script
-        .args(["ask", version, url])
-        .arg(folder.path("cert.pem"));
+    script.args(["ask", version, url]).arg(folder.path("cert.pem"));
     let output = script.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
@@ -85,9 +76,7 @@ fn log(mut server: Server, folder: &Folder) -> Vec<Value> {
     server.process.terminate();
     server.process.wait();
     let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
-    { log.lines() }
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Has a client use a WebSocket, be refused by the upstream, and by the route, both of these versions of HTTP. Asserts what the access
@@ -97,11 +86,7 @@ fn messages_pass(backend: &str, client: &str, upstream_version: &str) {
     let Some(upstream) = upstream(upstream_version) else {
         return;
     };
-    let scheme = if upstream_version == "2" {
-        "h2c"
-    } else {
-        "http"
-    };
+    let scheme = if upstream_version == "2" { "h2c" } else { "http" };
     let address = format!("{scheme}://127.0.0.1:{}", upstream.port);
     let server = Server::start(&setup(backend, &address), &folder);
     let (scheme, first, opened) = match client {
@@ -114,14 +99,8 @@ fn messages_pass(backend: &str, client: &str, upstream_version: &str) {
         assert_eq!(ask(client, &url(path), &folder), [first, lines].concat());
     };
     let status = format!("{opened} echo");
-    let echoed = [
-        status.as_str(),
-        "echo True",
-        "echo True",
-        "echo True",
-        "echo True",
-        "closed 4321",
-    ];
+    let echoed =
+        [status.as_str(), "echo True", "echo True", "echo True", "echo True", "closed 4321"];
     expect("/chat", &echoed);
     expect("/no", &["403 not here"]);
     expect("/off", &["501 501 no WebSocket or tunnel on this route"]);

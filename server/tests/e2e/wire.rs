@@ -90,10 +90,7 @@ fn truncated_initials_do_no_harm(backend: &str) {
     let header = 1 + 4 + 1 + DCID.len() + 1 + SCID.len() + 1;
     // A lone first byte has the bits of a long header: too short even for a version.
     assert_eq!(dropped(&said, "truncated"), header as u64 - 1);
-    assert_eq!(
-        dropped(&said, "short_initial"),
-        (whole.len() - header) as u64
-    );
+    assert_eq!(dropped(&said, "short_initial"), (whole.len() - header) as u64);
     assert_eq!(total(&said, "connections", "established"), 1);
     assert_eq!(total(&said, "requests", "status_2xx"), 1);
 }
@@ -109,21 +106,13 @@ fn an_unknown_version_is_answered_with_the_known_ones(backend: &str) {
     // RFC 8999 §6: long header, version 0, the connection IDs crossed over.
     assert!(answer[0] & 0x80 != 0);
     assert_eq!(answer[1..5], [0; 4]);
-    let versions = answer[5..]
-        .strip_prefix(&[5])
-        .and_then(|rest| rest.strip_prefix(&SCID));
+    let versions = answer[5..].strip_prefix(&[5]).and_then(|rest| rest.strip_prefix(&SCID));
     let versions = versions.and_then(|rest| rest.strip_prefix(&[8])?.strip_prefix(&DCID));
     let versions = versions.unwrap_or_else(|| panic!("{answer:x?}"));
     assert!(versions.len().is_multiple_of(4), "{answer:x?}");
     let versions: Vec<_> = versions.chunks(4).collect();
-    assert!(
-        versions.contains(&V1.to_be_bytes().as_slice()),
-        "{versions:x?}"
-    );
-    assert!(
-        !versions.contains(&UNKNOWN.to_be_bytes().as_slice()),
-        "{versions:x?}"
-    );
+    assert!(versions.contains(&V1.to_be_bytes().as_slice()), "{versions:x?}");
+    assert!(!versions.contains(&UNKNOWN.to_be_bytes().as_slice()), "{versions:x?}");
     let said = server.process.last_words();
     assert!(total(&said, "connections", "version_negotiations") >= 1);
     assert_eq!(dropped(&said, "unknown_version"), 1);
@@ -195,9 +184,7 @@ fn dropped(said: &[String], reason: &str) -> u64 {
 
 /// Sends `datagram`, again if it gets lost, and returns the response.
 fn ask(socket: &UdpSocket, server: SocketAddr, datagram: &[u8]) -> Vec<u8> {
-    socket
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut answer = vec![0; 2048];
     for _ in 0..20 {
         socket.send_to(datagram, server).unwrap();

@@ -89,10 +89,7 @@ impl Body {
         }
         let file = File::open(root.join(path)).ok()?;
         let metadata = file.metadata().ok()?;
-        metadata.is_file().then_some(Self {
-            file,
-            left: metadata.len(),
-        })
+        metadata.is_file().then_some(Self { file, left: metadata.len() })
     }
 
     /// Returns the number of bytes that are left.

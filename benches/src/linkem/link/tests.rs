@@ -77,10 +77,7 @@ fn delay_is_exact_without_a_queue() {
 #[test]
 fn queue_has_its_bound() {
     // 10 Mbit/s: 1,500 bytes take 1.2 ms, so ten packets wait for 12 ms at most.
-    let path = Bottleneck {
-        queue_bytes: 15_000,
-        ..Bottleneck::new(10_000_000, 20 * MS, 1.0)
-    };
+    let path = Bottleneck { queue_bytes: 15_000, ..Bottleneck::new(10_000_000, 20 * MS, 1.0) };
     let mut link = link(&path);
     let arrived = arrivals(&mut link, vec![Duration::ZERO; 50]);
     assert_eq!(arrived.len(), 10);
@@ -91,15 +88,8 @@ fn queue_has_its_bound() {
 
 #[test]
 fn loss_has_its_share_within_its_time() {
-    let window = LossWindow {
-        from: Duration::ZERO,
-        until: SECOND,
-        probability: 0.3,
-    };
-    let path = Bottleneck {
-        loss: vec![window],
-        ..Bottleneck::unlimited(MS)
-    };
+    let window = LossWindow { from: Duration::ZERO, until: SECOND, probability: 0.3 };
+    let path = Bottleneck { loss: vec![window], ..Bottleneck::unlimited(MS) };
     let mut link = link(&path);
     let times = (0..20_000).map(|n| n * MS / 10);
     let arrived = arrivals(&mut link, times);
@@ -113,10 +103,8 @@ fn loss_has_its_share_within_its_time() {
 fn directions_do_not_share_a_queue() {
     let path = Bottleneck::new(1_000_000, 20 * MS, 1.0);
     let mut link = link(&path);
-    link.towards_mut(End::Client)
-        .enter(Duration::ZERO, &packet(MTU, 0));
-    link.towards_mut(End::Server)
-        .enter(Duration::ZERO, &packet(MTU, 0));
+    link.towards_mut(End::Client).enter(Duration::ZERO, &packet(MTU, 0));
+    link.towards_mut(End::Server).enter(Duration::ZERO, &packet(MTU, 0));
     assert_eq!(link.next_due(), Some(10 * MS));
     assert!(link.towards_mut(End::Client).take_due(10 * MS).is_none());
     assert!(link.towards_mut(End::Server).take_due(10 * MS).is_some());
@@ -126,10 +114,7 @@ fn directions_do_not_share_a_queue() {
 #[test]
 fn overtaken_packets_come_after_later_ones() {
     let path = Bottleneck {
-        reorder: Some(Reorder {
-            probability: 0.5,
-            by: 10 * MS,
-        }),
+        reorder: Some(Reorder { probability: 0.5, by: 10 * MS }),
         ..Bottleneck::unlimited(MS)
     };
     let mut link = link(&path);
@@ -178,10 +163,7 @@ fn managed(aqm: Aqm) -> Link {
 
 #[test]
 fn flows_have_queues_of_their_own_where_the_aqm_gives_them() {
-    for (aqm, most_ahead) in [
-        (Aqm::FqCoDel { ecn: false }, 3),
-        (Aqm::CoDel { ecn: false }, 50),
-    ] {
+    for (aqm, most_ahead) in [(Aqm::FqCoDel { ecn: false }, 3), (Aqm::CoDel { ecn: false }, 50)] {
         let mut link = managed(aqm);
         let down = link.towards_mut(End::Client);
         for port in [[1; 50], [2; 50]].concat() {
@@ -193,22 +175,16 @@ fn flows_have_queues_of_their_own_where_the_aqm_gives_them() {
             ports.extend(packet.map(|packet| packet[21]));
         }
         let ahead = ports.iter().position(|port| *port == 2);
-        assert!(
-            ahead.is_some_and(|ahead| ahead <= most_ahead),
-            "{aqm:?}: {ports:?}"
-        );
+        assert!(ahead.is_some_and(|ahead| ahead <= most_ahead), "{aqm:?}: {ports:?}");
         assert_eq!(ahead.is_some_and(|ahead| ahead > 3), most_ahead > 3);
     }
 }
 
 #[test]
 fn aqm_marks_packets_that_can_carry_it_and_drops_others() {
-    for aqm in [
-        Aqm::CoDel { ecn: true },
-        Aqm::FqCoDel { ecn: true },
-        Aqm::Pie { ecn: true },
-        Aqm::DualPi2,
-    ] {
+    for aqm in
+        [Aqm::CoDel { ecn: true }, Aqm::FqCoDel { ecn: true }, Aqm::Pie { ecn: true }, Aqm::DualPi2]
+    {
         for ecn in [0b10, 0b01, 0] {
             let mut link = managed(aqm);
             let mut marked = 0;

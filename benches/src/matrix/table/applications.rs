@@ -15,11 +15,7 @@ pub(super) fn applications() -> Vec<Scenario> {
 
 /// Half of each 100 ms without data.
 fn on_off() -> Scenario {
-    let source = Source::Periodic {
-        bytes: 312_000,
-        every: ms(100),
-        times: 300,
-    };
+    let source = Source::Periodic { bytes: 312_000, every: ms(100), times: 300 };
     Scenario {
         simulator: shorter(20, 1, secs(40)),
         end_to_end: long(1, secs(40)),
@@ -41,10 +37,7 @@ fn on_off() -> Scenario {
 fn later() -> Scenario {
     let from = secs(40);
     Scenario {
-        cross_traffic: CrossTraffic::SameAlgorithm {
-            flows: 2,
-            apart: secs(20),
-        },
+        cross_traffic: CrossTraffic::SameAlgorithm { flows: 2, apart: secs(20) },
         simulator: long(20, secs(120)),
         end_to_end: long(2, secs(120)),
         bounds: vec![
@@ -65,10 +58,7 @@ fn later() -> Scenario {
 /// A receive window below the BDP.
 fn window() -> Scenario {
     Scenario {
-        receive_window: Some(ReceiveWindow {
-            bytes: 256_000,
-            bits_per_second: u64::MAX,
-        }),
+        receive_window: Some(ReceiveWindow { bytes: 256_000, bits_per_second: u64::MAX }),
         simulator: always(1, secs(30)),
         end_to_end: long(1, secs(30)),
         bounds: vec![
@@ -88,10 +78,7 @@ fn window() -> Scenario {
 /// A receiver whose application reads more slowly than the link delivers.
 fn reader() -> Scenario {
     Scenario {
-        receive_window: Some(ReceiveWindow {
-            bytes: 256_000,
-            bits_per_second: 5 * MBIT,
-        }),
+        receive_window: Some(ReceiveWindow { bytes: 256_000, bits_per_second: 5 * MBIT }),
         simulator: always(1, secs(30)),
         end_to_end: long(1, secs(30)),
         bounds: vec![
@@ -136,17 +123,8 @@ fn ten_pages(
 /// Pages of one object.
 fn pages() -> Scenario {
     ten_pages(
-        (
-            "pages",
-            "50 Mbit/s, 40 ms, ten pages of 500 KB, a second between",
-        ),
-        PageLoad {
-            pages: Pages {
-                bytes: 500_000,
-                think: secs(1),
-            },
-            objects: 1,
-        },
+        ("pages", "50 Mbit/s, 40 ms, ten pages of 500 KB, a second between"),
+        PageLoad { pages: Pages { bytes: 500_000, think: secs(1) }, objects: 1 },
         [12.2, 2.67],
         "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips for 500 KB, and 80 ms at the link's rate",
     )
@@ -160,18 +138,9 @@ fn objects() -> Scenario {
             "pages-objects",
             "50 Mbit/s, 40 ms, ten pages of 70 objects of 35 KB, two seconds between",
         ),
-        PageLoad {
-            pages: Pages {
-                bytes: 2_450_000,
-                think: secs(2),
-            },
-            objects: 70,
-        },
+        PageLoad { pages: Pages { bytes: 2_450_000, think: secs(2) }, objects: 70 },
         [24.4, 1.47],
         "RFC 9002 §7.3.1: nine pauses, and ten times slow start: six round trips, and 392 ms at the link's rate",
     );
-    Scenario {
-        end_to_end: long(3, secs(60)),
-        ..row
-    }
+    Scenario { end_to_end: long(3, secs(60)), ..row }
 }

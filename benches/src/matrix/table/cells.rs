@@ -106,10 +106,7 @@ pub(super) fn incast() -> Vec<Scenario> {
     };
     vec![
         Scenario {
-            cross_traffic: CrossTraffic::Incast {
-                flows: 32,
-                bytes: 100_000,
-            },
+            cross_traffic: CrossTraffic::Incast { flows: 32, bytes: 100_000 },
             simulator: shorter(20, 1, secs(10)),
             end_to_end: shorter(20, 1, secs(10)),
             bounds: vec![most(Who::All, Measure::AllDone, 0.116)],
@@ -122,10 +119,7 @@ pub(super) fn incast() -> Vec<Scenario> {
             )
         },
         Scenario {
-            cross_traffic: CrossTraffic::SameAlgorithm {
-                flows: 32,
-                apart: ZERO,
-            },
+            cross_traffic: CrossTraffic::SameAlgorithm { flows: 32, apart: ZERO },
             simulator: long(20, secs(3)),
             end_to_end: long(2, secs(3)),
             bounds: vec![
@@ -134,12 +128,7 @@ pub(super) fn incast() -> Vec<Scenario> {
                 least(OTHERS, Measure::Jain { from: secs(1) }, 0.95),
             ],
             source: "draft-ietf-ccwg-bbr-06 §5.6.4.3: at least 4 datagrams each in flight, 1.23 ms; Jain's index as fairness-2",
-            ..alone(
-                "incast-long",
-                "the same, 32 flows without end",
-                port(),
-                Source::Endless,
-            )
+            ..alone("incast-long", "the same, 32 flows without end", port(), Source::Endless)
         },
     ]
 }

@@ -9,10 +9,7 @@ use crate::matrix::scenario::{CrossTraffic, For, Scenario};
 pub(super) fn fairness() -> Vec<Scenario> {
     let shared = || Bottleneck::new(50 * MBIT, ms(40), 1.0);
     let same_algorithm = |name, parameters, flows, simulator| Scenario {
-        cross_traffic: CrossTraffic::SameAlgorithm {
-            flows,
-            apart: secs(2),
-        },
+        cross_traffic: CrossTraffic::SameAlgorithm { flows, apart: secs(2) },
         simulator,
         end_to_end: long(2, secs(120)),
         bounds: vec![
@@ -31,29 +28,15 @@ pub(super) fn fairness() -> Vec<Scenario> {
         ..alone(name, parameters, changing(), Source::Endless)
     };
     vec![
-        same_algorithm(
-            "fairness-2",
-            "50 Mbit/s, 40 ms, 2 flows, 120 s",
-            2,
-            long(20, secs(120)),
-        ),
-        same_algorithm(
-            "fairness-6",
-            "the same, 6 flows",
-            6,
-            shorter(20, 1, secs(120)),
-        ),
+        same_algorithm("fairness-2", "50 Mbit/s, 40 ms, 2 flows, 120 s", 2, long(20, secs(120))),
+        same_algorithm("fairness-6", "the same, 6 flows", 6, shorter(20, 1, secs(120))),
         Scenario {
             cross_traffic: CrossTraffic::Cubic,
             tried: For::EveryoneBut("cubic"),
             scalable: true,
             simulator: long(20, secs(120)),
             end_to_end: long(2, secs(120)),
-            bounds: vec![least(
-                Who::All,
-                Measure::SmallestShare { from: secs(20) },
-                0.5,
-            )],
+            bounds: vec![least(Who::All, Measure::SmallestShare { from: secs(20) }, 0.5)],
             source: "picoquictest/cc_compete_test.c: nobody below a quarter of the link",
             ..alone(
                 "beside-cubic",

@@ -45,13 +45,7 @@ pub(super) fn random_loss() -> Vec<Scenario> {
             (187.0, 120.0),
             Limit::AtLeast(0.95),
         ),
-        row(
-            "loss-0.1",
-            "p = 0.1 %",
-            1e-3,
-            (38.0, 38.0),
-            Limit::AtLeast(0.95),
-        ),
+        row("loss-0.1", "p = 0.1 %", 1e-3, (38.0, 38.0), Limit::AtLeast(0.95)),
         row("loss-1", "p = 1 %", 1e-2, (12.0, 12.0), Limit::AtLeast(0.8)),
         row("loss-2", "p = 2 %", 2e-2, (8.5, 8.5), Limit::AtLeast(0.8)),
     ]
@@ -59,24 +53,11 @@ pub(super) fn random_loss() -> Vec<Scenario> {
 
 pub(super) fn changes() -> Vec<Scenario> {
     let clean = Bottleneck::new(10 * MBIT, ms(40), 1.0);
-    let rise = Bottleneck {
-        rate: vec![(ZERO, MBIT / 10), (secs(5), 10 * MBIT)],
-        ..clean.clone()
-    };
-    let fall = Bottleneck {
-        rate: vec![(ZERO, 10 * MBIT), (secs(10), MBIT)],
-        ..clean
-    };
-    let drained = Measure::Drained {
-        at: secs(10),
-        below: 10_000,
-    };
+    let rise = Bottleneck { rate: vec![(ZERO, MBIT / 10), (secs(5), 10 * MBIT)], ..clean.clone() };
+    let fall = Bottleneck { rate: vec![(ZERO, 10 * MBIT), (secs(10), MBIT)], ..clean };
+    let drained = Measure::Drained { at: secs(10), below: 10_000 };
     let dark = Bottleneck {
-        loss: vec![LossWindow {
-            from: secs(5),
-            until: secs(7),
-            probability: 1.0,
-        }],
+        loss: vec![LossWindow { from: secs(5), until: secs(7), probability: 1.0 }],
         ..Bottleneck::new(20 * MBIT, ms(30), 1.0)
     };
     vec![
@@ -95,10 +76,7 @@ pub(super) fn changes() -> Vec<Scenario> {
         Scenario {
             simulator: always(1, secs(25)),
             end_to_end: always(1, secs(25)),
-            bounds: vec![
-                most(Who::All, drained, 3.0),
-                least(Who::All, share(secs(13), END), 0.9),
-            ],
+            bounds: vec![most(Who::All, drained, 3.0), least(Who::All, share(secs(13), END), 0.9)],
             source: "ours: no text names a time; RFC 9438 §4.6: a queue of more than three BDP is never empty",
             ..alone(
                 "rate-fall",
@@ -124,10 +102,7 @@ pub(super) fn changes() -> Vec<Scenario> {
 
 pub(super) fn policer() -> Vec<Scenario> {
     let policed = Bottleneck {
-        policer: Some(Policer {
-            bits_per_second: 10 * MBIT,
-            burst_bytes: 50_000,
-        }),
+        policer: Some(Policer { bits_per_second: 10 * MBIT, burst_bytes: 50_000 }),
         ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
     };
     vec![Scenario {
@@ -149,25 +124,11 @@ pub(super) fn policer() -> Vec<Scenario> {
 
 pub(super) fn disorder() -> Vec<Scenario> {
     let clean = Bottleneck::new(50 * MBIT, ms(40), 1.0);
-    let reordered = |by| Bottleneck {
-        reorder: Some(Reorder {
-            probability: 0.02,
-            by,
-        }),
-        ..clean.clone()
-    };
-    let held = Bottleneck {
-        ack_hold: ms(10),
-        ..clean.clone()
-    };
-    let uneven = Bottleneck {
-        jitter: ms(5),
-        ..clean.clone()
-    };
-    let marking = Bottleneck {
-        ce_above: Some(60_000),
-        ..Bottleneck::new(20 * MBIT, ms(40), 10.0)
-    };
+    let reordered =
+        |by| Bottleneck { reorder: Some(Reorder { probability: 0.02, by }), ..clean.clone() };
+    let held = Bottleneck { ack_hold: ms(10), ..clean.clone() };
+    let uneven = Bottleneck { jitter: ms(5), ..clean.clone() };
+    let marking = Bottleneck { ce_above: Some(60_000), ..Bottleneck::new(20 * MBIT, ms(40), 10.0) };
     let row = |name, parameters, bottleneck| Scenario {
         simulator: always(1, secs(60)),
         end_to_end: shorter(1, 1, secs(10)),
@@ -183,16 +144,8 @@ pub(super) fn disorder() -> Vec<Scenario> {
             "50 Mbit/s, 40 ms, 2 % late by 0.5 ms: two packets",
             reordered(Duration::from_micros(500)),
         ),
-        row(
-            "reordering-deep",
-            "the same, late by 1 ms: five packets",
-            reordered(ms(1)),
-        ),
-        row(
-            "reordering-20",
-            "the same, late by 4 ms: twenty packets",
-            reordered(ms(4)),
-        ),
+        row("reordering-deep", "the same, late by 1 ms: five packets", reordered(ms(1))),
+        row("reordering-20", "the same, late by 4 ms: twenty packets", reordered(ms(4))),
         Scenario {
             scalable: true,
             simulator: always(1, secs(30)),

@@ -15,10 +15,7 @@ const ALONE: For = For::Only(&[Control::of("prague")]);
 const MARKS_ALL: Duration = Duration::from_micros(1_200);
 
 fn coupled(rtt: Duration) -> Bottleneck {
-    Bottleneck {
-        aqm: Some(Aqm::DualPi2),
-        ..Bottleneck::new(50 * MBIT, rtt, 10.0)
-    }
+    Bottleneck { aqm: Some(Aqm::DualPi2), ..Bottleneck::new(50 * MBIT, rtt, 10.0) }
 }
 
 pub(super) fn l4s() -> Vec<Scenario> {
@@ -43,19 +40,12 @@ fn alone_in_its_queue() -> Vec<Scenario> {
         ..alone(name, parameters, coupled(rtt), Source::Endless)
     };
     vec![
-        one_flow(
-            "l4s",
-            "50 Mbit/s, 40 ms, DualPI2, low-latency queue",
-            ms(40),
-        ),
+        one_flow("l4s", "50 Mbit/s, 40 ms, DualPI2, low-latency queue", ms(40)),
         one_flow("l4s-near", "the same, 10 ms", ms(10)),
         Scenario {
             tried: ALONE,
             scalable: true,
-            cross_traffic: CrossTraffic::SameAlgorithm {
-                flows: 2,
-                apart: secs(2),
-            },
+            cross_traffic: CrossTraffic::SameAlgorithm { flows: 2, apart: secs(2) },
             simulator: shorter(20, 1, secs(120)),
             end_to_end: long(2, secs(120)),
             bounds: vec![least(PRAGUE, Measure::Jain { from: secs(20) }, 0.95)],
@@ -78,11 +68,7 @@ fn beside_cubic() -> Vec<Scenario> {
             cross_traffic: CrossTraffic::Cubic,
             simulator: shorter(20, 1, secs(120)),
             end_to_end: long(2, secs(120)),
-            bounds: vec![least(
-                PRAGUE,
-                Measure::SmallestShare { from: secs(20) },
-                2.0 / 3.0,
-            )],
+            bounds: vec![least(PRAGUE, Measure::SmallestShare { from: secs(20) }, 2.0 / 3.0)],
             source: "RFC 9332 §2.1: the coupling makes rates about equal; here within a factor of two",
             ..alone(
                 "l4s-beside-cubic",
@@ -96,19 +82,12 @@ fn beside_cubic() -> Vec<Scenario> {
             scalable: true,
             cross_traffic: CrossTraffic::Cubic,
             simulator: shorter(20, 1, secs(120)),
-            bounds: vec![least(
-                PRAGUE,
-                Measure::SmallestShare { from: secs(20) },
-                0.5,
-            )],
+            bounds: vec![least(PRAGUE, Measure::SmallestShare { from: secs(20) }, 0.5)],
             source: "RFC 9331 §4.3: adapts where a shared queue marks but is not one of L4S; the bound of beside-cubic",
             ..alone(
                 "classic-ecn-beside-cubic",
                 "50 Mbit/s, 40 ms, CE marks above half a BDP of queue, one flow of CUBIC beside, 120 s",
-                Bottleneck {
-                    ce_above: Some(125_000),
-                    ..Bottleneck::new(50 * MBIT, ms(40), 2.0)
-                },
+                Bottleneck { ce_above: Some(125_000), ..Bottleneck::new(50 * MBIT, ms(40), 2.0) },
                 Source::Endless,
             )
         },

@@ -22,10 +22,7 @@ fn shares() -> [Bound; 4] {
 }
 
 fn managed(aqm: Aqm) -> Bottleneck {
-    Bottleneck {
-        aqm: Some(aqm),
-        ..Bottleneck::new(50 * MBIT, ms(40), 10.0)
-    }
+    Bottleneck { aqm: Some(aqm), ..Bottleneck::new(50 * MBIT, ms(40), 10.0) }
 }
 
 /// One flow behind each AQM, with packets dropped and with packets marked. The delay that it holds comes on top of 40 ms.
@@ -55,13 +52,7 @@ pub(super) fn one_flow() -> Vec<Scenario> {
             1.125,
             "RFC 8289 §4.4; shares: RFC 9002 §7.3.2, RFC 9438 §4.6 (mean of β and 1), draft-ietf-ccwg-bbr-06 §5.6.1 and §5.6.2",
         )),
-        row(
-            "codel-ecn",
-            "the same, CE marks",
-            Aqm::CoDel { ecn: true },
-            1.125,
-            "as above",
-        ),
+        row("codel-ecn", "the same, CE marks", Aqm::CoDel { ecn: true }, 1.125, "as above"),
         with_connections(row(
             "pie",
             "50 Mbit/s, 40 ms, PIE, drops; the reference is 15 ms",
@@ -69,13 +60,7 @@ pub(super) fn one_flow() -> Vec<Scenario> {
             1.375,
             "RFC 8033 §4.4; shares as above",
         )),
-        row(
-            "pie-ecn",
-            "the same, CE marks",
-            Aqm::Pie { ecn: true },
-            1.375,
-            "as above",
-        ),
+        row("pie-ecn", "the same, CE marks", Aqm::Pie { ecn: true }, 1.375, "as above"),
         row(
             "dual-pi2",
             "50 Mbit/s, 40 ms, DualPI2, CE marks, classic queue; the target is 15 ms",
@@ -98,19 +83,10 @@ pub(super) fn fair_queueing() -> Vec<Scenario> {
             most(Who::All, Measure::Delay { from: secs(5) }, 1.125),
         ],
         source: "RFC 8290 §1: as if alone on half of the link; RFC 8289 §4.4; RFC 9002 §7.3.2 (mean of β and 1)",
-        ..alone(
-            name,
-            parameters,
-            managed(Aqm::FqCoDel { ecn }),
-            Source::Endless,
-        )
+        ..alone(name, parameters, managed(Aqm::FqCoDel { ecn }), Source::Endless)
     };
     vec![
-        row(
-            "fq-codel",
-            "50 Mbit/s, 40 ms, FQ-CoDel, drops, one flow of CUBIC beside",
-            false,
-        ),
+        row("fq-codel", "50 Mbit/s, 40 ms, FQ-CoDel, drops, one flow of CUBIC beside", false),
         row("fq-codel-ecn", "the same, CE marks", true),
     ]
 }

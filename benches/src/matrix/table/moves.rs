@@ -15,12 +15,7 @@ pub(super) fn moves() -> Vec<Scenario> {
         end_to_end: shorter(20, 1, secs(10)),
         bounds: vec![least(Who::All, share(from, END), 0.9)],
         source,
-        ..alone(
-            name,
-            parameters,
-            Bottleneck::new(20 * MBIT, ms(40), 1.0),
-            Source::Endless,
-        )
+        ..alone(name, parameters, Bottleneck::new(20 * MBIT, ms(40), 1.0), Source::Endless)
     };
     vec![
         row(

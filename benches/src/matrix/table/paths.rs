@@ -17,33 +17,19 @@ const ACK: u64 = 40;
 /// Geostationary satellites, with the rates that an operator named for the tests of picoquic.
 pub(super) fn geostationary() -> Vec<Scenario> {
     let clean = Bottleneck {
-        ack_path: Some(AckPath {
-            bits_per_second: 3 * MBIT,
-            queue_bytes: 225_000,
-            ack_bytes: ACK,
-        }),
+        ack_path: Some(AckPath { bits_per_second: 3 * MBIT, queue_bytes: 225_000, ack_bytes: ACK }),
         ..Bottleneck::new(250 * MBIT, ms(600), 1.0)
     };
-    let lossy = Bottleneck {
-        loss: vec![LossWindow::always(0.01)],
-        ..clean.clone()
-    };
+    let lossy = Bottleneck { loss: vec![LossWindow::always(0.01)], ..clean.clone() };
     let far = Bottleneck {
-        ack_path: Some(AckPath {
-            bits_per_second: MBIT,
-            queue_bytes: 75_000,
-            ack_bytes: ACK,
-        }),
+        ack_path: Some(AckPath { bits_per_second: MBIT, queue_bytes: 75_000, ack_bytes: ACK }),
         ..Bottleneck::new(10 * MBIT, ms(600), 1.0)
     };
     vec![
         Scenario {
             simulator: long(20, secs(60)),
             end_to_end: long(1, secs(60)),
-            bounds: vec![
-                most(CUBIC, Measure::Done, 6.5),
-                most(BBR, Measure::Done, 5.5),
-            ],
+            bounds: vec![most(CUBIC, Measure::Done, 6.5), most(BBR, Measure::Done, 5.5)],
             source: "picoquictest/satellite_test.c: `satellite_cubic_test`, `satellite_basic_test`",
             ..alone(
                 "geo",
@@ -56,12 +42,7 @@ pub(super) fn geostationary() -> Vec<Scenario> {
             simulator: long(20, secs(120)),
             bounds: vec![most(BBR, Measure::Done, 8.0)],
             source: "picoquictest/satellite_test.c: `satellite_loss_test`",
-            ..alone(
-                "geo-loss",
-                "the same with 1 % loss",
-                lossy,
-                Source::Bulk(100_000_000),
-            )
+            ..alone("geo-loss", "the same with 1 % loss", lossy, Source::Bulk(100_000_000))
         },
         Scenario {
             simulator: shorter(20, 1, secs(60)),
@@ -81,19 +62,11 @@ pub(super) fn geostationary() -> Vec<Scenario> {
 /// Satellites in low orbit: every 15 s another one, at another distance, with a gap between (G. Huston, "A transport
 /// protocol's view of Starlink", APNIC 2024: shifts of 30 to 80 ms, jitter of 6.7 ms).
 pub(super) fn low_orbit() -> Vec<Scenario> {
-    let handovers = || {
-        (1u64..)
-            .map(|n| secs(15 * n))
-            .zip([40u64, 15, 30, 20, 40, 15])
-    };
+    let handovers = || (1u64..).map(|n| secs(15 * n)).zip([40u64, 15, 30, 20, 40, 15]);
     let bottleneck = Bottleneck {
         delay_steps: handovers().map(|(at, delay)| (at, ms(delay))).collect(),
         loss: handovers()
-            .map(|(at, _)| LossWindow {
-                from: at,
-                until: at + ms(30),
-                probability: 1.0,
-            })
+            .map(|(at, _)| LossWindow { from: at, until: at + ms(30), probability: 1.0 })
             .collect(),
         jitter: Duration::from_micros(3_350),
         ..Bottleneck::new(100 * MBIT, ms(30), 1.0)
@@ -102,11 +75,7 @@ pub(super) fn low_orbit() -> Vec<Scenario> {
     vec![Scenario {
         simulator: long(20, secs(105)),
         end_to_end: long(1, secs(50)),
-        bounds: vec![
-            least(RENO, worst, 0.19),
-            least(CUBIC, worst, 0.26),
-            least(BBR, worst, 0.7),
-        ],
+        bounds: vec![least(RENO, worst, 0.19), least(CUBIC, worst, 0.26), least(BBR, worst, 0.7)],
         source: "RFC 9002 §7.3.2, RFC 9438 §4.6: β × 30/80; draft-ietf-ccwg-bbr-06 §5.6.4.2: a window of 2 BDP × 30/80",
         ..alone(
             "leo-handover",

@@ -17,24 +17,11 @@ const COLLAPSE: &str =
     "Cloudflare, 12 May 2026: all of Reno's within 10 s; RFC 9438 §4.3: not below Reno";
 
 pub(super) fn collapse() -> Vec<Scenario> {
-    let loss = vec![LossWindow {
-        from: ZERO,
-        until: secs(2),
-        probability: 0.3,
-    }];
-    let one_way = Bottleneck {
-        loss: loss.clone(),
-        ..Bottleneck::new(100 * MBIT, ms(10), 1.0)
-    };
-    let both_ways = Bottleneck {
-        ack_loss: loss,
-        ..one_way.clone()
-    };
-    let open = Bottleneck {
-        rate: vec![(ZERO, u64::MAX)],
-        queue_bytes: u64::MAX,
-        ..one_way.clone()
-    };
+    let loss = vec![LossWindow { from: ZERO, until: secs(2), probability: 0.3 }];
+    let one_way = Bottleneck { loss: loss.clone(), ..Bottleneck::new(100 * MBIT, ms(10), 1.0) };
+    let both_ways = Bottleneck { ack_loss: loss, ..one_way.clone() };
+    let open =
+        Bottleneck { rate: vec![(ZERO, u64::MAX)], queue_bytes: u64::MAX, ..one_way.clone() };
     let come_back = || {
         vec![
             most(Who::All, Measure::Done, 10.0),
@@ -71,12 +58,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
                 most(Who::All, Measure::UnexplainedRecoveries, 0.0),
             ],
             source: COLLAPSE,
-            ..alone(
-                "collapse-both-ways",
-                "100 Mbit/s again, ACKs lost too",
-                both_ways,
-                body(),
-            )
+            ..alone("collapse-both-ways", "100 Mbit/s again, ACKs lost too", both_ways, body())
         },
         unfixed_cubic(open, body()),
     ]
@@ -88,23 +70,14 @@ fn unfixed_cubic(link: Bottleneck, body: Source) -> Scenario {
         end_to_end: shorter(100, 20, secs(10)),
         bounds: vec![least(Who::All, Measure::NotDone, 0.25)],
         source: "Cloudflare, 12 May 2026: 61 of 100 fail; this is less than half of it",
-        ..alone(
-            "the-bug",
-            "the same, any rate, with quiche's CUBIC, its fix off",
-            link,
-            body,
-        )
+        ..alone("the-bug", "the same, any rate, with quiche's CUBIC, its fix off", link, body)
     }
 }
 
 pub(super) fn pauses() -> Vec<Scenario> {
     let restart = secs(15);
     let bursts = Source::Bursts(vec![(ZERO, 12_000_000), (restart, 12_000_000)]);
-    let periodic = Source::Periodic {
-        bytes: 100_000,
-        every: ms(100),
-        times: 600,
-    };
+    let periodic = Source::Periodic { bytes: 100_000, every: ms(100), times: 600 };
     vec![
         Scenario {
             scalable: true,
@@ -158,12 +131,7 @@ fn shallow(
             most(Who::All, Measure::Loss { from: ZERO }, 0.05),
         ],
         source: "RFC 9002 §7.3.2, RFC 9438 §4.6: the mean of β and 1; draft-ietf-ccwg-bbr-06 §5.5.10.2: 2 % lost ends a probe",
-        ..alone(
-            name,
-            parameters,
-            Bottleneck::new(100 * MBIT, ms(40), queue),
-            Source::Endless,
-        )
+        ..alone(name, parameters, Bottleneck::new(100 * MBIT, ms(40), queue), Source::Endless)
     }
 }
 
@@ -175,12 +143,7 @@ pub(super) fn ramps() -> [Scenario; 2] {
         simulator: always(1, secs(20)),
         end_to_end: always(1, secs(20)),
         bounds: vec![most(Who::All, Measure::Done, seconds)],
-        ..alone(
-            name,
-            parameters,
-            Bottleneck::new(mbit * MBIT, rtt, 1.0),
-            Source::Bulk(10_000_000),
-        )
+        ..alone(name, parameters, Bottleneck::new(mbit * MBIT, rtt, 1.0), Source::Bulk(10_000_000))
     };
     [
         ramp(
@@ -221,13 +184,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
                 Source::Endless,
             )
         },
-        shallow(
-            "shallow-half",
-            "100 Mbit/s, 40 ms, 0.5 BDP, 60 s",
-            0.5,
-            0.9,
-            0.95,
-        ),
+        shallow("shallow-half", "100 Mbit/s, 40 ms, 0.5 BDP, 60 s", 0.5, 0.9, 0.95),
         shallow("shallow-tenth", "the same, 0.1 BDP", 0.1, 0.75, 0.85),
     ]
 }
@@ -260,12 +217,7 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
             )
         },
         eight("low-rtt-8", "the same, 20 BDP, 8 flows", ZERO, secs(1)),
-        eight(
-            "low-rtt-8-apart",
-            "the same, begun 100 ms apart; from 12 s on",
-            ms(100),
-            secs(12),
-        ),
+        eight("low-rtt-8-apart", "the same, begun 100 ms apart; from 12 s on", ms(100), secs(12)),
     ]
 }
 

@@ -36,12 +36,7 @@ fn queues() -> Vec<Scenario> {
             end_to_end: long(1, secs(4)),
             bounds,
             source,
-            ..alone(
-                name,
-                parameters,
-                Bottleneck::new(100 * MBIT, ms(40), queue),
-                Source::Endless,
-            )
+            ..alone(name, parameters, Bottleneck::new(100 * MBIT, ms(40), queue), Source::Endless)
         }
     };
     let deep = || {
@@ -72,10 +67,7 @@ fn varying_delay() -> Vec<Scenario> {
         delay_steps: vec![(ms(120), ms(30))],
         ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
     };
-    let varies = Bottleneck {
-        jitter: ms(10),
-        ..Bottleneck::new(100 * MBIT, ms(40), 8.0)
-    };
+    let varies = Bottleneck { jitter: ms(10), ..Bottleneck::new(100 * MBIT, ms(40), 8.0) };
     vec![
         Scenario {
             tried: KINDS,
@@ -122,13 +114,7 @@ fn downloads() -> Vec<Scenario> {
     let rows = names.into_iter().zip(ramps());
     rows.map(|(name, mut ramp)| {
         ramp.bounds.push(report_only(Measure::LostPackets));
-        Scenario {
-            name,
-            tried: KINDS,
-            scalable: false,
-            end_to_end: long(1, secs(20)),
-            ..ramp
-        }
+        Scenario { name, tried: KINDS, scalable: false, end_to_end: long(1, secs(20)), ..ramp }
     })
     .collect()
 }

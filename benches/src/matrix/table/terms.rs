@@ -26,11 +26,7 @@ pub(super) const fn secs(secs: u64) -> Duration {
 }
 
 pub(super) const fn bound(who: Who, measure: Measure, limit: Limit) -> Bound {
-    Bound {
-        who,
-        measure,
-        limit,
-    }
+    Bound { who, measure, limit }
 }
 
 pub(super) const fn least(who: Who, measure: Measure, value: f64) -> Bound {
@@ -52,26 +48,17 @@ pub(super) const fn stretch(length: Duration, skip_first: bool) -> Measure {
 /// Uses the same seeds and limit whole and in the core.
 pub(super) const fn always(seeds: u64, limit: Duration) -> Option<Efforts> {
     let effort = Effort { seeds, limit };
-    Some(Efforts {
-        whole: effort,
-        core: Some(effort),
-    })
+    Some(Efforts { whole: effort, core: Some(effort) })
 }
 
 /// No part of the core.
 pub(super) const fn long(seeds: u64, limit: Duration) -> Option<Efforts> {
-    Some(Efforts {
-        whole: Effort { seeds, limit },
-        core: None,
-    })
+    Some(Efforts { whole: Effort { seeds, limit }, core: None })
 }
 
 /// Fewer seeds in the core.
 pub(super) const fn shorter(seeds: u64, core: u64, limit: Duration) -> Option<Efforts> {
-    Some(Efforts {
-        whole: Effort { seeds, limit },
-        core: Some(Effort { seeds: core, limit }),
-    })
+    Some(Efforts { whole: Effort { seeds, limit }, core: Some(Effort { seeds: core, limit }) })
 }
 
 pub(super) fn alone(

@@ -44,15 +44,8 @@ fn rate_spaces_packets_and_a_full_queue_drops() {
 
 #[test]
 fn loss_happens_within_its_time_only() {
-    let window = LossWindow {
-        from: MS,
-        until: 2 * MS,
-        probability: 1.0,
-    };
-    let path = Bottleneck {
-        loss: vec![window],
-        ..Bottleneck::unlimited(Duration::ZERO)
-    };
+    let window = LossWindow { from: MS, until: 2 * MS, probability: 1.0 };
+    let path = Bottleneck { loss: vec![window], ..Bottleneck::unlimited(Duration::ZERO) };
     let mut wire = Wire::new(&path, 1);
     for at in [Duration::ZERO, MS, 2 * MS] {
         wire.depart(at, &[0]);
@@ -62,15 +55,8 @@ fn loss_happens_within_its_time_only() {
 
 #[test]
 fn losses_follow_the_probability() {
-    let window = LossWindow {
-        from: Duration::ZERO,
-        until: MS,
-        probability: 0.3,
-    };
-    let path = Bottleneck {
-        loss: vec![window],
-        ..Bottleneck::unlimited(Duration::ZERO)
-    };
+    let window = LossWindow { from: Duration::ZERO, until: MS, probability: 0.3 };
+    let path = Bottleneck { loss: vec![window], ..Bottleneck::unlimited(Duration::ZERO) };
     let mut wire = Wire::new(&path, 7);
     for _ in 0..10_000 {
         wire.depart(Duration::ZERO, &[0]);
@@ -81,14 +67,8 @@ fn losses_follow_the_probability() {
 
 #[test]
 fn overtaken_packets_arrive_after_those_that_left_later() {
-    let reorder = Some(Reorder {
-        probability: 0.5,
-        by: 3 * MS,
-    });
-    let path = Bottleneck {
-        reorder,
-        ..Bottleneck::unlimited(5 * MS)
-    };
+    let reorder = Some(Reorder { probability: 0.5, by: 3 * MS });
+    let path = Bottleneck { reorder, ..Bottleneck::unlimited(5 * MS) };
     let mut wire = Wire::new(&path, 1);
     for at in 0..20 {
         wire.depart(at * MS, &[u8::try_from(at).expect("small")]);
@@ -103,10 +83,7 @@ fn overtaken_packets_arrive_after_those_that_left_later() {
 
 #[test]
 fn held_packets_come_in_batches() {
-    let path = Bottleneck {
-        ack_hold: 10 * MS,
-        ..Bottleneck::unlimited(5 * MS)
-    };
+    let path = Bottleneck { ack_hold: 10 * MS, ..Bottleneck::unlimited(5 * MS) };
     let mut wire = Wire::new(&path, 1);
     for at in [0, 4, 5, 6] {
         wire.depart(at * MS, &[0]);
@@ -239,11 +216,7 @@ fn packets_that_wait_at_an_aqm_are_on_the_way() {
 #[test]
 fn way_back_has_its_own_rate_and_queue() {
     let path = Bottleneck {
-        ack_path: Some(AckPath {
-            bits_per_second: 80_000,
-            queue_bytes: 200,
-            ack_bytes: 50,
-        }),
+        ack_path: Some(AckPath { bits_per_second: 80_000, queue_bytes: 200, ack_bytes: 50 }),
         delay_steps: vec![(15 * MS, 9 * MS)],
         ..Bottleneck::unlimited(5 * MS)
     };

@@ -8,26 +8,11 @@ use sluicegate_tidy::repository;
 /// The constructors of `ValidatedAddress`, with the files that may call each.
 const PROOFS: [(&str, &[&str]); 5] = [
     ("by_tcp_handshake", &["server/src/tcp/accept.rs"]),
-    (
-        "by_path_validation",
-        &["server/src/quic/connection/address.rs"],
-    ),
+    ("by_path_validation", &["server/src/quic/connection/address.rs"]),
     ("by_token", &["server/src/quic/token/new_token.rs"]),
-    (
-        "named_by",
-        &[
-            "server/src/http/trusted_proxies.rs",
-            "server/src/tcp/ends.rs",
-        ],
-    ),
+    ("named_by", &["server/src/http/trusted_proxies.rs", "server/src/tcp/ends.rs"]),
     // Nobody sends from these.
-    (
-        "supposed",
-        &[
-            "benches/src/counts/proxy.rs",
-            "server/src/http/route/explain.rs",
-        ],
-    ),
+    ("supposed", &["benches/src/counts/proxy.rs", "server/src/http/route/explain.rs"]),
 ];
 
 #[test]
@@ -45,9 +30,7 @@ fn addresses_are_validated_where_the_proof_is() {
         let callers: BTreeSet<&str> = callers.map(|(name, _)| name.as_str()).collect();
         let places = places.iter().copied().collect();
         for name in callers.symmetric_difference(&places) {
-            defects.push(format!(
-                "{name}: `{call}…)` here, or its line in this table"
-            ));
+            defects.push(format!("{name}: `{call}…)` here, or its line in this table"));
         }
     }
     repository::none(&defects);

@@ -43,14 +43,10 @@ fn files_named_in_prose_exist() {
         let bases = [folder.to_owned(), folder.join("src"), PathBuf::new()];
         for path in paths_in_prose(&read(document)) {
             seen += 1;
-            let whole = bases
-                .iter()
-                .any(|base| root().join(base).join(&path).exists());
+            let whole = bases.iter().any(|base| root().join(base).join(&path).exists());
             // A file's bare name stands for the one of its crate.
             let bare = !path.contains('/')
-                && files
-                    .iter()
-                    .any(|file| file.starts_with(folder) && file.ends_with(&path));
+                && files.iter().any(|file| file.starts_with(folder) && file.ends_with(&path));
             if !whole && !bare {
                 defects.push(format!("{}: there is no `{path}`", document.display()));
             }
@@ -94,15 +90,10 @@ fn no_file_names_a_path_of_somebodys_machine() {
 fn packages_outside_of_the_workspace_are_formatted_too() {
     let manifest: toml::Table = read(Path::new("Cargo.toml")).parse().expect("TOML");
     let excluded = manifest["workspace"]["exclude"].as_array();
-    let excluded: Vec<_> = excluded
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str())
-        .collect();
+    let excluded: Vec<_> =
+        excluded.into_iter().flatten().filter_map(|name| name.as_str()).collect();
     let makefile = read(Path::new("Makefile"));
-    let line = makefile
-        .lines()
-        .find_map(|line| line.strip_prefix("OUTSIDE := "));
+    let line = makefile.lines().find_map(|line| line.strip_prefix("OUTSIDE := "));
     let formatted: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
     assert_eq!(formatted, excluded, "OUTSIDE in Makefile");
     let found = files();

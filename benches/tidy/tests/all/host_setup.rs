@@ -99,10 +99,7 @@ impl Host {
 
     /// Runs the script. Returns whether it succeeded, and what it said.
     fn run(&self, arguments: &str) -> (bool, String) {
-        let path = format!(
-            "{}:/usr/sbin:/usr/bin:/sbin:/bin",
-            self.0.join("bin").display()
-        );
+        let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", self.0.join("bin").display());
         let output = Command::new(script())
             .args(arguments.split_whitespace())
             .env("SLUICEGATE_HOST_ROOT", &self.0)
@@ -169,15 +166,9 @@ fn an_interface_is_prepared_and_undo_restores_it() {
     assert!(done, "{said}");
     assert_eq!(said, shown);
     assert_eq!(host.values(), before);
-    assert_eq!(
-        said.lines().next(),
-        Some("+ echo 0-1 >/proc/irq/27/smp_affinity_list")
-    );
+    assert_eq!(said.lines().next(), Some("+ echo 0-1 >/proc/irq/27/smp_affinity_list"));
     assert_eq!(host.run("status").1, "nothing was changed\n");
-    assert_eq!(
-        host.run("undo"),
-        (false, "host-setup: there is nothing to undo\n".to_owned())
-    );
+    assert_eq!(host.run("undo"), (false, "host-setup: there is nothing to undo\n".to_owned()));
 }
 
 #[test]
@@ -223,10 +214,7 @@ fn a_dry_run_prints_the_commands_and_changes_nothing() {
     let (done, said) = host.run(&format!("--dry-run {INTERFACE} --pci {CARD}"));
     assert!(done, "{said}");
     assert!(commands(&said).starts_with(COMMANDS_OF_IT), "{said}");
-    assert!(
-        said.contains(&format!("+ echo {CARD} >/sys/bus/pci/drivers_probe")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("+ echo {CARD} >/sys/bus/pci/drivers_probe")), "{said}");
     assert_eq!(host.values(), before);
     assert_eq!(host.read("log"), "");
     assert_eq!(host.run("status").1, "nothing was changed\n");
@@ -274,18 +262,12 @@ fn a_host_that_lacks_something_is_told_so_in_one_line() {
     for (arguments, cause) in [
         ("apply", "nothing to do"),
         ("apply --queues 2", "need --interface"),
-        (
-            "apply --hugepages many",
-            "--hugepages takes a number, not 'many'",
-        ),
+        ("apply --hugepages many", "--hugepages takes a number, not 'many'"),
         ("apply --hugepages", "--hugepages needs a value"),
         ("apply --huge 3", "unknown option --huge"),
         ("apply --interface eth9", "no network interface eth9"),
         ("apply --pci 0000:09:00.0", "no PCI device 0000:09:00.0"),
-        (
-            "apply --interface eth1 --irq-cores x",
-            "--irq-cores takes numbers with commas, not 'x'",
-        ),
+        ("apply --interface eth1 --irq-cores x", "--irq-cores takes numbers with commas, not 'x'"),
     ] {
         let (done, said) = host.run(arguments);
         assert!(!done && said.contains(cause), "{arguments}: {said}");
@@ -306,10 +288,7 @@ fn a_step_that_cannot_be_undone_is_kept() {
     assert!(host.run("apply --hugepages 64 --interface eth1").0);
     host.write("bin/ip", "#!/bin/sh\nexit 1");
     let (done, said) = host.run("undo");
-    assert!(
-        !done && said.contains("not undone: 'run ip link set eth1 down'"),
-        "{said}"
-    );
+    assert!(!done && said.contains("not undone: 'run ip link set eth1 down'"), "{said}");
     assert_eq!(host.values()[0], "64");
     host.write("bin/ip", "#!/bin/sh\nexit 0");
     assert!(host.run("undo").0);
@@ -319,11 +298,9 @@ fn a_step_that_cannot_be_undone_is_kept() {
 #[test]
 fn shellcheck_finds_nothing() {
     match Command::new("shellcheck").arg(script()).output() {
-        Ok(output) => assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stdout)
-        ),
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout))
+        }
         Err(e) => println!("skipped without shellcheck: {e}"),
     }
 }

@@ -25,24 +25,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-cc", &["sluicegate-options"]),
     ("sluicegate-sim", &["sluicegate-cc"]),
     ("sluicegate-frames", &[]),
-    (
-        "sluicegate-dataplane",
-        &["sluicegate-dpdk", "sluicegate-frames", "sluicegate-options"],
-    ),
+    ("sluicegate-dataplane", &["sluicegate-dpdk", "sluicegate-frames", "sluicegate-options"]),
     ("sluicegate-dpdk", &[]),
     ("sluicegate-quiche", &["sluicegate-cc"]),
-    (
-        "sluicegate-test-support",
-        &["sluicegate-cc", "sluicegate-quiche"],
-    ),
-    (
-        "sluicegate-config",
-        &[
-            "sluicegate-cc",
-            "sluicegate-dataplane",
-            "sluicegate-options",
-        ],
-    ),
+    ("sluicegate-test-support", &["sluicegate-cc", "sluicegate-quiche"]),
+    ("sluicegate-config", &["sluicegate-cc", "sluicegate-dataplane", "sluicegate-options"]),
     (
         "sluicegate",
         &[
@@ -54,10 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-quiche",
         ],
     ),
-    (
-        "sluicegate-load",
-        &["http", "sluicegate-cc", "sluicegate-quiche"],
-    ),
+    ("sluicegate-load", &["http", "sluicegate-cc", "sluicegate-quiche"]),
     (
         "sluicegate-benches",
         &[
@@ -69,10 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-sim",
         ],
     ),
-    (
-        "sluicegate-backends",
-        &["sluicegate-compare", "sluicegate-dataplane"],
-    ),
+    ("sluicegate-backends", &["sluicegate-compare", "sluicegate-dataplane"]),
     ("sluicegate-compare", &[]),
     ("own-controller", &["sluicegate", "sluicegate-cc"]),
     ("sluicegate-raw-client", &[]),
@@ -80,11 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Packages that the tests of every package may use.
-const TEST_TOOLS: &[&str] = &[
-    "sluicegate-raw-client",
-    "sluicegate-sim",
-    "sluicegate-test-support",
-];
+const TEST_TOOLS: &[&str] = &["sluicegate-raw-client", "sluicegate-sim", "sluicegate-test-support"];
 
 #[test]
 fn crates_depend_in_one_direction() {
@@ -114,26 +91,17 @@ fn crates_depend_in_one_direction() {
 #[test]
 fn files_and_rooms_use_others_in_one_direction() {
     let found = findings().into_iter();
-    none(
-        &found
-            .map(|finding| format!("{}\n{}", finding.line, finding.places))
-            .collect::<Vec<_>>(),
-    );
+    none(&found.map(|finding| format!("{}\n{}", finding.line, finding.places)).collect::<Vec<_>>());
 }
 
 #[test]
 fn every_room_of_the_table_exists() {
     let libraries = libraries();
-    let server = libraries
-        .iter()
-        .find(|library| library.folder == Path::new("server"));
+    let server = libraries.iter().find(|library| library.folder == Path::new("server"));
     let modules = &server.expect("the server is a library").tree.modules;
     let exists = |path: &str| modules.iter().any(|module| module.path.join("::") == path);
     // The front for HTTP/1.1 and HTTP/2 is planned.
-    let rooms = ROOMS
-        .iter()
-        .map(|room| room.path)
-        .filter(|path| *path != "tcp");
+    let rooms = ROOMS.iter().map(|room| room.path).filter(|path| *path != "tcp");
     let missing = rooms.filter(|path| !exists(path)).map(str::to_owned);
     none(&missing.collect::<Vec<_>>());
 }

@@ -21,16 +21,11 @@ fn commands(target: &str, variables: &[&str]) -> String {
 #[test]
 fn what_users_build_has_dpdk_only_if_they_ask_for_it() {
     for target in ["build", "run", "install"] {
-        for (variables, expected) in [
-            (&[][..], false),
-            (&["DPDK=no"], false),
-            (&["DPDK=yes"], true),
-        ] {
+        for (variables, expected) in
+            [(&[][..], false), (&["DPDK=no"], false), (&["DPDK=yes"], true)]
+        {
             let commands = commands(target, variables);
-            assert!(
-                commands.contains("--release -p sluicegate"),
-                "{target}: {commands}"
-            );
+            assert!(commands.contains("--release -p sluicegate"), "{target}: {commands}");
             let builds = commands.contains("sluicegate/dpdk");
             assert_eq!(builds, expected, "{target} {variables:?}");
             let installs = commands.contains("libdpdk-dev");

@@ -20,21 +20,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
     has_window_law: false,
     scalable: false,
     build: |init: &Init, options: &Options| {
-        Box::new(Constant {
-            packets: options.integer(WINDOW.name),
-            mtu: init.mtu,
-            srtt: None,
-        })
+        Box::new(Constant { packets: options.integer(WINDOW.name), mtu: init.mtu, srtt: None })
     },
 };
 
 const WINDOW: OptionSpec = OptionSpec {
     name: "window",
-    kind: OptionKind::Integer {
-        default: 32,
-        min: 2,
-        max: 10_000,
-    },
+    kind: OptionKind::Integer { default: 32, min: 2, max: 10_000 },
     unit: Unit::Packets,
     summary: "Datagrams in flight at most; rate times round trip divided by the datagram size fills the path.",
 };
@@ -128,20 +120,11 @@ mod tests {
     /// Ten seconds over 10 Mbit/s with a round trip of 48 ms: 50 datagrams of 1,200 bytes fill it.
     fn run(window: u64) -> FlowOutcome {
         let mut options = ALGORITHM.defaults();
-        options
-            .set(WINDOW.name, Value::Integer(window))
-            .expect("within bounds");
-        let init = Init {
-            mtu: 1_200,
-            initial_window_packets: 10,
-            seed: 1,
-        };
+        options.set(WINDOW.name, Value::Integer(window)).expect("within bounds");
+        let init = Init { mtu: 1_200, initial_window_packets: 10, seed: 1 };
         let bottleneck = Bottleneck::new(10_000_000, Duration::from_millis(48), 1.0);
         let mut outcomes = Simulation::new(bottleneck, 1)
-            .with(
-                Flow::new(Source::Endless),
-                ALGORITHM.controller(&init, &options),
-            )
+            .with(Flow::new(Source::Endless), ALGORITHM.controller(&init, &options))
             .run(Duration::from_secs(10));
         outcomes.remove(0)
     }
@@ -165,11 +148,7 @@ mod tests {
     #[test]
     fn half_the_window_is_half_the_rate() {
         let outcome = run(25);
-        assert!(
-            (4.5..5.1).contains(&megabits(&outcome)),
-            "{}",
-            megabits(&outcome)
-        );
+        assert!((4.5..5.1).contains(&megabits(&outcome)), "{}", megabits(&outcome));
     }
 
     #[test]

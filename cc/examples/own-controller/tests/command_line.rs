@@ -10,17 +10,12 @@ const CONFIG: &str = include_str!("../lab.toml");
 
 fn command(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_own-controller"));
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env("NO_COLOR", "1");
+    command.args(arguments).current_dir(folder).env("NO_COLOR", "1");
     command
 }
 
 fn output(arguments: &[&str], folder: &Path) -> Output {
-    command(arguments, folder)
-        .output()
-        .expect("it can be started")
+    command(arguments, folder).output().expect("it can be started")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -59,18 +54,10 @@ fn configuration_takes_the_name_and_the_options() {
     };
     let good = check(CONFIG);
     assert!(good.status.success(), "{}", text(&good.stderr));
-    assert!(
-        text(&good.stdout).contains("constant"),
-        "{}",
-        text(&good.stdout)
-    );
+    assert!(text(&good.stdout).contains("constant"), "{}", text(&good.stdout));
     let bad = check(&CONFIG.replace("window = 64", "window = 1"));
     assert!(!bad.status.success());
-    assert!(
-        text(&bad.stderr).contains("window"),
-        "{}",
-        text(&bad.stderr)
-    );
+    assert!(text(&bad.stderr).contains("window"), "{}", text(&bad.stderr));
 }
 
 #[test]

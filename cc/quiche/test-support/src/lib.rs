@@ -31,9 +31,7 @@ pub fn config(window_packets: usize) -> quiche::Config {
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, identity())
             .expect("config");
-    config
-        .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
-        .expect("ALPN");
+    config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL).expect("ALPN");
     config.verify_peer(false);
     config.grease(false);
     config.enable_pacing(false);
@@ -63,10 +61,7 @@ pub type Build = fn(&Init, &Options) -> Box<dyn Controller>;
 /// Returns the built-in algorithm of that name, whose controllers come from `build`: one in a layer, for example.
 #[must_use]
 pub fn built_by(name: &str, build: Build) -> Algorithm {
-    Algorithm {
-        build,
-        ..builtin(name)
-    }
+    Algorithm { build, ..builtin(name) }
 }
 
 /// Lets connections use an algorithm with its default options.
@@ -79,8 +74,7 @@ fn identity() -> SslContextBuilder {
     let curve = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).expect("curve");
     let key = PKey::from_ec_key(EcKey::generate(&curve).expect("key pair")).expect("key");
     let mut name = X509NameBuilder::new().expect("name");
-    name.append_entry_by_nid(Nid::COMMONNAME, "localhost")
-        .expect("common name");
+    name.append_entry_by_nid(Nid::COMMONNAME, "localhost").expect("common name");
     let name = name.build();
     let mut made = X509Builder::new().expect("certificate");
     made.set_subject_name(&name).expect("subject");
@@ -148,23 +142,14 @@ impl Pair {
             if requests.is_empty() && replies.is_empty() {
                 return;
             }
-            requests
-                .iter()
-                .for_each(|datagram| self.server_receives(datagram));
-            replies
-                .iter()
-                .for_each(|datagram| self.client_receives(datagram));
+            requests.iter().for_each(|datagram| self.server_receives(datagram));
+            replies.iter().for_each(|datagram| self.client_receives(datagram));
         }
     }
 
     /// Passes a datagram of the server to the client.
     pub fn client_receives(&mut self, datagram: &[u8]) {
-        receive(
-            &mut self.client,
-            datagram,
-            server_address(),
-            client_address(),
-        );
+        receive(&mut self.client, datagram, server_address(), client_address());
     }
 
     /// Passes a datagram of the client to the server.
@@ -202,8 +187,7 @@ pub fn emit(side: &mut Connection) -> Vec<Vec<u8>> {
 
 fn receive(side: &mut Connection, datagram: &[u8], from: SocketAddr, to: SocketAddr) {
     let mut datagram = datagram.to_vec();
-    side.recv(&mut datagram, RecvInfo { from, to })
-        .expect("a packet that the other side has sent");
+    side.recv(&mut datagram, RecvInfo { from, to }).expect("a packet that the other side has sent");
 }
 
 /// Returns the address of a [`Pair`]'s client.
@@ -226,12 +210,7 @@ impl Trace {
     pub fn of(side: &mut Connection) -> Trace {
         let trace = Trace::default();
         let (title, description) = (String::new(), String::new());
-        side.set_qlog_with_level(
-            Box::new(trace.clone()),
-            title,
-            description,
-            QlogLevel::Extra,
-        );
+        side.set_qlog_with_level(Box::new(trace.clone()), title, description, QlogLevel::Extra);
         trace
     }
 

@@ -47,8 +47,7 @@ impl Layer for Marking {
             assert_eq!(packet.state.first_sent_time, packet.time_sent);
         }
         SEEN.with_borrow_mut(|seen| {
-            seen.acked
-                .extend(event.acked.iter().map(|p| p.packet_number));
+            seen.acked.extend(event.acked.iter().map(|p| p.packet_number));
             seen.lost.extend(event.lost.iter().map(|p| p.packet_number));
         });
     }

@@ -21,9 +21,7 @@ fn packets_are_marked_on_a_path_that_keeps_marks() {
     let ect0: u64 = counted.iter().map(|counts| counts.ect0).sum();
     // A coalesced datagram of the handshake has several packets.
     assert!(ect0 >= test.marked as u64, "{ect0} of {}", test.marked);
-    assert!(counted
-        .iter()
-        .all(|counts| counts.ce == 0 && counts.ect1 == 0));
+    assert!(counted.iter().all(|counts| counts.ce == 0 && counts.ect1 == 0));
 }
 
 #[test]
@@ -39,13 +37,7 @@ fn received_marks_are_counted_by_packet_and_reported() {
     let (mut client, mut server) = (config(WINDOW), config(WINDOW));
     let mut pair = Pair::connect(&mut client, &mut server);
     let trace = Trace::of(&mut pair.client);
-    let marks = [
-        Ecn::Ect0,
-        Ecn::CongestionExperienced,
-        Ecn::NotCapable,
-        Ecn::Ect1,
-        Ecn::Ect0,
-    ];
+    let marks = [Ecn::Ect0, Ecn::CongestionExperienced, Ecn::NotCapable, Ecn::Ect1, Ecn::Ect0];
     pair.client.stream_send(0, &[7; 4500], true).expect("data");
     let sent = emit(&mut pair.client);
     assert_eq!(sent.len(), 4, "{sent:?}");
@@ -69,10 +61,7 @@ fn ack_frames_have_no_counts_before_a_mark_is_seen() {
     pair.client.stream_send(0, b"data", true).expect("data");
     pair.settle();
     let text = trace.text();
-    assert!(
-        text.contains("acked_ranges") && !text.contains("ect0"),
-        "{text}"
-    );
+    assert!(text.contains("acked_ranges") && !text.contains("ect0"), "{text}");
 }
 
 #[test]
@@ -168,10 +157,7 @@ fn path_that_drops_marked_packets_stays_usable() {
     assert!(test.marked <= 12, "{} marked", test.marked);
     for _ in 0..10 {
         test.round(2);
-        assert!(
-            !test.pair.server.has_unacked(),
-            "arrived within a round trip"
-        );
+        assert!(!test.pair.server.has_unacked(), "arrived within a round trip");
     }
     assert_eq!((test.stats().capable, test.stats().failed), (0, 0));
 }
@@ -180,11 +166,7 @@ fn path_that_drops_marked_packets_stays_usable() {
 fn congestion_experienced_reduces_the_window_once_a_round_trip() {
     let mut test = Test::over(|number, mark| {
         let congested = (100..103).contains(&number);
-        Some(if congested {
-            Ecn::CongestionExperienced
-        } else {
-            mark
-        })
+        Some(if congested { Ecn::CongestionExperienced } else { mark })
     });
     while test.sent < 90 {
         test.round(10);
@@ -205,18 +187,11 @@ fn congestion_experienced_reduces_the_window_once_a_round_trip() {
     }
     assert_eq!(test.stats().ce_reported, 3);
     let counted = COUNTED.take();
-    let ce: Vec<u64> = counted
-        .iter()
-        .map(|counts| counts.ce)
-        .filter(|ce| *ce > 0)
-        .collect();
+    let ce: Vec<u64> = counted.iter().map(|counts| counts.ce).filter(|ce| *ce > 0).collect();
     assert_eq!(ce, [1, 1, 1]);
     let after = test.window();
     // Reno's half; the packets behind the marked ones let it grow a little.
-    assert!(
-        after < before * 6 / 10 && after >= before / 2,
-        "{before} to {after}"
-    );
+    assert!(after < before * 6 / 10 && after >= before / 2, "{before} to {after}");
     assert!(test.marks(), "the path is still capable");
 }
 
@@ -230,9 +205,7 @@ fn one_frame_for_packets_of_two_paths_reports_congestion_on_one() {
     pair.server.stream_send(1, &data, false).expect("data");
     let mut sent = emit(&mut pair.server);
     assert!(sent.len() > 5);
-    sent[2..5]
-        .iter_mut()
-        .for_each(|(_, _, mark)| *mark = Ecn::CongestionExperienced);
+    sent[2..5].iter_mut().for_each(|(_, _, mark)| *mark = Ecn::CongestionExperienced);
     // The client's address changes while they are on their way, and the server sends to the new one.
     pair.client_at = SocketAddr::from(([127, 0, 0, 2], 1234));
     pair.client.send_ack_eliciting().expect("established");
@@ -241,9 +214,7 @@ fn one_frame_for_packets_of_two_paths_reports_congestion_on_one() {
     }
     pair.server.stream_send(1, &data, false).expect("data");
     let to_new = emit(&mut pair.server);
-    assert!(to_new
-        .iter()
-        .all(|(_, info, mark)| info.to == pair.client_at && *mark == Ecn::Ect0));
+    assert!(to_new.iter().all(|(_, info, mark)| info.to == pair.client_at && *mark == Ecn::Ect0));
     sent.extend(to_new);
     for (datagram, mut info, mark) in sent {
         info.to = client_address();
@@ -261,10 +232,7 @@ fn one_frame_for_packets_of_two_paths_reports_congestion_on_one() {
 fn acknowledgements_out_of_order_do_not_fail_validation() {
     let mut test = Test::over(kept);
     for _ in 0..5 {
-        test.pair
-            .server
-            .stream_send(1, &[7; 10_000], false)
-            .expect("data");
+        test.pair.server.stream_send(1, &[7; 10_000], false).expect("data");
         let mut acks = Vec::new();
         for datagram in emit(&mut test.pair.server) {
             deliver(&mut test.pair.client, &datagram);
@@ -281,16 +249,12 @@ fn acknowledgements_out_of_order_do_not_fail_validation() {
 
 #[test]
 fn validation_is_traced() {
-    let mut test = Test::begun(true, |number, mark| {
-        Some(if number < 20 { mark } else { Ecn::NotCapable })
-    });
+    let mut test =
+        Test::begun(true, |number, mark| Some(if number < 20 { mark } else { Ecn::NotCapable }));
     let trace = Trace::of(&mut test.pair.server);
     let mut test = test.settled();
     test.round(30);
     let text = trace.text();
     assert!(text.contains("ecn_state_updated"), "{text}");
-    assert!(
-        text.contains(r#""new":"capable""#) && text.contains(r#""new":"failed""#),
-        "{text}"
-    );
+    assert!(text.contains(r#""new":"capable""#) && text.contains(r#""new":"failed""#), "{text}");
 }

@@ -35,12 +35,7 @@ fn sides(pair: &mut Pair) -> (h3::Connection, h3::Connection) {
 
 /// Returns the head of a request for `path`.
 fn get(path: &str) -> Vec<Header> {
-    lines(&[
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", path),
-    ])
+    lines(&[(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)])
 }
 
 /// Returns the heads that have arrived, by their streams.
@@ -63,9 +58,7 @@ fn request(pair: &mut Pair, count: usize) -> (h3::Connection, h3::Connection) {
     let (mut client, mut server) = sides(pair);
     let request = get("/");
     for _ in 0..count {
-        client
-            .send_request(&mut pair.client, &request, true)
-            .expect("sent");
+        client.send_request(&mut pair.client, &request, true).expect("sent");
     }
     pair.settle();
     while server.poll(&mut pair.server).is_ok() {}
@@ -79,11 +72,7 @@ fn streams_share_a_head_that_is_encoded_once() {
     let (title, text) = ("title".to_owned(), "text".to_owned());
     pair.server.set_qlog(Box::new(trace.clone()), title, text);
     let (mut client, mut server) = request(&mut pair, 3);
-    let head = lines(&[
-        (":status", "200"),
-        ("x-name", "some value"),
-        ("etag", "\"1\""),
-    ]);
+    let head = lines(&[(":status", "200"), ("x-name", "some value"), ("etag", "\"1\"")]);
     let encoded = EncodedHeaders::new(&head).expect("encoded");
     let priority = Priority::default();
     for stream in [0, 4] {
@@ -120,9 +109,7 @@ fn streams_share_a_head_that_is_encoded_once() {
     finished.sort_unstable();
     assert_eq!((heads, finished), (vec![0, 4, 8], vec![0, 4, 8]));
     let trace = String::from_utf8(trace.0.lock().expect("unpoisoned").clone()).expect("text");
-    let traced = trace
-        .matches(r#""name":"x-name","value":"<redacted>""#)
-        .count();
+    let traced = trace.matches(r#""name":"x-name","value":"<redacted>""#).count();
     assert_eq!(traced, 3, "{trace}");
 }
 
@@ -169,11 +156,7 @@ fn requests_share_a_head_that_is_encoded_once() {
     let refused = client.send_encoded_request(&mut pair.client, &head, true);
     assert_eq!(refused, Err(h3::Error::FrameUnexpected));
     let trace = String::from_utf8(trace.0.lock().expect("unpoisoned").clone()).expect("text");
-    assert_eq!(
-        trace.matches(r#""name":":authority""#).count(),
-        4,
-        "{trace}"
-    );
+    assert_eq!(trace.matches(r#""name":":authority""#).count(), 4, "{trace}");
 }
 
 #[test]
@@ -251,10 +234,7 @@ fn a_broken_section_closes_the_connection_when_it_is_decoded() {
     assert_eq!(pair.server.stream_send(0, &frame, true), Ok(5));
     pair.settle();
     let event = client.poll(&mut pair.client);
-    assert!(
-        matches!(event, Ok((0, h3::Event::Headers { .. }))),
-        "{event:?}"
-    );
+    assert!(matches!(event, Ok((0, h3::Event::Headers { .. }))), "{event:?}");
     assert_eq!(client.section(), &frame[2..]);
     let decoded = client.decode_section(&mut pair.client);
     assert_eq!(decoded, Err(h3::Error::QpackDecompressionFailed));

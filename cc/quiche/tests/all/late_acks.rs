@@ -29,10 +29,7 @@ impl Layer for Watched {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.0.on_sent(now, sent);
-        PacketState {
-            delivered: sent.packet_number,
-            ..PacketState::default()
-        }
+        PacketState { delivered: sent.packet_number, ..PacketState::default() }
     }
 
     fn on_event(&mut self, event: &Event<'_>) {

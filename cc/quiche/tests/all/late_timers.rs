@@ -49,9 +49,7 @@ fn constant<const WINDOW: u64, const RATE: u64>(
     init: &Init,
     options: &Options,
 ) -> Box<dyn Controller> {
-    Box::new(Constant::<WINDOW, RATE>((builtin("reno").build)(
-        init, options,
-    )))
+    Box::new(Constant::<WINDOW, RATE>((builtin("reno").build)(init, options)))
 }
 
 /// A download whose packets take a round trip to the client and their acknowledgements none.
@@ -168,11 +166,7 @@ fn burst_after_a_late_timer_is_bounded() {
     let cases: [(&str, Build, usize); 4] = [
         ("10 ms", constant::<2_000_000, 4_000_000>, 40_000),
         ("10 packets", constant::<200_000, 500_000>, 10 * DATAGRAM),
-        (
-            "256 packets",
-            constant::<20_000_000, 32_000_000>,
-            256 * DATAGRAM,
-        ),
+        ("256 packets", constant::<20_000_000, 32_000_000>, 256 * DATAGRAM),
         ("quarter of the window", constant::<40_000, 150_000>, 10_000),
     ];
     for (bound, build, bytes) in cases {

@@ -21,10 +21,7 @@ fn published() -> toml::Table {
         .and_then(|p| p["manifest_path"].as_str())
         .map(PathBuf::from)
         .expect("quiche is locked");
-    std::fs::read_to_string(path)
-        .expect("readable")
-        .parse()
-        .expect("TOML")
+    std::fs::read_to_string(path).expect("readable").parse().expect("TOML")
 }
 
 fn ours() -> toml::Table {
@@ -49,9 +46,7 @@ fn every_dependency_is_quiches_with_its_features() {
     let ours = ours["dependencies"].as_table().expect("table");
     let published = published["dependencies"].as_table().expect("table");
     for (name, dependency) in published {
-        let mine = ours
-            .get(name)
-            .unwrap_or_else(|| panic!("{name} is missing"));
+        let mine = ours.get(name).unwrap_or_else(|| panic!("{name} is missing"));
         assert_eq!(features(dependency), features(mine), "features of {name}");
     }
     for name in ours.keys() {

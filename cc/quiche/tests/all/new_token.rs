@@ -102,10 +102,7 @@ fn clients_send_no_token_and_servers_none_that_is_no_token() {
     let mut pair = Pair::connect(&mut config(100), &mut config(100));
     assert_eq!(pair.client.send_new_token(&TOKEN), Err(Error::InvalidState));
     assert_eq!(pair.server.send_new_token(&[]), Err(Error::InvalidFrame));
-    assert_eq!(
-        pair.server.send_new_token(&[1; 513]),
-        Err(Error::InvalidFrame)
-    );
+    assert_eq!(pair.server.send_new_token(&[1; 513]), Err(Error::InvalidFrame));
     assert_eq!(pair.server.send_new_token(&[1; 512]), Ok(()));
     pair.settle();
     assert!(emit(&mut pair.client).is_empty());

@@ -28,10 +28,7 @@ fn request(pair: &mut Pair, count: u64) -> Vec<u64> {
     pair.settle();
     for stream in &streams {
         let mut request = [0; 8];
-        assert_eq!(
-            pair.server.stream_recv(*stream, &mut request),
-            Ok((1, true))
-        );
+        assert_eq!(pair.server.stream_recv(*stream, &mut request), Ok((1, true)));
     }
     streams
 }
@@ -85,8 +82,7 @@ fn short_replies_fill_their_packets() {
         let sizes: Vec<usize> = sent.iter().map(Vec::len).collect();
         assert!(!last.is_empty());
         assert!(
-            full.iter()
-                .all(|datagram| datagram.len() > DATAGRAM - OVERHEAD),
+            full.iter().all(|datagram| datagram.len() > DATAGRAM - OVERHEAD),
             "{len} bytes a reply: {sizes:?}"
         );
         let mut received = Received::new();
@@ -125,9 +121,7 @@ fn a_shared_packet_has_the_most_urgent_stream_first() {
     let streams = request(&mut pair, 3);
     let len = 700;
     for (stream, urgency) in streams.iter().zip([42, 10, 20]) {
-        pair.server
-            .stream_priority(*stream, urgency, true)
-            .expect("set");
+        pair.server.stream_priority(*stream, urgency, true).expect("set");
         let sent = pair.server.stream_send(*stream, &body(*stream, len), false);
         assert_eq!(sent, Ok(len));
     }
@@ -150,9 +144,7 @@ fn at_most_one_stream_of_a_packet_goes_on() {
     let len = 20_000;
     // In turn, as incremental responses leave.
     for stream in &streams {
-        pair.server
-            .stream_priority(*stream, 127, true)
-            .expect("set");
+        pair.server.stream_priority(*stream, 127, true).expect("set");
         reply(&mut pair, *stream, &body(*stream, len));
     }
     let mut received = Received::new();
@@ -163,9 +155,7 @@ fn at_most_one_stream_of_a_packet_goes_on() {
             .map(|(stream, _)| *stream)
             .collect();
         let streams = deliver(&mut pair, &datagram, &mut received);
-        let going_on = { streams.iter() }
-            .filter(|stream| !received[stream].1)
-            .count();
+        let going_on = streams.iter().filter(|stream| !received[stream].1).count();
         assert!(going_on <= 1, "{streams:?} share a packet and go on");
         assert!(streams.iter().all(|stream| !before.contains(stream)));
         shared += usize::from(streams.len() > 1);
@@ -230,27 +220,19 @@ fn head_and_body_of_a_reply_leave_together() {
     let config = h3::Config::new().expect("config");
     let mut client = h3::Connection::with_transport(&mut pair.client, &config).expect("client");
     let mut server = h3::Connection::with_transport(&mut pair.server, &config).expect("server");
-    let request: Vec<h3::Header> = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/"),
-    ]
-    .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
-    .into();
+    let request: Vec<h3::Header> =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")]
+            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+            .into();
     for _ in 0..4 {
-        client
-            .send_request(&mut pair.client, &request, true)
-            .expect("sent");
+        client.send_request(&mut pair.client, &request, true).expect("sent");
     }
     pair.settle();
     while server.poll(&mut pair.server).is_ok() {}
     pair.settle();
     let head = [h3::Header::new(b":status", b"200")];
     for stream in [0, 4, 8, 12] {
-        server
-            .send_response(&mut pair.server, stream, &head, false)
-            .expect("head");
+        server.send_response(&mut pair.server, stream, &head, false).expect("head");
         let body = body(stream, 200);
         let taken = server.send_body(&mut pair.server, stream, &body, true);
         assert_eq!(taken, Ok(body.len()));

@@ -81,9 +81,7 @@ fn turn(pair: &mut Pair, limit: usize) {
 
 /// The client downloads `len` bytes on a stream. Returns the turns that it took.
 fn download(pair: &mut Pair, stream: u64, len: usize, limit: usize) -> usize {
-    pair.client
-        .stream_send(stream, b"?", true)
-        .expect("request");
+    pair.client.stream_send(stream, b"?", true).expect("request");
     let body = vec![7; len];
     let (mut written, mut read, mut turns) = (0, 0, 0);
     let mut buffer = [0; 65_536];
@@ -91,10 +89,7 @@ fn download(pair: &mut Pair, stream: u64, len: usize, limit: usize) -> usize {
         turns += 1;
         assert!(turns < 2000, "{read} of {len} bytes arrived");
         if written < len {
-            written += pair
-                .server
-                .stream_send(stream, &body[written..], true)
-                .unwrap_or(0);
+            written += pair.server.stream_send(stream, &body[written..], true).unwrap_or(0);
         }
         turn(pair, limit);
         while let Ok((taken, _)) = pair.client.stream_recv(stream, &mut buffer) {
@@ -110,11 +105,7 @@ fn end_search(pair: &mut Pair, limit: usize) -> (usize, usize) {
     let (mut waiting, mut turns) = (0, 0);
     while pair.server.pmtu().is_none() {
         turns += 1;
-        assert!(
-            turns < 500,
-            "no end of {:?}",
-            pair.server.path_stats().next()
-        );
+        assert!(turns < 500, "no end of {:?}", pair.server.path_stats().next());
         turn(pair, limit);
         waiting += usize::from(pair.server.has_unacked());
     }
@@ -166,10 +157,7 @@ fn quiet_connection_ends_its_search() {
         turn(&mut pair, NARROW);
     }
     let (waiting, turns) = end_search(&mut pair, NARROW);
-    assert!(
-        3 * waiting < turns,
-        "it waits in {waiting} of {turns} turns"
-    );
+    assert!(3 * waiting < turns, "it waits in {waiting} of {turns} turns");
     assert_eq!(pair.server.pmtu(), Some(NARROW));
     assert_eq!(SEEN.take().lost, 0);
 }

@@ -26,9 +26,7 @@ fn connections() -> impl Iterator<Item = (&'static str, Pair)> {
 }
 
 fn warm(mut pair: Pair) -> Pair {
-    pair.client
-        .stream_send(STREAM, b"?", true)
-        .expect("request");
+    pair.client.stream_send(STREAM, b"?", true).expect("request");
     pair.settle();
     (0..4).for_each(|_| round(&mut pair));
     assert!(active(&pair).cwnd > 2 * WINDOW * 1200);
@@ -45,8 +43,7 @@ fn send(pair: &mut Pair) -> Vec<Vec<u8>> {
 fn round(pair: &mut Pair) {
     let sent = send(pair);
     pair.pass(ONE_WAY);
-    sent.iter()
-        .for_each(|datagram| pair.client_receives(datagram));
+    sent.iter().for_each(|datagram| pair.client_receives(datagram));
     read(pair);
     reply(pair);
 }
@@ -60,9 +57,7 @@ fn read(pair: &mut Pair) {
 fn reply(pair: &mut Pair) {
     let replies = emit(&mut pair.client);
     pair.pass(ONE_WAY);
-    replies
-        .iter()
-        .for_each(|datagram| pair.server_receives(datagram));
+    replies.iter().for_each(|datagram| pair.server_receives(datagram));
 }
 
 fn active(pair: &Pair) -> PathStats {
@@ -73,9 +68,7 @@ fn active(pair: &Pair) -> PathStats {
 /// Gives the client another address, which the server notices at once.
 fn rebind(pair: &mut Pair, address: SocketAddr) {
     pair.client_at = address;
-    pair.client
-        .send_ack_eliciting()
-        .expect("an established connection");
+    pair.client.send_ack_eliciting().expect("an established connection");
     reply(pair);
     assert_eq!(active(pair).peer_addr, address);
 }
@@ -165,8 +158,7 @@ fn packets_that_the_former_port_lost_are_sent_again_and_cut_no_window() {
     for _ in 0..20 {
         let sent = send(&mut pair);
         pair.pass(ONE_WAY);
-        sent.iter()
-            .for_each(|datagram| pair.client_receives(datagram));
+        sent.iter().for_each(|datagram| pair.client_receives(datagram));
         while let Ok((len, _)) = pair.client.stream_recv(STREAM, &mut buffer) {
             received += len;
         }
@@ -188,8 +180,7 @@ fn return_to_the_former_port_keeps_the_state_too() {
         let after = active(&pair);
         assert_eq!(after.cwnd, before.cwnd, "{name}");
         assert_eq!(after.min_rtt, before.min_rtt, "{name}");
-        sent.iter()
-            .for_each(|datagram| pair.client_receives(datagram));
+        sent.iter().for_each(|datagram| pair.client_receives(datagram));
         reply(&mut pair);
         for _ in 0..3 {
             round(&mut pair);

@@ -9,24 +9,14 @@ fn every_frame_counts_once_whatever_is_in_it() {
     let config = h3::Config::new().expect("config");
     let mut client = h3::Connection::with_transport(&mut pair.client, &config).expect("client");
     let mut server = h3::Connection::with_transport(&mut pair.server, &config).expect("server");
-    let head = [
-        (":method", "POST"),
-        (":scheme", "https"),
-        (":authority", "a"),
-        (":path", "/"),
-    ];
+    let head = [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
     let head = head.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
-    let stream = client
-        .send_request(&mut pair.client, &head, false)
-        .expect("sent");
+    let stream = client.send_request(&mut pair.client, &head, false).expect("sent");
     let mut count = |pair: &mut Pair| {
         pair.settle();
         while let Ok((stream, event)) = server.poll(&mut pair.server) {
             if event == h3::Event::Data {
-                while server
-                    .recv_body(&mut pair.server, stream, &mut [0; 64])
-                    .is_ok()
-                {}
+                while server.recv_body(&mut pair.server, stream, &mut [0; 64]).is_ok() {}
             }
         }
         server.received_frames()

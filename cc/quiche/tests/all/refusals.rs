@@ -53,10 +53,7 @@ fn refusal(patch: &str, source: &str) -> String {
 
 #[test]
 fn patch_that_fits_is_applied() {
-    assert_eq!(
-        applied(PATCH, SOURCE),
-        Ok("1\n2\n3\n4\nfive\n6\n7\n8\n9\n".into())
-    );
+    assert_eq!(applied(PATCH, SOURCE), Ok("1\n2\n3\n4\nfive\n6\n7\n8\n9\n".into()));
 }
 
 #[test]
@@ -80,10 +77,7 @@ fn two_hunks_count_the_lines_that_the_first_one_added() {
         "patches/x.patch:8: fewer than three unchanged lines before or after the change"
     );
     let patch = patch.replace("@@ -7,3 +8,2 @@\n", "@@ -6,4 +7,3 @@\n 6\n");
-    assert_eq!(
-        applied(&patch, SOURCE),
-        Ok("0\n1\n2\n3\n4\n5\n6\n7\n8\n".into())
-    );
+    assert_eq!(applied(&patch, SOURCE), Ok("0\n1\n2\n3\n4\n5\n6\n7\n8\n".into()));
 }
 
 #[test]
@@ -105,10 +99,7 @@ fn any_line_that_differs_is_refused() {
 #[test]
 fn offset_is_refused() {
     let moved = format!("0\n{SOURCE}");
-    assert_eq!(
-        refusal(PATCH, &moved),
-        "patches/x.patch:4: src/lib.rs:2: found `1`, expected `2`"
-    );
+    assert_eq!(refusal(PATCH, &moved), "patches/x.patch:4: src/lib.rs:2: found `1`, expected `2`");
     let short = SOURCE.replace("1\n", "");
     assert!(refusal(PATCH, &short).contains("src/lib.rs:2: found `3`, expected `2`"));
     let wrong = PATCH.replace("+2,7", "+3,7");
@@ -134,24 +125,15 @@ fn hunk_without_neighbours_is_refused() {
 #[test]
 fn malformed_patch_is_refused() {
     let cut = PATCH.trim_end_matches(" 8\n");
-    assert_eq!(
-        refusal(cut, SOURCE),
-        "patches/x.patch:10: the hunk is cut off"
-    );
+    assert_eq!(refusal(cut, SOURCE), "patches/x.patch:10: the hunk is cut off");
     let long = format!("{PATCH} 9\n");
-    assert_eq!(
-        refusal(&long, SOURCE),
-        "patches/x.patch:12: more lines than the hunk's head says"
-    );
+    assert_eq!(refusal(&long, SOURCE), "patches/x.patch:12: more lines than the hunk's head says");
     let other = PATCH.replace(" 6\n", "\\ No newline at end of file\n");
     assert!(refusal(&other, SOURCE).starts_with("patches/x.patch:9: "));
     let head = PATCH.replace("@@ -2,7", "@@ -x,7");
     assert!(refusal(&head, SOURCE).starts_with("patches/x.patch:3: "));
     let no_file = &PATCH["--- a/src/lib.rs\n+++ b/src/lib.rs\n".len()..];
-    assert_eq!(
-        refusal(no_file, SOURCE),
-        "patches/x.patch:1: a hunk without a file"
-    );
+    assert_eq!(refusal(no_file, SOURCE), "patches/x.patch:1: a hunk without a file");
     let missing = PATCH.replace("lib.rs", "gone.rs");
     assert!(refusal(&missing, SOURCE).contains("gone.rs"));
 }
@@ -210,10 +192,7 @@ fn clock_that_is_not_replaced_is_refused() {
     fs::create_dir(root.path().join("h3")).expect("folder");
     fs::write(root.path().join("h3/mod.rs"), "a();\nb.elapsed();\n").expect("written");
     let refused = clock::replace(root.path()).expect_err("refused");
-    assert!(
-        refused.starts_with("src/h3/mod.rs:2: `.elapsed()`"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("src/h3/mod.rs:2: `.elapsed()`"), "{refused}");
 }
 
 #[test]

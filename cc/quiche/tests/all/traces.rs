@@ -36,16 +36,10 @@ fn trace(visible: Option<Visible>) -> String {
     let (client, server) = (&mut pair.client, &mut pair.server);
     let mut asking = h3::Connection::with_transport(client, &settings).expect("HTTP/3");
     let mut answering = h3::Connection::with_transport(server, &settings).expect("HTTP/3");
-    let stream = asking
-        .send_request(client, &request(), false)
-        .expect("sent");
-    asking
-        .send_body(client, stream, b"a body with S3CR3T", false)
-        .expect("sent");
+    let stream = asking.send_request(client, &request(), false).expect("sent");
+    asking.send_body(client, stream, b"a body with S3CR3T", false).expect("sent");
     let trailers = [Header::new(b"x-trailer", b"S3CR3T")];
-    asking
-        .send_additional_headers(client, stream, &trailers, true, true)
-        .expect("sent");
+    asking.send_additional_headers(client, stream, &trailers, true, true).expect("sent");
     asking
         .send_priority_update_for_request(client, stream, &h3::Priority::new(6, true))
         .expect("sent");
@@ -56,30 +50,21 @@ fn trace(visible: Option<Visible>) -> String {
         match answering.poll(&mut pair.server) {
             Ok((_, h3::Event::Headers { list, .. })) => heads.extend(list),
             Ok((stream, h3::Event::Data)) => {
-                while answering
-                    .recv_body(&mut pair.server, stream, &mut body)
-                    .is_ok()
-                {}
+                while answering.recv_body(&mut pair.server, stream, &mut body).is_ok() {}
             }
             Ok(_) => {}
             Err(_) => break,
         }
     }
-    assert!(heads
-        .iter()
-        .any(|h| h.name() == b"cookie" && h.value() == b"session=S3CR3T"));
+    assert!(heads.iter().any(|h| h.name() == b"cookie" && h.value() == b"session=S3CR3T"));
     let response = [(":status", "200"), ("set-cookie", "id=S3CR3T")]
         .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()));
-    answering
-        .send_response(&mut pair.server, stream, &response, false)
-        .expect("sent");
+    answering.send_response(&mut pair.server, stream, &response, false).expect("sent");
     answering
         .send_additional_headers(&mut pair.server, stream, &trailers, true, true)
         .expect("sent");
     pair.settle();
-    pair.client
-        .close(true, 0x100, b"because of S3CR3T")
-        .expect("closed");
+    pair.client.close(true, 0x100, b"because of S3CR3T").expect("closed");
     pair.settle();
     pair.pass(std::time::Duration::from_secs(60));
     drop(pair);
@@ -90,13 +75,7 @@ fn trace(visible: Option<Visible>) -> String {
 fn no_value_of_a_field_and_no_reason_of_the_peer_reaches_a_trace() {
     let trace = trace(None);
     assert!(!trace.contains(MARK) && !trace.contains("5e5e"), "{trace}");
-    for name in [
-        "cookie",
-        "authorization",
-        "x-own",
-        "x-trailer",
-        "set-cookie",
-    ] {
+    for name in ["cookie", "authorization", "x-own", "x-trailer", "set-cookie"] {
         let expected = format!(r#"{{"name":"{name}","value":"{REDACTED}"}}"#);
         assert!(trace.contains(&expected), "{name}: {trace}");
     }
@@ -114,10 +93,7 @@ fn no_value_of_a_field_and_no_reason_of_the_peer_reaches_a_trace() {
 
 #[test]
 fn values_that_were_asked_for_reach_a_trace() {
-    let trace = trace(Some(Visible {
-        fields: ["content-type".to_owned()].into(),
-        query: true,
-    }));
+    let trace = trace(Some(Visible { fields: ["content-type".to_owned()].into(), query: true }));
     for shown in [
         r#"{"name":"content-type","value":"text/S3CR3T"}"#,
         r#"{"name":":path","value":"/a/page?token=S3CR3T"}"#,

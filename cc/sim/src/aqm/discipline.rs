@@ -76,13 +76,6 @@ pub(super) mod fixture {
         arrived: Time,
         number: u64,
     ) -> QueuedPacket<u64> {
-        QueuedPacket {
-            flow,
-            bytes: 1_000,
-            ecn,
-            ce: false,
-            arrived,
-            packet: number,
-        }
+        QueuedPacket { flow, bytes: 1_000, ecn, ce: false, arrived, packet: number }
     }
 }

@@ -49,12 +49,7 @@ struct Queue<T> {
 
 impl<T> Queue<T> {
     const fn new() -> Self {
-        Self {
-            packets: VecDeque::new(),
-            bytes: 0,
-            sent: 0,
-            due: 0.0,
-        }
+        Self { packets: VecDeque::new(), bytes: 0, sent: 0, due: 0.0 }
     }
 
     fn pop(&mut self) -> Option<QueuedPacket<T>> {
@@ -118,11 +113,7 @@ impl<T> DualPi2<T> {
         let coupled = COUPLING * self.base;
         let mut packet = self.low_latency.pop()?;
         // On a slow link the one before may take longer to send than the ramp allows for: Th_len is a packet.
-        let own = if self.low_latency.packets.is_empty() {
-            0.0
-        } else {
-            ramp(delay)
-        };
+        let own = if self.low_latency.packets.is_empty() { 0.0 } else { ramp(delay) };
         // Overload: marking has reached its end, so there are drops, as in the classic queue.
         if coupled >= 1.0 && self.low_latency.signals(self.base * self.base) {
             return None;
@@ -154,11 +145,7 @@ impl<T: Debug + Send> Discipline<T> for DualPi2<T> {
         if self.bytes() + packet.bytes > self.limit {
             return;
         }
-        let queue = if packet.ecn == Ecn::Ect1 {
-            &mut self.low_latency
-        } else {
-            &mut self.classic
-        };
+        let queue = if packet.ecn == Ecn::Ect1 { &mut self.low_latency } else { &mut self.classic };
         queue.bytes += packet.bytes;
         queue.packets.push_back(packet);
     }

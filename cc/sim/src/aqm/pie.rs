@@ -22,14 +22,8 @@ const BETA: f64 = 1.25;
 /// Probability above which packets are dropped though they could be marked (RFC 8033 §5.1).
 const MARK_BELOW: f64 = 0.1;
 /// Probabilities below which the weights are divided (RFC 8033 §4.2).
-const SCALES: [(f64, f64); 6] = [
-    (1e-6, 2_048.0),
-    (1e-5, 512.0),
-    (1e-4, 128.0),
-    (1e-3, 32.0),
-    (1e-2, 8.0),
-    (1e-1, 2.0),
-];
+const SCALES: [(f64, f64); 6] =
+    [(1e-6, 2_048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
 
 /// One queue with PIE.
 #[derive(Debug)]
@@ -199,11 +193,7 @@ mod tests {
         for number in 0..10 {
             queue.enqueue(packet(0, Ecn::Ect0, at(0), number), &mut Rng::new(0));
         }
-        assert_eq!(
-            queue.bytes(),
-            3_000,
-            "three are there before anything is dropped"
-        );
+        assert_eq!(queue.bytes(), 3_000, "three are there before anything is dropped");
     }
 
     #[test]

@@ -23,19 +23,10 @@ pub(super) fn run(
         let now = time(bytes, latest);
         latest = latest.max(now);
         let name = call(controller.as_mut(), &mut rules, now, bytes);
-        let call = Call {
-            name,
-            now: latest,
-            acked: 0,
-            signal: false,
-        };
+        let call = Call { name, now: latest, acked: 0, signal: false };
         rules.check(controller.as_ref(), call)?;
     }
-    Ok(Outcome {
-        calls: rules.calls(),
-        consistent: false,
-        last: controller.snapshot(),
-    })
+    Ok(Outcome { calls: rules.calls(), consistent: false, last: controller.snapshot() })
 }
 
 /// Mostly somewhat later; sometimes anywhere.
@@ -109,12 +100,7 @@ fn packet(bytes: &mut Bytes<'_>) -> Packet {
             probe_rtt: flags & 4 == 4,
         };
     }
-    Packet {
-        packet_number,
-        time_sent: Time::from_nanos(time_sent),
-        bytes: size,
-        state,
-    }
+    Packet { packet_number, time_sent: Time::from_nanos(time_sent), bytes: size, state }
 }
 
 fn packets(bytes: &mut Bytes<'_>, count: u8) -> Vec<Packet> {

@@ -23,11 +23,7 @@ pub(super) fn run(
     while !bytes.is_empty() {
         step(&mut path, rtt, bytes)?;
     }
-    Ok(Outcome {
-        calls: path.calls(),
-        consistent: true,
-        last: path.controller.snapshot(),
-    })
+    Ok(Outcome { calls: path.calls(), consistent: true, last: path.controller.snapshot() })
 }
 
 fn step(path: &mut Path, rtt: Duration, bytes: &mut Bytes<'_>) -> Result<(), Violation> {
@@ -74,11 +70,7 @@ fn bit(mask: u16, place: usize) -> bool {
 /// Up to eight round trips: part of a window leaves, and all of it is acknowledged in ACKs of equal size.
 fn rounds(path: &mut Path, rtt: Duration, shape: u16) -> Result<(), Violation> {
     let per_ack = usize::from(shape & 7) + 1;
-    let part = if shape & 0x8 == 0 {
-        8
-    } else {
-        u64::from(shape >> 4 & 7) + 1
-    };
+    let part = if shape & 0x8 == 0 { 8 } else { u64::from(shape >> 4 & 7) + 1 };
     let runs_dry = shape & 0x80 != 0;
     let loses_first = shape & 0x100 != 0;
     let ce_marks = u64::from(shape >> 9 & 1);

@@ -12,11 +12,7 @@ pub(super) fn mtu(bytes: &mut Bytes<'_>) -> u64 {
 
 /// Returns a change of the peer's port, or of its address.
 pub(super) fn path_change(bytes: &mut Bytes<'_>) -> PathChange {
-    if bytes.byte().is_multiple_of(2) {
-        PathChange::Port
-    } else {
-        PathChange::Address
-    }
+    if bytes.byte().is_multiple_of(2) { PathChange::Port } else { PathChange::Address }
 }
 
 /// Half of the options at their defaults, the others anywhere within their bounds, the ends more often.

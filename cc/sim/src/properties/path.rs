@@ -62,12 +62,7 @@ impl Path {
     }
 
     fn check(&mut self, name: &'static str, acked: u64, signal: bool) -> Result<(), Violation> {
-        let call = Call {
-            name,
-            now: self.now,
-            acked,
-            signal,
-        };
+        let call = Call { name, now: self.now, acked, signal };
         self.rules.check(self.controller.as_ref(), call)
     }
 
@@ -177,10 +172,7 @@ impl Path {
             in_flight: self.in_flight,
             rtt: rtt.unwrap_or(UNSAMPLED),
             rtt_updated,
-            ecn: EcnCounts {
-                ect0: self.acked.len() as u64 - ecn_ce,
-                ..EcnCounts::ce(ecn_ce)
-            },
+            ecn: EcnCounts { ect0: self.acked.len() as u64 - ecn_ce, ..EcnCounts::ce(ecn_ce) },
             least_unacked: self.least_unacked(),
         };
         self.controller.on_event(&event);

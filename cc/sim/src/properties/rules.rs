@@ -71,10 +71,7 @@ impl Rules {
     pub(super) fn note_mtu(&mut self, mtu: u64) {
         let scaled = self.free.div_ceil(self.mtu).saturating_mul(mtu);
         // A window that datagrams of the size before had earned stays.
-        let earned = self
-            .max_in_flight
-            .saturating_add(self.mtu)
-            .saturating_mul(2);
+        let earned = self.max_in_flight.saturating_add(self.mtu).saturating_mul(2);
         self.free = self.free.max(scaled).max(earned);
         self.peak = self.peak.max(scaled);
         self.mtu = mtu;
@@ -87,10 +84,8 @@ impl Rules {
     ) -> Result<(), Violation> {
         self.calls += 1;
         let now = controller.snapshot();
-        let violated = always(controller, &now, self.mtu, call.now).or_else(|| {
-            self.consistent
-                .then(|| self.with_a_consistent_transport(&now, call))?
-        });
+        let violated = always(controller, &now, self.mtu, call.now)
+            .or_else(|| self.consistent.then(|| self.with_a_consistent_transport(&now, call))?);
         self.peak = self.peak.max(now.cwnd);
         self.last = now;
         match violated {
@@ -108,18 +103,12 @@ impl Rules {
         let last = &self.last;
         let earned = self.peak.saturating_add(call.acked);
         if now.cwnd > earned {
-            return Some(format!(
-                "window grew to {}, of which only {earned} was earned",
-                now.cwnd
-            ));
+            return Some(format!("window grew to {}, of which only {earned} was earned", now.cwnd));
         }
         let full = self.max_in_flight.saturating_add(self.mtu);
         let used = self.free.max(full.saturating_mul(2));
         if now.cwnd > used {
-            return Some(format!(
-                "window {} where no more than {full} was in flight",
-                now.cwnd
-            ));
+            return Some(format!("window {} where no more than {full} was in flight", now.cwnd));
         }
         if now.congestion_events < last.congestion_events {
             return Some("congestion events uncounted".to_owned());
@@ -146,10 +135,7 @@ fn always(controller: &dyn Controller, now: &Snapshot, mtu: u64, time: Time) -> 
     if now.epoch.is_some_and(|epoch| epoch > time) {
         return Some(format!("curve begins at {:?}, after {time:?}", now.epoch));
     }
-    if now
-        .pacing_rate
-        .is_some_and(|rate| rate == 0 || rate == u64::MAX)
-    {
+    if now.pacing_rate.is_some_and(|rate| rate == 0 || rate == u64::MAX) {
         return Some(format!("pacing rate {:?}", now.pacing_rate));
     }
     let quantum = controller.send_quantum();
@@ -157,11 +143,7 @@ fn always(controller: &dyn Controller, now: &Snapshot, mtu: u64, time: Time) -> 
         return Some(format!("burst of {quantum} bytes, datagrams of {mtu}"));
     }
     let shown = (now.cwnd, now.ssthresh, now.pacing_rate, now.state);
-    let asked = (
-        controller.cwnd(),
-        controller.ssthresh(),
-        controller.pacing_rate(),
-        controller.state(),
-    );
+    let asked =
+        (controller.cwnd(), controller.ssthresh(), controller.pacing_rate(), controller.state());
     (shown != asked).then(|| format!("snapshot {shown:?}, accessors {asked:?}"))
 }

@@ -10,11 +10,7 @@ fn run(seed: u64) -> Vec<FlowOutcome> {
     };
     let mut simulation = Simulation::new(bottleneck, seed);
     for algorithm in &Registry::builtin() {
-        let init = sluicegate_cc::Init {
-            mtu: 1_200,
-            initial_window_packets: 10,
-            seed,
-        };
+        let init = sluicegate_cc::Init { mtu: 1_200, initial_window_packets: 10, seed };
         let controller = algorithm.controller(&init, &algorithm.defaults());
         simulation = simulation.with(Flow::new(Source::Bulk(1_000_000)), controller);
     }
@@ -24,10 +20,7 @@ fn run(seed: u64) -> Vec<FlowOutcome> {
 #[test]
 fn same_seed_gives_the_same_run_and_another_seed_another() {
     let shape = |outcomes: &[FlowOutcome]| {
-        outcomes
-            .iter()
-            .map(|o| (o.completed, o.sent_packets))
-            .collect::<Vec<_>>()
+        outcomes.iter().map(|o| (o.completed, o.sent_packets)).collect::<Vec<_>>()
     };
     assert_eq!(shape(&run(7)), shape(&run(7)));
     assert_ne!(shape(&run(7)), shape(&run(8)));
@@ -46,25 +39,16 @@ fn alone(flow: Flow, limit: Duration) -> FlowOutcome {
     let bottleneck = Bottleneck::new(10_000_000, Duration::from_millis(40), 4.0);
     let registry = Registry::builtin();
     let cubic = registry.find("cubic").expect("built in");
-    let init = sluicegate_cc::Init {
-        mtu: 1_200,
-        initial_window_packets: 10,
-        seed: 0,
-    };
+    let init = sluicegate_cc::Init { mtu: 1_200, initial_window_packets: 10, seed: 0 };
     let controller = cubic.controller(&init, &cubic.defaults());
-    let mut outcomes = Simulation::new(bottleneck, 0)
-        .with(flow, controller)
-        .run(limit);
+    let mut outcomes = Simulation::new(bottleneck, 0).with(flow, controller).run(limit);
     outcomes.remove(0)
 }
 
 #[test]
 fn receive_window_bounds_bytes_in_flight_and_a_reader_the_rate() {
     let flow = |bits_per_second| Flow {
-        receive_window: Some(ReceiveWindow {
-            bytes: 24_000,
-            bits_per_second,
-        }),
+        receive_window: Some(ReceiveWindow { bytes: 24_000, bits_per_second }),
         ..Flow::new(Source::Bulk(2_000_000))
     };
     let limit = Duration::from_secs(60);
@@ -81,10 +65,7 @@ fn receive_window_bounds_bytes_in_flight_and_a_reader_the_rate() {
 #[test]
 fn pages_follow_one_another() {
     let flow = Flow {
-        pages: Some(Pages {
-            bytes: 12_000,
-            think: Duration::from_secs(1),
-        }),
+        pages: Some(Pages { bytes: 12_000, think: Duration::from_secs(1) }),
         ..Flow::new(Source::Bulk(60_000))
     };
     let outcome = alone(flow, Duration::from_secs(60));

@@ -110,10 +110,7 @@ impl Bbr3 {
 
     /// Sets the rate that holds before any is measured: the initial window per round trip (§5.6.2).
     pub(super) fn set_nominal_pacing_rate(&mut self, rtt: Option<Duration>) {
-        let rtt = rtt
-            .unwrap_or(NOMINAL_RTT)
-            .max(Duration::from_micros(1))
-            .as_secs_f64();
+        let rtt = rtt.unwrap_or(NOMINAL_RTT).max(Duration::from_micros(1)).as_secs_f64();
         let rate = scaled(self.sizes.initial_window(), STARTUP_PACING_GAIN / rtt);
         self.output.set_pacing_rate(rate, self.sizes.mtu());
     }
@@ -145,9 +142,7 @@ impl Bbr3 {
     /// than half empty.
     pub(super) fn set_cwnd(&mut self, newly_acked: u64) {
         let max_inflight = self.max_inflight();
-        let grown = self
-            .output
-            .grown_cwnd(newly_acked, self.usage.slow_start_limit());
+        let grown = self.output.grown_cwnd(newly_acked, self.usage.slow_start_limit());
         if self.full_pipe.is_reached() {
             self.output.set_cwnd(grown.min(max_inflight));
         } else if self.output.cwnd() < max_inflight
@@ -171,7 +166,6 @@ impl Bbr3 {
             State::ProbeBwCruise | State::ProbeRtt => self.inflight_with_headroom(),
             _ => UNBOUNDED,
         };
-        cap.min(self.model.short_term.inflight())
-            .max(self.sizes.min_window())
+        cap.min(self.model.short_term.inflight()).max(self.sizes.min_window())
     }
 }

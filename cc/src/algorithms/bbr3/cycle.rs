@@ -218,20 +218,15 @@ mod tests {
             }
             cycle.rounds_since_probe
         };
-        assert_eq!(
-            [0, 100, 24_000, 1 << 30].map(&mut due_after),
-            [1, 1, 20, 63]
-        );
+        assert_eq!([0, 100, 24_000, 1 << 30].map(&mut due_after), [1, 1, 20, 63]);
     }
 
     #[test]
     fn packets_of_the_probe_are_not_sent_between_probes() {
         let mut cycle = Cycle::new(1);
         cycle.begin(Time::ZERO, 7);
-        let packets = [5, 6, 7, 9].map(|packet_number| Packet {
-            packet_number,
-            ..Packet::default()
-        });
+        let packets =
+            [5, 6, 7, 9].map(|packet_number| Packet { packet_number, ..Packet::default() });
         assert_eq!(cycle.sent_between(&packets), 2);
     }
 

@@ -27,10 +27,7 @@ pub(super) struct Recovery {
 impl Recovery {
     /// Returns no episode, on a path that begins with packet `first_packet`.
     pub(super) fn beginning_at(first_packet: u64) -> Self {
-        Self {
-            boundary: Boundary::at(first_packet),
-            ..Self::default()
-        }
+        Self { boundary: Boundary::at(first_packet), ..Self::default() }
     }
 
     /// Notes a packet number.
@@ -74,20 +71,13 @@ impl Recovery {
     pub(super) fn begin(&mut self, cwnd: u64, in_probe_rtt: bool, bounds: Bounds) {
         self.save_cwnd(cwnd, in_probe_rtt);
         self.active = true;
-        self.saved = Some(Undo {
-            cwnd: self.prior_cwnd,
-            bounds,
-            state: None,
-        });
+        self.saved = Some(Undo { cwnd: self.prior_cwnd, bounds, state: None });
     }
 
     /// Saves the window, the largest since it was last untouched.
     pub(super) fn save_cwnd(&mut self, cwnd: u64, in_probe_rtt: bool) {
-        self.prior_cwnd = if self.active || in_probe_rtt {
-            self.prior_cwnd.max(cwnd)
-        } else {
-            cwnd
-        };
+        self.prior_cwnd =
+            if self.active || in_probe_rtt { self.prior_cwnd.max(cwnd) } else { cwnd };
     }
 
     /// Returns the window to continue with after recovery or ProbeRTT; the model bounds it in the same ACK.

@@ -66,10 +66,7 @@ impl Sight {
 
     /// Returns how long the path must be slow for a fall.
     fn wanted(&self) -> Duration {
-        (self.rtt * QUEUED_ROUNDS)
-            .min(ENOUGH)
-            .max(SHORTEST)
-            .max(self.min_rtt * EMPTY_ROUNDS)
+        (self.rtt * QUEUED_ROUNDS).min(ENOUGH).max(SHORTEST).max(self.min_rtt * EMPTY_ROUNDS)
     }
 
     /// Returns the time without an ACK after which the link was out.
@@ -112,11 +109,7 @@ impl FallDetector {
             self.slow = None;
             return None;
         }
-        let start = Slow {
-            since: sight.now,
-            delivered: sight.delivered,
-            latest: sight.now,
-        };
+        let start = Slow { since: sight.now, delivered: sight.delivered, latest: sight.now };
         let slow = self.slow.get_or_insert(start);
         if sight.now.saturating_since(slow.latest) > sight.outage() {
             *slow = start;
@@ -132,10 +125,7 @@ impl FallDetector {
         if mean >= scaled(sight.max_bw, FALLEN) {
             return None;
         }
-        self.doubted = Some(Doubted {
-            rtt: sight.rtt,
-            max_bw: sight.max_bw,
-        });
+        self.doubted = Some(Doubted { rtt: sight.rtt, max_bw: sight.max_bw });
         Some(mean.max(sight.rate))
     }
 
@@ -186,9 +176,7 @@ mod tests {
     fn first_fall(ack: impl Fn(u64) -> Sight) -> Option<(u64, u64)> {
         let mut detector = FallDetector::default();
         let times = (0..200).map(|step| 10 * step);
-        times
-            .filter_map(|millis| Some((millis, detector.check(&ack(millis))?)))
-            .next()
+        times.filter_map(|millis| Some((millis, detector.check(&ack(millis))?))).next()
     }
 
     #[test]
@@ -205,10 +193,7 @@ mod tests {
     fn no_fall_without_a_queue_or_below_what_the_flow_sends() {
         assert_eq!(first_fall(|millis| sight(millis, 90_000, 120)), None);
         assert_eq!(first_fall(|millis| sight(millis, 500_000, 200)), None);
-        let slow_flow = |millis| Sight {
-            bw: 120_000,
-            ..sight(millis, 90_000, 200)
-        };
+        let slow_flow = |millis| Sight { bw: 120_000, ..sight(millis, 90_000, 200) };
         assert_eq!(first_fall(slow_flow), None);
     }
 
@@ -252,10 +237,7 @@ mod tests {
             .map(|n| 10 * n)
             .filter_map(|millis| {
                 let max_bw = if millis < 1_000 { 1_000_000 } else { 300_000 };
-                detector.check(&Sight {
-                    max_bw,
-                    ..sight(millis, 90_000, 200)
-                })
+                detector.check(&Sight { max_bw, ..sight(millis, 90_000, 200) })
             })
             .collect();
         assert!(all.len() >= 2, "{all:?}");
@@ -268,10 +250,7 @@ mod tests {
         let mut detector = FallDetector::default();
         let now = Time::ZERO + ms(3_000);
         assert_eq!(detector.take_back(now, ms(200)), None, "no fall to doubt");
-        let fall = Doubted {
-            rtt: ms(200),
-            max_bw: 500_000,
-        };
+        let fall = Doubted { rtt: ms(200), max_bw: 500_000 };
         detector.doubted = Some(fall);
         assert_eq!(detector.take_back(now, ms(150)), None);
         assert_eq!(detector.take_back(now, ms(200)), None, "asked once");

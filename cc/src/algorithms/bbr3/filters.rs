@@ -123,29 +123,15 @@ impl Aggregation {
         }
         self.delivered = self.delivered.saturating_add(newly_acked);
         let extra = (self.delivered - expected).min(cwnd);
-        let window = if startup {
-            1
-        } else {
-            EXTRA_ACKED_ROUNDS as u64
-        };
+        let window = if startup { 1 } else { EXTRA_ACKED_ROUNDS as u64 };
         let index = usize::try_from(round % EXTRA_ACKED_ROUNDS as u64).unwrap_or(0);
         if let Some(slot) = self.rounds.get_mut(index) {
-            *slot = if slot.0 == round {
-                (round, slot.1.max(extra))
-            } else {
-                (round, extra)
-            };
+            *slot = if slot.0 == round { (round, slot.1.max(extra)) } else { (round, extra) };
         }
         if startup {
-            self.rounds
-                .iter_mut()
-                .filter(|slot| slot.0 != round)
-                .for_each(|slot| slot.1 = 0);
+            self.rounds.iter_mut().filter(|slot| slot.0 != round).for_each(|slot| slot.1 = 0);
         }
-        let recent = self
-            .rounds
-            .iter()
-            .filter(|slot| round.saturating_sub(slot.0) < window);
+        let recent = self.rounds.iter().filter(|slot| round.saturating_sub(slot.0) < window);
         self.extra = recent.map(|slot| slot.1).max().unwrap_or(0);
     }
 }

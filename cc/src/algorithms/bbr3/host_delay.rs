@@ -52,11 +52,7 @@ impl HostDelay {
     pub(super) fn end_visit(&mut self) {
         let Self { sum, count, .. } = *self;
         let range = (count >= LEAST_DIFFERENCES).then(|| (sum / count).saturating_mul(RANGE));
-        *self = Self {
-            range: range.or(self.range),
-            has_ended: true,
-            ..Self::default()
-        };
+        *self = Self { range: range.or(self.range), has_ended: true, ..Self::default() };
     }
 
     /// Returns whether there was a visit.

@@ -86,10 +86,7 @@ mod tests {
     fn only_what_every_round_had_counts() {
         let (mut rounds, mut now) = (LastRounds::default(), Time::ZERO);
         take(&mut rounds, &mut now, 10, (5, 4));
-        assert_eq!(
-            (rounds.rtt(), rounds.gap()),
-            (Duration::ZERO, Duration::ZERO)
-        );
+        assert_eq!((rounds.rtt(), rounds.gap()), (Duration::ZERO, Duration::ZERO));
         take(&mut rounds, &mut now, 1, (5, 4));
         assert_eq!((rounds.rtt(), rounds.gap()), (MS * 6, MS * 4));
         take(&mut rounds, &mut now, 1, (1, 1));

@@ -11,9 +11,7 @@ pub(super) struct LongTerm {
 impl LongTerm {
     /// Returns no bound.
     pub(super) const fn new() -> Self {
-        Self {
-            inflight: UNBOUNDED,
-        }
+        Self { inflight: UNBOUNDED }
     }
 
     /// Returns the bound; [`UNBOUNDED`] for none.

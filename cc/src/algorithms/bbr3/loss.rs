@@ -45,8 +45,7 @@ impl Bbr3 {
             return;
         };
         self.note_loss(newest, bytes);
-        self.loss_round
-            .on_ce_marked(u32::try_from(packets).unwrap_or(u32::MAX));
+        self.loss_round.on_ce_marked(u32::try_from(packets).unwrap_or(u32::MAX));
         self.recovery.on_ce_marked();
         self.judge_probe(&packet);
     }
@@ -79,9 +78,7 @@ impl Bbr3 {
         self.cycle.on_too_high();
         let at_loss = self.inflight_at_loss(packet);
         let target = self.target_inflight();
-        self.model
-            .long_term
-            .lower(at_loss, target, packet.app_limited);
+        self.model.long_term.lower(at_loss, target, packet.app_limited);
         if self.state == State::ProbeBwUp {
             self.recovery.undo_to(State::ProbeBwUp);
             self.start_down();

@@ -16,11 +16,7 @@ pub(super) struct LossRound {
 impl LossRound {
     /// Begins a round, before its first loss is counted.
     pub(super) fn begin(&mut self, lost: u64, delivered: u64) {
-        *self = Self {
-            lost_before: lost,
-            delivered_before: delivered,
-            ..Self::default()
-        };
+        *self = Self { lost_before: lost, delivered_before: delivered, ..Self::default() };
     }
 
     /// Counts a lost packet.
@@ -53,9 +49,7 @@ mod tests {
     fn losses_are_high_by_share_and_by_places() {
         let mut round = LossRound::default();
         round.begin(50_000, 100_000);
-        [4, 5, 6, 9, 11, 12, 14]
-            .iter()
-            .for_each(|n| round.on_lost(*n));
+        [4, 5, 6, 9, 11, 12, 14].iter().for_each(|n| round.on_lost(*n));
         assert_eq!(round.ranges, 4, "consecutive losses are one range");
         assert!(!round.is_high(60_000, 110_000, 0.02));
         round.on_ce_marked(2);

@@ -96,11 +96,7 @@ mod tests {
         assert!(!min.is_probe_due());
         min.update(at(6_000), Some(ms(50)), INTERVAL);
         assert!(min.is_probe_due());
-        assert_eq!(
-            min.get(),
-            Some(ms(30)),
-            "the filter is longer than the interval"
-        );
+        assert_eq!(min.get(), Some(ms(30)), "the filter is longer than the interval");
         min.update(at(10_003), Some(ms(60)), INTERVAL);
         assert_eq!(min.get(), Some(ms(50)));
     }

@@ -62,8 +62,7 @@ impl PathModel {
 
     /// Restores bounds from before a spurious episode, where they were higher.
     pub(super) fn undo(&mut self, bounds: Bounds) {
-        self.short_term
-            .undo(bounds.bw_shortterm, bounds.inflight_shortterm);
+        self.short_term.undo(bounds.bw_shortterm, bounds.inflight_shortterm);
         self.long_term.raise(bounds.inflight_longterm);
     }
 

@@ -53,11 +53,7 @@ pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 
 pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
     name: "host_delay",
-    kind: OptionKind::Integer {
-        default: TIME_SLICE_MS,
-        min: 0,
-        max: 100,
-    },
+    kind: OptionKind::Integer { default: TIME_SLICE_MS, min: 0, max: 100 },
     unit: Unit::Milliseconds,
     summary: "Largest delay within the hosts (scheduling, overloaded CPUs, batched ACKs) that a larger window makes up \
               for. Without it, such delay limits the rate of paths that are much shorter than it. It is measured while few bytes are \
@@ -66,11 +62,7 @@ pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
 };
 pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
-    kind: OptionKind::Integer {
-        default: 4,
-        min: 2,
-        max: 64,
-    },
+    kind: OptionKind::Integer { default: 4, min: 2, max: 64 },
     unit: Unit::Packets,
     summary: "Smallest window. The draft's 4 keep data moving while the receiver acknowledges every second packet. A \
               larger value keeps a flow moving on very short paths, but queues more packets. While BBR measures the round \
@@ -78,11 +70,7 @@ pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
 };
 pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
     name: "loss_threshold",
-    kind: OptionKind::Number {
-        default: 0.02,
-        min: 0.005,
-        max: 0.2,
-    },
+    kind: OptionKind::Number { default: 0.02, min: 0.005, max: 0.2 },
     unit: Unit::None,
     summary: "Share of a round trip's packets above which losses end a probe for bandwidth; a path that also loses \
               packets between probes is allowed more. Raise it on links that lose packets without load; lower it \
@@ -90,11 +78,7 @@ pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
 };
 pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
     name: "probe_rtt_interval",
-    kind: OptionKind::Integer {
-        default: 5_000,
-        min: 2_000,
-        max: 60_000,
-    },
+    kind: OptionKind::Integer { default: 5_000, min: 2_000, max: 60_000 },
     unit: Unit::Milliseconds,
     summary: "Interval of ProbeRTT: if a busy flow measures no lower round-trip time for so long, it sends less for \
               200 ms, to measure the path without its own queue. Keep the draft's 5000 if other BBR flows share the path: the queue empties only \

@@ -15,10 +15,7 @@ impl Bbr3 {
 
     /// Returns whether the flow tries for more than its estimates.
     pub(super) const fn is_accelerating(&self) -> bool {
-        matches!(
-            self.state,
-            State::Startup | State::ProbeBwRefill | State::ProbeBwUp
-        )
+        matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp)
     }
 
     pub(super) fn start_down(&mut self) {
@@ -71,8 +68,7 @@ impl Bbr3 {
 
     fn is_time_to_probe(&self) -> bool {
         let target = self.target_inflight();
-        self.cycle
-            .is_due(self.observed.now(), target, self.sizes.mtu())
+        self.cycle.is_due(self.observed.now(), target, self.sizes.mtu())
     }
 
     /// Returns whether there is headroom and no queue.
@@ -115,9 +111,7 @@ impl Bbr3 {
     /// Returns the part of the long-term bound that leaves headroom for other flows.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         let sizes = &self.sizes;
-        self.model
-            .long_term
-            .with_headroom(sizes.mtu(), sizes.min_window())
+        self.model.long_term.with_headroom(sizes.mtu(), sizes.min_window())
     }
 
     /// Returns the bytes that the flow wants in flight: the BDP, unless congestion cut the window.
@@ -165,9 +159,7 @@ impl Bbr3 {
             return;
         }
         let steps = self.cycle.growth(sample.newly_acked);
-        self.model
-            .long_term
-            .grow(steps.saturating_mul(self.sizes.mtu()));
+        self.model.long_term.grow(steps.saturating_mul(self.sizes.mtu()));
         if self.rounds.started() {
             self.cycle.raise_slope(self.output.cwnd(), self.sizes.mtu());
         }

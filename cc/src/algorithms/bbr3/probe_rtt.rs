@@ -105,7 +105,6 @@ impl Bbr3 {
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         let rtt = self.model.min_rtt.get();
         let half = self.rtt_probe.half_bdp(self.model.bw(), rtt);
-        half.unwrap_or(self.sizes.initial_window())
-            .max(2 * self.sizes.mtu())
+        half.unwrap_or(self.sizes.initial_window()).max(2 * self.sizes.mtu())
     }
 }

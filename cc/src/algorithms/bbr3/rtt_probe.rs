@@ -31,13 +31,7 @@ pub(super) struct RttProbe {
 impl RttProbe {
     /// Begins a visit; `rtt_before` is the model's round trip before it.
     pub(super) const fn new(rtt_before: Option<Duration>, is_early: bool) -> Self {
-        Self {
-            done: None,
-            round_done: false,
-            is_early,
-            rtt_before,
-            bw: UNBOUNDED,
-        }
+        Self { done: None, round_done: false, is_early, rtt_before, bw: UNBOUNDED }
     }
 
     /// Takes a sample of the rate `bw`, with the newest round trip. Returns whether it lowered the visit's rate.
@@ -51,9 +45,7 @@ impl RttProbe {
         latest_rtt: Duration,
         bw: u64,
     ) -> bool {
-        let queued = self
-            .rtt_before
-            .is_some_and(|path| latest_rtt > path * QUEUED);
+        let queued = self.rtt_before.is_some_and(|path| latest_rtt > path * QUEUED);
         let slower = |rate: &u64| queued && rate.saturating_mul(SLOWER) < bw;
         let Some(rate) = sample.rate.filter(slower) else {
             return false;

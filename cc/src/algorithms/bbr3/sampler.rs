@@ -64,11 +64,7 @@ pub(super) struct Sampler {
 impl Sampler {
     /// Returns a sampler for a path whose first packet is `first_packet`.
     pub(super) fn beginning_at(first_packet: u64) -> Self {
-        Self {
-            first_number: first_packet,
-            next_number: first_packet,
-            ..Self::default()
-        }
+        Self { first_number: first_packet, next_number: first_packet, ..Self::default() }
     }
 
     /// Returns the bytes delivered since the path began. Packets that hold nothing but ACKs do not count (§2.2).
@@ -139,10 +135,7 @@ impl Sampler {
         self.delivered = self.delivered.saturating_add(packet.bytes);
         self.delivered_time = now;
         self.newly_acked = self.newly_acked.saturating_add(packet.bytes);
-        if self
-            .newest
-            .is_none_or(|newest| packet.packet_number > newest.packet_number)
-        {
+        if self.newest.is_none_or(|newest| packet.packet_number > newest.packet_number) {
             self.newest = Some(*packet);
             self.first_sent = packet.time_sent;
         }

@@ -109,9 +109,7 @@ impl ShortTerm {
         if self.inflight == UNBOUNDED {
             self.inflight = cwnd;
         }
-        self.bw = self
-            .deliverable(max_bw, tolerated)
-            .max(scaled(self.bw, BETA));
+        self.bw = self.deliverable(max_bw, tolerated).max(scaled(self.bw, BETA));
         self.inflight = self.inflight_latest.max(scaled(self.inflight, BETA));
     }
 
@@ -126,9 +124,7 @@ impl ShortTerm {
         if self.bw_latest < scaled(sent, 1.0 - tolerated) {
             return self.bw_latest;
         }
-        scaled(self.bw_latest, 1.0 / pacing)
-            .min(self.bw)
-            .max(self.bw_latest)
+        scaled(self.bw_latest, 1.0 / pacing).min(self.bw).max(self.bw_latest)
     }
 
     /// Drops the bounds, as a probe begins.

@@ -35,8 +35,6 @@ impl Bbr3 {
         self.recovery.undo_to(State::Startup);
         self.full_pipe.fill();
         let delivered_in_round = self.model.short_term.inflight_latest();
-        self.model
-            .long_term
-            .set(self.bdp(1.0).max(delivered_in_round));
+        self.model.long_term.set(self.bdp(1.0).max(delivered_in_round));
     }
 }

@@ -50,11 +50,7 @@ mod tests {
 
     /// Returns the most packets of `in_flight` whose loss is tolerated, with 2 % as the share.
     fn tolerated(between_probes: f64, in_flight: u64) -> u64 {
-        let tolerance = Tolerance {
-            share: 0.02,
-            between_probes,
-            mtu: MTU,
-        };
+        let tolerance = Tolerance { share: 0.02, between_probes, mtu: MTU };
         let exceeds = |lost: &u64| tolerance.is_exceeded(lost * MTU, in_flight * MTU);
         (0..).find(exceeds).expect("finite") - 1
     }

@@ -21,12 +21,7 @@ pub(super) struct Curve {
 impl Curve {
     /// Returns a curve that [`Curve::begin`] has yet to place.
     pub(super) const fn new(c: f64) -> Self {
-        Self {
-            c,
-            c_bytes: 0.0,
-            k: 0.0,
-            w_max: 0.0,
-        }
+        Self { c, c_bytes: 0.0, k: 0.0, w_max: 0.0 }
     }
 
     /// Places the curve at `cwnd` now, with its plateau at `w_max`. If the plateau is not above the window, K is 0.

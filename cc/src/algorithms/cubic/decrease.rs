@@ -15,12 +15,7 @@ pub(super) struct Decrease {
 
 impl Decrease {
     pub(super) const fn new(beta: f64, fast_convergence: bool) -> Self {
-        Self {
-            beta,
-            fast_convergence,
-            w_max: 0.0,
-            prior: 0.0,
-        }
+        Self { beta, fast_convergence, w_max: 0.0, prior: 0.0 }
     }
 
     /// Returns the window to continue with after a signal at window `cwnd`. Fast convergence lowers the plateau alone; the

@@ -12,11 +12,7 @@ pub(super) struct RenoFriendly {
 
 impl RenoFriendly {
     pub(super) fn new(beta: f64) -> Self {
-        Self {
-            alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
-            w_est: 0.0,
-            prior: 0.0,
-        }
+        Self { alpha: 3.0 * (1.0 - beta) / (1.0 + beta), w_est: 0.0, prior: 0.0 }
     }
 
     /// Begins avoidance at `cwnd`. Above `prior`, the window before the cut, W_est grows as fast as Reno.
@@ -26,11 +22,7 @@ impl RenoFriendly {
     }
 
     pub(super) fn on_acked(&mut self, credit: &Credit) {
-        let alpha = if self.w_est >= self.prior {
-            1.0
-        } else {
-            self.alpha
-        };
+        let alpha = if self.w_est >= self.prior { 1.0 } else { self.alpha };
         self.w_est += alpha * credit.mtu as f64 * credit.bytes as f64 / credit.cwnd.max(1) as f64;
     }
 

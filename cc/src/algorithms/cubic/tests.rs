@@ -14,13 +14,7 @@ fn packets(bytes: f64) -> f64 {
 }
 
 fn credit(bytes: u64, cwnd: u64, elapsed: Duration) -> Credit {
-    Credit {
-        bytes,
-        cwnd,
-        mtu: MTU,
-        elapsed,
-        srtt: SRTT,
-    }
+    Credit { bytes, cwnd, mtu: MTU, elapsed, srtt: SRTT }
 }
 
 /// Returns the curve's window that long after its start, in packets.
@@ -41,10 +35,7 @@ fn curve_returns_to_the_old_window_after_k_seconds() {
     let k = (30.0f64 / 0.4).cbrt();
     assert!(near(window(&cubic, Duration::ZERO), 70.0));
     assert!(near(window(&cubic, Duration::from_secs_f64(k)), 100.0));
-    assert!(near(
-        window(&cubic, Duration::from_secs_f64(k + 2.0)),
-        103.2
-    ));
+    assert!(near(window(&cubic, Duration::from_secs_f64(k + 2.0)), 103.2));
 }
 
 #[test]
@@ -89,19 +80,13 @@ fn reno_line_rises_by_nine_seventeenths_until_the_old_window() {
     let mut cubic = cubic();
     let left = cubic.cut(10 * MTU);
     cubic.begin(Start::Recovery, left, MTU);
-    cubic
-        .reno
-        .on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
+    cubic.reno.on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
     assert!(near(packets(cubic.reno.window()), 7.0 + 9.0 / 17.0));
     for _ in 0..5 {
-        cubic
-            .reno
-            .on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
+        cubic.reno.on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
     }
     assert!(near(packets(cubic.reno.window()), 7.0 + 6.0 * 9.0 / 17.0));
-    cubic
-        .reno
-        .on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
+    cubic.reno.on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
     assert!(near(packets(cubic.reno.window()), 8.0 + 6.0 * 9.0 / 17.0));
 }
 
@@ -112,9 +97,7 @@ fn after_a_timeout_the_curve_is_level_and_the_reno_line_keeps_to_the_old_window(
     cubic.begin(Start::SlowStart, 70 * MTU, MTU);
     assert!(near(window(&cubic, Duration::ZERO), 70.0));
     assert!(near(window(&cubic, Duration::from_secs(10)), 470.0));
-    cubic
-        .reno
-        .on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
+    cubic.reno.on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
     assert!(near(packets(cubic.reno.window()), 70.0 + 9.0 / 17.0));
 }
 
@@ -122,9 +105,7 @@ fn after_a_timeout_the_curve_is_level_and_the_reno_line_keeps_to_the_old_window(
 fn after_slow_start_without_a_cut_the_reno_line_is_reno_s_own() {
     let mut cubic = cubic();
     cubic.begin(Start::SlowStart, 70 * MTU, MTU);
-    cubic
-        .reno
-        .on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
+    cubic.reno.on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
     assert!(near(packets(cubic.reno.window()), 71.0));
 }
 
@@ -135,10 +116,7 @@ fn reno_line_leads_on_short_paths() {
     cubic.begin(Start::Recovery, cwnd, MTU);
     for round in 0..100 {
         let elapsed = Duration::from_millis(round);
-        let credit = Credit {
-            srtt: Duration::from_millis(1),
-            ..credit(cwnd, cwnd, elapsed)
-        };
+        let credit = Credit { srtt: Duration::from_millis(1), ..credit(cwnd, cwnd, elapsed) };
         cwnd += cubic.grow(&credit);
     }
     assert!((100 * MTU..110 * MTU).contains(&cwnd), "{cwnd}");
@@ -158,9 +136,7 @@ fn window_behind_both_curves_follows_the_higher_one_step_by_step() {
     let mut cubic = cubic();
     let left = cubic.cut(100 * MTU);
     cubic.begin(Start::Recovery, left, MTU);
-    cubic
-        .reno
-        .on_acked(&credit(1_000 * MTU, 70 * MTU, Duration::ZERO));
+    cubic.reno.on_acked(&credit(1_000 * MTU, 70 * MTU, Duration::ZERO));
     let behind = credit(MTU, 70 * MTU, Duration::from_secs(8));
     assert!(cubic.curve.window(behind.elapsed) > cubic.reno.window());
     assert!(cubic.grow(&behind) < MTU);

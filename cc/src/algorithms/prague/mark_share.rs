@@ -18,12 +18,7 @@ pub(super) struct MarkShare {
 
 impl Default for MarkShare {
     fn default() -> Self {
-        Self {
-            alpha: 1.0,
-            is_known: false,
-            counted: 0,
-            marked: 0,
-        }
+        Self { alpha: 1.0, is_known: false, counted: 0, marked: 0 }
     }
 }
 
@@ -35,11 +30,7 @@ impl MarkShare {
         self.counted = add(self.counted, counted);
         self.marked = add(self.marked, ecn.ce);
         self.is_known |= ecn.ce > 0;
-        if counted == 0 {
-            1.0
-        } else {
-            unmarked as f64 / counted as f64
-        }
+        if counted == 0 { 1.0 } else { unmarked as f64 / counted as f64 }
     }
 
     /// Ends a round.

@@ -35,11 +35,7 @@ impl RttIndependence {
 
     /// Returns the least time, besides a round trip of the path, to average marks over and to reduce the window once in.
     pub(super) fn least_round(&self, smoothed: Duration) -> Duration {
-        if self.is_independent() {
-            smoothed.max(REFERENCE)
-        } else {
-            Duration::ZERO
-        }
+        if self.is_independent() { smoothed.max(REFERENCE) } else { Duration::ZERO }
     }
 
     /// Returns whether an event begins a round, which ends the one before.

@@ -141,11 +141,7 @@ struct Ring<const N: usize> {
 
 impl<const N: usize> Default for Ring<N> {
     fn default() -> Self {
-        Self {
-            total: 0,
-            newest: 0,
-            values: [0; N],
-        }
+        Self { total: 0, newest: 0, values: [0; N] }
     }
 }
 

@@ -12,12 +12,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 fn sent(bytes: u64) -> Sent {
-    Sent {
-        packet_number: 0,
-        bytes,
-        in_flight_before: MTU,
-        has_data: true,
-    }
+    Sent { packet_number: 0, bytes, in_flight_before: MTU, has_data: true }
 }
 
 /// A flow whose packets take 100 ms, and the amounts that it sent in each step of 5 ms.
@@ -30,12 +25,7 @@ struct Flow {
 
 impl Flow {
     fn new() -> Self {
-        Self {
-            search: Search::Waiting,
-            now: Time::ZERO,
-            sent: Vec::new(),
-            cwnd: u64::MAX,
-        }
+        Self { search: Search::Waiting, now: Time::ZERO, sent: Vec::new(), cwnd: u64::MAX }
     }
 
     /// One step: an ACK of `acked` bytes, if there are any, and then `bytes` that leave.
@@ -206,10 +196,7 @@ fn after_a_pause_longer_than_a_window_bins_begin_anew() {
             flow.deliver(u64::MAX, |acked| acked);
         }
         let again = flow.now + ms(pause);
-        let resumed = Sent {
-            in_flight_before: 0,
-            ..sent(MTU)
-        };
+        let resumed = Sent { in_flight_before: 0, ..sent(MTU) };
         flow.search.on_sent(again, &resumed);
         let waits = matches!(flow.search, Search::Waiting);
         assert_eq!(waits, restarts, "{pause} ms");
@@ -281,12 +268,8 @@ fn window_does_not_fall_below_the_initial_one_and_never_rises() {
 
 #[test]
 fn any_round_trip_and_any_time_are_taken() {
-    let ends = [
-        Duration::ZERO,
-        Duration::from_nanos(1),
-        Duration::from_secs(1 << 40),
-        Duration::MAX,
-    ];
+    let ends =
+        [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(1 << 40), Duration::MAX];
     for rtt in ends {
         let mut bins = Bins::new(Time::ZERO, rtt);
         for nanos in [0, 1, 100, u64::MAX / 2, u64::MAX - 1, u64::MAX, u64::MAX] {

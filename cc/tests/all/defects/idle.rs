@@ -38,19 +38,12 @@ fn loss_by_timer_that_empties_the_flight_leaves_no_boundary_in_the_future() {
         wire.ack(all_but_one);
         wire.wait(wire.rtt / 8);
         wire.lose(1);
-        assert_eq!(
-            (wire.in_flight, wire.state()),
-            (0, State::Recovery),
-            "{name}"
-        );
+        assert_eq!((wire.in_flight, wire.state()), (0, State::Recovery), "{name}");
         wire.fill();
         wire.wait(wire.rtt);
         wire.ack(1);
         assert_eq!(wire.state(), State::CongestionAvoidance, "{name}");
-        assert!(
-            wire.snapshot().epoch.is_some_and(|epoch| epoch <= wire.now),
-            "{name}"
-        );
+        assert!(wire.snapshot().epoch.is_some_and(|epoch| epoch <= wire.now), "{name}");
     }
 }
 
@@ -65,16 +58,8 @@ fn five_idle_seconds_move_the_curve_by_five_seconds() {
         wire.send(1);
         let after = wire.snapshot();
         let shift = |a: Option<sluicegate_cc::Time>| a.expect("avoidance").as_nanos();
-        assert_eq!(
-            shift(after.epoch) - shift(before.epoch),
-            5_000_000_000,
-            "{name}"
-        );
-        assert_eq!(
-            after.idle_excluded - before.idle_excluded,
-            secs(5),
-            "{name}"
-        );
+        assert_eq!(shift(after.epoch) - shift(before.epoch), 5_000_000_000, "{name}");
+        assert_eq!(after.idle_excluded - before.idle_excluded, secs(5), "{name}");
     }
 }
 
@@ -159,11 +144,6 @@ fn writes_that_come_packet_by_packet_do_not_freeze_the_curve() {
         }
         let end = wire.snapshot();
         assert_eq!(end.epoch, start.epoch, "{name}");
-        assert!(
-            end.cwnd > start.cwnd + 10 * MTU,
-            "{name}: {} to {}",
-            start.cwnd,
-            end.cwnd
-        );
+        assert!(end.cwnd > start.cwnd + 10 * MTU, "{name}: {} to {}", start.cwnd, end.cwnd);
     }
 }

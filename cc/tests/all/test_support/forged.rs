@@ -35,10 +35,7 @@ impl Layer for Forged {
         }
         late.extend(event.late_acked);
         late.sort_unstable_by_key(|packet| packet.packet_number);
-        self.inner.on_event(&Event {
-            late_acked: &late,
-            ..*event
-        });
+        self.inner.on_event(&Event { late_acked: &late, ..*event });
         self.lost.extend(event.lost);
     }
 

@@ -25,10 +25,7 @@ impl Memory {
     /// Returns a memory of `packets` datagrams per round trip of `min_rtt`.
     pub(crate) fn of(packets: u64, min_rtt: Duration) -> Self {
         let memory = Self::default();
-        memory.contents().saved = Some(PathCapacity {
-            cwnd: packets * MTU,
-            min_rtt,
-        });
+        memory.contents().saved = Some(PathCapacity { cwnd: packets * MTU, min_rtt });
         memory
     }
 

@@ -45,12 +45,7 @@ impl Misjudged {
 
     fn err(&mut self, event: &Event<'_>) {
         self.wrong.extend(event.acked);
-        self.inner.on_event(&Event {
-            acked: &[],
-            lost: event.acked,
-            rtt_updated: false,
-            ..*event
-        });
+        self.inner.on_event(&Event { acked: &[], lost: event.acked, rtt_updated: false, ..*event });
         if self.persistent {
             self.inner.on_persistent_congestion(event.now);
         }
@@ -74,11 +69,8 @@ impl Layer for Misjudged {
             self.err(event);
             let after = self.inner.snapshot();
             let done = self.persistent || after.state != self.when;
-            *self.stages.lock().expect("one thread") = Stages {
-                before: Some(before),
-                after: done.then_some(after),
-                corrected: None,
-            };
+            *self.stages.lock().expect("one thread") =
+                Stages { before: Some(before), after: done.then_some(after), corrected: None };
             return;
         }
         if stages.after.is_some() && stages.corrected.is_none() {

@@ -38,10 +38,7 @@ impl Entry {
 
     /// Returns the BDP of the model, bytes.
     pub(crate) fn bdp(&self) -> u64 {
-        let bw = self
-            .model
-            .max_bw
-            .min(self.model.bw_shortterm.unwrap_or(u64::MAX));
+        let bw = self.model.max_bw.min(self.model.bw_shortterm.unwrap_or(u64::MAX));
         let rtt = self.model.min_rtt.expect("sampled");
         #[expect(clippy::cast_possible_truncation, reason = "whole bytes")]
         let bytes = (bw as f64 * rtt.as_secs_f64()) as u64;
@@ -62,10 +59,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new(inner: Box<dyn Controller>) -> (Box<Self>, Log) {
         let log = Log::default();
-        let this = Self {
-            inner,
-            log: Arc::clone(&log),
-        };
+        let this = Self { inner, log: Arc::clone(&log) };
         (Box::new(this), log)
     }
 
@@ -156,9 +150,5 @@ pub(crate) fn limited_from(
         outcomes[0].sent_packets * super::MTU
     };
     let trickle = (1..2_000).map(|i| (from + every * i, bytes));
-    Source::Bursts(
-        std::iter::once((Duration::ZERO, sent))
-            .chain(trickle)
-            .collect(),
-    )
+    Source::Bursts(std::iter::once((Duration::ZERO, sent)).chain(trickle).collect())
 }

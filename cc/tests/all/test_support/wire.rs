@@ -120,10 +120,7 @@ impl Wire {
     /// Some of the packets that were lost, in the order of their losses, are acknowledged after all.
     pub(crate) fn acknowledge_late(&mut self, packets: impl RangeBounds<usize>) {
         let late_acked: Vec<_> = self.lost.drain(packets).collect();
-        self.controller.on_event(&Event {
-            late_acked: &late_acked,
-            ..self.empty_event()
-        });
+        self.controller.on_event(&Event { late_acked: &late_acked, ..self.empty_event() });
     }
 
     /// Returns an event that reports nothing.
@@ -144,10 +141,7 @@ impl Wire {
             },
             rtt_updated: false,
             ecn: EcnCounts::NONE,
-            least_unacked: self
-                .packets
-                .front()
-                .map_or(self.next_number, |p| p.packet_number),
+            least_unacked: self.packets.front().map_or(self.next_number, |p| p.packet_number),
         }
     }
 

@@ -22,9 +22,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
             let lines = 1..=text.lines().count() + 1;
             let inside = lines.contains(&position.line) && position.column >= 1;
             let clear = inside && !error.to_string().contains('\n');
-            clear
-                .then_some(())
-                .ok_or_else(|| format!("a refusal that is hard to use: {error}"))
+            clear.then_some(()).ok_or_else(|| format!("a refusal that is hard to use: {error}"))
         }
     }
 }

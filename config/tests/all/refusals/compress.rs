@@ -32,10 +32,7 @@ fn algorithms_are_known_by_their_names_in_fields() {
     }
     let words = "expected \"zstd\", \"br\" or \"gzip\", or a list of 1 to 3 of them";
     for (value, found) in [("\"lz4\"", "string \"lz4\""), ("[]", "an array")] {
-        assert_eq!(
-            algorithms(value),
-            format!("2:14: {found} for `algorithms`; {words}")
-        );
+        assert_eq!(algorithms(value), format!("2:14: {found} for `algorithms`; {words}"));
     }
 }
 

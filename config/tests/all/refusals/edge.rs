@@ -27,12 +27,7 @@ fn congestion_control_is_checked_against_the_registry() {
         format!("5:22: `congestion_control` has no `algorithm`; expected one of: {names}")
     );
     let cubic = registry.find("cubic").unwrap();
-    let options = cubic
-        .options
-        .iter()
-        .map(|o| o.name)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let options = cubic.options.iter().map(|o| o.name).collect::<Vec<_>>().join(", ");
     assert_eq!(
         refusal_after("congestion_control = { algorithm = \"cubic\", hystart = true }"),
         format!(
@@ -70,10 +65,7 @@ fn algorithm_for_l4s_needs_ecn() {
         format!("6:7: {refused}")
     );
     let rule = "[[listener.congestion_rule]]\ncongestion_control = \"prague\"";
-    assert_eq!(
-        refusal_after(&format!("ecn = false\n{rule}")),
-        format!("5:7: {refused}")
-    );
+    assert_eq!(refusal_after(&format!("ecn = false\n{rule}")), format!("5:7: {refused}"));
     for accepted in ["congestion_control = \"prague\"", "ecn = false"] {
         let text = format!("{LISTENER}{accepted}\n");
         Config::from_toml("edge.toml", &text, &Registry::builtin()).unwrap();
@@ -88,10 +80,7 @@ fn cores_are_a_list_of_small_numbers() {
     };
     assert_eq!(refusal("\"0-x\""), "3:9: string \"0-x\" for `cores`");
     assert_eq!(refusal("\"3-1\""), "3:9: string \"3-1\" for `cores`");
-    assert_eq!(
-        refusal("\"0-99999999\""),
-        "3:9: string \"0-99999999\" for `cores`"
-    );
+    assert_eq!(refusal("\"0-99999999\""), "3:9: string \"0-99999999\" for `cores`");
     assert_eq!(refusal("\"+1\""), "3:9: string \"+1\" for `cores`");
     assert_eq!(refusal("[]"), "3:9: an array for `cores`");
     assert_eq!(refusal("[4096]"), "3:9: an array for `cores`");
@@ -202,14 +191,9 @@ fn addresses_that_share_a_port_over_tcp_are_named_with_both_keys() {
 
 #[test]
 fn addresses_are_literal() {
-    for word in [
-        "example.org:443",
-        "127.0.0.1",
-        "localhost:",
-        "localhost:+1",
-        "localhost:65536",
-        ":443",
-    ] {
+    for word in
+        ["example.org:443", "127.0.0.1", "localhost:", "localhost:+1", "localhost:65536", ":443"]
+    {
         let error = refusal(&LISTENER.replace("127.0.0.1:4433", word));
         assert_eq!(
             error,
@@ -246,10 +230,7 @@ fn rules_of_a_listener() {
 fn certificates_are_tables_or_none() {
     let tls = |value: &str| refusal(&LISTENER.replace("\"self-signed\"", value));
     let words = "expected a table with `certificate` and `key` or with `acme`, 1 to 256 such tables, or \"self-signed\"";
-    assert_eq!(
-        tls("\"selfsigned\""),
-        format!("4:7: string \"selfsigned\" for `tls`; {words}")
-    );
+    assert_eq!(tls("\"selfsigned\""), format!("4:7: string \"selfsigned\" for `tls`; {words}"));
     assert_eq!(tls("[]"), format!("4:7: an array for `tls`; {words}"));
     assert_eq!(tls("[\"a\"]"), format!("4:7: an array for `tls`; {words}"));
     let pair = "{ certificate = \"c\", key = \"k\" }";
@@ -259,10 +240,9 @@ fn certificates_are_tables_or_none() {
     let config = Config::from_toml("edge.toml", &full, &Registry::builtin()).unwrap();
     assert_eq!(config.listeners[0].tls.len(), 256);
     assert_eq!(
-        refusal(&LISTENER.replace(
-            "tls = \"self-signed\"",
-            "[[listener.tls]]\ncertificate = \"c\""
-        )),
+        refusal(
+            &LISTENER.replace("tls = \"self-signed\"", "[[listener.tls]]\ncertificate = \"c\"")
+        ),
         "5:15: `certificate` without `key`; expected `certificate` and `key`, or `acme`"
     );
     assert_eq!(

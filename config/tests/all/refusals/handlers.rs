@@ -70,10 +70,7 @@ fn files_have_a_root_and_names_in_it() {
     let long = "a".repeat(256);
     for name in ["", ".", "..", "a/b", "/etc/passwd", long.as_str()] {
         let error = files(&format!("root = \"r\"\nindex = [\"a\", \"{name}\"]"));
-        assert!(
-            error.starts_with("9:15: string \"") && error.ends_with(words),
-            "{error}"
-        );
+        assert!(error.starts_with("9:15: string \"") && error.ends_with(words), "{error}");
     }
     assert_eq!(
         files("root = \"r\"\nsymlinks = \"always\""),
@@ -157,10 +154,7 @@ fn upstreams_are_servers() {
             format!("8:14: string \"{upstream}\" for `upstreams`; {WORDS}")
         );
     }
-    assert_eq!(
-        proxy("upstreams = []"),
-        format!("8:13: an array for `upstreams`; {WORDS}")
-    );
+    assert_eq!(proxy("upstreams = []"), format!("8:13: an array for `upstreams`; {WORDS}"));
     assert_eq!(
         proxy("upstreams = [\"app:80\", \"http://APP\"]"),
         "8:24: upstream \"app:80\" twice in `upstreams`; expected each once"
@@ -269,14 +263,8 @@ fn redirect_may_be_its_location_alone() {
 #[test]
 fn keys_of_a_handler_beside_it_are_named_with_their_table() {
     let route = |key: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n{key} = \"/a\""));
-    assert_eq!(
-        route("rewrite"),
-        "7:1: `rewrite` belongs to [route.proxy]; move it there"
-    );
-    assert_eq!(
-        route("location"),
-        "7:1: `location` belongs to [route.redirect]; move it there"
-    );
+    assert_eq!(route("rewrite"), "7:1: `rewrite` belongs to [route.proxy]; move it there");
+    assert_eq!(route("location"), "7:1: `location` belongs to [route.redirect]; move it there");
 }
 
 #[test]
@@ -300,10 +288,7 @@ fn redirects_lead_to_a_place_with_known_placeholders() {
         long.as_str(),
     ] {
         let error = redirect(&format!("location = \"{location}\""));
-        assert!(
-            error.starts_with("8:12: string \"") && error.ends_with(words),
-            "{error}"
-        );
+        assert!(error.starts_with("8:12: string \"") && error.ends_with(words), "{error}");
     }
     let captures = (1..=9).map(|group| format!(", {{capture:{group}}}"));
     let placeholders = format!(
@@ -329,10 +314,7 @@ fn redirects_lead_to_a_place_with_known_placeholders() {
     for status in ["300", "304", "\"308\""] {
         let error = redirect(&format!("location = \"/\"\nstatus = {status}"));
         let words = "for `status`; expected one of: 301, 302, 303, 307, 308";
-        assert!(
-            error.starts_with("9:10: ") && error.ends_with(words),
-            "{error}"
-        );
+        assert!(error.starts_with("9:10: ") && error.ends_with(words), "{error}");
     }
 }
 
@@ -341,19 +323,8 @@ fn files_to_try_are_below_the_folder() {
     let tried = |name: &str| handler("files", &format!("root = \"r\"\ntry = [\"{name}\"]"));
     let words = "expected \"{path}\", \"{path}\" with a suffix such as \".html\", or a path such as \"/index.html\", or a list of 1 to 16 \
                  of them";
-    for name in [
-        "",
-        "index.html",
-        "/../x",
-        "{path}/..",
-        "/a b",
-        "/a?b",
-        "/a%2fb",
-    ] {
-        assert_eq!(
-            tried(name),
-            format!("9:8: string \"{name}\" for `try`; {words}")
-        );
+    for name in ["", "index.html", "/../x", "{path}/..", "/a b", "/a?b", "/a%2fb"] {
+        assert_eq!(tried(name), format!("9:8: string \"{name}\" for `try`; {words}"));
     }
     for name in ["$uri", "/x{path}", "{path}{path}", "{uri}.html"] {
         assert_eq!(

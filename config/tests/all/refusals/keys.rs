@@ -13,51 +13,15 @@ fn assert_unknown(text: &str, found: &str, key: &str) {
 fn unknown_keys_in_each_table() {
     for (lines, found, nearest) in [
         ("[sever]", "1:2: unknown table [sever]", "server"),
-        (
-            "[server]\ndrain = 1",
-            "2:1: unknown key `drain` in [server]",
-            "drain_timeout",
-        ),
-        (
-            "[[group]]\n core = 1",
-            "2:2: unknown key `core` in [[group]]",
-            "cores",
-        ),
-        (
-            "[[listener]]\nadress = 1",
-            "2:1: unknown key `adress` in [[listener]]",
-            "address",
-        ),
-        (
-            "[limits]\nheader = 1",
-            "2:1: unknown key `header` in [limits]",
-            "header_bytes",
-        ),
-        (
-            "[quic]\nidle_timout = 1",
-            "2:1: unknown key `idle_timout` in [quic]",
-            "idle_timeout",
-        ),
-        (
-            "[qlog]\ndir = 1",
-            "2:1: unknown key `dir` in [qlog]",
-            "directory",
-        ),
-        (
-            "[log]\nlevle = 1",
-            "2:1: unknown key `levle` in [log]",
-            "level",
-        ),
-        (
-            "[admin]\nadress = 1",
-            "2:1: unknown key `adress` in [admin]",
-            "address",
-        ),
-        (
-            "[access_log]\nfiles = 1",
-            "2:1: unknown key `files` in [access_log]",
-            "file",
-        ),
+        ("[server]\ndrain = 1", "2:1: unknown key `drain` in [server]", "drain_timeout"),
+        ("[[group]]\n core = 1", "2:2: unknown key `core` in [[group]]", "cores"),
+        ("[[listener]]\nadress = 1", "2:1: unknown key `adress` in [[listener]]", "address"),
+        ("[limits]\nheader = 1", "2:1: unknown key `header` in [limits]", "header_bytes"),
+        ("[quic]\nidle_timout = 1", "2:1: unknown key `idle_timout` in [quic]", "idle_timeout"),
+        ("[qlog]\ndir = 1", "2:1: unknown key `dir` in [qlog]", "directory"),
+        ("[log]\nlevle = 1", "2:1: unknown key `levle` in [log]", "level"),
+        ("[admin]\nadress = 1", "2:1: unknown key `adress` in [admin]", "address"),
+        ("[access_log]\nfiles = 1", "2:1: unknown key `files` in [access_log]", "file"),
     ] {
         assert_unknown(&format!("{lines}\n{LISTENER}"), found, nearest);
     }
@@ -70,11 +34,7 @@ fn unknown_keys_in_each_table() {
 #[test]
 fn unknown_keys_in_tables_of_tables() {
     for (keys, found, nearest) in [
-        (
-            "paht = \"/\"",
-            "6:1: unknown key `paht` in [[route]]",
-            "path",
-        ),
+        ("paht = \"/\"", "6:1: unknown key `paht` in [[route]]", "path"),
         (
             "path = \"/\"\nfixed = { stats = 1 }",
             "7:11: unknown key `stats` in [route.fixed]",
@@ -101,21 +61,13 @@ fn unknown_keys_in_tables_of_tables() {
             "location",
         ),
         // Words of other servers.
-        (
-            "path = \"/\"\nencode = \"gzip\"",
-            "7:1: unknown key `encode` in [[route]]",
-            "compress",
-        ),
+        ("path = \"/\"\nencode = \"gzip\"", "7:1: unknown key `encode` in [[route]]", "compress"),
         (
             "path = \"/\"\nserver_name = \"example.com\"",
             "7:1: unknown key `server_name` in [[route]]",
             "host",
         ),
-        (
-            "path = \"/\"\n[gzip]\nlevel = 5",
-            "7:2: unknown table [gzip]",
-            "compress",
-        ),
+        ("path = \"/\"\n[gzip]\nlevel = 5", "7:2: unknown table [gzip]", "compress"),
     ] {
         assert_unknown(&format!("{LISTENER}[[route]]\n{keys}"), found, nearest);
     }
@@ -135,10 +87,7 @@ fn key_in_the_wrong_table_names_the_right_one() {
         refusal_before("[limits]\nmigration = true"),
         "2:1: `migration` belongs to [quic]; move it there"
     );
-    assert_eq!(
-        refusal("cores = \"auto\"\n"),
-        "1:1: `cores` belongs to [[group]]; move it there"
-    );
+    assert_eq!(refusal("cores = \"auto\"\n"), "1:1: `cores` belongs to [[group]]; move it there");
     assert_eq!(
         refusal_before("[qlog]\nformat = \"json\""),
         "2:1: `format` belongs to [log] or [access_log]; move it there"
@@ -154,17 +103,12 @@ fn key_in_the_wrong_table_names_the_right_one() {
 #[test]
 fn unknown_table_is_no_key_of_another_one() {
     assert_eq!(
-        refusal_after("[[location]]\npath = \"/\"\n")
-            .split("; expected one of: ")
-            .next(),
+        refusal_after("[[location]]\npath = \"/\"\n").split("; expected one of: ").next(),
         Some("5:3: unknown table [[location]]")
     );
     assert!(refusal_after("[[location]]\n").ends_with(" (nearest: route)"));
     let error = refusal_after("[acess_log]\nfile = \"a\"");
-    assert!(
-        error.starts_with("5:2: unknown table [acess_log]; "),
-        "{error}"
-    );
+    assert!(error.starts_with("5:2: unknown table [acess_log]; "), "{error}");
     assert!(error.ends_with(" (nearest: access_log)"), "{error}");
 }
 
@@ -186,14 +130,8 @@ fn wrong_types() {
         refusal_before("[qlog]\nsample_rate = nan"),
         "2:15: float nan for `sample_rate`; expected a number from 0.0 to 1.0"
     );
-    assert_eq!(
-        refusal_before("log = 3"),
-        "1:7: integer 3 for `log`; expected a table [log]"
-    );
-    assert_eq!(
-        refusal("[listener]\n"),
-        "1:1: a table for `listener`; expected [[listener]]"
-    );
+    assert_eq!(refusal_before("log = 3"), "1:7: integer 3 for `log`; expected a table [log]");
+    assert_eq!(refusal("[listener]\n"), "1:1: a table for `listener`; expected [[listener]]");
     assert_eq!(
         refusal("listener = [\"a\"]\n"),
         "1:13: string \"a\" for `listener`; expected a table [[listener]]"
@@ -224,10 +162,7 @@ fn bad_durations_and_sizes() {
         ("m", ""),
     ] {
         let error = refusal_before(&format!("[limits]\nheader_bytes = \"{given}\""));
-        assert!(
-            error.ends_with(&format!("a number of bytes{nearest}")),
-            "{error}"
-        );
+        assert!(error.ends_with(&format!("a number of bytes{nearest}")), "{error}");
     }
     assert_eq!(
         refusal_before("[limits]\nheader_bytes = -1"),

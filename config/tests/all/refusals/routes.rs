@@ -4,9 +4,7 @@ use crate::refusals::refusal_after;
 
 /// Returns the error for keys of a route, from line 7 on.
 fn route(keys: &str) -> String {
-    refusal_after(&format!(
-        "[[route]]\npath = \"/\"\n{keys}\ngenerate = {{}}\n"
-    ))
+    refusal_after(&format!("[[route]]\npath = \"/\"\n{keys}\ngenerate = {{}}\n"))
 }
 
 #[test]
@@ -43,10 +41,7 @@ fn paths_have_the_modifiers_that_the_manual_names() {
         format!("6:8: regular expression `^/(a$` for `path`: unclosed group; {words}")
     );
     let error = path(r"~ (\w{200}){200}");
-    assert!(
-        error.contains("exceeds size limit") && error.ends_with(words),
-        "{error}"
-    );
+    assert!(error.contains("exceeds size limit") && error.ends_with(words), "{error}");
 }
 
 #[test]
@@ -80,16 +75,7 @@ fn conditions_are_a_name_with_a_value_or_without() {
 fn hosts_are_hosts_without_a_port() {
     let words = "expected a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", \
                  without a port, or a list of 1 to 64 of them";
-    for host in [
-        "",
-        "*",
-        "*.",
-        "a.*.b",
-        "*.192.0.2.1",
-        "*.[::1]",
-        "example.com:443",
-        "https://a",
-    ] {
+    for host in ["", "*", "*.", "a.*.b", "*.192.0.2.1", "*.[::1]", "example.com:443", "https://a"] {
         let found = format!("7:8: string \"{host}\" for `host`; {words}");
         assert_eq!(route(&format!("host = \"{host}\"")), found);
     }
@@ -97,14 +83,8 @@ fn hosts_are_hosts_without_a_port() {
         route("host = \"_\""),
         "7:8: \"_\" for `host`; expected a host; a route without `host` matches any host"
     );
-    assert_eq!(
-        route("host = []"),
-        format!("7:8: an array for `host`; {words}")
-    );
-    assert_eq!(
-        route("host = [\"a\", 1]"),
-        format!("7:14: integer 1 for `host`; {words}")
-    );
+    assert_eq!(route("host = []"), format!("7:8: an array for `host`; {words}"));
+    assert_eq!(route("host = [\"a\", 1]"), format!("7:14: integer 1 for `host`; {words}"));
     assert_eq!(
         route("host = [\"a.b\", \"A.b\"]"),
         "7:16: string \"A.b\" twice in `host`; expected each once"
@@ -113,10 +93,7 @@ fn hosts_are_hosts_without_a_port() {
         let hosts: Vec<String> = (0..count).map(|i| format!("\"h{i}.example\"")).collect();
         format!("host = [{}]", hosts.join(", "))
     };
-    assert_eq!(
-        route(&many(65)),
-        format!("7:8: an array for `host`; {words}")
-    );
+    assert_eq!(route(&many(65)), format!("7:8: an array for `host`; {words}"));
     let full = format!("{}\nmethod = \"get\"", many(64));
     assert!(route(&full).starts_with("8:10: string \"get\" for `method`"));
 }
@@ -152,11 +129,8 @@ fn no_two_routes_are_for_the_same_request() {
         format!("10:8: PUT of path \"/\" again, {words}")
     );
     assert_eq!(
-        two(
-            "host = \"*.a\"\nmethod = \"GET\"",
-            "host = \"*.a\"\nmethod = \"GET\""
-        )
-        .replace("11:8", "10:8"),
+        two("host = \"*.a\"\nmethod = \"GET\"", "host = \"*.a\"\nmethod = \"GET\"")
+            .replace("11:8", "10:8"),
         format!("10:8: GET of path \"/\" on host \"*.a\" again, {words}")
     );
 }
@@ -197,9 +171,8 @@ fn conditions_in_another_order_or_spelling_are_the_same() {
 
 #[test]
 fn there_are_at_most_ten_thousand_routes() {
-    let routes: String = (0..10_001)
-        .map(|i| format!("[[route]]\npath = \"/{i}\"\ngenerate = {{}}\n"))
-        .collect();
+    let routes: String =
+        (0..10_001).map(|i| format!("[[route]]\npath = \"/{i}\"\ngenerate = {{}}\n")).collect();
     assert_eq!(
         refusal_after(&routes),
         "30005:1: more than 10000 routes; expected up to 10000 [[route]]"
@@ -253,26 +226,13 @@ fn header_edits_hold_names_and_values_that_can_be_sent() {
         "7:31: field name \"a b\" in `remove`; expected a token of 1 to 128 letters, digits, `-`, `_` and the like"
     );
     let words = "expected a string of up to 4096 visible ASCII characters and inner spaces";
-    for value in [
-        "\"a\\r\\nb: c\"",
-        "\" a\"",
-        "\"a\\u0000\"",
-        "\"\u{e4}\"",
-        "1",
-        "[\"a\"]",
-    ] {
+    for value in ["\"a\\r\\nb: c\"", "\" a\"", "\"a\\u0000\"", "\"\u{e4}\"", "1", "[\"a\"]"] {
         let error = edits(&format!("set = {{ x = {value} }}"));
-        assert!(
-            error.starts_with("7:33: ") && error.ends_with(words),
-            "{error}"
-        );
+        assert!(error.starts_with("7:33: ") && error.ends_with(words), "{error}");
     }
     let long = format!("set = {{ x = \"{}\" }}", "a".repeat(4097));
     assert!(edits(&long).ends_with(words));
-    assert_eq!(
-        edits("add = { x = [\"a\", 1] }"),
-        format!("7:39: integer 1 for `x`; {words}")
-    );
+    assert_eq!(edits("add = { x = [\"a\", 1] }"), format!("7:39: integer 1 for `x`; {words}"));
     assert_eq!(
         edits("set = { x-a = \"1\", X-A = \"2\" }"),
         "7:40: field `x-a` twice in `set`; expected each once"
@@ -294,13 +254,9 @@ fn header_edits_hold_names_and_values_that_can_be_sent() {
 #[test]
 fn error_pages_are_for_statuses_of_errors() {
     let pages = |table: &str| route(&format!("error_pages = {table}"));
-    for (status, shown) in [
-        ("200", "200"),
-        ("600", "600"),
-        ("3xx", "3xx"),
-        ("\"+404\"", "+404"),
-        ("\"\"", ""),
-    ] {
+    for (status, shown) in
+        [("200", "200"), ("600", "600"), ("3xx", "3xx"), ("\"+404\"", "+404"), ("\"\"", "")]
+    {
         assert_eq!(
             pages(&format!("{{ {status} = \"a.html\" }}")),
             format!(
@@ -342,10 +298,7 @@ fn fields_have_the_placeholders_that_the_manual_names() {
         ("request_headers", "{capture:0}"),
     ] {
         let error = edits(table, value);
-        assert!(
-            error.starts_with(&format!("9:13: placeholder `{value}` in `set`; ")),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("9:13: placeholder `{value}` in `set`; ")), "{error}");
     }
     assert_eq!(
         edits("request_headers", "{capture:1}"),
@@ -365,16 +318,7 @@ fn rates_have_a_number_and_a_unit() {
         );
     }
     let words = "expected a number from 1 to 1000000 with a unit, such as \"10/s\", \"600/m\" or \"1000/h\"";
-    for given in [
-        "0/s",
-        "1000001/s",
-        "+1/s",
-        "10",
-        "/s",
-        "10/d",
-        "1.5/s",
-        "10/",
-    ] {
+    for given in ["0/s", "1000001/s", "+1/s", "10", "/s", "10/d", "1.5/s", "10/"] {
         let expected = format!("7:23: string \"{given}\" for `rate`; {words}");
         assert_eq!(rate(given), expected);
     }

@@ -44,16 +44,10 @@ fn settings_of_a_site_have_their_bounds_and_no_groups() {
         "7:1: {capture:1} in [site.request_headers]; expected such a placeholder in a [[route]], whose path has the group"
     );
     let error = site("[site.response_headers]\nset = { x = \"{client}\" }");
-    assert!(
-        error.starts_with("8:13: placeholder `{client}` in `set`"),
-        "{error}"
-    );
+    assert!(error.starts_with("8:13: placeholder `{client}` in `set`"), "{error}");
     let error = site("[site.request_headers]\nset = { host = \"a\" }");
     assert!(error.contains("the key `host` of [route.proxy]"), "{error}");
-    assert_eq!(
-        site("fixed = {}"),
-        "7:1: `fixed` belongs to [[route]]; move it there"
-    );
+    assert_eq!(site("fixed = {}"), "7:1: `fixed` belongs to [[route]]; move it there");
     assert_eq!(
         site("rate_limit = \"on\""),
         "7:14: string \"on\" for `site.rate_limit`; expected a table [site.rate_limit], such as rate_limit = { rate = \"on\" }"

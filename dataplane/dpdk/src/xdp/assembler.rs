@@ -147,11 +147,8 @@ impl Assembler {
     }
 
     fn emit(&mut self, op: u8, to: Register, from: Register, offset: i16, value: i32) {
-        let registers = if cfg!(target_endian = "big") {
-            to.0 << 4 | from.0
-        } else {
-            from.0 << 4 | to.0
-        };
+        let registers =
+            if cfg!(target_endian = "big") { to.0 << 4 | from.0 } else { from.0 << 4 | to.0 };
         let [o0, o1] = offset.to_ne_bytes();
         let [v0, v1, v2, v3] = value.to_ne_bytes();
         self.code.push([op, registers, o0, o1, v0, v1, v2, v3]);

@@ -133,12 +133,7 @@ unsafe fn bpf<A: Attributes>(command: libc::c_int, attributes: &mut A) -> io::Re
     // SAFETY: the kernel reads and writes as many bytes of the attributes as the size says; the caller answers for the
     // pointers in them.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_mut(attributes),
-            size_of::<A>(),
-        )
+        libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<A>())
     };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -217,10 +212,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
 
 /// Returns the name of a program; `None` where it has none, or the process may not know.
 pub(super) fn program_name(id: u32) -> Option<String> {
-    let mut attributes = ProgramById {
-        prog_id: id,
-        ..ProgramById::default()
-    };
+    let mut attributes = ProgramById { prog_id: id, ..ProgramById::default() };
     // SAFETY: no pointers.
     let program = unsafe { bpf_fd(command::PROG_GET_FD_BY_ID, &mut attributes) }.ok()?;
     let mut info = ProgramInfo::default();

@@ -57,12 +57,7 @@ fn btf(queues: u32) -> Vec<u8> {
         types.extend(words(&[0, POINTER, 2 + 2 * index]));
     }
     types.extend(words(&[0, STRUCT | 4, DEFINITION]));
-    let members = [
-        ("type", 3),
-        ("key_size", 5),
-        ("value_size", 5),
-        ("max_entries", 7),
-    ];
+    let members = [("type", 3), ("key_size", 5), ("value_size", 5), ("max_entries", 7)];
     for (index, (name, kind)) in (0..).zip(members) {
         types.extend(words(&[strings.add(name), kind, index * 64]));
     }
@@ -91,14 +86,7 @@ struct Section {
 impl Section {
     /// Bytes of the program: flags of ELF for what is loaded, writable, executable.
     fn bits(name: &'static str, flags: u64, content: Vec<u8>) -> Self {
-        Self {
-            name,
-            kind: 1,
-            flags,
-            link: (0, 0),
-            entry: 0,
-            content,
-        }
+        Self { name, kind: 1, flags, link: (0, 0), entry: 0, content }
     }
 }
 
@@ -154,29 +142,17 @@ fn file(sections: [Section; 4], mut strings: Strings) -> Vec<u8> {
     let mut add = |name: u32, section: &Section| {
         body.resize(body.len().next_multiple_of(8), 0);
         table.extend(words(&[name, section.kind]));
-        let numbers = [
-            section.flags,
-            0,
-            body.len() as u64,
-            section.content.len() as u64,
-        ];
+        let numbers = [section.flags, 0, body.len() as u64, section.content.len() as u64];
         table.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
         table.extend(words(&[section.link.0, section.link.1]));
-        table.extend(
-            [8, section.entry]
-                .iter()
-                .flat_map(|number: &u64| number.to_ne_bytes()),
-        );
+        table.extend([8, section.entry].iter().flat_map(|number: &u64| number.to_ne_bytes()));
         body.extend(&section.content);
     };
     for section in &sections {
         add(strings.add(section.name), section);
     }
     let name = strings.add(".strtab");
-    let names = Section {
-        kind: 3,
-        ..Section::bits(".strtab", 0, strings.0)
-    };
+    let names = Section { kind: 3, ..Section::bits(".strtab", 0, strings.0) };
     add(name, &names);
     body.resize(body.len().next_multiple_of(8), 0);
     let at = body.len() as u64;
@@ -184,17 +160,9 @@ fn file(sections: [Section; 4], mut strings: Strings) -> Vec<u8> {
     // 64 bits, the byte order, the version.
     let mut header = vec![0x7f, b'E', b'L', b'F', 2, order, 1];
     header.resize(16, 0);
-    header.extend(
-        [RELOCATABLE, MACHINE_BPF]
-            .iter()
-            .flat_map(|half| half.to_ne_bytes()),
-    );
+    header.extend([RELOCATABLE, MACHINE_BPF].iter().flat_map(|half| half.to_ne_bytes()));
     header.extend(words(&[1]));
-    header.extend(
-        [0, 0, at]
-            .iter()
-            .flat_map(|number: &u64| number.to_ne_bytes()),
-    );
+    header.extend([0, 0, at].iter().flat_map(|number: &u64| number.to_ne_bytes()));
     header.extend(words(&[0]));
     // Lengths and counts of the header, of segments, of sections, and which section has the names.
     let halves: [u16; 6] = [64, 0, 0, 64, 6, 5];

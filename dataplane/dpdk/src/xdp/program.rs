@@ -77,11 +77,7 @@ pub(super) fn program(frames: &XdpFrames, map: i32, otherwise: i32) -> Option<Ve
 /// R2 and R3 are the start and the end of the frame, R4 and R5 point into it or hold what was read.
 fn select(asm: &mut Assembler, vlan: Option<u16>, destinations: &Destinations, redirect: Label) {
     let pass = asm.label();
-    let l2 = if vlan.is_some() {
-        ETHERNET + TAG
-    } else {
-        ETHERNET
-    };
+    let l2 = if vlan.is_some() { ETHERNET + TAG } else { ETHERNET };
     asm.load(R2, Size::Word, R1, CONTEXT_DATA);
     asm.load(R3, Size::Word, R1, CONTEXT_END);
     reach(asm, l2, pass);

@@ -26,10 +26,7 @@ impl Program {
     fn load(frames: &XdpFrames) -> io::Result<Self> {
         let map = bpf::make_map(NAME, 4)?;
         let code = program::program(frames, map.as_raw_fd(), REDIRECTED.cast_signed()).unwrap();
-        Ok(Self {
-            program: bpf::load(NAME, &code)?,
-            _map: map,
-        })
+        Ok(Self { program: bpf::load(NAME, &code)?, _map: map })
     }
 
     fn datagrams(vlan: Option<u16>, to: &[&str]) -> io::Result<Self> {
@@ -124,10 +121,7 @@ macro_rules! load {
 
 #[test]
 fn only_datagrams_to_the_listeners_are_redirected() {
-    let program = load!(Program::datagrams(
-        None,
-        &[V4, V6, "192.0.2.1:8443", "192.0.2.2:444"]
-    ));
+    let program = load!(Program::datagrams(None, &[V4, V6, "192.0.2.1:8443", "192.0.2.2:444"]));
     let to = |address: &str| program.takes(&Frame::to(address).bytes());
     for address in [V4, V6, "192.0.2.1:8443", "192.0.2.2:444"] {
         assert!(to(address), "{address}");
@@ -155,10 +149,7 @@ fn everything_else_stays_with_the_kernel() {
         let good = Frame::to(address);
         assert!(program.takes(&good.bytes()));
         for protocol in [0, 1, 6, 44, 50, 58, 60, 132] {
-            let other = Frame {
-                protocol,
-                ..good.clone()
-            };
+            let other = Frame { protocol, ..good.clone() };
             assert!(!program.takes(&other.bytes()), "{address}: {protocol}");
         }
         // ARP, LLDP, 802.3 lengths, and the other family's number.
@@ -172,10 +163,7 @@ fn everything_else_stays_with_the_kernel() {
             frame[14] = version | frame[14] & 0x0f;
             assert!(!program.takes(&frame), "{address}: {version:#x}");
         }
-        let tagged = Frame {
-            tags: vec![[0x81, 0, 0, 7]],
-            ..good
-        };
+        let tagged = Frame { tags: vec![[0x81, 0, 0, 7]], ..good };
         assert!(!program.takes(&tagged.bytes()));
     }
     let mut swapped = Frame::to(V4).bytes();
@@ -196,17 +184,11 @@ fn fragments_of_ipv4_stay_and_options_do_not_matter() {
         (0x1fff, false),
         (0x6000, false),
     ] {
-        let frame = Frame {
-            fragment,
-            ..Frame::to(V4)
-        };
+        let frame = Frame { fragment, ..Frame::to(V4) };
         assert_eq!(program.takes(&frame.bytes()), taken, "{fragment:#x}");
     }
     for options in (0..=40).step_by(4) {
-        let frame = Frame {
-            options,
-            ..Frame::to(V4)
-        };
+        let frame = Frame { options, ..Frame::to(V4) };
         assert!(program.takes(&frame.bytes()), "{options}");
     }
     for words in 0..5 {
@@ -223,38 +205,16 @@ fn frames_cut_short_before_the_payload_stay() {
     let tags = vec![[0x81, 0, 0xe0, 7]];
     for (program, frame) in [
         (&plain, Frame::to(V4)),
-        (
-            &plain,
-            Frame {
-                options: 40,
-                ..Frame::to(V4)
-            },
-        ),
+        (&plain, Frame { options: 40, ..Frame::to(V4) }),
         (&plain, Frame::to(V6)),
-        (
-            &tagged,
-            Frame {
-                tags: tags.clone(),
-                ..Frame::to(V4)
-            },
-        ),
-        (
-            &tagged,
-            Frame {
-                tags,
-                ..Frame::to(V6)
-            },
-        ),
+        (&tagged, Frame { tags: tags.clone(), ..Frame::to(V4) }),
+        (&tagged, Frame { tags, ..Frame::to(V6) }),
     ] {
         let bytes = frame.bytes();
         let headers = bytes.len() - frame.payload;
         // The kernel tests no frames shorter than an Ethernet header, and no card delivers one.
         for length in 14..bytes.len() {
-            assert_eq!(
-                program.takes(&bytes[..length]),
-                length >= headers,
-                "{length}: {bytes:?}"
-            );
+            assert_eq!(program.takes(&bytes[..length]), length >= headers, "{length}: {bytes:?}");
         }
     }
 }
@@ -273,10 +233,7 @@ fn the_tag_must_be_that_of_the_vlan() {
             (vec![[0x88, 0xa8, 0, 7]], false),
             (vec![[0x81, 0, 0, 7], [0x81, 0, 0, 7]], false),
         ] {
-            let frame = Frame {
-                tags: tags.clone(),
-                ..Frame::to(address)
-            };
+            let frame = Frame { tags: tags.clone(), ..Frame::to(address) };
             assert_eq!(program.takes(&frame.bytes()), taken, "{tags:?}");
         }
     }
@@ -318,8 +275,5 @@ fn many(addresses: u16, ports: u16) -> XdpFrames {
         let v6 = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, a]);
         (1..=ports).flat_map(move |port| [v4, v6].map(|ip| SocketAddr::new(ip, port)))
     });
-    XdpFrames::Datagrams {
-        vlan: None,
-        to: to.collect(),
-    }
+    XdpFrames::Datagrams { vlan: None, to: to.collect() }
 }

@@ -36,9 +36,8 @@ impl FrameParser {
             return Err(DropReason::Oversize);
         }
         let packet = rest.get(..total_len).ok_or(DropReason::Truncated)?;
-        let (with_options, payload) = packet
-            .split_at_checked(header_len)
-            .ok_or(DropReason::Truncated)?;
+        let (with_options, payload) =
+            packet.split_at_checked(header_len).ok_or(DropReason::Truncated)?;
         match checksums.ip {
             ChecksumState::Wrong => return Err(DropReason::Checksum),
             ChecksumState::Unknown if !Sum::default().add(with_options).is_right() => {
@@ -71,11 +70,8 @@ impl FrameParser {
             }
             _ => return Err(DropReason::Protocol),
         }
-        let Datagram {
-            source_port,
-            destination_port,
-            payload_len,
-        } = udp::parse(payload, &header[12..], checksums.udp)?;
+        let Datagram { source_port, destination_port, payload_len } =
+            udp::parse(payload, &header[12..], checksums.udp)?;
         let start = ethernet.at + header_len + udp::HEADER;
         Ok(Packet::Udp(UdpFrame {
             source_mac: ethernet.source,

@@ -19,9 +19,7 @@ impl FrameParser {
         checksums: RxChecksums,
     ) -> Result<Packet<'a>, DropReason> {
         let rest = frame.get(ethernet.at..).ok_or(DropReason::Truncated)?;
-        let (header, rest) = rest
-            .split_first_chunk::<IPV6>()
-            .ok_or(DropReason::Truncated)?;
+        let (header, rest) = rest.split_first_chunk::<IPV6>().ok_or(DropReason::Truncated)?;
         let [first, second, _, _, l0, l1, next, hop_limit, addresses @ ..] = header;
         if first >> 4 != 6 {
             return Err(DropReason::Header);
@@ -34,11 +32,8 @@ impl FrameParser {
         let payload = rest.get(..payload_len).ok_or(DropReason::Truncated)?;
         let (source, destination) = address_pair(addresses);
         let is_own = self.v6.contains(&destination);
-        let concerns_port = if is_own {
-            !ethernet.to_group
-        } else {
-            self.is_solicited_node(destination)
-        };
+        let concerns_port =
+            if is_own { !ethernet.to_group } else { self.is_solicited_node(destination) };
         if !concerns_port {
             return Err(DropReason::Destination);
         }
@@ -61,11 +56,8 @@ impl FrameParser {
         if !is_own {
             return Err(DropReason::Destination);
         }
-        let Datagram {
-            source_port,
-            destination_port,
-            payload_len,
-        } = udp::parse(packet, addresses, checksums.udp)?;
+        let Datagram { source_port, destination_port, payload_len } =
+            udp::parse(packet, addresses, checksums.udp)?;
         let start = ethernet.at + IPV6 + skipped + udp::HEADER;
         Ok(Packet::Udp(UdpFrame {
             source_mac: ethernet.source,

@@ -34,10 +34,7 @@ pub(super) fn parse(
     let datagram = packet.get(..usize::from(len)).ok_or(DropReason::Length)?;
     let payload_len = datagram.len().checked_sub(UDP).ok_or(DropReason::Length)?;
     let is_right = || {
-        let pseudo = Sum::default()
-            .add(addresses)
-            .add_word(u16::from(protocol::UDP))
-            .add_word(len);
+        let pseudo = Sum::default().add(addresses).add_word(u16::from(protocol::UDP)).add_word(len);
         pseudo.add(datagram).is_right()
     };
     let intact = match (checksum, [c0, c1]) {

@@ -42,8 +42,7 @@ impl Stack {
                     IpAddr::V4(own) => {
                         let target = (MacAddr([0; 6]), own);
                         let all = MacAddr::BROADCAST;
-                        self.writer
-                            .send_arp(all, ArpOperation::Request, own, target, send);
+                        self.writer.send_arp(all, ArpOperation::Request, own, target, send);
                     }
                     IpAddr::V6(own) => {
                         let flags = NdiscNeighborFlags::OVERRIDE;
@@ -52,12 +51,7 @@ impl Stack {
                 }
             }
         }
-        let own = || {
-            config
-                .addresses
-                .iter()
-                .filter_map(|(address, _)| v6(*address))
-        };
+        let own = || config.addresses.iter().filter_map(|(address, _)| v6(*address));
         let mut groups: Vec<_> = own().map(solicited_node).collect();
         groups.sort_unstable();
         groups.dedup();

@@ -84,15 +84,9 @@ impl FrameWriter {
             target_hardware_addr: EthernetAddress(target_mac.0),
             target_protocol_addr: target,
         };
-        self.send(
-            destination,
-            ethertype::ARP,
-            repr.buffer_len(),
-            send,
-            |packet| {
-                repr.emit(&mut ArpPacket::new_unchecked(packet));
-            },
-        );
+        self.send(destination, ethertype::ARP, repr.buffer_len(), send, |packet| {
+            repr.emit(&mut ArpPacket::new_unchecked(packet));
+        });
     }
 
     /// Sends an ICMP message for IPv4.
@@ -127,11 +121,8 @@ impl FrameWriter {
         message: &Icmpv6Repr<'_>,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        let hop_limit = if matches!(message, Icmpv6Repr::Ndisc(_)) {
-            NDP_HOP_LIMIT
-        } else {
-            HOP_LIMIT
-        };
+        let hop_limit =
+            if matches!(message, Icmpv6Repr::Ndisc(_)) { NDP_HOP_LIMIT } else { HOP_LIMIT };
         let ip = Ipv6Repr {
             src_addr: source,
             dst_addr: target,

@@ -29,23 +29,13 @@ impl Stack {
         let packet = Icmpv4Packet::new_checked(icmp.message);
         let parsed =
             packet.and_then(|packet| Icmpv4Repr::parse(&packet, &ChecksumCapabilities::default()));
-        let Ok(Icmpv4Repr::EchoRequest {
-            ident,
-            seq_no,
-            data,
-        }) = parsed
-        else {
+        let Ok(Icmpv4Repr::EchoRequest { ident, seq_no, data }) = parsed else {
             self.counters.malformed += 1;
             return;
         };
-        let reply = Icmpv4Repr::EchoReply {
-            ident,
-            seq_no,
-            data,
-        };
+        let reply = Icmpv4Repr::EchoReply { ident, seq_no, data };
         if self.may_echo(now) {
-            self.writer
-                .send_icmpv4(icmp.source_mac, (own, source), &reply, send);
+            self.writer.send_icmpv4(icmp.source_mac, (own, source), &reply, send);
         }
     }
 
@@ -67,37 +57,23 @@ impl Stack {
         };
         let to_own = self.config.owns(IpAddr::V6(destination));
         match message {
-            Icmpv6Repr::EchoRequest {
-                ident,
-                seq_no,
-                data,
-            } if to_own => {
-                let reply = Icmpv6Repr::EchoReply {
-                    ident,
-                    seq_no,
-                    data,
-                };
+            Icmpv6Repr::EchoRequest { ident, seq_no, data } if to_own => {
+                let reply = Icmpv6Repr::EchoReply { ident, seq_no, data };
                 if self.may_echo(now) {
                     let addresses = (destination, source);
-                    self.writer
-                        .send_icmpv6(icmp.source_mac, addresses, &reply, send);
+                    self.writer.send_icmpv6(icmp.source_mac, addresses, &reply, send);
                 }
             }
             Icmpv6Repr::PktTooBig { mtu, header, data } if to_own => {
                 self.on_packet_too_big(mtu, &header, data, now);
             }
-            Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit {
-                target_addr,
-                lladdr,
-            }) => {
+            Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, lladdr }) => {
                 let question = (target_addr, lladdr.as_ref().map(|mac| mac.as_bytes()));
                 self.on_solicitation(icmp, (source, destination), question, now, send);
             }
-            Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert {
-                flags,
-                target_addr,
-                lladdr,
-            }) if to_own => {
+            Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr, lladdr })
+                if to_own =>
+            {
                 let answer = (flags, lladdr.as_ref().map(|mac| mac.as_bytes()));
                 self.on_advertisement(icmp, target_addr, answer, now);
             }

@@ -66,8 +66,7 @@ impl Stack {
             target_addr: own,
             lladdr: Some(EthernetAddress(self.config.mac.0).into()),
         });
-        self.writer
-            .send_icmpv6(mac, (own, destination), &message, send);
+        self.writer.send_icmpv6(mac, (own, destination), &message, send);
     }
 
     /// Takes the answer of a neighbour.

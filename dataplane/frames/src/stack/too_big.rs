@@ -32,12 +32,10 @@ struct Report {
 impl Stack {
     /// Processes "fragmentation needed" of IPv4, whose checksum is right.
     pub(super) fn on_fragmentation_needed(&mut self, message: &[u8], now: u64) {
-        let report = message
-            .split_first_chunk::<ICMP>()
-            .and_then(|([.., high, low], quote)| {
-                let mtu = usize::from(u16::from_be_bytes([*high, *low]));
-                self.report_v4(mtu, quote)
-            });
+        let report = message.split_first_chunk::<ICMP>().and_then(|([.., high, low], quote)| {
+            let mtu = usize::from(u16::from_be_bytes([*high, *low]));
+            self.report_v4(mtu, quote)
+        });
         self.on_report(report, now);
     }
 

@@ -27,17 +27,11 @@ fn hops(gateways: &[&str], neighbors: &[(&str, MacAddr)]) -> NextHops {
         mtu: 1500,
         addresses: vec![(ip("192.0.2.1"), 24), (ip("2001:db8::1"), 64)],
         gateways: gateways.iter().map(|text| ip(text)).collect(),
-        neighbors: neighbors
-            .iter()
-            .map(|(text, mac)| (ip(text), *mac))
-            .collect(),
+        neighbors: neighbors.iter().map(|(text, mac)| (ip(text), *mac)).collect(),
         scope_id: 1,
     };
     assert_eq!(config.check(), Ok(()));
-    NextHops::new(
-        Arc::new(config),
-        [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
-    )
+    NextHops::new(Arc::new(config), [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210])
 }
 
 #[test]
@@ -47,18 +41,10 @@ fn replies_go_where_the_last_frame_came_from() {
         hops.on_received(peer, ROUTER, 0);
         assert_eq!(hops.lookup(peer, 29_999), NextHop::Known(ROUTER));
         hops.on_received(peer, OTHER_ROUTER, 1);
-        assert_eq!(
-            hops.lookup(peer, 1),
-            NextHop::Known(OTHER_ROUTER),
-            "another router took over"
-        );
+        assert_eq!(hops.lookup(peer, 1), NextHop::Known(OTHER_ROUTER), "another router took over");
         assert_eq!(hops.lookup(peer, 30_001), NextHop::Stale(OTHER_ROUTER));
         hops.on_received(peer, OTHER_ROUTER, 30_001);
-        assert_eq!(
-            hops.lookup(peer, 60_000),
-            NextHop::Known(OTHER_ROUTER),
-            "renewed"
-        );
+        assert_eq!(hops.lookup(peer, 60_000), NextHop::Known(OTHER_ROUTER), "renewed");
     }
 }
 
@@ -69,12 +55,7 @@ fn what_is_not_fresh_is_resolved() {
         assert_eq!(hops.lookup(peer, 0), NextHop::Unresolved);
         hops.on_received(peer, STRANGER, 0);
     }
-    let resolved = [
-        (NEAR[0], HOST),
-        (NEAR[1], HOST),
-        (GATEWAYS[0], ROUTER),
-        (GATEWAYS[1], ROUTER),
-    ];
+    let resolved = [(NEAR[0], HOST), (NEAR[1], HOST), (GATEWAYS[0], ROUTER), (GATEWAYS[1], ROUTER)];
     let resolved = resolved.map(|(text, mac)| (ip(text), mac)).to_vec();
     hops.set_resolved(NeighborTable::new(resolved));
     for (near, far) in NEAR.into_iter().zip(FAR) {
@@ -96,12 +77,7 @@ fn without_a_gateway_only_received_frames_lead_beyond_the_link() {
 
 #[test]
 fn fixed_neighbours_cannot_be_replaced() {
-    let fixed = [
-        (NEAR[0], HOST),
-        (NEAR[1], HOST),
-        (GATEWAYS[0], ROUTER),
-        (GATEWAYS[1], ROUTER),
-    ];
+    let fixed = [(NEAR[0], HOST), (NEAR[1], HOST), (GATEWAYS[0], ROUTER), (GATEWAYS[1], ROUTER)];
     let mut hops = hops(&GATEWAYS, &fixed);
     for (near, far) in NEAR.map(ip).into_iter().zip(FAR.map(ip)) {
         for now in 0..3 {
@@ -187,11 +163,7 @@ fn a_router_cannot_send_for_hosts_of_the_link() {
         hops.on_received(ip(near), OTHER_ROUTER, 2);
         assert_eq!(hops.lookup(ip(near), 2), NextHop::Known(HOST));
         assert_eq!(hops.lookup(ip(far), 2), NextHop::Known(OTHER_ROUTER));
-        let other = if ip(near).is_ipv4() {
-            "192.0.2.10"
-        } else {
-            "2001:db8::10"
-        };
+        let other = if ip(near).is_ipv4() { "192.0.2.10" } else { "2001:db8::10" };
         hops.on_received(ip(other), OTHER_ROUTER, 2);
         assert_eq!(hops.lookup(ip(other), 2), NextHop::Stale(OTHER_ROUTER));
     }

@@ -83,17 +83,7 @@ impl Core {
         if now.saturating_duration_since(self.surveyed) >= SURVEY {
             self.survey(now);
         }
-        let Self {
-            shared,
-            seen,
-            hops,
-            events,
-            counters,
-            index,
-            queue,
-            outgoing,
-            ..
-        } = self;
+        let Self { shared, seen, hops, events, counters, index, queue, outgoing, .. } = self;
         let Some(stack) = shared.stack() else {
             return;
         };
@@ -104,13 +94,7 @@ impl Core {
         stack.news(
             seen,
             |table| hops.set_resolved(table),
-            |StackEvent::TooBig {
-                 local,
-                 peer,
-                 size,
-                 quote,
-                 ..
-             }| {
+            |StackEvent::TooBig { local, peer, size, quote, .. }| {
                 if let Some(listener) = shared.listener_at(&local) {
                     let event = Event::TooBigReport {
                         listener,

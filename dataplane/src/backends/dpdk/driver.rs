@@ -46,10 +46,7 @@ pub(super) fn now() -> Instant {
 
 impl Dpdk {
     pub(super) fn new(queue: Queue, shared: Arc<Shared>, index: usize) -> io::Result<Self> {
-        Ok(Self {
-            waker: Waker::open(true)?,
-            core: Core::new(queue, shared, index, now()),
-        })
+        Ok(Self { waker: Waker::open(true)?, core: Core::new(queue, shared, index, now()) })
     }
 
     /// Returns the pause before the next look, after a while without frames.
@@ -58,11 +55,7 @@ impl Dpdk {
         if idle < SPIN {
             return Duration::ZERO;
         }
-        let longest = if idle < RECENT {
-            LONGEST_RECENT
-        } else {
-            LONGEST
-        };
+        let longest = if idle < RECENT { LONGEST_RECENT } else { LONGEST };
         (idle / 8).clamp(SHORTEST, longest)
     }
 
@@ -142,9 +135,6 @@ impl Dataplane for Dpdk {
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            frames: Some(self.core.frames),
-            ..self.core.counters
-        }
+        Counters { frames: Some(self.core.frames), ..self.core.counters }
     }
 }

@@ -8,14 +8,8 @@ use crate::device_port::{DevicePortOptions, PortDevice, PortError};
 use crate::interface;
 
 /// Drivers that leave a PCI device to user space, or share it (the last three).
-const DRIVERS: [&str; 6] = [
-    "vfio-pci",
-    "uio_pci_generic",
-    "igb_uio",
-    "mlx5_core",
-    "mlx4_core",
-    "mana",
-];
+const DRIVERS: [&str; 6] =
+    ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core", "mana"];
 
 /// Memory of the library itself, bytes.
 const BASE: u64 = 16 << 20;
@@ -70,11 +64,7 @@ pub(super) fn memory(all: &[(&DevicePortOptions, usize)]) -> u32 {
     let bytes = all.iter().map(|(options, workers)| {
         let buffer = u64::from(room(options)) + OVERHEAD;
         // A buffer does not cross a page, and without huge ones two do not fit in one.
-        let buffer = if options.hugepages {
-            buffer
-        } else {
-            buffer.next_multiple_of(PAGE)
-        };
+        let buffer = if options.hugepages { buffer } else { buffer.next_multiple_of(PAGE) };
         let needed = *workers as u64 * u64::from(buffers(options)) * buffer;
         options.memory.unwrap_or(needed)
     });
@@ -99,11 +89,7 @@ pub(crate) fn examine(all: &[(&DevicePortOptions, usize)]) -> Result<(), PortErr
     let (free, page) = free_hugepages(Path::new("/sys/kernel/mm/hugepages"));
     let needed = u64::from(memory(all));
     if free < needed {
-        return Err(PortError::Hugepages {
-            free,
-            needed,
-            pages: needed.div_ceil(page.max(1)),
-        });
+        return Err(PortError::Hugepages { free, needed, pages: needed.div_ceil(page.max(1)) });
     }
     Ok(())
 }
@@ -130,11 +116,7 @@ fn device(options: &DevicePortOptions) -> Result<(), PortError> {
         return Err(PortError::Down { name });
     }
     if mtu < usize::from(options.mtu) {
-        return Err(PortError::Mtu {
-            interface: name.to_owned(),
-            mtu,
-            wanted: options.mtu,
-        });
+        return Err(PortError::Mtu { interface: name.to_owned(), mtu, wanted: options.mtu });
     }
     if matches!(options.device, PortDevice::AfXdp(_)) && mtu > XDP_MTU {
         let interface = name.to_owned();
@@ -149,11 +131,9 @@ fn queues(device: &PortDevice, workers: usize) -> Result<(), PortError> {
         return Ok(());
     };
     match interface::queues(name) {
-        Some(queues) if queues.receive != workers => Err(PortError::Queues {
-            interface: name.clone(),
-            queues: queues.receive,
-            workers,
-        }),
+        Some(queues) if queues.receive != workers => {
+            Err(PortError::Queues { interface: name.clone(), queues: queues.receive, workers })
+        }
         _ => Ok(()),
     }
 }
@@ -173,17 +153,9 @@ fn addresses(options: &DevicePortOptions, kernel: &[(String, IpAddr)]) -> Result
         }
         let interface = interface.to_owned();
         return Err(if shared {
-            PortError::NotTheKernels {
-                interface,
-                address,
-                prefix,
-            }
+            PortError::NotTheKernels { interface, address, prefix }
         } else {
-            PortError::TheKernels {
-                interface,
-                address,
-                prefix,
-            }
+            PortError::TheKernels { interface, address, prefix }
         });
     }
     Ok(())
@@ -225,7 +197,7 @@ pub(super) fn rights(options: &DevicePortOptions, workers: usize) -> Result<(), 
 
 /// Returns the memory that the process may lock by `/proc/self/limits`, MiB; no limit where it does not say.
 fn lockable(limits: &str) -> u64 {
-    let line = { limits.lines() }.find_map(|line| line.strip_prefix("Max locked memory"));
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     let soft = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     soft.map_or(u64::MAX, |bytes| bytes >> 20)
 }
@@ -233,8 +205,7 @@ fn lockable(limits: &str) -> u64 {
 /// Returns the effective capabilities in `/proc/self/status`; all where it does not say.
 fn held(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(u64::MAX)
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(u64::MAX)
 }
 
 /// Returns the memory in free huge pages and the size of the smaller ones, MiB.
@@ -244,10 +215,7 @@ fn free_hugepages(folder: &Path) -> (u64, u64) {
         text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
     };
     let free = |size| number(size, "free_hugepages");
-    (
-        free("hugepages-2048kB") * 2 + free("hugepages-1048576kB") * 1024,
-        2,
-    )
+    (free("hugepages-2048kB") * 2 + free("hugepages-1048576kB") * 1024, 2)
 }
 
 #[cfg(test)]
@@ -291,10 +259,7 @@ mod tests {
         let line = addresses(&beside, &[]).unwrap_err().to_string();
         assert!(line.contains("ip addr add 192.0.2.1/24 dev eth1"), "{line}");
         let packet = PortDevice::AfPacket("eth1".to_owned());
-        for alone in [
-            own(xdp(), PortFrames::All),
-            own(packet, PortFrames::Listeners),
-        ] {
+        for alone in [own(xdp(), PortFrames::All), own(packet, PortFrames::Listeners)] {
             assert_eq!(addresses(&alone, &[]), Ok(()));
             assert_eq!(addresses(&alone, &above), Ok(()));
             let line = addresses(&alone, &here).unwrap_err().to_string();

@@ -88,10 +88,7 @@ mod tests {
     #[test]
     fn an_address_is_held_and_datagrams_leave_from_it() {
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let own = UdpSocket::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let own = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let sockets = KernelSockets::bind(&[own, own], 1).unwrap();
         let other = KernelSockets::bind(&[own], 1).unwrap_err().to_string();
         assert!(other.contains(&format!("{own}")), "{other}");

@@ -80,9 +80,7 @@ impl Library {
         let listeners = resolve(listeners, options)?;
         let mut config = config(options);
         // Before the device is touched; its own address comes later.
-        config
-            .check()
-            .map_err(|e| PortError::Config(e.to_string()))?;
+        config.check().map_err(|e| PortError::Config(e.to_string()))?;
         let destinations = destinations(&listeners, options);
         let kernel = if options.is_beside_kernel() {
             Some(KernelSockets::bind(&destinations, config.scope_id)?)
@@ -106,14 +104,8 @@ impl Library {
             hugepages: options.hugepages,
         };
         let interface = options.device.interface();
-        let shared = Shared::new(
-            config,
-            interface,
-            listeners.clone(),
-            facts.tx_checksum,
-            kernel,
-            now(),
-        );
+        let shared =
+            Shared::new(config, interface, listeners.clone(), facts.tx_checksum, kernel, now());
         let shared = Arc::new(shared);
         let seeds = queues.into_iter().enumerate();
         let seeds = seeds.map(|(index, queue)| DpdkSeed::new(queue, Arc::clone(&shared), index));
@@ -140,11 +132,7 @@ fn resolve(
             *ip == address.ip()
                 || (address.ip().is_unspecified() && ip.is_ipv4() == address.is_ipv4())
         };
-        if !options
-            .addresses
-            .iter()
-            .any(|own_address| own(&own_address))
-        {
+        if !options.addresses.iter().any(|own_address| own(&own_address)) {
             return Err(PortError::Address { address: *address });
         }
         let mut address = *address;
@@ -181,9 +169,7 @@ fn config(options: &DevicePortOptions) -> PortConfig {
         mtu: usize::from(options.mtu),
         addresses: options.addresses.clone(),
         gateways: options.gateways.clone(),
-        neighbors: { options.neighbors.iter() }
-            .map(|(ip, mac)| (*ip, MacAddr(*mac)))
-            .collect(),
+        neighbors: options.neighbors.iter().map(|(ip, mac)| (*ip, MacAddr(*mac))).collect(),
         scope_id: index.unwrap_or(1),
     }
 }
@@ -228,10 +214,9 @@ fn port_options(
         PortDevice::AfXdp(interface) => Some(XdpOptions {
             interface: interface.clone(),
             frames: match options.frames {
-                PortFrames::Listeners => XdpFrames::Datagrams {
-                    vlan: options.vlan,
-                    to: destinations,
-                },
+                PortFrames::Listeners => {
+                    XdpFrames::Datagrams { vlan: options.vlan, to: destinations }
+                }
                 PortFrames::All => XdpFrames::All,
             },
         }),
@@ -297,8 +282,5 @@ fn refused(error: sluicegate_dpdk::Error, interface: Option<&str>) -> PortError 
         }
         _ => "see `dpdk.device` and deploy/dpdk.md",
     };
-    PortError::Library {
-        cause: error.to_string(),
-        remedy: remedy.to_owned(),
-    }
+    PortError::Library { cause: error.to_string(), remedy: remedy.to_owned() }
 }

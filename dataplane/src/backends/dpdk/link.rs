@@ -11,10 +11,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(interface: Option<&str>) -> Self {
-        Self {
-            interface: interface.map(str::to_owned),
-            up: true,
-        }
+        Self { interface: interface.map(str::to_owned), up: true }
     }
 
     /// Returns the new state if it changed since the last look.

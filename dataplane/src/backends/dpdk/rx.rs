@@ -71,12 +71,8 @@ impl Core {
         self.counters.rx_messages += 1;
         self.counters.rx_datagrams += 1;
         self.counters.rx_bytes += payload.len() as u64;
-        let meta = RxMeta {
-            listener,
-            peer: udp.peer,
-            local: udp.local,
-            ecn: Ecn::from_bits(udp.ecn),
-        };
+        let meta =
+            RxMeta { listener, peer: udp.peer, local: udp.local, ecn: Ecn::from_bits(udp.ecn) };
         sink(&meta, payload);
     }
 
@@ -126,10 +122,7 @@ fn checksums(mbuf: &Mbuf) -> RxChecksums {
         Checksum::Bad => ChecksumState::Wrong,
     };
     let (ip, udp) = mbuf.checksums();
-    RxChecksums {
-        ip: state(ip),
-        udp: state(udp),
-    }
+    RxChecksums { ip: state(ip), udp: state(udp) }
 }
 
 #[cfg(test)]

@@ -19,11 +19,7 @@ pub(crate) struct DpdkSeed {
 
 impl DpdkSeed {
     pub(super) fn new(queue: QueueSeed, shared: Arc<Shared>, index: usize) -> Self {
-        Self {
-            queue,
-            shared,
-            index,
-        }
+        Self { queue, shared, index }
     }
 
     /// Makes the driver, on the thread that will use it.

@@ -47,10 +47,8 @@ impl Shared {
         listeners.sort_by_key(|(_, address)| address.port());
         let config = Arc::new(config);
         Self {
-            control: kernel.map_or_else(
-                || Control::Stack(Box::new(SlowPath::new(&config))),
-                Control::Kernel,
-            ),
+            control: kernel
+                .map_or_else(|| Control::Stack(Box::new(SlowPath::new(&config))), Control::Kernel),
             config,
             listeners,
             interface: interface.map(str::to_owned),
@@ -61,9 +59,7 @@ impl Shared {
 
     /// Returns the listener that a datagram to `destination` is for: one of this very address before a wildcard.
     pub(super) fn listener_at(&self, destination: &SocketAddr) -> Option<ListenerId> {
-        let first = self
-            .listeners
-            .partition_point(|(_, bound)| bound.port() < destination.port());
+        let first = self.listeners.partition_point(|(_, bound)| bound.port() < destination.port());
         let of_port = self.listeners[first..].iter();
         let of_port = of_port.take_while(|(_, bound)| bound.port() == destination.port());
         let covering = of_port.filter(|(_, bound)| covers(bound, destination));
@@ -94,9 +90,7 @@ impl Shared {
         if bound.is_ipv4() != peer.is_ipv4() {
             return None;
         }
-        let asked = local
-            .map(|local| local.ip())
-            .filter(|ip| !ip.is_unspecified());
+        let asked = local.map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let ip = match asked {
             Some(ip) => ip,
             None if !bound.ip().is_unspecified() => bound.ip(),

@@ -52,13 +52,7 @@ struct Lent {
 
 impl<'a> Emission<'a> {
     pub(super) fn new(core: &'a mut Core, budget: Budget, now: Instant) -> Self {
-        Self {
-            now_ms: core.millis(now),
-            core,
-            budget,
-            lent: None,
-            last: None,
-        }
+        Self { now_ms: core.millis(now), core, budget, lent: None, last: None }
     }
 
     /// Returns the station that frames to `peer` go to; asks for it where it is unknown, or leaves it to the kernel.
@@ -68,15 +62,7 @@ impl<'a> Emission<'a> {
         {
             return Some(mac);
         }
-        let Core {
-            hops,
-            shared,
-            queue,
-            outgoing,
-            events,
-            counters,
-            ..
-        } = &mut *self.core;
+        let Core { hops, shared, queue, outgoing, events, counters, .. } = &mut *self.core;
         let hop = hops.lookup(peer.ip(), self.now_ms);
         let mac = match &shared.control {
             Control::Kernel(_) => match hop {
@@ -119,10 +105,7 @@ impl<'a> Emission<'a> {
             return Written::Sent;
         };
         let kind = error.kind();
-        if matches!(
-            kind,
-            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable
-        ) {
+        if matches!(kind, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) {
             let listener = lent.listener;
             let event = Event::Unreachable { listener, peer };
             core.events.push(event, &mut core.counters);
@@ -152,10 +135,7 @@ impl<'a> Emission<'a> {
             hop_limit: TxHeader::HOP_LIMIT,
         };
         let checksums = if offloads {
-            TxChecksums {
-                ip: IpChecksum::Port,
-                udp: UdpChecksum::Port,
-            }
+            TxChecksums { ip: IpChecksum::Port, udp: UdpChecksum::Port }
         } else {
             TxChecksums::SOFTWARE
         };
@@ -182,27 +162,17 @@ impl Egress for Emission<'_> {
         let listeners = self.core.shared.listeners();
         let found = listeners.iter().find(|(id, _)| *id == listener);
         let bound = found.ok_or(NoRoom::Unknown)?.1;
-        let headers = if bound.is_ipv4() {
-            V4_HEADERS
-        } else {
-            V6_HEADERS
-        };
+        let headers = if bound.is_ipv4() { V4_HEADERS } else { V6_HEADERS };
         let largest = self.core.shared.config.mtu - headers;
         let mbuf = if let Some(lent) = self.lent.take() {
             lent.mbuf
         } else {
-            let Core {
-                queue, outgoing, ..
-            } = &mut *self.core;
+            let Core { queue, outgoing, .. } = &mut *self.core;
             let mut mbuf = outgoing.allocate(queue).ok_or(NoRoom::Blocked)?;
             mbuf.prepend(u8::try_from(MAX_HEADERS).unwrap_or(u8::MAX));
             mbuf
         };
-        let lent = self.lent.insert(Lent {
-            listener,
-            bound,
-            mbuf,
-        });
+        let lent = self.lent.insert(Lent { listener, bound, mbuf });
         let size = size.min(largest);
         Ok(&mut lent.mbuf.bytes()[MAX_HEADERS..MAX_HEADERS + size])
     }

@@ -95,10 +95,7 @@ impl Receiver {
         events: &mut Events,
     ) -> Outcome {
         let socket = &mut sockets[index];
-        match self
-            .messages
-            .receive(socket.binding.as_fd(), budget.datagrams)
-        {
+        match self.messages.receive(socket.binding.as_fd(), budget.datagrams) {
             Ok(0) => Outcome::Empty,
             Ok(count) => {
                 // Fewer than there was room for: the kernel found no more, and what comes later is an edge.
@@ -130,9 +127,7 @@ impl Receiver {
         sink: &mut impl FnMut(&RxMeta, &mut [u8]),
     ) {
         while self.next < self.count {
-            let Socket {
-                binding, ingress, ..
-            } = &mut sockets[self.socket];
+            let Socket { binding, ingress, .. } = &mut sockets[self.socket];
             let message = self.messages.message(self.next);
             if !ingress.deliver(message, binding, (counters, events), budget, sink) {
                 return;

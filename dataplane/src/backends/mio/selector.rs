@@ -155,14 +155,8 @@ mod tests {
             selector.wait(Some(Duration::from_micros(100))).unwrap();
             assert_eq!(selector.ready().count(), 0);
             socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-            selector
-                .wait(Some(Duration::from_micros(5_000_001)))
-                .unwrap();
-            let ready = Ready {
-                token: 7,
-                readable: true,
-                writable: false,
-            };
+            selector.wait(Some(Duration::from_micros(5_000_001))).unwrap();
+            let ready = Ready { token: 7, readable: true, writable: false };
             assert_eq!(selector.ready().collect::<Vec<_>>(), [ready]);
             assert_eq!(selector.precise, precise);
         }

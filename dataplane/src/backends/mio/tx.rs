@@ -21,9 +21,7 @@ pub(super) struct Transmitter {
 impl Transmitter {
     pub(super) fn new(sockets: &[Socket]) -> Self {
         let count = Lanes::buffers(SHARE, sockets.len());
-        let listeners = sockets
-            .iter()
-            .map(|s| (s.binding.listener(), s.binding.gso()));
+        let listeners = sockets.iter().map(|s| (s.binding.listener(), s.binding.gso()));
         let buffer = || vec![0; lanes::BUFFER].into_boxed_slice();
         Self {
             buffers: std::iter::repeat_with(buffer).take(count).collect(),
@@ -52,13 +50,7 @@ impl Emission<'_> {
 
     /// Sends the closed batches of a lane until there is no room.
     fn send(&mut self, lane: usize) {
-        let Self {
-            tx: Transmitter { buffers, lanes },
-            sockets,
-            counters,
-            events,
-            ..
-        } = self;
+        let Self { tx: Transmitter { buffers, lanes }, sockets, counters, events, .. } = self;
         while let Some(batch) = lanes.batch(lane, 0) {
             let sent = sys::send(
                 sockets[lane].binding.as_fd(),
@@ -66,9 +58,7 @@ impl Emission<'_> {
                 batch.control(),
                 &buffers[batch.buffer()][batch.range()],
             );
-            let outcome = sent
-                .map(drop)
-                .map_err(|error| error.raw_os_error().unwrap_or(0));
+            let outcome = sent.map(drop).map_err(|error| error.raw_os_error().unwrap_or(0));
             lanes.settle(lane, Keep::First, outcome, counters, events);
         }
     }

@@ -101,17 +101,12 @@ impl Switch {
                 return Err(BindError::InUse { address: *address });
             }
         }
-        let buffer = || Buffer {
-            owner: id,
-            bytes: Box::new([0; ROOM]),
-        };
+        let buffer = || Buffer { owner: id, bytes: Box::new([0; ROOM]) };
         state.ports.push(PortState {
             link: true,
             listeners: listeners.clone(),
             pool: std::iter::repeat_with(buffer).take(BUFFERS).collect(),
-            queues: std::iter::repeat_with(Queue::default)
-                .take(workers)
-                .collect(),
+            queues: std::iter::repeat_with(Queue::default).take(workers).collect(),
         });
         Ok((id, listeners))
     }

@@ -1,8 +1,5 @@
 //! Receive buffers that the kernel takes from a ring and gives back with completions.
-#![expect(
-    unsafe_code,
-    reason = "the buffer ring is memory shared with the kernel"
-)]
+#![expect(unsafe_code, reason = "the buffer ring is memory shared with the kernel")]
 
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -11,30 +11,16 @@ pub(super) type Failure = (&'static str, io::Error);
 /// without copying.
 pub(super) fn probe(io: &IoUring) -> Result<bool, Failure> {
     let mut probe = Probe::new();
-    io.submitter()
-        .register_probe(&mut probe)
-        .map_err(|error| ("probe operations", error))?;
+    io.submitter().register_probe(&mut probe).map_err(|error| ("probe operations", error))?;
     let params = io.params();
     let needs = [
-        (
-            "RECVMSG is missing",
-            probe.is_supported(opcode::RecvMsg::CODE),
-        ),
-        (
-            "SENDMSG is missing",
-            probe.is_supported(opcode::SendMsg::CODE),
-        ),
-        (
-            "POLL_ADD is missing",
-            probe.is_supported(opcode::PollAdd::CODE),
-        ),
+        ("RECVMSG is missing", probe.is_supported(opcode::RecvMsg::CODE)),
+        ("SENDMSG is missing", probe.is_supported(opcode::SendMsg::CODE)),
+        ("POLL_ADD is missing", probe.is_supported(opcode::PollAdd::CODE)),
         ("READ is missing", probe.is_supported(opcode::Read::CODE)),
         ("timeouts on enter are missing", params.is_feature_ext_arg()),
         ("completions may be lost", params.is_feature_nodrop()),
-        (
-            "completions cannot be left out",
-            params.is_feature_skip_cqe_on_success(),
-        ),
+        ("completions cannot be left out", params.is_feature_skip_cqe_on_success()),
     ];
     match needs.into_iter().find(|(_, there)| !there) {
         None => Ok(probe.is_supported(opcode::SendMsgZc::CODE)),

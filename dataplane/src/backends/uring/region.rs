@@ -1,8 +1,5 @@
 //! Memory that is shared with the kernel.
-#![expect(
-    unsafe_code,
-    reason = "memory shared with the kernel must not be borrowed as a whole"
-)]
+#![expect(unsafe_code, reason = "memory shared with the kernel must not be borrowed as a whole")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;

@@ -95,9 +95,7 @@ impl Ring {
         let mut files = sockets.to_vec();
         files.push(eventfd);
         let submitter = ring.io.submitter();
-        submitter
-            .register_files(&files)
-            .map_err(failed("register the sockets"))?;
+        submitter.register_files(&files).map_err(failed("register the sockets"))?;
         for (buffers, group) in ring.memory.buffers.iter_mut().zip(0..) {
             // SAFETY: `Ring::drop` frees the buffers only after every request has ended.
             unsafe { buffers.register(&ring.io, group) }
@@ -265,9 +263,8 @@ impl Ring {
             Token::Receive(socket) => self.memory.buffers.get_mut(socket),
             _ => None,
         };
-        let taken = buffer
-            .zip(group)
-            .and_then(|(buffer, group)| group.take(buffer).then_some(buffer));
+        let taken =
+            buffer.zip(group).and_then(|(buffer, group)| group.take(buffer).then_some(buffer));
         Some(Completion {
             token,
             result: usize::try_from(entry.result()).map_err(|_| -entry.result()),
@@ -283,10 +280,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let _ = self.enter(0, None);
         let wait = Timespec::from(CLOSE_WAIT);
-        let _ = self
-            .io
-            .submitter()
-            .register_sync_cancel(Some(wait), CancelBuilder::any());
+        let _ = self.io.submitter().register_sync_cancel(Some(wait), CancelBuilder::any());
         for _ in 0..CLOSE_ROUNDS {
             while self.completion().is_some() {}
             let silent = self.memory.slots.silent();
@@ -324,9 +318,7 @@ impl Memory {
         // SAFETY: the region is as long as a header, aligned to a page, and nobody else knows it yet.
         unsafe { template.at(0).cast::<libc::msghdr>().write(header) };
         Ok(Self {
-            buffers: (0..sockets)
-                .map(|_| Buffers::new(rx_buffers))
-                .collect::<io::Result<_>>()?,
+            buffers: (0..sockets).map(|_| Buffers::new(rx_buffers)).collect::<io::Result<_>>()?,
             slots: Slots::new(heads, tx_buffers)?,
             template,
             count: Region::new(size_of::<u64>())?,

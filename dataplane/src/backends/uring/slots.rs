@@ -74,10 +74,7 @@ impl Slots {
         // SAFETY: the kernel has none of these bytes: the lanes hand out only bytes behind those of every batch of the
         // buffer, or all of it when it has no batch and is not held. A batch ends only after the kernel gave its head back,
         // and one that is not copied holds the buffer until then.
-        unsafe {
-            self.payloads
-                .piece(buffer * BUFFER + range.start, range.len())
-        }
+        unsafe { self.payloads.piece(buffer * BUFFER + range.start, range.len()) }
     }
 
     /// Describes the next message of `batch` in a head, which belongs to the kernel and stays where it is until
@@ -89,10 +86,7 @@ impl Slots {
         completes: bool,
     ) -> io::Result<*const libc::msghdr> {
         assert!(self.lent[head].is_none(), "head {head} is the kernel's");
-        let place = Place {
-            buffer: batch.buffer(),
-            range: batch.range(),
-        };
+        let place = Place { buffer: batch.buffer(), range: batch.range() };
         self.lent[head] = Some(Lent { place, completes });
         let place: *mut Head = self.heads.at(head * size_of::<Head>()).cast();
         let (name, control, range) = (batch.name(), batch.control(), batch.range());

@@ -72,9 +72,7 @@ impl Transmitter {
     /// `zero_copy`: the kernel can send without copying.
     pub(super) fn new(options: &DriverOptions, sockets: &[Socket], zero_copy: bool) -> Self {
         let count = sockets.len();
-        let listeners = sockets
-            .iter()
-            .map(|s| (s.binding.listener(), s.binding.gso()));
+        let listeners = sockets.iter().map(|s| (s.binding.listener(), s.binding.gso()));
         let heads = || VecDeque::with_capacity(HEADS);
         Self {
             lanes: Lanes::new(Self::buffers(options, count), listeners),
@@ -185,18 +183,12 @@ impl Transmitter {
                     break;
                 };
                 submitted.push_back(head);
-                let large = self
-                    .zero_copy
-                    .is_some_and(|size| batch.range().len() >= size);
+                let large = self.zero_copy.is_some_and(|size| batch.range().len() >= size);
                 if large && self.free.len() >= UNLENT {
                     let buffer = batch.buffer();
                     ring.send_zero_copy(head, lane, batch)?;
                     self.lanes.hold(buffer);
-                    self.loans[head] = Some(Loan {
-                        lane,
-                        buffer,
-                        stage: Stage::Submitted,
-                    });
+                    self.loans[head] = Some(Loan { lane, buffer, stage: Stage::Submitted });
                 } else {
                     ring.send(head, lane, batch)?;
                 }
@@ -231,8 +223,7 @@ impl Transmitter {
                         self.free.push(head);
                     }
                 }
-                self.lanes
-                    .settle(lane, Keep::Last, outcome, counters, events);
+                self.lanes.settle(lane, Keep::Last, outcome, counters, events);
             }
             self.lanes.rotate(lane, behind);
         }

@@ -33,9 +33,7 @@ impl Client {
         let time = cx.now.saturating_duration_since(from);
         if !time.is_zero() {
             let thousandths = u128::from(exchanges.completed) * 1_000_000_000_000 / time.as_nanos();
-            cx.tally
-                .rate
-                .add(u64::try_from(thousandths).unwrap_or(u64::MAX));
+            cx.tally.rate.add(u64::try_from(thousandths).unwrap_or(u64::MAX));
         }
         self.transport.count(&mut cx.tally);
     }

@@ -87,9 +87,7 @@ impl Exchanges {
         cx.handshaking -= 1;
         let tally = &mut cx.tally;
         tally.connections += 1;
-        tally
-            .protocol
-            .get_or_insert_with(|| agreed.protocol.to_string());
+        tally.protocol.get_or_insert_with(|| agreed.protocol.to_string());
         tally.resumed += u64::from(agreed.is_resumed);
         tally.early_accepted += u64::from(agreed.early_data == Some(true));
         tally.early_rejected += u64::from(agreed.early_data == Some(false));

@@ -63,14 +63,7 @@ impl<'a, P: Peer> Pair<'a, P> {
         cx.reports = true;
         let mut connector = Connector::new(plan, &Registry::builtin()).unwrap();
         let client = client(&mut connector, &work(plan, left), &mut cx);
-        Pair {
-            server,
-            client,
-            connector,
-            cx,
-            lines,
-            end: None,
-        }
+        Pair { server, client, connector, cx, lines, end: None }
     }
 
     /// Replaces the client, which has ended, by another one of the same thread with `left` requests to send.
@@ -130,18 +123,10 @@ impl<'a, P: Peer> Pair<'a, P> {
 }
 
 fn work(plan: &Plan, left: u64) -> Work {
-    Work {
-        pace: plan.pace(),
-        new: left,
-        ..Work::default()
-    }
+    Work { pace: plan.pace(), new: left, ..Work::default() }
 }
 
 fn client(connector: &mut Connector, work: &Work, cx: &mut Context<'_>) -> Client {
-    let way = Way {
-        address: 0,
-        local: None,
-        trace: None,
-    };
+    let way = Way { address: 0, local: None, trace: None };
     connector.open(way, work, cx).unwrap()
 }

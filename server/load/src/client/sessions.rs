@@ -59,11 +59,8 @@ mod tests {
     #[test]
     fn the_newest_session_is_resumed_and_the_first_one_stored() {
         for resumes_new in [true, false] {
-            let sessions = Sessions {
-                next: Arc::default(),
-                resumes_new,
-                first: Some(Arc::default()),
-            };
+            let sessions =
+                Sessions { next: Arc::default(), resumes_new, first: Some(Arc::default()) };
             assert!(sessions.are_kept());
             for number in 1..=3 {
                 sessions.keep(Session::of_tls(vec![number]));

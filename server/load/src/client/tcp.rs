@@ -182,11 +182,7 @@ impl Tcp {
 
     /// Counts the bytes since the last time.
     fn count_bytes(&mut self, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
-        let now = (
-            self.account.received.get(),
-            self.account.sent.get(),
-            self.account.content(),
-        );
+        let now = (self.account.received.get(), self.account.sent.get(), self.account.content());
         let (received, sent, content) = std::mem::replace(&mut self.counted, now);
         if now.0 > received {
             exchanges.heard = true;

@@ -31,16 +31,8 @@ impl WithoutEffect {
                 self.tls13_ciphers.is_some(),
                 "BoringSSL's cipher suites of TLS 1.3 are fixed",
             ),
-            (
-                "--header-table-size",
-                self.header_table_size.is_some(),
-                NOT_BUILT,
-            ),
-            (
-                "--encoder-header-table-size",
-                self.encoder_header_table_size.is_some(),
-                NOT_BUILT,
-            ),
+            ("--header-table-size", self.header_table_size.is_some(), NOT_BUILT),
+            ("--encoder-header-table-size", self.encoder_header_table_size.is_some(), NOT_BUILT),
             ("--ktls", self.ktls, NOT_BUILT),
         ];
         let given = given.into_iter().filter(|(_, given, _)| *given);

@@ -26,10 +26,7 @@ pub(super) fn shared(
     let built_in = fields.len();
     for (name, value) in &options.header {
         let name = if name == "host" { ":authority" } else { name };
-        match fields[..built_in]
-            .iter_mut()
-            .find(|(known, _)| known == name)
-        {
+        match fields[..built_in].iter_mut().find(|(known, _)| known == name) {
             Some(field) => field.1.clone_from(value),
             None if name.starts_with(':') => {
                 bail!("-H {name}: only :authority, :method and :scheme can be set")
@@ -79,16 +76,7 @@ mod tests {
 
     #[test]
     fn fields_are_added_or_replaced() {
-        let words = [
-            "-H",
-            "host:h",
-            "-H",
-            ":method:HEAD",
-            "-H",
-            "user-agent:u",
-            "-H",
-            "x:y",
-        ];
+        let words = ["-H", "host:h", "-H", ":method:HEAD", "-H", "user-agent:u", "-H", "x:y"];
         let expected = [
             (":method", "HEAD"),
             (":scheme", "https"),

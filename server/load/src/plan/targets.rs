@@ -108,10 +108,7 @@ impl Found {
             lines().take(MOST_LINES + 1).count() <= MOST_LINES,
             "{name} has more than {MOST_LINES} lines; shorten it"
         );
-        ensure!(
-            lines().next().is_some(),
-            "{name} has no URL; write one in each line"
-        );
+        ensure!(lines().next().is_some(), "{name} has no URL; write one in each line");
         for (number, line) in lines() {
             add(self, line).with_context(|| format!("{name}, line {number}"))?;
         }
@@ -125,9 +122,7 @@ fn parse(text: &str) -> anyhow::Result<Url> {
 
 /// Takes a line of a script apart: its offset, and its URL.
 fn script_line(line: &str) -> anyhow::Result<(Duration, &str)> {
-    let (offset, url) = line
-        .split_once('\t')
-        .context("expected milliseconds, a tab and a URL")?;
+    let (offset, url) = line.split_once('\t').context("expected milliseconds, a tab and a URL")?;
     let millis: Option<f64> = offset.trim().parse().ok();
     let millis = millis.filter(|millis| (0.0..=LAST_OFFSET_MS).contains(millis));
     let millis = millis.with_context(|| {
@@ -152,11 +147,7 @@ pub(super) fn read(file: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
 
 fn name(file: &Path) -> Display<'_> {
     let is_input = file == Path::new("-");
-    let name = if is_input {
-        Path::new("standard input")
-    } else {
-        file
-    };
+    let name = if is_input { Path::new("standard input") } else { file };
     name.display()
 }
 
@@ -198,21 +189,9 @@ mod tests {
         let script = "--timing-script-file";
         let many = "/\n".repeat(MOST_LINES + 1);
         for (option, text, part) in [
-            (
-                script,
-                "0\thttps://a/\n\nhttps://a/\n",
-                "line 3: expected milliseconds, a tab",
-            ),
-            (
-                script,
-                "0 https://a/\n",
-                "line 1: expected milliseconds, a tab",
-            ),
-            (
-                script,
-                "1s\thttps://a/\n",
-                "line 1: `1s` is no offset; expected",
-            ),
+            (script, "0\thttps://a/\n\nhttps://a/\n", "line 3: expected milliseconds, a tab"),
+            (script, "0 https://a/\n", "line 1: expected milliseconds, a tab"),
+            (script, "1s\thttps://a/\n", "line 1: `1s` is no offset; expected"),
             (script, "-1\thttps://a/\n", "line 1: `-1` is no offset"),
             (script, "nan\thttps://a/\n", "line 1: `nan` is no offset"),
             (script, "inf\thttps://a/\n", "line 1: `inf` is no offset"),
@@ -223,11 +202,7 @@ mod tests {
             ),
             (script, "0\tftp://a/\n", "line 1: cannot request ftp://a/: "),
             (script, "0\thttps://a/\n1\t/\tb\n", "line 2: cannot request"),
-            (
-                script,
-                "0\t/\n",
-                "line 1: / names no host; name one by --base-uri",
-            ),
+            (script, "0\t/\n", "line 1: / names no host; name one by --base-uri"),
             (script, "\n\n", "has no URL; write one in each line"),
             ("-i", "https://a/\nhttps://a/ b\n", "line 2: cannot request"),
             ("-i", "", "has no URL; write one in each line"),

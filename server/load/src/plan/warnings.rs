@@ -45,9 +45,8 @@ impl Plan {
             } else {
                 "-p h2c"
             };
-            warnings.push(format!(
-                "gRPC needs HTTP/2, and these requests go over HTTP/1.1: {remedy}"
-            ));
+            warnings
+                .push(format!("gRPC needs HTTP/2, and these requests go over HTTP/1.1: {remedy}"));
         }
         if options.histogram && options.format != Format::H2load {
             warnings.push("--histogram has no effect without --format h2load".into());
@@ -110,9 +109,7 @@ mod tests {
 
     fn warnings(line: &str) -> Vec<String> {
         let words: Vec<_> = line.split_whitespace().collect();
-        Plan::new(&options::parse(&words).unwrap())
-            .unwrap()
-            .warnings()
+        Plan::new(&options::parse(&words).unwrap()).unwrap().warnings()
     }
 
     #[test]
@@ -129,46 +126,22 @@ mod tests {
         for (line, part) in [
             ("--warm-up-time 1s https://127.0.0.1/", "without -D"),
             ("--h1 -m2 https://127.0.0.1/", "-m 2"),
-            (
-                &format!("-n3 {of_script}"),
-                "so each connection makes 2 requests",
-            ),
+            (&format!("-n3 {of_script}"), "so each connection makes 2 requests"),
             ("--histogram --format json https://127.0.0.1/", "--format"),
             (
                 "--resume --early-data --h1 https://127.0.0.1/",
                 "--early-data has no effect over TCP",
             ),
             ("--resume http://127.0.0.1/", "without TLS"),
-            (
-                "-H content-type:application/grpc http://127.0.0.1/",
-                "-p h2c",
-            ),
-            (
-                "-H Content-Type:application/grpc+proto --h1 https://127.0.0.1/",
-                "leave out --h1",
-            ),
-            (
-                "--resume --early-data -d /dev/null https://127.0.0.1/",
-                "may change something",
-            ),
-            (
-                "--resume --early-data --arrival-rate 10 https://127.0.0.1/",
-                "--arrival-rate",
-            ),
-            (
-                &format!("{of_file} https://127.0.0.1/"),
-                "no QUIC transport parameters",
-            ),
-            (
-                &format!("{of_other} https://127.0.0.1/"),
-                "no session to resume",
-            ),
+            ("-H content-type:application/grpc http://127.0.0.1/", "-p h2c"),
+            ("-H Content-Type:application/grpc+proto --h1 https://127.0.0.1/", "leave out --h1"),
+            ("--resume --early-data -d /dev/null https://127.0.0.1/", "may change something"),
+            ("--resume --early-data --arrival-rate 10 https://127.0.0.1/", "--arrival-rate"),
+            (&format!("{of_file} https://127.0.0.1/"), "no QUIC transport parameters"),
+            (&format!("{of_other} https://127.0.0.1/"), "no session to resume"),
         ] {
             let found = warnings(line);
-            assert!(
-                found.len() == 1 && found[0].contains(part),
-                "{line}: {found:?}"
-            );
+            assert!(found.len() == 1 && found[0].contains(part), "{line}: {found:?}");
         }
         std::fs::remove_file(file).unwrap();
         for line in [

@@ -26,9 +26,7 @@ pub(super) fn lines(samples: &Samples, unit: f64, form: Form) -> String {
     for (bucket, count) in counts.into_iter().enumerate() {
         sum += count;
         let bar = (count * LONGEST_BAR / most).max(u64::from(count > 0));
-        let bar: String = (0..LONGEST_BAR)
-            .map(|at| if at < bar { '/' } else { ' ' })
-            .collect();
+        let bar: String = (0..LONGEST_BAR).map(|at| if at < bar { '/' } else { ' ' }).collect();
         let _ = writeln!(
             text,
             "{:>10}-{:>10} [{bar}]({:6.2}/{:6.2}%)",
@@ -102,11 +100,7 @@ mod tests {
 
     #[test]
     fn any_samples_are_drawn() {
-        for values in [
-            [0, u64::MAX],
-            [u64::MAX - 1, u64::MAX],
-            [1_000_000, 1_000_001],
-        ] {
+        for values in [[0, u64::MAX], [u64::MAX - 1, u64::MAX], [1_000_000, 1_000_001]] {
             let text = of(values);
             assert_eq!(text.lines().count(), BUCKETS, "{values:?}");
             assert!(text.ends_with("/100.00%)\n"), "{values:?}: {text}");

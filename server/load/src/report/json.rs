@@ -84,17 +84,8 @@ impl Report<'_> {
 }
 
 fn object(samples: &Samples, unit: f64) -> Value {
-    let Statistics {
-        min,
-        max,
-        median,
-        p95,
-        p99,
-        p999,
-        mean,
-        sd,
-        within_sd,
-    } = samples.statistics(unit);
+    let Statistics { min, max, median, p95, p99, p999, mean, sd, within_sd } =
+        samples.statistics(unit);
     json!({
         "min": min, "max": max, "median": median, "p95": p95, "p99": p99, "p999": p999,
         "mean": mean, "sd": sd, "within_sd": within_sd, "count": samples.len(),

@@ -133,11 +133,7 @@ req/s           :    1000.00     1000.00     1000.00        0.00   100.00%
 #[test]
 fn figures_of_quic_are_left_out_over_tcp() {
     let tally = tally();
-    let report = Report {
-        unix: Duration::ZERO,
-        is_quic: false,
-        ..report(&tally)
-    };
+    let report = Report { unix: Duration::ZERO, is_quic: false, ..report(&tally) };
     let text = report.h2load(&args(""));
     for part in ["UDP", "RTT", "packets"] {
         assert!(!text.contains(part), "{text}");
@@ -151,10 +147,7 @@ fn figures_of_quic_are_left_out_over_tcp() {
 fn a_run_without_responses_has_a_report() {
     let text = report(&Tally::default()).h2load(&args(""));
     assert!(text.contains("0 total, 0 started"), "{text}");
-    assert!(
-        text.contains("request     :        0us         0us"),
-        "{text}"
-    );
+    assert!(text.contains("request     :        0us         0us"), "{text}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl SessionFile {
         let file = options.mode(0o600).open(path);
         let mut file = file.with_context(|| format!("cannot read and write {name}"))?;
         let mut text = Vec::new();
-        { file.read_to_end(&mut text) }.with_context(|| format!("cannot read {name}"))?;
+        file.read_to_end(&mut text).with_context(|| format!("cannot read {name}"))?;
         let text = String::from_utf8_lossy(&text);
         let (mut session, mut warning) = (None, None);
         if !text.trim().is_empty() {
@@ -55,13 +55,7 @@ impl SessionFile {
                 }
             }
         }
-        Ok(SessionFile {
-            path: path.to_owned(),
-            file,
-            session,
-            warning,
-            first: Arc::default(),
-        })
+        Ok(SessionFile { path: path.to_owned(), file, session, warning, first: Arc::default() })
     }
 
     /// Replaces what the file has by the first new session, if there is one.
@@ -124,14 +118,8 @@ mod tests {
             "-----BEGIN QUIC TRANSPORT PARAMETERS-----\nAw==\n-----END QUIC TRANSPORT PARAMETERS-----\n"
         );
         for (broken, part) in [
-            (
-                "-----BEGIN SSL SESSION PARAMETERS-----\nMAMCAQE=\n",
-                "the TLS session in ",
-            ),
-            (
-                of_params,
-                "the QUIC transport parameters of the session in ",
-            ),
+            ("-----BEGIN SSL SESSION PARAMETERS-----\nMAMCAQE=\n", "the TLS session in "),
+            (of_params, "the QUIC transport parameters of the session in "),
         ] {
             std::fs::write(&path, broken).unwrap();
             let file = SessionFile::open(&path).unwrap();

@@ -41,11 +41,7 @@ impl Worker<'_> {
             self.clients.push(None);
             self.armed.push(None);
             self.is_free.push(false);
-            let work = Work {
-                pace: self.cx.plan.pace(),
-                new: left,
-                ..Work::default()
-            };
+            let work = Work { pace: self.cx.plan.pace(), new: left, ..Work::default() };
             self.open(slot, &work);
             self.report_opened();
         }
@@ -68,11 +64,7 @@ impl Worker<'_> {
         // There may be no route to the first address of a name, as to an IPv6 address from a host that has IPv4 alone.
         let mut opened = Err(anyhow!("no address is left"));
         for address in self.address..self.cx.plan.addresses.len() {
-            let way = Way {
-                address,
-                local: self.local_ip(slot, address),
-                trace: trace.as_deref(),
-            };
+            let way = Way { address, local: self.local_ip(slot, address), trace: trace.as_deref() };
             opened = self.connector.open(way, work, &mut self.cx);
             if opened.is_ok() {
                 self.address = address;
@@ -173,12 +165,7 @@ mod tests {
         let connector = Connector::new(&plan, &Registry::builtin()).unwrap();
         let barrier = StartBarrier::new(1, Instant::now);
         let stop = AtomicBool::new(false);
-        let share = Share {
-            thread: 0,
-            clients: 1,
-            requests: Some(1),
-            rate: None,
-        };
+        let share = Share { thread: 0, clients: 1, requests: Some(1), rate: None };
         let run = (&stop, barrier.arrival());
         let mut worker = Worker::new(cx, connector, share, run).unwrap();
         worker.open_due();

@@ -25,9 +25,7 @@ impl Worker<'_> {
         if self.is_timed() && self.cx.counts() && !std::mem::replace(&mut self.in_main, true) {
             let thread = self.share.thread;
             self.say(format!("Warm-up phase is over for thread #{thread}."));
-            self.say(format!(
-                "Main benchmark duration is started for thread #{thread}."
-            ));
+            self.say(format!("Main benchmark duration is started for thread #{thread}."));
         }
     }
 

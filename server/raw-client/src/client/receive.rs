@@ -26,12 +26,9 @@ impl Client {
             && let Some(packet) = Packet::take(&mut rest, self.scid.len())
         {
             match packet {
-                Packet::Protected {
-                    kind,
-                    scid,
-                    bytes,
-                    number,
-                } => self.on_packet(kind, scid, bytes, number),
+                Packet::Protected { kind, scid, bytes, number } => {
+                    self.on_packet(kind, scid, bytes, number)
+                }
                 Packet::Retry { scid, bytes, token } => self.on_retry(scid, bytes, token),
                 Packet::Versions(versions) => self.versions = Some(versions),
             }
@@ -117,9 +114,7 @@ impl Client {
             }
         };
         let mut payload = sealed.to_vec();
-        let length = keys
-            .packet
-            .decrypt_in_place(opened.number, &opened.header, &mut payload);
+        let length = keys.packet.decrypt_in_place(opened.number, &opened.header, &mut payload);
         let length = length.ok()?.len();
         payload.truncate(length);
         Some(payload)
@@ -128,9 +123,7 @@ impl Client {
     /// Returns whether a datagram ends with a token of the server's connection IDs.
     fn is_reset_token(&self, datagram: &[u8]) -> bool {
         let told = self.server_parameters();
-        let told = told
-            .as_ref()
-            .and_then(|known| known.bytes(Parameters::RESET_TOKEN));
+        let told = told.as_ref().and_then(|known| known.bytes(Parameters::RESET_TOKEN));
         let mut tokens: Vec<&[u8]> = told.into_iter().collect();
         tokens.extend(self.frames.iter().filter_map(|frame| match frame {
             Frame::NewConnectionId { token, .. } => Some(&token[..]),
@@ -152,12 +145,7 @@ impl Client {
                     self.on_messages(&messages);
                 }
             }
-            Frame::Stream {
-                stream,
-                offset,
-                data,
-                fin,
-            } => {
+            Frame::Stream { stream, offset, data, fin } => {
                 let received = self.streams.entry(stream).or_default();
                 received.add(offset, &data, fin);
             }
@@ -198,11 +186,7 @@ impl Client {
             (Parameters::RETRY_SCID, self.retry_scid.as_ref()),
         ] {
             let expected = expected.map(Vec::as_slice);
-            assert_eq!(
-                parameters.bytes(id),
-                expected,
-                "transport parameter {id:#x}"
-            );
+            assert_eq!(parameters.bytes(id), expected, "transport parameter {id:#x}");
         }
     }
 

@@ -34,9 +34,7 @@ pub(super) fn record(
     // pprof would keep this error until the process ends.
     NamedTempFile::new().map_err(RecordError::TemporaryFile)?;
     prepare()?;
-    let sampling = ProfilerGuardBuilder::default()
-        .frequency(frequency.into())
-        .build()?;
+    let sampling = ProfilerGuardBuilder::default().frequency(frequency.into()).build()?;
     // pprof takes a backtrace of its own first, with debugging information that stays in memory.
     backtrace::clear_symbol_cache();
     // What came before took a second or more.
@@ -66,17 +64,8 @@ pub(super) fn record(
         };
         (frames, count)
     });
-    let report = Report {
-        data: samples.collect(),
-        timing: unnamed.timing,
-    };
-    let profile = CpuProfile {
-        report,
-        cpu_time,
-        length,
-        frequency,
-        threads,
-    };
+    let report = Report { data: samples.collect(), timing: unnamed.timing };
+    let profile = CpuProfile { report, cpu_time, length, frequency, threads };
     tracing::info!(
         samples = profile.samples(),
         cpu_time = cpu_time.as_secs_f64(),
@@ -107,9 +96,7 @@ fn prepare() -> Result<(), RecordError> {
     if PREPARED.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let _sampling = ProfilerGuardBuilder::default()
-        .frequency(NO_TIMER)
-        .build()?;
+    let _sampling = ProfilerGuardBuilder::default().frequency(NO_TIMER).build()?;
     raise(SIGPROF).map_err(RecordError::Signal)?;
     PREPARED.store(true, Ordering::Relaxed);
     Ok(())

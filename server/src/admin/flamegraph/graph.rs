@@ -53,7 +53,5 @@ pub(super) fn draw(title: String, unit: &str, folded: &str) -> Result<Vec<u8>, R
 pub(super) fn compress(message: &[u8]) -> Result<Vec<u8>, RecordError> {
     let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
     let written = compressed.write_all(message);
-    written
-        .and_then(|()| compressed.finish())
-        .map_err(RecordError::Compression)
+    written.and_then(|()| compressed.finish()).map_err(RecordError::Compression)
 }

@@ -80,11 +80,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    const ALL: [(&'static str, Format); 3] = [
-        ("svg", Format::Svg),
-        ("folded", Format::Folded),
-        ("pprof", Format::Pprof),
-    ];
+    const ALL: [(&'static str, Format); 3] =
+        [("svg", Format::Svg), ("folded", Format::Folded), ("pprof", Format::Pprof)];
 
     pub(super) fn media_type(self) -> &'static str {
         match self {
@@ -114,15 +111,11 @@ impl Query {
     };
 
     /// A request for `/debug/pprof/allocs` without parameters.
-    pub(super) const PPROF_ALLOCS: Query = Query {
-        kind: Kind::Memory(Memory::Allocated),
-        ..Query::PPROF
-    };
+    pub(super) const PPROF_ALLOCS: Query =
+        Query { kind: Kind::Memory(Memory::Allocated), ..Query::PPROF };
     /// A request for `/debug/pprof/heap` without parameters.
-    pub(super) const PPROF_HEAP: Query = Query {
-        kind: Kind::Memory(Memory::InUse),
-        ..Query::PPROF
-    };
+    pub(super) const PPROF_HEAP: Query =
+        Query { kind: Kind::Memory(Memory::InUse), ..Query::PPROF };
 
     /// Reads the query of a request's target. What it leaves out is as in `defaults`.
     ///
@@ -158,9 +151,7 @@ impl Query {
         }
         Ok(Query {
             kind,
-            length: seconds.map_or(defaults.length, |seconds| {
-                Duration::from_secs(seconds.into())
-            }),
+            length: seconds.map_or(defaults.length, |seconds| Duration::from_secs(seconds.into())),
             frequency: frequency.unwrap_or(defaults.frequency),
             format: format.unwrap_or(defaults.format),
             threads: threads.unwrap_or(defaults.threads),
@@ -170,12 +161,10 @@ impl Query {
 
 fn number(name: &str, value: &str, among: RangeInclusive<u16>) -> Result<u16, String> {
     let number = value.parse().ok();
-    number
-        .filter(|number| among.contains(number))
-        .ok_or_else(|| {
-            let (least, most) = (among.start(), among.end());
-            format!("`{name}` is `{value}`; expected a whole number from {least} to {most}\n")
-        })
+    number.filter(|number| among.contains(number)).ok_or_else(|| {
+        let (least, most) = (among.start(), among.end());
+        format!("`{name}` is `{value}`; expected a whole number from {least} to {most}\n")
+    })
 }
 
 fn word<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
@@ -195,13 +184,7 @@ mod tests {
     fn parameters_have_defaults_and_bounds() {
         let query = |seconds, frequency, format| {
             let length = Duration::from_secs(seconds);
-            Ok(Query {
-                kind: Kind::Cpu,
-                length,
-                frequency,
-                format,
-                threads: Threads::Merged,
-            })
+            Ok(Query { kind: Kind::Cpu, length, frequency, format, threads: Threads::Merged })
         };
         let parse = |text| Query::parse(text, Query::FLAMEGRAPH);
         assert_eq!(parse(""), query(10, 99, Format::Svg));
@@ -218,10 +201,7 @@ mod tests {
         assert_eq!(kind("profile=allocs"), Kind::Memory(Memory::Allocated));
         assert_eq!(kind("profile=heap&seconds=1"), Kind::Memory(Memory::InUse));
         let heap = Query::parse("seconds=2", Query::PPROF_HEAP).unwrap();
-        assert_eq!(
-            (heap.kind, heap.format),
-            (Kind::Memory(Memory::InUse), Format::Pprof)
-        );
+        assert_eq!((heap.kind, heap.format), (Kind::Memory(Memory::InUse), Format::Pprof));
     }
 
     #[test]
@@ -235,21 +215,14 @@ mod tests {
             ("frequency=251", "`frequency`", "from 1 to 250"),
             ("format=png", "`format` is `png`", "svg, folded, pprof"),
             ("seconds=1&seconds=1", "`seconds`", "once"),
-            (
-                "kind=heap",
-                "`kind`",
-                "seconds, frequency, threads and format",
-            ),
+            ("kind=heap", "`kind`", "seconds, frequency, threads and format"),
             ("profile=stack", "`profile`", "cpu, allocs, heap"),
             ("profile=heap&frequency=9", "`frequency`", "leave it out"),
             ("threads=all", "`threads` is `all`", "merged, each"),
             ("profile=heap&threads=each", "`threads`", "leave it out"),
         ] {
             let reason = Query::parse(text, Query::FLAMEGRAPH).unwrap_err();
-            assert!(
-                reason.contains(name) && reason.contains(expected),
-                "{reason}"
-            );
+            assert!(reason.contains(name) && reason.contains(expected), "{reason}");
             assert!(reason.ends_with('\n'));
         }
     }

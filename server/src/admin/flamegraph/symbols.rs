@@ -44,11 +44,7 @@ pub(super) fn names(addresses: &BTreeSet<usize>) -> BTreeMap<usize, String> {
         let file = module.path.file_name().unwrap_or_default();
         let file = format!("[{}]", file.to_string_lossy());
         let is_program = program.as_ref() == Some(&module.path);
-        let path = if is_program {
-            PROGRAM.as_ref()
-        } else {
-            &*module.path
-        };
+        let path = if is_program { PROGRAM.as_ref() } else { &*module.path };
         let mut known = symbols(path, module.bias, &inside).unwrap_or_default();
         names.extend(inside.into_iter().map(|address| {
             let name = known.remove(&address);
@@ -65,12 +61,7 @@ pub(super) fn demangled(name: &str) -> String {
 
 /// Returns a function that is known by its name alone.
 pub(super) fn symbol(name: &str) -> Symbol {
-    Symbol {
-        name: Some(name.into()),
-        addr: None,
-        lineno: None,
-        filename: None,
-    }
+    Symbol { name: Some(name.into()), addr: None, lineno: None, filename: None }
 }
 
 /// Returns the symbols at these addresses in memory; `None` if the file cannot be read.
@@ -87,10 +78,9 @@ fn symbols(
         if symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
             continue;
         }
-        let (Ok(start), Ok(size)) = (
-            usize::try_from(symbol.address()),
-            usize::try_from(symbol.size()),
-        ) else {
+        let (Ok(start), Ok(size)) =
+            (usize::try_from(symbol.address()), usize::try_from(symbol.size()))
+        else {
             continue;
         };
         let start = start.saturating_add(bias);

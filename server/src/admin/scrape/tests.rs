@@ -16,13 +16,7 @@ fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     // An origin thread that is gone sends no reply.
     let (origin, _) = tokio::sync::mpsc::unbounded_channel();
     let (front, _) = tokio::sync::mpsc::unbounded_channel();
-    let watched = WorkerHandle {
-        group,
-        index,
-        mailbox: sender,
-        origin,
-        front,
-    };
+    let watched = WorkerHandle { group, index, mailbox: sender, origin, front };
     (watched, mailbox)
 }
 
@@ -30,10 +24,7 @@ fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
 fn stats() -> WorkerStats {
     let mut stats = WorkerStats {
         backend: "mio",
-        features: Features {
-            gso: true,
-            ..Features::default()
-        },
+        features: Features { gso: true, ..Features::default() },
         spin: "adaptive",
         ..WorkerStats::default()
     };
@@ -45,10 +36,7 @@ fn stats() -> WorkerStats {
     stats.endpoint.h3.latency.record(latency);
     stats.datagrams.rx_datagrams = 70;
     stats.gauges.open = 2;
-    let controller = Controller {
-        algorithm: "cubic",
-        state: "slow_start",
-    };
+    let controller = Controller { algorithm: "cubic", state: "slow_start" };
     stats.gauges.controllers.insert(controller, 2);
     stats
 }
@@ -119,35 +107,20 @@ fn a_page_adds_the_workers_up() {
     });
     for (sample, expected) in [
         ("sluicegate_worker_up{group=\"a\",worker=\"1\"}", 1.0),
-        (
-            "sluicegate_worker_connections{group=\"a\",worker=\"0\"}",
-            2.0,
-        ),
+        ("sluicegate_worker_connections{group=\"a\",worker=\"0\"}", 2.0),
         ("sluicegate_connections", 4.0),
         ("sluicegate_connections_accepted_total", 10.0),
-        (
-            "sluicegate_connections_by_algorithm_total{algorithm=\"cubic\"}",
-            10.0,
-        ),
+        ("sluicegate_connections_by_algorithm_total{algorithm=\"cubic\"}", 10.0),
         (
             "sluicegate_connections_by_controller_state{algorithm=\"cubic\",state=\"slow_start\"}",
             4.0,
         ),
         ("sluicegate_http_responses_total{code=\"503\"}", 2.0),
-        (
-            "sluicegate_http_request_duration_seconds_bucket{le=\"0.0025\"}",
-            0.0,
-        ),
-        (
-            "sluicegate_http_request_duration_seconds_bucket{le=\"0.005\"}",
-            2.0,
-        ),
+        ("sluicegate_http_request_duration_seconds_bucket{le=\"0.0025\"}", 0.0),
+        ("sluicegate_http_request_duration_seconds_bucket{le=\"0.005\"}", 2.0),
         ("sluicegate_http_request_duration_seconds_sum", 0.006),
         ("sluicegate_datagrams_dropped_total{reason=\"empty\"}", 0.0),
-        (
-            "sluicegate_received_datagrams_total{group=\"a\",worker=\"1\",backend=\"mio\"}",
-            70.0,
-        ),
+        ("sluicegate_received_datagrams_total{group=\"a\",worker=\"1\",backend=\"mio\"}", 70.0),
         ("sluicegate_phase{phase=\"starting\"}", 1.0),
         ("sluicegate_phase{phase=\"serving\"}", 0.0),
     ] {
@@ -196,10 +169,6 @@ fn before_there_are_workers_a_page_tells_of_the_process() {
     assert_eq!(found["sluicegate_connections"], 0.0);
     assert!(found["process_open_fds"] > 2.0);
     assert!(found["sluicegate_allocator_resident_bytes"] > 0.0);
-    let version = concat!(
-        "sluicegate_build_info{version=\"",
-        env!("CARGO_PKG_VERSION"),
-        "\"}"
-    );
+    let version = concat!("sluicegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
     assert_eq!(found[version], 1.0);
 }

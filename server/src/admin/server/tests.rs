@@ -11,10 +11,7 @@ use crate::observe::lifecycle::{Lifecycle, Phase};
 fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
     let lifecycle = Arc::new(Lifecycle::default());
     let admin_state = Arc::new(AdminState {
-        scraper: Scraper::new(Sources {
-            lifecycle: Arc::clone(&lifecycle),
-            ..Sources::default()
-        }),
+        scraper: Scraper::new(Sources { lifecycle: Arc::clone(&lifecycle), ..Sources::default() }),
         lifecycle,
         profiles: Profiles::default(),
         hosts: Mutex::default(),
@@ -35,10 +32,7 @@ fn send(address: SocketAddr, request: &str) -> String {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    send(
-        address,
-        &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
-    )
+    send(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
 }
 
 fn status(response: &str) -> &str {
@@ -84,39 +78,18 @@ fn everything_else_is_refused() {
         ("GET / HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /metrics/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /debug/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
-        (
-            "HEAD /debug/flamegraph HTTP/1.1\r\nhost: localhost\r\n\r\n",
-            "405",
-        ),
-        (
-            "HEAD /debug/pprof/profile HTTP/1.1\r\nhost: localhost\r\n\r\n",
-            "405",
-        ),
-        (
-            "HEAD /debug/pprof/heap HTTP/1.1\r\nhost: localhost\r\n\r\n",
-            "405",
-        ),
+        ("HEAD /debug/flamegraph HTTP/1.1\r\nhost: localhost\r\n\r\n", "405"),
+        ("HEAD /debug/pprof/profile HTTP/1.1\r\nhost: localhost\r\n\r\n", "405"),
+        ("HEAD /debug/pprof/heap HTTP/1.1\r\nhost: localhost\r\n\r\n", "405"),
         ("DELETE /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
-        (
-            "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
-            "405",
-        ),
-        (
-            "GET /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
-            "413",
-        ),
-        (
-            "GET /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
-            "413",
-        ),
+        ("POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n", "405"),
+        ("GET /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello", "413"),
+        ("GET /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n", "413"),
         ("nonsense\r\n\r\n", "400"),
         (&long, "431"),
     ] {
         let response = send(address, request);
-        let line = request
-            .lines()
-            .next()
-            .map(|line| &line[..line.len().min(40)]);
+        let line = request.lines().next().map(|line| &line[..line.len().min(40)]);
         assert_eq!(status(&response), expected, "{line:?}: {response}");
     }
     let response = send(address, "PUT /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -129,9 +102,7 @@ fn silent_connections_give_way_to_a_request() {
     let connect = |_| TcpStream::connect(address).unwrap();
     let silent: Vec<TcpStream> = (0..MAX_CONNECTIONS + 8).map(connect).collect();
     let mut waiting = TcpStream::connect(address).unwrap();
-    waiting
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-        .unwrap();
+    waiting.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut response = String::new();
     waiting.read_to_string(&mut response).unwrap();
     assert_eq!(status(&response), "200");
@@ -154,9 +125,7 @@ fn silent_connections_give_way_to_a_request() {
 #[test]
 fn a_taken_address_is_named_with_a_remedy() {
     let (address, (admin_state, _server)) = served();
-    let error = AdminServer::start(address, admin_state)
-        .unwrap_err()
-        .to_string();
+    let error = AdminServer::start(address, admin_state).unwrap_err().to_string();
     assert!(error.contains(&address.to_string()), "{error}");
     assert!(error.contains("already in use") && error.contains("choose another"));
 }
@@ -181,14 +150,8 @@ fn no_page_of_another_site_records_a_profile_or_reads_metrics() {
     admin_state.profiles.allow(true);
     for path in [FLAMEGRAPH, PPROF] {
         for (lines, word) in [
-            (
-                "host: localhost\r\nsec-fetch-site: cross-site",
-                "another site",
-            ),
-            (
-                "host: localhost\r\norigin: http://site.example",
-                "another site",
-            ),
+            ("host: localhost\r\nsec-fetch-site: cross-site", "another site"),
+            ("host: localhost\r\norigin: http://site.example", "another site"),
             ("host: site.example", "use localhost"),
         ] {
             // It would be recorded for a minute.

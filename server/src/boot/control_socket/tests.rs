@@ -70,12 +70,7 @@ fn a_server_that_ends_first_and_one_that_is_late_are_errors() {
 #[test]
 fn other_requests_reach_nobody() {
     let (_folder, socket, inbox) = socket();
-    for request in [
-        &b"RELOAD\n"[..],
-        b"reload ",
-        b"\0\0\0\0\0\0\0",
-        b"GET / HTTP/1.1\r\n",
-    ] {
+    for request in [&b"RELOAD\n"[..], b"reload ", b"\0\0\0\0\0\0\0", b"GET / HTTP/1.1\r\n"] {
         let mut client = Client::connect(&socket.path).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
         client.write_all(request).unwrap();
@@ -84,10 +79,7 @@ fn other_requests_reach_nobody() {
         assert_eq!(&response, b"refused");
     }
     // One that ends in the middle of its request.
-    Client::connect(&socket.path)
-        .unwrap()
-        .write_all(b"rel")
-        .unwrap();
+    Client::connect(&socket.path).unwrap().write_all(b"rel").unwrap();
     let path = socket.path.clone();
     let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
     reply(&inbox, Verdict::Taken("it".into()));
@@ -135,9 +127,8 @@ fn a_client_that_waits_for_its_verdict_does_not_give_way_to_silent_ones() {
     let path = socket.path.clone();
     let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
     let waiting = inbox.recv_timeout(LIMIT).unwrap();
-    let mut silent: Vec<Client> = (0..=MOST_SILENT)
-        .map(|_| Client::connect(&socket.path).unwrap())
-        .collect();
+    let mut silent: Vec<Client> =
+        (0..=MOST_SILENT).map(|_| Client::connect(&socket.path).unwrap()).collect();
     silent[0].set_read_timeout(Some(LIMIT)).unwrap();
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
     waiting.send(Verdict::Taken("it".into())).unwrap();
@@ -195,10 +186,7 @@ fn a_socket_that_was_left_gives_way_and_that_of_a_successor_stays() {
         thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
     };
     reply(&inbox, Verdict::Taken("by the second".into()));
-    assert_eq!(
-        asked.join().unwrap(),
-        Verdict::Taken("by the second".into())
-    );
+    assert_eq!(asked.join().unwrap(), Verdict::Taken("by the second".into()));
     drop(second);
     assert!(!path.exists());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -225,16 +213,8 @@ fn the_state_directory_comes_before_the_folder_of_the_run() {
     for (server, runtime_dir, expected) in [
         ("", None, None),
         ("", Some(run), Some("/run/sluicegate/control.sock")),
-        (
-            "[server]\nstate_dir = \"/s\"\n",
-            Some(run),
-            Some("/s/control.sock"),
-        ),
-        (
-            "[server]\nstate_dir = \"/s\"\n",
-            None,
-            Some("/s/control.sock"),
-        ),
+        ("[server]\nstate_dir = \"/s\"\n", Some(run), Some("/s/control.sock")),
+        ("[server]\nstate_dir = \"/s\"\n", None, Some("/s/control.sock")),
     ] {
         let text = format!("{listener}{server}");
         let config = Config::from_toml("test.toml", &text, &registry).unwrap();

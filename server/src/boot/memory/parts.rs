@@ -49,17 +49,12 @@ impl Parts {
 
     /// Returns the memory of each account of a worker, bytes: one stream has its buffer however little there is.
     pub(in crate::boot) fn worker_buffer(self, limits: &Limits) -> u64 {
-        limits
-            .worker_buffer
-            .min(self.buffers.max(limits.stream_buffer))
+        limits.worker_buffer.min(self.buffers.max(limits.stream_buffer))
     }
 
     /// Returns limits whose cache of files is within its part.
     pub(in crate::boot) fn for_site(self, limits: &Limits) -> Limits {
-        Limits {
-            file_cache: limits.file_cache.min(self.cache),
-            ..limits.clone()
-        }
+        Limits { file_cache: limits.file_cache.min(self.cache), ..limits.clone() }
     }
 
     /// Warns of keys that the limit leaves less for.
@@ -72,19 +67,9 @@ impl Parts {
         let compress = config.compress.memory != usual.compress.memory;
         let bounded = self.for_site(limits).file_cache;
         let keys = [
-            (
-                buffers,
-                "limits.worker_buffer",
-                limits.worker_buffer,
-                self.worker_buffer(limits),
-            ),
+            (buffers, "limits.worker_buffer", limits.worker_buffer, self.worker_buffer(limits)),
             (cache, "limits.file_cache", limits.file_cache, bounded),
-            (
-                compress,
-                "compress.memory",
-                config.compress.memory,
-                self.compressors,
-            ),
+            (compress, "compress.memory", config.compress.memory, self.compressors),
         ];
         for (is_set, key, configured, in_effect) in keys {
             if is_set && in_effect < configured {
@@ -107,10 +92,7 @@ mod tests {
 
     #[test]
     fn buffers_of_requests_take_half_of_the_limit_at_most() {
-        let limits = Limits {
-            worker_buffer: 1 << 30,
-            ..Config::embedded().limits
-        };
+        let limits = Limits { worker_buffer: 1 << 30, ..Config::embedded().limits };
         let of = |limit, workers| Parts::for_workers(limit, workers).worker_buffer(&limits);
         assert_eq!(of(600 << 20, 2), (600 << 20) / 100 * 50 / 4);
         assert_eq!(of(64 << 30, 4), 1 << 30);
@@ -121,11 +103,8 @@ mod tests {
     /// Whatever the keys say.
     #[test]
     fn all_that_is_bounded_together_leaves_an_eighth_of_the_limit() {
-        let limits = Limits {
-            worker_buffer: 1 << 40,
-            file_cache: 1 << 40,
-            ..Config::embedded().limits
-        };
+        let limits =
+            Limits { worker_buffer: 1 << 40, file_cache: 1 << 40, ..Config::embedded().limits };
         for (limit, workers) in [(512 << 20, 1), (600 << 20, 2), (64 << 30, 64)] {
             let parts = Parts::for_workers(limit, workers);
             let cache = parts.for_site(&limits).file_cache;

@@ -88,9 +88,7 @@ fn reloader<'a>(
         next_id: 1,
     };
     let bound_listeners = vec![bound(&reloader)];
-    Arc::get_mut(&mut reloader.snapshot)
-        .unwrap()
-        .bound_listeners = bound_listeners;
+    Arc::get_mut(&mut reloader.snapshot).unwrap().bound_listeners = bound_listeners;
     reloader
 }
 
@@ -116,13 +114,7 @@ fn a_certificate_that_was_obtained_needs_no_other_file() {
     let (worker, _mailbox, _commands) = watched(0);
     let mut reloader = reloader(source, &registry, &lifecycle, vec![worker]);
     let options = |of: &Reloader<'_>| {
-        Arc::clone(
-            &of.snapshot.bound_listeners[0]
-                .settings
-                .identities
-                .first
-                .options,
-        )
+        Arc::clone(&of.snapshot.bound_listeners[0].settings.identities.first.options)
     };
     let before = options(&reloader);
     fs::remove_file(&clients).unwrap();
@@ -154,15 +146,9 @@ fn reload_keeps_the_capacities_of_paths() {
         path.client.set("2001:db8::1".parse().unwrap());
         path.memory
     };
-    let capacity = PathCapacity {
-        cwnd: 100_000,
-        min_rtt: Duration::from_millis(100),
-    };
+    let capacity = PathCapacity { cwnd: 100_000, min_rtt: Duration::from_millis(100) };
     let memory = path(&reloader);
-    memory.save(Observation {
-        capacity,
-        is_least: false,
-    });
+    memory.save(Observation { capacity, is_least: false });
     memory.release();
     reloader.reload().unwrap();
     mailbox.take().expect("the configuration");
@@ -195,11 +181,7 @@ fn a_configuration_reaches_all_workers_ready_for_use_or_none() {
 
     fs::write(&key, &second.key).unwrap();
     assert!(reloader.reload().is_err(), "the key of another certificate");
-    assert!(
-        mailboxes
-            .iter()
-            .all(|(mailbox, _)| mailbox.take().is_none())
-    );
+    assert!(mailboxes.iter().all(|(mailbox, _)| mailbox.take().is_none()));
 
     fs::write(&chain, &second.chain).unwrap();
     assert_eq!(reloader.reload().unwrap(), 2);

@@ -40,10 +40,7 @@ fn by_peer(peer: SocketAddr, error: &quiche::ConnectionError) -> anyhow::Error {
         (is_app, code) => {
             let layer = if is_app { "HTTP/3" } else { "QUIC" };
             let reason = readable(&error.reason);
-            anyhow!(
-                "{peer} closed the connection: {layer} code {code:#x} {}",
-                reason
-            )
+            anyhow!("{peer} closed the connection: {layer} code {code:#x} {}", reason)
         }
     }
 }

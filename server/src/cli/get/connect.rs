@@ -105,11 +105,7 @@ pub(super) fn connect(
 ) -> anyhow::Result<ClientConnection> {
     let mut last = anyhow!("{} has no address", url.host);
     for (i, &peer) in addresses.iter().enumerate() {
-        let patience = if i + 1 < addresses.len() {
-            TRY_NEXT
-        } else {
-            TRY_LAST
-        };
+        let patience = if i + 1 < addresses.len() { TRY_NEXT } else { TRY_LAST };
         note(&format!("* trying {peer}"));
         let client = ClientConnection::open(peer, clock, |own, peer| start(url, config, own, peer));
         let attempt = client.and_then(|client| handshake(client, patience, deadline));
@@ -179,24 +175,15 @@ fn handshake(
             return Ok(Handshake::Refused(error));
         }
         if client.is_refused() {
-            bail!(
-                "connection refused by {}: no server listens there",
-                client.peer
-            );
+            bail!("connection refused by {}: no server listens there", client.peer);
         }
         if !client.has_received() && client.now() >= silence.min(deadline) {
             return Ok(Handshake::Silence);
         }
         if client.now() >= deadline {
-            return Ok(Handshake::Refused(anyhow!(
-                "time is up during the handshake"
-            )));
+            return Ok(Handshake::Refused(anyhow!("time is up during the handshake")));
         }
-        let limit = if client.has_received() {
-            deadline
-        } else {
-            silence.min(deadline)
-        };
+        let limit = if client.has_received() { deadline } else { silence.min(deadline) };
         client.turn(limit)?;
     }
 }

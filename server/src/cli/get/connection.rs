@@ -85,12 +85,8 @@ impl ClientConnection {
         let release = self.send()?;
         self.tick();
         let timer = self.connection.timeout().map(|left| self.now + left);
-        let wake = [timer, release]
-            .into_iter()
-            .flatten()
-            .fold(limit, Instant::min);
-        self.driver
-            .wait(Some(wake.saturating_duration_since(self.now)))?;
+        let wake = [timer, release].into_iter().flatten().fold(limit, Instant::min);
+        self.driver.wait(Some(wake.saturating_duration_since(self.now)))?;
         self.tick();
         self.receive()?;
         if self.connection.timeout() == Some(Duration::ZERO) {
@@ -121,10 +117,7 @@ impl ClientConnection {
                 return;
             }
             *received = true;
-            let info = quiche::RecvInfo {
-                from: meta.peer,
-                to: meta.local,
-            };
+            let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
             // An error that matters closes the connection and is found there.
             let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
             let _ = connection.recv_with_ecn(datagram, info, ecn);
@@ -145,12 +138,8 @@ impl ClientConnection {
                 let room = out.room(LISTENER, ROOM).ok()?;
                 // Nothing to send, or closed: the connection knows why.
                 let (len, info) = connection.send(room).ok()?;
-                let meta = TxMeta {
-                    peer: info.to,
-                    local: None,
-                    ecn: Ecn::NotCapable,
-                    departure: None,
-                };
+                let meta =
+                    TxMeta { peer: info.to, local: None, ecn: Ecn::NotCapable, departure: None };
                 out.commit(len, &meta);
             }
         })?;
@@ -160,11 +149,8 @@ impl ClientConnection {
 
 /// Returns a socket that is connected to `peer`: it has the address from which the host sends there, and reports a closed port.
 fn connected_to(peer: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any: SocketAddr = if peer.is_ipv4() {
-        ([0, 0, 0, 0], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
+    let any: SocketAddr =
+        if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect(peer)?;
     Ok(socket)

@@ -51,10 +51,7 @@ pub(super) struct Sink<'a, W> {
 impl<W: Write> Sink<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let Some(path) = self.path else {
-            return self
-                .stdout
-                .write_all(bytes)
-                .context("cannot write to standard output");
+            return self.stdout.write_all(bytes).context("cannot write to standard output");
         };
         let describe = || format!("cannot write to {}", path.display());
         let file = match &mut self.file {
@@ -74,9 +71,7 @@ impl<W: Write> Sink<'_, W> {
         if self.takes_body(fetched.status, fetched.location.as_ref()) {
             self.write(&[])?;
         }
-        self.stdout
-            .flush()
-            .context("cannot write to standard output")
+        self.stdout.flush().context("cannot write to standard output")
     }
 }
 
@@ -147,9 +142,8 @@ fn send(
         note(&format!("> {name}: {}", readable(value)));
     }
     let fields = head.iter();
-    let fields: Vec<_> = fields
-        .map(|(name, value)| h3::Header::new(name.as_bytes(), value))
-        .collect();
+    let fields: Vec<_> =
+        fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value)).collect();
     let is_whole = request.body.is_none();
     let stream = session.send_request(&mut client.connection, &fields, is_whole);
     stream.context("cannot send the request")
@@ -218,11 +212,7 @@ fn head<W: Write>(
     let mut status = None;
     let (mut announced, mut location) = (None, None);
     for header in list {
-        note(&format!(
-            "< {}: {}",
-            readable(header.name()),
-            readable(header.value())
-        ));
+        note(&format!("< {}: {}", readable(header.name()), readable(header.value())));
         match header.name() {
             b":status" => status = Some(number(header.value()).context("a status that is none")?),
             b"content-length" => announced = number(header.value()),
@@ -269,8 +259,7 @@ fn body<W: Write>(
                 if wanted {
                     sink.write(&chunk[..read])?;
                     let now = client.now();
-                    sink.progress
-                        .on_bytes(progress.bytes, progress.announced, now);
+                    sink.progress.on_bytes(progress.bytes, progress.announced, now);
                 }
             }
             Err(h3::Error::Done) => return Ok(()),
@@ -282,14 +271,8 @@ fn body<W: Write>(
 fn complete(request: &Request, progress: Progress, now: Instant) -> anyhow::Result<Fetched> {
     let (status, first_byte) = progress.head.context("the response has no head")?;
     let bodiless = request.method == http::Method::HEAD || status == 304;
-    if let Some(announced) = progress
-        .announced
-        .filter(|n| !bodiless && *n != progress.bytes)
-    {
-        bail!(
-            "the response has {} bytes and announced {announced}",
-            progress.bytes
-        );
+    if let Some(announced) = progress.announced.filter(|n| !bodiless && *n != progress.bytes) {
+        bail!("the response has {} bytes and announced {announced}", progress.bytes);
     }
     Ok(Fetched {
         status,

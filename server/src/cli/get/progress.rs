@@ -18,12 +18,7 @@ pub(super) struct ProgressLine<W> {
 impl<W: Write> ProgressLine<W> {
     /// Begins a line, for a download that begins now.
     pub(super) fn new(out: Option<W>, now: Instant) -> ProgressLine<W> {
-        ProgressLine {
-            out,
-            start: now,
-            next: now + PERIOD,
-            shown: false,
-        }
+        ProgressLine { out, start: now, next: now + PERIOD, shown: false }
     }
 
     /// Shows so many bytes, of as many as the response has announced.
@@ -59,16 +54,8 @@ fn line(bytes: u64, announced: Option<u64>, time: Duration) -> String {
         format!(" of {:.1} MB, {percent} %", megabytes(all))
     });
     let seconds = time.as_secs_f64();
-    let rate = if seconds > 0.0 {
-        megabytes(bytes) / seconds
-    } else {
-        0.0
-    };
-    format!(
-        "{:.1} MB{}, {rate:.1} MB/s",
-        megabytes(bytes),
-        whole.unwrap_or_default()
-    )
+    let rate = if seconds > 0.0 { megabytes(bytes) / seconds } else { 0.0 };
+    format!("{:.1} MB{}, {rate:.1} MB/s", megabytes(bytes), whole.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -79,18 +66,10 @@ mod tests {
     #[test]
     fn a_line_has_the_size_the_part_and_the_rate() {
         let second = Duration::from_secs(1);
-        assert_eq!(
-            line(5_000_000, Some(20_000_000), second),
-            "5.0 MB of 20.0 MB, 25 %, 5.0 MB/s"
-        );
+        assert_eq!(line(5_000_000, Some(20_000_000), second), "5.0 MB of 20.0 MB, 25 %, 5.0 MB/s");
         assert_eq!(line(5_000_000, None, 2 * second), "5.0 MB, 2.5 MB/s");
         assert_eq!(line(1, Some(0), Duration::ZERO), "0.0 MB, 0.0 MB/s");
-        assert_eq!(
-            line(u64::MAX, Some(u64::MAX), second)
-                .matches("100 %")
-                .count(),
-            1
-        );
+        assert_eq!(line(u64::MAX, Some(u64::MAX), second).matches("100 %").count(), 1);
     }
 
     #[test]
@@ -105,10 +84,7 @@ mod tests {
         progress.on_bytes(1_000_000, None, start + PERIOD);
         progress.on_bytes(1_000_001, None, start + PERIOD);
         progress.finish();
-        assert_eq!(
-            String::from_utf8(written).unwrap(),
-            "\r\x1b[K1.0 MB, 5.0 MB/s\r\x1b[K"
-        );
+        assert_eq!(String::from_utf8(written).unwrap(), "\r\x1b[K1.0 MB, 5.0 MB/s\r\x1b[K");
         ProgressLine::<Vec<u8>>::new(None, start).on_bytes(1, None, start + PERIOD);
     }
 }

@@ -87,11 +87,7 @@ impl Request {
             method,
             authority: to.authority(),
             path: to.path.clone(),
-            fields: self
-                .fields
-                .into_iter()
-                .filter(|(name, _)| keeps(name))
-                .collect(),
+            fields: self.fields.into_iter().filter(|(name, _)| keeps(name)).collect(),
             body,
         }
     }
@@ -104,9 +100,7 @@ pub(super) fn field(text: &str) -> Result<Field, String> {
     let name = HeaderName::try_from(name).map_err(|_| wrong)?;
     let value = HeaderValue::try_from(value.trim()).map_err(|_| wrong)?;
     if FORBIDDEN.contains(&name.as_str()) {
-        return Err(format!(
-            "HTTP/3 has no field `{name}`, or this program sets it"
-        ));
+        return Err(format!("HTTP/3 has no field `{name}`, or this program sets it"));
     }
     Ok((name, value))
 }
@@ -145,9 +139,7 @@ fn content(file: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = match file {
         "-" => io::stdin().take(MAX_BODY + 1).read_to_end(&mut bytes)?,
-        _ => std::fs::File::open(Path::new(file))?
-            .take(MAX_BODY + 1)
-            .read_to_end(&mut bytes)?,
+        _ => std::fs::File::open(Path::new(file))?.take(MAX_BODY + 1).read_to_end(&mut bytes)?,
     };
     ensure!(read as u64 <= MAX_BODY, "larger than 1 GiB");
     Ok(bytes)
@@ -180,11 +172,7 @@ pub(super) fn target(base: &Url, location: &str) -> anyhow::Result<Url> {
             format!("{folder}{location}")
         }
     };
-    Url::parse(&format!(
-        "https://{}{}",
-        base.authority(),
-        without_dots(&joined)
-    ))
+    Url::parse(&format!("https://{}{}", base.authority(), without_dots(&joined)))
 }
 
 /// Removes the segments `.` and `..` of a path (RFC 3986 §5.2.4).
@@ -228,13 +216,7 @@ mod tests {
 
     #[test]
     fn given_fields_replace_those_of_the_program() {
-        let given = [
-            "User-Agent: me",
-            "accept:",
-            "X-A: 1",
-            "x-a: 2",
-            "content-type: text/plain",
-        ];
+        let given = ["User-Agent: me", "accept:", "X-A: 1", "x-a: 2", "content-type: text/plain"];
         let request = request(Method::POST, &given, Some("x"));
         let head = request.head();
         let values = |name: &str| -> Vec<&[u8]> {
@@ -283,11 +265,8 @@ mod tests {
     #[test]
     fn redirects_change_methods_as_browsers_do_and_keep_passwords_at_their_server() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let (here, same, other) = (
-            url("https://a.example/"),
-            url("https://A.example/b"),
-            url("https://b.example/"),
-        );
+        let (here, same, other) =
+            (url("https://a.example/"), url("https://A.example/b"), url("https://b.example/"));
         let fields = ["authorization: x", "x-a: 1"];
         for (method, status, given, expected) in [
             (Method::POST, 301, false, Method::GET),
@@ -303,11 +282,7 @@ mod tests {
             let first = request(method.clone(), &fields, Some("x"));
             let next = first.clone().redirected(status, given, (&here, &same));
             assert_eq!(next.method, expected, "{method} {status}");
-            assert_eq!(
-                next.body.is_some(),
-                expected != Method::GET,
-                "{method} {status}"
-            );
+            assert_eq!(next.body.is_some(), expected != Method::GET, "{method} {status}");
             assert_eq!((next.fields.len(), &*next.path), (2, "/b"));
             let next = first.redirected(status, given, (&here, &other));
             assert_eq!((next.fields.len(), &*next.authority), (1, "b.example"));
@@ -332,19 +307,9 @@ mod tests {
             ("x?y=z://w", "a.example:8443", "/b/x?y=z://w"),
         ] {
             let found = target(&base, location).unwrap();
-            assert_eq!(
-                (&*found.authority(), &*found.path),
-                (authority, path),
-                "{location}"
-            );
+            assert_eq!((&*found.authority(), &*found.path), (authority, path), "{location}");
         }
-        for wrong in [
-            "http://a.example/",
-            "mailto:a@b",
-            "ftp://a/",
-            "https://",
-            "x y",
-        ] {
+        for wrong in ["http://a.example/", "mailto:a@b", "ftp://a/", "https://", "x y"] {
             assert!(target(&base, wrong).is_err(), "{wrong}");
         }
     }

@@ -41,9 +41,8 @@ pub fn upstream(bytes: &[u8]) -> bool {
     let mut bytes = Bytes::new(bytes);
     let flags = bytes.byte();
     let mut body = bytes.part().to_vec();
-    let list: Vec<Header> = { bytes.fields().into_iter() }
-        .map(|(name, value)| Header::new(name, value))
-        .collect();
+    let list: Vec<Header> =
+        bytes.fields().into_iter().map(|(name, value)| Header::new(name, value)).collect();
     let Ok(parsed) = request::parse(&list, LARGEST) else {
         return false;
     };
@@ -64,12 +63,7 @@ pub fn upstream(bytes: &[u8]) -> bool {
     let sent = written(Forwarded {
         head: parsed.head.clone(),
         content_length: parsed.content_length,
-        body: has_body.then(|| {
-            blocks
-                .into_iter()
-                .filter(|block| !block.is_empty())
-                .collect()
-        }),
+        body: has_body.then(|| blocks.into_iter().filter(|block| !block.is_empty()).collect()),
         trailers: trailers.clone(),
         raw_path: flags & 4 == 4,
     });
@@ -132,10 +126,7 @@ fn check_target(head: &RequestHead, target: &str) {
 
 /// Checks that the length of the body can be read in one way. Returns whether it is chunked.
 fn check_framing(lines: &[Line], body: &[u8], shown: &str) -> bool {
-    let (lengths, codings) = (
-        values(lines, "content-length"),
-        values(lines, "transfer-encoding"),
-    );
+    let (lengths, codings) = (values(lines, "content-length"), values(lines, "transfer-encoding"));
     assert!(lengths.len() + codings.len() <= 1, "{shown}");
     match (lengths.first(), codings.first()) {
         (Some(length), _) => assert_eq!(*length, body.len().to_string().as_bytes(), "{shown}"),
@@ -163,15 +154,12 @@ fn check_fields(fields: &Fields, lines: &[Line], shown: &str) {
         .filter(|(name, _)| passes(name.as_str()))
         .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
         .collect();
-    let mut found: Vec<Line> = { lines.iter() }
-        .filter(|(name, _)| passes(name))
-        .cloned()
-        .collect();
+    let mut found: Vec<Line> = lines.iter().filter(|(name, _)| passes(name)).cloned().collect();
     // Stable: lines of one name keep their order.
     expected.sort_by(|(one, _), (other, _)| one.cmp(other));
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     assert_eq!(found, expected, "{shown}");
-    let cookies = { fields.iter() }.filter(|(name, value)| name == "cookie" && !value.is_empty());
+    let cookies = fields.iter().filter(|(name, value)| name == "cookie" && !value.is_empty());
     let cookies: Vec<&[u8]> = cookies.map(|(_, value)| value.as_bytes()).collect();
     let joined = cookies.join(&b"; "[..]);
     let found = values(lines, "cookie");

@@ -3,17 +3,11 @@ use sluicegate_sim::Rng;
 
 use super::*;
 
-const GET: [(&str, &str); 4] = [
-    (":method", "GET"),
-    (":scheme", "https"),
-    (":authority", "example.org"),
-    (":path", "/a?b=c"),
-];
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":authority", "example.org"), (":path", "/a?b=c")];
 
 fn lines(list: &[(&str, &str)]) -> Vec<Header> {
-    list.iter()
-        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
-        .collect()
+    list.iter().map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect()
 }
 
 fn check(list: &[(&str, &str)]) -> Result<ParsedRequest, Refusal> {
@@ -28,12 +22,7 @@ fn with(more: &[(&str, &str)]) -> Result<ParsedRequest, Refusal> {
 fn replaced(name: &str, value: Option<&str>) -> Vec<(&'static str, String)> {
     GET.iter()
         .filter(|(n, _)| *n != name || value.is_some())
-        .map(|(n, v)| {
-            (
-                *n,
-                if *n == name { value.unwrap_or("") } else { v }.to_owned(),
-            )
-        })
+        .map(|(n, v)| (*n, if *n == name { value.unwrap_or("") } else { v }.to_owned()))
         .collect()
 }
 
@@ -54,10 +43,7 @@ fn a_head_is_parsed() {
     assert_eq!(request.head.method, "GET");
     assert_eq!(request.head.scheme.as_deref(), Some("https"));
     assert_eq!(request.head.authority, "example.org");
-    assert_eq!(
-        (request.head.path.as_str(), request.head.query.as_deref()),
-        ("/a", Some("b=c"))
-    );
+    assert_eq!((request.head.path.as_str(), request.head.query.as_deref()), ("/a", Some("b=c")));
     let (name, value) = &request.head.headers[0];
     assert_eq!((name.as_str(), value.as_bytes()), ("x-a", &b"1 2"[..]));
     assert!(with(&[("expect", "100-continue")]).unwrap().expects_status);
@@ -66,26 +52,10 @@ fn a_head_is_parsed() {
 #[test]
 fn pseudo_fields_come_once_first_and_known() {
     for name in [":method", ":scheme", ":path", ":authority"] {
-        assert_eq!(
-            check_replaced(name, None, &[]),
-            Err(Malformed),
-            "without {name}"
-        );
-        assert_eq!(
-            check_replaced(name, Some(""), &[]),
-            Err(Malformed),
-            "empty {name}"
-        );
-        assert_eq!(
-            check_replaced(name, Some("a b"), &[]),
-            Err(Malformed),
-            "blank in {name}"
-        );
-        assert_eq!(
-            check_replaced(name, Some("/a\r\nb"), &[]),
-            Err(Malformed),
-            "CR in {name}"
-        );
+        assert_eq!(check_replaced(name, None, &[]), Err(Malformed), "without {name}");
+        assert_eq!(check_replaced(name, Some(""), &[]), Err(Malformed), "empty {name}");
+        assert_eq!(check_replaced(name, Some("a b"), &[]), Err(Malformed), "blank in {name}");
+        assert_eq!(check_replaced(name, Some("/a\r\nb"), &[]), Err(Malformed), "CR in {name}");
     }
     for (name, value) in GET {
         assert_eq!(with(&[(name, value)]), Err(Malformed), "{name} twice");
@@ -101,11 +71,7 @@ fn pseudo_fields_come_once_first_and_known() {
 #[test]
 fn paths_have_one_of_their_forms() {
     for path in ["a", "http://example.org/", "*", "?a", "#a", "/\u{7f}"] {
-        assert_eq!(
-            check_replaced(":path", Some(path), &[]),
-            Err(Malformed),
-            "{path}"
-        );
+        assert_eq!(check_replaced(":path", Some(path), &[]), Err(Malformed), "{path}");
     }
     for (path, canonical) in [("/\u{e9}<", "/%C3%A9%3C"), ("/`{\"}", "/%60%7B%22%7D")] {
         let checked = check_replaced(":path", Some(path), &[]).unwrap();
@@ -126,16 +92,10 @@ fn paths_have_one_of_their_forms() {
 fn authority_and_host_agree() {
     assert!(with(&[("host", "EXAMPLE.org")]).is_ok());
     assert_eq!(with(&[("host", "example.com")]), Err(Malformed));
-    assert_eq!(
-        with(&[("host", "example.org"), ("host", "example.org")]),
-        Err(Malformed)
-    );
+    assert_eq!(with(&[("host", "example.org"), ("host", "example.org")]), Err(Malformed));
     let only_host = check_replaced(":authority", None, &[("host", "h:443")]).unwrap();
     assert_eq!(only_host.head.authority, "h:443");
-    assert_eq!(
-        check_replaced(":authority", None, &[("host", "")]),
-        Err(Malformed)
-    );
+    assert_eq!(check_replaced(":authority", None, &[("host", "")]), Err(Malformed));
     for authority in ["u@h", "h:x", "h::", ":443", "h..example", "h,i"] {
         let checked = check_replaced(":authority", Some(authority), &[]);
         assert_eq!(checked, Err(Malformed), "{authority}");
@@ -169,10 +129,7 @@ fn connect_names_an_authority_only() {
     let head = check(&connect).unwrap().head;
     assert_eq!((head.scheme, head.path.as_str()), (None, ""));
     assert_eq!(check(&connect[..1]), Err(Malformed));
-    assert_eq!(
-        check_replaced(":method", Some("CONNECT"), &[]),
-        Err(Malformed)
-    );
+    assert_eq!(check_replaced(":method", Some("CONNECT"), &[]), Err(Malformed));
 }
 
 #[test]
@@ -188,10 +145,7 @@ fn extended_connect_names_its_protocol_and_a_target_like_other_requests() {
     assert!(head.is_tunnel());
     assert_eq!(head.protocol.as_deref(), Some("websocket"));
     assert_eq!(head.scheme.as_deref(), Some("https"));
-    assert_eq!(
-        (head.path.as_str(), head.query.as_deref()),
-        ("/chat", Some("room=1"))
-    );
+    assert_eq!((head.path.as_str(), head.query.as_deref()), ("/chat", Some("room=1")));
     for missing in [":scheme", ":authority", ":path"] {
         let mut list = extended.to_vec();
         list.retain(|(name, _)| *name != missing);
@@ -258,11 +212,7 @@ fn field_names_and_values_are_checked() {
 #[test]
 fn content_length_is_digits_and_single_valued() {
     for value in ["", "+1", "-1", "1,1", "0x1", "1 ", "99999999999999999999"] {
-        assert_eq!(
-            with(&[("content-length", value)]),
-            Err(Malformed),
-            "{value:?}"
-        );
+        assert_eq!(with(&[("content-length", value)]), Err(Malformed), "{value:?}");
     }
     let twice = |a, b| with(&[("content-length", a), ("content-length", b)]);
     assert_eq!(twice("5", "5").unwrap().content_length, Some(5));
@@ -338,11 +288,7 @@ const VALUES: [&str; 14] = [
 fn random(seed: u64) -> Vec<(&'static str, &'static str)> {
     let mut rng = Rng::new(seed);
     let mut below = |bound: usize| rng.below(bound);
-    let mut list = if below(2) == 0 {
-        GET.to_vec()
-    } else {
-        Vec::new()
-    };
+    let mut list = if below(2) == 0 { GET.to_vec() } else { Vec::new() };
     for _ in 0..below(4) {
         let at = below(list.len() + 1);
         list.insert(at, (NAMES[below(NAMES.len())], VALUES[below(VALUES.len())]));
@@ -362,25 +308,15 @@ fn accepted_heads_keep_the_rules() {
         let head = request.head;
         let count = |name: &str| list.iter().filter(|(n, _)| *n == name).count();
         let pseudo = list.iter().take_while(|(n, _)| n.starts_with(':')).count();
-        assert!(
-            list[pseudo..].iter().all(|(n, _)| !n.starts_with(':')),
-            "seed {seed}"
-        );
+        assert!(list[pseudo..].iter().all(|(n, _)| !n.starts_with(':')), "seed {seed}");
         assert_eq!(count(":method"), 1, "seed {seed}");
         assert!(count(":authority") + count("host") >= 1, "seed {seed}");
-        assert_eq!(
-            count("connection") + count("X") + count(":x") + count(""),
-            0,
-            "seed {seed}"
-        );
+        assert_eq!(count("connection") + count("X") + count(":x") + count(""), 0, "seed {seed}");
         assert!(!head.authority.is_empty(), "seed {seed}");
         let names_authority_alone = head.is_tunnel() && head.protocol.is_none();
         assert_eq!(names_authority_alone, head.scheme.is_none(), "seed {seed}");
         assert!(head.is_tunnel() || head.protocol.is_none(), "seed {seed}");
-        assert!(
-            list.iter().all(|(_, v)| !v.contains(['\r', '\n', '\0'])),
-            "seed {seed}"
-        );
+        assert!(list.iter().all(|(_, v)| !v.contains(['\r', '\n', '\0'])), "seed {seed}");
     }
     assert!((1_000..49_000).contains(&accepted), "{accepted}");
 }

@@ -8,11 +8,7 @@ const FIRST: usize = 16 * 1024;
 impl Flow {
     /// Reads a block of the range that is lent; no other block waits. `sent` bytes of the body have left.
     pub(super) fn read(&mut self, sent: u64) {
-        let most = if sent < 2 * FIRST as u64 {
-            FIRST
-        } else {
-            BLOCK
-        };
+        let most = if sent < 2 * FIRST as u64 { FIRST } else { BLOCK };
         if let Some((block, completes)) = self.ranges.next_block(most) {
             self.blocks.push_back(block);
             self.ended |= completes;

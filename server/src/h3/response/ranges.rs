@@ -18,10 +18,7 @@ pub(super) struct Ranges {
 impl Ranges {
     /// Takes the range that follows.
     pub(super) fn take(&mut self, range: Box<LentRange>) {
-        debug_assert!(
-            self.current.is_none(),
-            "a handler lends one range at a time"
-        );
+        debug_assert!(self.current.is_none(), "a handler lends one range at a time");
         self.current = Some(range);
     }
 

@@ -25,10 +25,7 @@ impl Session {
         let may_linger = is_first && !exchange.is_connect && self.refused_from.is_none();
         if may_linger && !conn.stream_finished(stream) {
             let until = context.now + LINGERING;
-            exchange.inbound = Inbound::Lingering {
-                left: LINGERING_BYTES as u64,
-                until,
-            };
+            exchange.inbound = Inbound::Lingering { left: LINGERING_BYTES as u64, until };
             self.stall_checks.plan_at(context.now, until);
             // What has arrived is announced no second time.
             self.on_data(conn, stream, context);
@@ -51,13 +48,10 @@ impl Session {
         for stream in late {
             self.stop_lingering(conn, stream, context);
         }
-        let left = self
-            .open
-            .values()
-            .filter_map(|exchange| match exchange.inbound {
-                Inbound::Lingering { until, .. } => Some(until),
-                _ => None,
-            });
+        let left = self.open.values().filter_map(|exchange| match exchange.inbound {
+            Inbound::Lingering { until, .. } => Some(until),
+            _ => None,
+        });
         if let Some(until) = left.min() {
             self.stall_checks.plan_at(context.now, until);
         }

@@ -58,7 +58,7 @@ impl Session {
         let Some(front) = self.pending.level(None) else {
             return;
         };
-        let overdue = { self.pending.behind(Some(front)) }.find(|(_, stream)| {
+        let overdue = self.pending.behind(Some(front)).find(|(_, stream)| {
             let exchange = self.open.get(stream);
             exchange.is_some_and(|exchange| {
                 let since = exchange.schedule.waits_from();
@@ -83,7 +83,7 @@ impl Session {
             return;
         };
         let place = exchange.schedule.ordered_place();
-        if { self.pending.level(None) }.is_none_or(|front| front >= place)
+        if self.pending.level(None).is_none_or(|front| front >= place)
             || !exchange.waits_for_server(conn, stream)
         {
             self.overdue = None;

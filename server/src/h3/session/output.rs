@@ -113,17 +113,13 @@ impl Session {
         context: &mut SessionContext,
     ) -> usize {
         let mut written = 0;
-        let streams = if most > 0 {
-            self.pending.shared()
-        } else {
-            Vec::new()
-        };
+        let streams = if most > 0 { self.pending.shared() } else { Vec::new() };
         let is_alone = streams.len() == 1;
         for stream in streams {
             let Some(exchange) = self.open.get(&stream) else {
                 continue;
             };
-            let turn = { &self.pending.sharing }.turn(stream, exchange.schedule.urgency());
+            let turn = self.pending.sharing.turn(stream, exchange.schedule.urgency());
             let mut left = if is_alone { most } else { turn };
             let before = written;
             while left > 0 && written < most {
@@ -153,11 +149,8 @@ impl Session {
         most: usize,
         context: &mut SessionContext,
     ) -> Block {
-        let Some(Exchange {
-            schedule,
-            outbound: Outbound::Replying(response),
-            ..
-        }) = self.open.get_mut(&stream)
+        let Some(Exchange { schedule, outbound: Outbound::Replying(response), .. }) =
+            self.open.get_mut(&stream)
         else {
             return Block::default();
         };
@@ -169,15 +162,8 @@ impl Session {
         let counters = &mut context.counters;
         let before = response.sent;
         let written = SCRATCH.with_borrow_mut(|scratch| {
-            let mut sink = Sink {
-                h3,
-                conn,
-                stream,
-                priority,
-                scratch,
-                room: room.min(most),
-                counters,
-            };
+            let mut sink =
+                Sink { h3, conn, stream, priority, scratch, room: room.min(most), counters };
             response.write(&mut sink)
         });
         let (sent, length) = (response.sent, response.length());
@@ -185,10 +171,7 @@ impl Session {
         self.pending.on_written(priority, bytes);
         let is_long = bytes > 0
             && schedule.on_written(sent, self.pending.sharing.written(), length.is_some());
-        let mut block = Block {
-            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            more: false,
-        };
+        let mut block = Block { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), more: false };
         match written {
             Ok(Progress::Some) => {
                 self.return_credit(stream, context);
@@ -208,8 +191,7 @@ impl Session {
             Ok(Progress::Complete) => self.complete(stream, context),
             Ok(Progress::Broken) => {
                 context.counters.broken += 1;
-                if let Some(record) = { self.open.get_mut(&stream) }.and_then(|e| e.record.as_mut())
-                {
+                if let Some(record) = self.open.get_mut(&stream).and_then(|e| e.record.as_mut()) {
                     record.set_cause("wrong_length");
                 }
                 self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
@@ -231,7 +213,7 @@ impl Session {
             return;
         };
         self.pending.remove(exchange.schedule.place(), stream);
-        let is_tunnel = { exchange.handler.as_ref() }.is_some_and(|h| h.handling.is_tunnel());
+        let is_tunnel = exchange.handler.as_ref().is_some_and(|h| h.handling.is_tunnel());
         if !is_tunnel {
             let duration = context.now.saturating_duration_since(exchange.begun);
             context.counters.latency.record(duration);
@@ -251,9 +233,7 @@ impl Session {
     /// Returns to a handler the range that is read, and credit: not for every block, but before it has to wait.
     pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(Exchange {
-            outbound: Outbound::Replying(response),
-            handler: Some(handler),
-            ..
+            outbound: Outbound::Replying(response), handler: Some(handler), ..
         }) = self.open.get_mut(&stream)
         else {
             return;

@@ -72,9 +72,7 @@ impl Session {
         error: &Error,
         context: &mut SessionContext,
     ) {
-        let parses = conn
-            .local_error()
-            .is_some_and(|local| local.reason == UNPARSED);
+        let parses = conn.local_error().is_some_and(|local| local.reason == UNPARSED);
         let cause = match error {
             // Its frame may be too long to be read at all.
             Error::ExcessiveLoad

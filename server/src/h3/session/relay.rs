@@ -48,9 +48,7 @@ impl Session {
             ToFront::Keep(entry) => {
                 let entry = entry.filter(|_| !context.memory_is_short());
                 if let Some(handler) = &mut exchange.handler {
-                    handler
-                        .handling
-                        .keep(entry, &mut context.cache, context.now);
+                    handler.handling.keep(entry, &mut context.cache, context.now);
                 }
             }
             ToFront::Report(report) => {
@@ -87,11 +85,8 @@ impl Session {
         message: ToFront,
         now: Instant,
     ) {
-        let Some(Exchange {
-            schedule,
-            outbound: Outbound::Replying(response),
-            ..
-        }) = self.open.get_mut(&stream)
+        let Some(Exchange { schedule, outbound: Outbound::Replying(response), .. }) =
+            self.open.get_mut(&stream)
         else {
             return;
         };

@@ -96,13 +96,7 @@ impl Session {
             }
         };
         self.identify(conn, stream, &mut request.head, context);
-        self.note(
-            conn,
-            stream,
-            Some(&request.head),
-            raw_path.as_deref(),
-            context,
-        );
+        self.note(conn, stream, Some(&request.head), raw_path.as_deref(), context);
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
             return self.malformed(conn, stream, context);
         }
@@ -161,15 +155,12 @@ impl Session {
         more_frames: bool,
         context: &mut SessionContext,
     ) {
-        let key = ExchangeKey {
-            connection: self.key,
-            stream,
-        };
+        let key = ExchangeKey { connection: self.key, stream };
         let content_length = request.content_length;
         let mut handed = handling.request(request.head, peer, content_length, more_frames);
         handed.wants_report = context.access.is_some();
         handed.reads_ranges = true;
-        let credit = { context.origin_ring.as_ref() }.map_or(0, OriginRing::first_credit);
+        let credit = context.origin_ring.as_ref().map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
@@ -184,13 +175,8 @@ impl Session {
         };
         exchange.limit = handling.max_body();
         exchange.number = Some(number);
-        exchange.handler = Some(Handler {
-            exchange: number,
-            handling,
-            credit,
-            readable: false,
-            trailers: None,
-        });
+        exchange.handler =
+            Some(Handler { exchange: number, handling, credit, readable: false, trailers: None });
         let mut response = Response::awaited();
         if more_frames {
             exchange.inbound = Inbound::Passing;
@@ -228,10 +214,7 @@ impl Session {
         context: &mut SessionContext,
     ) {
         match self.open.get(&stream) {
-            Some(Exchange {
-                outbound: Outbound::Over,
-                ..
-            }) => self.forget(stream, context),
+            Some(Exchange { outbound: Outbound::Over, .. }) => self.forget(stream, context),
             Some(_) => {
                 context.counters.cancelled += 1;
                 self.wasted += 1;

@@ -75,9 +75,8 @@ impl Session {
         let waiting: Vec<(u64, WaitsFor)> = { self.open.iter() }
             .map(|(stream, exchange)| (*stream, exchange.waits_for(conn, *stream)))
             .collect();
-        let in_line = { waiting.iter() }
-            .filter(|(_, waits_for)| *waits_for == WaitsFor::Server)
-            .count();
+        let in_line =
+            waiting.iter().filter(|(_, waits_for)| *waits_for == WaitsFor::Server).count();
         let stalled = waiting.into_iter().filter_map(|(stream, waits_for)| {
             let exchange = self.open.get_mut(&stream)?;
             let waits_for = match waits_for {
@@ -160,7 +159,7 @@ impl Exchange {
     fn awaits_body(&self) -> bool {
         match &self.inbound {
             Inbound::Discarding(_) => true,
-            Inbound::Passing => { self.handler.as_ref() }.is_some_and(|handler| {
+            Inbound::Passing => self.handler.as_ref().is_some_and(|handler| {
                 // Nobody waits for the next bytes of a tunnel.
                 !handler.handling.is_tunnel() && !handler.readable && handler.credit > cost(0)
             }),
@@ -185,11 +184,7 @@ impl Exchange {
     /// Returns the party that the request waits for, whatever the client acknowledges.
     fn waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
         if self.awaits_body() {
-            return if conn.is_window_shut(stream) {
-                WaitsFor::Window
-            } else {
-                WaitsFor::Client
-            };
+            return if conn.is_window_shut(stream) { WaitsFor::Window } else { WaitsFor::Client };
         }
         self.response_waits_for(conn, stream)
     }
@@ -202,13 +197,7 @@ impl Exchange {
         let Some(least) = response.next_write() else {
             return WaitsFor::Handler;
         };
-        let refused = conn
-            .peer_allowance(stream)
-            .is_some_and(|allowed| allowed < least);
-        if refused {
-            WaitsFor::Client
-        } else {
-            WaitsFor::Server
-        }
+        let refused = conn.peer_allowance(stream).is_some_and(|allowed| allowed < least);
+        if refused { WaitsFor::Client } else { WaitsFor::Server }
     }
 }

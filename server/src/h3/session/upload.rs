@@ -18,11 +18,8 @@ impl Session {
         stream: u64,
         context: &mut SessionContext,
     ) {
-        if let Some(Exchange {
-            inbound: Inbound::Passing,
-            handler: Some(handler),
-            ..
-        }) = self.open.get_mut(&stream)
+        if let Some(Exchange { inbound: Inbound::Passing, handler: Some(handler), .. }) =
+            self.open.get_mut(&stream)
         {
             handler.readable = true;
             return self.pass_on(conn, stream, context);
@@ -54,11 +51,8 @@ impl Session {
         context: &mut SessionContext,
     ) {
         loop {
-            let Some(Exchange {
-                inbound: Inbound::Passing,
-                handler: Some(handler),
-                ..
-            }) = self.open.get_mut(&stream)
+            let Some(Exchange { inbound: Inbound::Passing, handler: Some(handler), .. }) =
+                self.open.get_mut(&stream)
             else {
                 return;
             };

@@ -85,29 +85,19 @@ fn reload_keeps_the_cached_files_of_folders_that_it_did_not_change() {
 
     // The folder keeps its files where its route has another path, too.
     let routes = [files("/b/", root), files("/c/", other)];
-    let site = Arc::new(
-        site.recompile(&routes, &limits(), Identification::off())
-            .unwrap(),
-    );
+    let site = Arc::new(site.recompile(&routes, &limits(), Identification::off()).unwrap());
     context.adopt(Arc::clone(&site));
     assert!(get(&mut context, "/b/x").is_none() && get(&mut context, "/c/x").is_none());
     assert_eq!(context.cache.held(), held);
 
-    let site = site
-        .recompile(&[files("/a/", other)], &limits(), Identification::off())
-        .unwrap();
+    let site = site.recompile(&[files("/a/", other)], &limits(), Identification::off()).unwrap();
     context.adopt(Arc::new(site));
     assert_eq!(context.cache.held(), held / 2);
     assert!(get(&mut context, "/a/x").is_none());
 
-    let none = Limits {
-        file_cache: 0,
-        ..limits()
-    };
-    let site = context
-        .site
-        .recompile(&[files("/a/", other)], &none, Identification::off())
-        .unwrap();
+    let none = Limits { file_cache: 0, ..limits() };
+    let site =
+        context.site.recompile(&[files("/a/", other)], &none, Identification::off()).unwrap();
     context.adopt(Arc::new(site));
     assert!(get(&mut context, "/a/x").is_some());
 }

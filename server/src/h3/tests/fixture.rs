@@ -49,19 +49,12 @@ impl Bench {
     }
 
     pub(super) fn give(&mut self, exchange: u64, message: ToFront) {
-        self.worker_ring
-            .give(Envelope { exchange, message })
-            .unwrap();
+        self.worker_ring.give(Envelope { exchange, message }).unwrap();
     }
 
     pub(super) fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
         let fields = fields(&[("x-from", "origin"), ("server", "theirs")]);
-        let head = Head {
-            status: 200,
-            fields,
-            length,
-            end,
-        };
+        let head = Head { status: 200, fields, length, end };
         self.give(exchange, ToFront::Head(head));
     }
 
@@ -97,11 +90,8 @@ impl Bench {
 }
 
 pub(super) fn fields(list: &[(&'static str, &'static str)]) -> Fields {
-    let lines = list.iter().map(|(name, value)| {
-        (
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        )
-    });
+    let lines = list
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     lines.collect()
 }

@@ -22,10 +22,7 @@ fn identified(tracing: &Tracing) -> Bench {
 }
 
 fn returning() -> Tracing {
-    Tracing {
-        return_request_id: true,
-        ..Config::embedded().tracing
-    }
+    Tracing { return_request_id: true, ..Config::embedded().tracing }
 }
 
 /// Returns the ID that an upstream would get.

@@ -14,20 +14,13 @@ fn cancelled_requests_leave_no_state_in_quiche() {
     let config = quiche::h3::Config::new().unwrap();
     let mut near = Connection::with_transport(&mut client, &config).unwrap();
     let mut far = Connection::with_transport(&mut server, &config).unwrap();
-    let head = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "a"),
-        (":path", "/"),
-    ];
+    let head = [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
     let head = head.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()));
     let mut cancelled = 0;
     for _ in 0..1000 {
         let stream = near.send_request(&mut client, &head, false).unwrap();
         carry(&mut client, &mut server);
-        client
-            .stream_shutdown(stream, Shutdown::Write, 0x10c)
-            .unwrap();
+        client.stream_shutdown(stream, Shutdown::Write, 0x10c).unwrap();
         carry(&mut client, &mut server);
         while let Ok((stream, event)) = far.poll(&mut server) {
             if matches!(event, Event::Reset(_)) {
@@ -38,11 +31,7 @@ fn cancelled_requests_leave_no_state_in_quiche() {
         carry(&mut server, &mut client);
         while near.poll(&mut client).is_ok() {}
         carry(&mut client, &mut server);
-        assert!(
-            far.kept_streams() <= KEPT,
-            "{} of {cancelled}",
-            far.kept_streams()
-        );
+        assert!(far.kept_streams() <= KEPT, "{} of {cancelled}", far.kept_streams());
     }
     assert_eq!(cancelled, 1000);
 }

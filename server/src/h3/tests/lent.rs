@@ -82,10 +82,7 @@ fn ranges_follow_one_another_and_blocks() {
         bench.pair.settle();
         assert!(!bench.pair.streams[&stream].finished);
         assert!(matches!(next(&mut bench), Some(ToHandler::RangeRead(_))));
-        bench.give(
-            exchange,
-            ToFront::Range(Box::new(source.lend(range, false))),
-        );
+        bench.give(exchange, ToFront::Range(Box::new(source.lend(range, false))));
     }
     bench.pair.settle();
     assert!(matches!(next(&mut bench), Some(ToHandler::RangeRead(_))));

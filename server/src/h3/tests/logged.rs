@@ -13,9 +13,7 @@ const MOST: usize = 60_000;
 fn line(visit: impl FnOnce(&mut Bench)) -> String {
     let text = logged(AccessFormat::Json, visit);
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
-    ["status", "outcome", "cause"]
-        .map(|key| line[key].to_string())
-        .join(" ")
+    ["status", "outcome", "cause"].map(|key| line[key].to_string()).join(" ")
 }
 
 /// Begins an upload to a handler. Returns the stream and the exchange.

@@ -34,9 +34,7 @@ fn accounts(case: &Case) -> Arc<Accounts> {
 fn check(front: impl Fn(&Case) -> Option<u16>) {
     for case in cases() {
         let found = front(&case);
-        let Case {
-            method, path, body, ..
-        } = case;
+        let Case { method, path, body, .. } = case;
         let early = case.early_data;
         assert_eq!(
             found, case.outcome,
@@ -68,15 +66,9 @@ fn send(pair: &mut Pair, case: &Case, more: &[(&str, &str)]) -> u64 {
 #[test]
 fn http3_keeps_to_the_policy() {
     check(|case| {
-        let mut pair = if case.early_data {
-            Pair::of(in_early_data())
-        } else {
-            Pair::new()
-        };
+        let mut pair = if case.early_data { Pair::of(in_early_data()) } else { Pair::new() };
         let accounts = accounts(case);
-        let _promised = case
-            .no_memory
-            .then(|| accounts.admit(OTHER.parse().unwrap()).unwrap());
+        let _promised = case.no_memory.then(|| accounts.admit(OTHER.parse().unwrap()).unwrap());
         let (origin_ring, mut worker_ring) = rings(64, accounts);
         pair.context.origin_ring = Some(origin_ring);
         for _ in 0..case.running {
@@ -92,9 +84,7 @@ fn http3_keeps_to_the_policy() {
         }
         let stream = send(&mut pair, case, &more);
         if let Body::Sent(length) = case.body {
-            let sent = pair
-                .h3
-                .send_body(&mut pair.client, stream, &vec![0; length], true);
+            let sent = pair.h3.send_body(&mut pair.client, stream, &vec![0; length], true);
             assert_eq!(sent, Ok(length));
         }
         if case.early_data {
@@ -115,9 +105,7 @@ fn http3_keeps_to_the_policy() {
 fn the_test_front_keeps_to_the_policy() {
     check(|case| {
         let accounts = accounts(case);
-        let _promised = case
-            .no_memory
-            .then(|| accounts.admit(OTHER.parse().unwrap()).unwrap());
+        let _promised = case.no_memory.then(|| accounts.admit(OTHER.parse().unwrap()).unwrap());
         let (method, path) = (case.method, case.path);
         let path_refused = path.starts_with('/') && CanonicalPath::parse(path).is_err();
         let path = if path_refused { "" } else { path };
@@ -150,23 +138,14 @@ fn the_test_front_keeps_to_the_policy() {
         };
         let asked = test_front::ask(&mut gate, &arrival, sent, accounts);
         let status = asked.err().map(|reply| reply.status);
-        let Counters {
-            too_early,
-            tunnels,
-            overloaded,
-            ..
-        } = *gate.counters;
+        let Counters { too_early, tunnels, overloaded, .. } = *gate.counters;
         let expected = match status {
             Some(425) => (1, 0, 0),
             Some(501) => (0, 1, 0),
             Some(503) => (0, 0, 1),
             _ => (0, 0, 0),
         };
-        assert_eq!(
-            (too_early, tunnels, overloaded),
-            expected,
-            "{method} {path}"
-        );
+        assert_eq!((too_early, tunnels, overloaded), expected, "{method} {path}");
         status
     });
 }

@@ -20,20 +20,11 @@ fn a_request_is_handed_over_as_it_came_and_as_configured() {
     bench.pair.settle();
     let (_, request) = bench.opened();
     let head = &request.head;
-    assert_eq!(
-        (head.method.as_str(), head.path.as_str()),
-        ("DELETE", "/app/x")
-    );
+    assert_eq!((head.method.as_str(), head.path.as_str()), ("DELETE", "/app/x"));
     assert_eq!(head.query.as_deref(), Some("y=z"));
-    assert_eq!(
-        head.headers,
-        fields(&[("x-mine", "1"), ("cookie", "a=b"), ("x-set", "new")])
-    );
+    assert_eq!(head.headers, fields(&[("x-mine", "1"), ("cookie", "a=b"), ("x-set", "new")]));
     assert!(!request.has_body && !request.peer.early_data);
-    assert_eq!(
-        request.peer.address,
-        sluicegate_test_support::client_address().into()
-    );
+    assert_eq!(request.peer.address, sluicegate_test_support::client_address().into());
 }
 
 #[test]
@@ -45,22 +36,13 @@ fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
     assert_eq!(bench.pair.streams[&stream].status(), "103");
     bench.head(exchange, None, false);
     for block in ["one ", "two ", "three"] {
-        bench.give(
-            exchange,
-            ToFront::Data(Bytes::from_static(block.as_bytes())),
-        );
+        bench.give(exchange, ToFront::Data(Bytes::from_static(block.as_bytes())));
     }
     bench.pair.settle();
     let seen = &bench.pair.streams[&stream];
-    assert_eq!(
-        (seen.status(), &seen.body[..]),
-        ("200", &b"one two three"[..])
-    );
+    assert_eq!((seen.status(), &seen.body[..]), ("200", &b"one two three"[..]));
     assert!(!seen.finished && !seen.headers.contains_key("content-length"));
-    assert_eq!(
-        (&seen.headers["server"][..], &seen.headers["x-added"][..]),
-        ("theirs", "1")
-    );
+    assert_eq!((&seen.headers["server"][..], &seen.headers["x-added"][..]), ("theirs", "1"));
     bench.give(exchange, ToFront::End(Some(fields(&[("x-sum", "9")]))));
     bench.give(exchange, ToFront::Closed);
     bench.pair.settle();
@@ -70,11 +52,7 @@ fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
     assert!(bench.pair.session.is_idle());
     // What was taken may be sent again.
     let mut credit = 0;
-    while let Some(Envelope {
-        message: ToHandler::Credit(amount),
-        ..
-    }) = bench.worker_ring.take()
-    {
+    while let Some(Envelope { message: ToHandler::Credit(amount), .. }) = bench.worker_ring.take() {
         credit += amount;
     }
     assert_eq!(credit, cost(8) + cost(4) + cost(4) + cost(5));
@@ -106,10 +84,7 @@ fn head_gets_the_length_alone() {
     bench.head(exchange, Some(1234), true);
     bench.pair.settle();
     let seen = &bench.pair.streams[&stream];
-    assert_eq!(
-        (&seen.headers["content-length"][..], seen.finished),
-        ("1234", true)
-    );
+    assert_eq!((&seen.headers["content-length"][..], seen.finished), ("1234", true));
     assert!(seen.body.is_empty() && bench.pair.session.is_idle());
 }
 
@@ -144,8 +119,7 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
     assert!(received == body);
     let trailer = [Header::new(b"x-sum", b"7")];
     let Pair { h3, client, .. } = &mut bench.pair;
-    h3.send_additional_headers(client, stream, &trailer, true, true)
-        .unwrap();
+    h3.send_additional_headers(client, stream, &trailer, true, true).unwrap();
     bench.pair.settle();
     let end = bench.worker_ring.take().unwrap().message;
     let ToHandler::End(Some(trailers)) = end else {
@@ -294,10 +268,7 @@ fn a_body_of_another_length_cancels_the_handler() {
         bench.pair.settle();
         assert_eq!(bench.opened().1.content_length, Some(5));
         let mut messages = std::iter::from_fn(|| bench.worker_ring.take().map(|e| e.message));
-        assert!(
-            messages.any(|m| matches!(m, ToHandler::Cancel)),
-            "{promised} {sent}"
-        );
+        assert!(messages.any(|m| matches!(m, ToHandler::Cancel)), "{promised} {sent}");
         // H3_MESSAGE_ERROR
         assert_eq!(bench.pair.streams[&stream].reset, Some(0x10e));
     }
@@ -359,25 +330,16 @@ fn without_an_origin_thread_its_routes_get_503() {
 fn an_urgent_response_goes_first_with_a_handler_or_without() {
     let mut bench = Bench::new();
     // More than the send buffer and the window hold.
-    let slow = bench
-        .pair
-        .request("GET", "/bytes/1000000", &[("priority", "u=6")], true);
+    let slow = bench.pair.request("GET", "/bytes/1000000", &[("priority", "u=6")], true);
     bench.pair.step();
-    let urgent = bench
-        .pair
-        .request("GET", "/app/x", &[("priority", "u=0")], true);
+    let urgent = bench.pair.request("GET", "/app/x", &[("priority", "u=0")], true);
     bench.pair.step();
     bench.pair.step();
     let (exchange, _) = bench.opened();
     bench.head(exchange, Some(3), false);
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"now")));
     bench.give(exchange, ToFront::End(None));
-    while !bench
-        .pair
-        .streams
-        .get(&urgent)
-        .is_some_and(|seen| seen.finished)
-    {
+    while !bench.pair.streams.get(&urgent).is_some_and(|seen| seen.finished) {
         assert!(bench.pair.step());
         let slow = bench.pair.streams.get(&slow);
         assert!(!slow.is_some_and(|seen| seen.finished));

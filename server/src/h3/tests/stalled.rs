@@ -30,11 +30,8 @@ impl Pair {
 
     /// Lets seconds pass with a PING in each, until the server has reset the stream. Returns the number of seconds, at most `most`.
     fn ping_until_reset(&mut self, stream: u64, most: u64) -> u64 {
-        let reset = |pair: &Pair| {
-            pair.streams
-                .get(&stream)
-                .is_some_and(|seen| seen.reset.is_some())
-        };
+        let reset =
+            |pair: &Pair| pair.streams.get(&stream).is_some_and(|seen| seen.reset.is_some());
         (0..most)
             .find(|_| {
                 reset(self) || {
@@ -53,8 +50,8 @@ impl Pair {
 
 impl Bench {
     fn is_cancelled(&mut self) -> bool {
-        let messages = std::iter::from_fn(|| self.worker_ring.take().map(|e| e.message));
-        { messages }.any(|message| matches!(message, ToHandler::Cancel))
+        let mut messages = std::iter::from_fn(|| self.worker_ring.take().map(|e| e.message));
+        messages.any(|message| matches!(message, ToHandler::Cancel))
     }
 }
 
@@ -101,12 +98,7 @@ fn read_slowly(rate: usize) -> (u64, bool) {
             }
         }
         let read = pair.h3.recv_body(&mut pair.client, stream, &mut buffer);
-        if matches!(
-            read,
-            Err(quiche::h3::Error::TransportError(
-                quiche::Error::StreamReset(_)
-            ))
-        ) {
+        if matches!(read, Err(quiche::h3::Error::TransportError(quiche::Error::StreamReset(_)))) {
             return (second, false);
         }
     }
@@ -262,10 +254,7 @@ fn an_upload_that_stops_gets_408_or_a_reset_if_the_response_has_begun() {
         bench.send(stream, b"a beginning", false);
         bench.pair.settle();
         let (exchange, _) = bench.opened();
-        assert!(matches!(
-            bench.worker_ring.take().unwrap().message,
-            ToHandler::Data(_)
-        ));
+        assert!(matches!(bench.worker_ring.take().unwrap().message, ToHandler::Data(_)));
         bench.give(exchange, ToFront::Credit(cost(11)));
         if begun {
             bench.head(exchange, None, false);
@@ -274,11 +263,7 @@ fn an_upload_that_stops_gets_408_or_a_reset_if_the_response_has_begun() {
         assert_eq!(bench.pair.stalled(), (0, 0));
         (59..75).for_each(|_| bench.pair.ping());
         let seen = &bench.pair.streams[&stream];
-        let expected = if begun {
-            ("200", Some(CANCELLED))
-        } else {
-            ("408", None)
-        };
+        let expected = if begun { ("200", Some(CANCELLED)) } else { ("408", None) };
         assert_eq!((seen.status(), seen.reset), expected);
         assert_eq!(bench.pair.stalled(), (0, 1));
         assert!(bench.is_cancelled());
@@ -341,11 +326,7 @@ fn an_upload_that_the_connections_window_stops_waits_for_the_server() {
     assert_eq!(bench.pair.stalled(), (0, 0));
     for stream in unread {
         let end = quiche::Shutdown::Write;
-        bench
-            .pair
-            .client
-            .stream_shutdown(stream, end, CANCELLED)
-            .unwrap();
+        bench.pair.client.stream_shutdown(stream, end, CANCELLED).unwrap();
     }
     for _ in 0..80 {
         bench.pair.ping();
@@ -357,10 +338,7 @@ fn an_upload_that_the_connections_window_stops_waits_for_the_server() {
 #[test]
 fn without_a_client_timeout_a_response_waits_for_ever() {
     let mut pair = with_zero_windows();
-    let limits = Limits {
-        client_timeout: Duration::ZERO,
-        ..limits()
-    };
+    let limits = Limits { client_timeout: Duration::ZERO, ..limits() };
     let routes = "[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n";
     pair.context.site = Site::of_routes(routes, &limits);
     pair.request("GET", "/bytes/1000", &[], true);
@@ -376,9 +354,7 @@ fn a_head_that_never_ends_is_rejected() {
     let mut pair = Pair::new();
     pair.settle();
     for stream in [0, 4] {
-        pair.client
-            .stream_send(stream, &[1, 0x40, 100, 0, 0], false)
-            .unwrap();
+        pair.client.stream_send(stream, &[1, 0x40, 100, 0, 0], false).unwrap();
     }
     for _ in 0..59 {
         pair.ping();

@@ -23,10 +23,7 @@ pub(super) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) 
     let mut moved = false;
     while let Ok((count, info)) = from.send(&mut buffer) {
         moved = true;
-        let info = quiche::RecvInfo {
-            from: info.from,
-            to: info.to,
-        };
+        let info = quiche::RecvInfo { from: info.from, to: info.to };
         let _ = to.recv(&mut buffer[..count], info);
     }
     moved
@@ -60,11 +57,7 @@ pub(super) fn in_early_data() -> (quiche::Connection, quiche::Connection) {
     far.enable_early_data();
     let first = Pair::connect(&mut near, &mut far);
     let ticket = first.client.session().unwrap().to_vec();
-    let Pair {
-        mut client,
-        mut server,
-        ..
-    } = Pair::new(&mut near, &mut far);
+    let Pair { mut client, mut server, .. } = Pair::new(&mut near, &mut far);
     client.set_session(&ticket).unwrap();
     carry(&mut client, &mut server);
     assert!(client.is_in_early_data() && server.is_in_early_data());

@@ -44,10 +44,7 @@ fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
     });
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(lines.len(), 2, "{log}");
-    assert!(
-        lines[0].contains("\"CONNECT example.org:443 HTTP/3\" 501 "),
-        "{log}"
-    );
+    assert!(lines[0].contains("\"CONNECT example.org:443 HTTP/3\" 501 "), "{log}");
     assert!(lines[1].contains("\"CONNECT /page HTTP/3\" 501 "), "{log}");
 }
 
@@ -127,14 +124,10 @@ fn access_log_names_the_cause_of_a_response_in_place_of_a_handlers() {
         bench.pair.context.origin_ring = None;
         bench.pair.ask("GET", "/app/x", &[]);
     });
-    let lines = log
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let told: Vec<_> = lines
         .map(|line| {
-            ["status", "cause", "upstream", "attempts"]
-                .map(|key| line[key].to_string())
-                .join(" ")
+            ["status", "cause", "upstream", "attempts"].map(|key| line[key].to_string()).join(" ")
         })
         .collect();
     assert_eq!(

@@ -7,10 +7,7 @@ use crate::http::exchange::stall::LINGERING_BYTES;
 #[test]
 fn a_large_body_gets_413_before_its_end() {
     let mut pair = Pair::new();
-    for (more, body) in [
-        (&[][..], 1001_usize),
-        (&[("content-length", "1001")][..], 10),
-    ] {
+    for (more, body) in [(&[][..], 1001_usize), (&[("content-length", "1001")][..], 10)] {
         let stream = pair.upload(more, &vec![0; body], false);
         assert_eq!(pair.streams[&stream].status(), "413");
         assert!(pair.streams[&stream].finished);
@@ -58,10 +55,7 @@ fn frames_that_are_empty_or_unknown_close_their_connection_and_bodies_do_not() {
             let count = pair.client.stream_send(stream, &frames, false);
             sent += count.unwrap_or(0) / 2 * 2;
             pair.settle();
-            assert!(
-                sent <= 2 * usize::try_from(FREE_OVERHEAD).unwrap(),
-                "{sent}"
-            );
+            assert!(sent <= 2 * usize::try_from(FREE_OVERHEAD).unwrap(), "{sent}");
         }
         let error = pair.server.local_error().map(|error| error.error_code);
         assert_eq!(error, Some(0x107));

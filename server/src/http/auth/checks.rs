@@ -92,11 +92,7 @@ impl PasswordChecks {
     /// Returns a place for a check of a client; `None` if the client has as many as it may, or if all others have and stand better.
     pub(super) fn enter(self: &Arc<Self>, client: ClientPrefix) -> Option<Place> {
         let number = self.turns().enter(client, Instant::now())?;
-        Some(Place {
-            checks: Arc::clone(self),
-            client,
-            number,
-        })
+        Some(Place { checks: Arc::clone(self), client, number })
     }
 
     /// Returns the digest by which the result for these credentials is remembered, from which nobody learns the password.
@@ -152,9 +148,7 @@ impl PasswordChecks {
             let accepted = check.hash.verifies(&check.password) && check.exists;
             // Before the slot is free: the next check may be one of the same credentials.
             checks.insert(check.digest, Outcome::new(accepted, began));
-            checks
-                .turns()
-                .on_result(check.place.client, accepted, began);
+            checks.turns().on_result(check.place.client, accepted, began);
             drop((check.slot, check.place));
             accepted
         });

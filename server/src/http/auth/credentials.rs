@@ -10,10 +10,7 @@ use http::{HeaderName, HeaderValue};
 
 const BASE64: GeneralPurpose = {
     let config = GeneralPurposeConfig::new();
-    GeneralPurpose::new(
-        &STANDARD,
-        config.with_decode_padding_mode(DecodePaddingMode::Indifferent),
-    )
+    GeneralPurpose::new(&STANDARD, config.with_decode_padding_mode(DecodePaddingMode::Indifferent))
 };
 
 /// Name and password that a client claims.
@@ -51,9 +48,7 @@ impl Credentials {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = String::from_utf8_lossy(&self.user);
-        f.debug_struct("Credentials")
-            .field("user", &user)
-            .finish_non_exhaustive()
+        f.debug_struct("Credentials").field("user", &user).finish_non_exhaustive()
     }
 }
 
@@ -91,10 +86,7 @@ mod tests {
 
     #[test]
     fn the_password_is_not_shown() {
-        let fields = [(
-            AUTHORIZATION,
-            HeaderValue::from_static("Basic YWRhOnNlOmNyZXQ="),
-        )];
+        let fields = [(AUTHORIZATION, HeaderValue::from_static("Basic YWRhOnNlOmNyZXQ="))];
         let shown = format!("{:?}", Credentials::of(&fields).unwrap());
         assert_eq!(shown, "Credentials { user: \"ada\", .. }");
     }

@@ -29,21 +29,13 @@ impl Outcome {
     pub(super) fn new(accepted: bool, now: Instant) -> Outcome {
         let end = now + REMEMBERED;
         let last = if accepted { now + LONGEST } else { end };
-        Outcome {
-            accepted,
-            end,
-            last,
-        }
+        Outcome { accepted, end, last }
     }
 
     /// Returns the same result, which ends within `time`, however often it is used.
     pub(super) fn within(self, time: Duration, now: Instant) -> Outcome {
         let end = self.end.min(now + time);
-        Outcome {
-            end,
-            last: end,
-            ..self
-        }
+        Outcome { end, last: end, ..self }
     }
 }
 
@@ -56,10 +48,7 @@ pub(super) struct Results {
 impl Results {
     /// Returns room for so many results of each kind.
     pub(super) fn new(count: usize) -> Results {
-        Results {
-            accepted: Cache::new(count),
-            refused: Cache::new(count),
-        }
+        Results { accepted: Cache::new(count), refused: Cache::new(count) }
     }
 
     /// Returns the result for these credentials, if it holds, and prolongs it.

@@ -158,7 +158,7 @@ impl<T> Turns<T> {
 
     /// Has the check give way that has waited longest of those that stand worst. Returns `false` if all stand better than `rank`.
     fn make_room(&mut self, rank: Rank) -> bool {
-        let worst = { self.queue.last_key_value() }.map(|((worst, _), _)| *worst);
+        let worst = self.queue.last_key_value().map(|((worst, _), _)| *worst);
         let Some(worst) = worst.filter(|worst| *worst >= rank) else {
             return false;
         };
@@ -263,9 +263,7 @@ mod tests {
     #[test]
     fn guessers_displace_nobody_who_has_not_guessed() {
         let (mut turns, now) = (Turns::new(0), Instant::now());
-        let logins: Vec<_> = (0..256)
-            .map(|n| wait(&mut turns, n, now).unwrap())
-            .collect();
+        let logins: Vec<_> = (0..256).map(|n| wait(&mut turns, n, now).unwrap()).collect();
         for _ in 0..GUESSES {
             turns.on_result(client(1000), false, now);
         }

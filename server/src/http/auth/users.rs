@@ -110,18 +110,13 @@ impl Users {
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.hashes.len();
-        f.debug_struct("Users")
-            .field("count", &count)
-            .finish_non_exhaustive()
+        f.debug_struct("Users").field("count", &count).finish_non_exhaustive()
     }
 }
 
 impl Hash {
     fn parse(text: &str, at: usize) -> Result<Hash, UsersError> {
-        if ["$2a$", "$2b$", "$2y$"]
-            .iter()
-            .any(|kind| text.starts_with(kind))
-        {
+        if ["$2a$", "$2b$", "$2y$"].iter().any(|kind| text.starts_with(kind)) {
             let parts: bcrypt::HashParts = text.parse().map_err(|_| UsersError::Kind(at))?;
             if parts.get_cost() > MAX_COST {
                 return Err(UsersError::Cost(at));
@@ -190,18 +185,13 @@ mod tests {
         let text = |name: &str| {
             let dear = BCRYPT.replace("$04$", "$09$");
             let rest = (0..8).map(|at| format!("u{at}:{}\n", if at < 4 { BCRYPT } else { &dear }));
-            rest.chain([format!("{name}:{BCRYPT}\n")])
-                .collect::<String>()
+            rest.chain([format!("{name}:{BCRYPT}\n")]).collect::<String>()
         };
         let users = Users::parse(&text("ada")).unwrap();
         let dear = |name: &String| {
             let (hash, exists) = users.hash(name.as_bytes());
             assert!(!exists);
-            assert_eq!(
-                users.hash(name.as_bytes()).0.text(),
-                hash.text(),
-                "the same each time"
-            );
+            assert_eq!(users.hash(name.as_bytes()).0.text(), hash.text(), "the same each time");
             hash.text().contains("$09$")
         };
         let names: Vec<String> = (0..1000).map(|at| format!("nobody {at}")).collect();
@@ -220,26 +210,14 @@ mod tests {
             (format!(":{BCRYPT}"), UsersError::Line(1)),
             ("a:".to_owned(), UsersError::Kind(1)),
             ("a:$apr1$x$y".to_owned(), UsersError::Kind(1)),
-            (
-                "a:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=".to_owned(),
-                UsersError::Kind(1),
-            ),
+            ("a:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=".to_owned(), UsersError::Kind(1)),
             ("a:plain".to_owned(), UsersError::Kind(1)),
             ("a:$2y$04$short".to_owned(), UsersError::Kind(1)),
             ("a:$argon2id$v=19$m=256".to_owned(), UsersError::Kind(1)),
             (format!("a:{}", cheap("$15$")), UsersError::Cost(1)),
-            (
-                format!("a:{}", ARGON2.replace("m=256", "m=65537")),
-                UsersError::Cost(1),
-            ),
-            (
-                format!("a:{}", ARGON2.replace("t=2", "t=17")),
-                UsersError::Cost(1),
-            ),
-            (
-                format!("a:{BCRYPT}\nb:{BCRYPT}\na:{ARGON2}"),
-                UsersError::Twice(3),
-            ),
+            (format!("a:{}", ARGON2.replace("m=256", "m=65537")), UsersError::Cost(1)),
+            (format!("a:{}", ARGON2.replace("t=2", "t=17")), UsersError::Cost(1)),
+            (format!("a:{BCRYPT}\nb:{BCRYPT}\na:{ARGON2}"), UsersError::Twice(3)),
         ] {
             assert_eq!(Users::parse(&text).err(), Some(expected), "{text}");
         }

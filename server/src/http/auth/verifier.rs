@@ -149,10 +149,7 @@ impl Verifier {
             }),
         };
         check.requests += 1;
-        let waiting = Waiting {
-            verifier: self,
-            digest,
-        };
+        let waiting = Waiting { verifier: self, digest };
         Some((Rc::clone(&check.accepted), waiting))
     }
 
@@ -171,14 +168,7 @@ impl Verifier {
         }
         let place = self.place(&digest)?;
         self.counters.borrow_mut().hashes += 1;
-        let check = Check {
-            digest,
-            hash: hash.clone(),
-            exists,
-            password,
-            place,
-            slot,
-        };
+        let check = Check { digest, hash: hash.clone(), exists, password, place, slot };
         Some(self.checks.compute(check).await)
     }
 

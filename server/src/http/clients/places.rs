@@ -16,11 +16,7 @@ pub(crate) struct Places {
 impl Places {
     /// Returns `all` places.
     pub(crate) fn new(all: u64) -> Places {
-        Places {
-            all,
-            taken: 0,
-            by_client: Clients::default(),
-        }
+        Places { all, taken: 0, by_client: Clients::default() }
     }
 
     /// Returns whether a client may have another place, and leaves enough for others.

@@ -47,10 +47,7 @@ impl Holdings {
     pub(crate) fn add_front(self: &Arc<Self>) -> FrontRelief {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.push(Report::default());
-        FrontRelief {
-            holdings: Arc::clone(self),
-            front: reports.len() - 1,
-        }
+        FrontRelief { holdings: Arc::clone(self), front: reports.len() - 1 }
     }
 
     /// Replaces the report of a front. Returns what clients hold at the others, as far as they have looked lately.
@@ -99,10 +96,7 @@ impl FrontRelief {
             *totals.entry(client).or_default() += bytes;
         }
         let totals = totals.into_values().chain(strangers).collect();
-        Shares {
-            keeps: level(totals, memory.to_free()).max(least(memory)),
-            elsewhere,
-        }
+        Shares { keeps: level(totals, memory.to_free()).max(least(memory)), elsewhere }
     }
 }
 

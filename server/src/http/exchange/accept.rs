@@ -47,9 +47,7 @@ impl Coding {
     }
 
     fn named(token: &str) -> Option<Coding> {
-        let found = { CODINGS }
-            .into_iter()
-            .find(|coding| token.eq_ignore_ascii_case(coding.token()));
+        let found = CODINGS.into_iter().find(|coding| token.eq_ignore_ascii_case(coding.token()));
         // RFC 9110 §8.4.1.3
         found.or_else(|| token.eq_ignore_ascii_case("x-gzip").then_some(Coding::Gzip))
     }
@@ -65,10 +63,7 @@ pub(crate) struct Preference {
 
 impl Preference {
     /// Preference for the original alone.
-    pub(crate) const ORIGINAL: Preference = Preference {
-        codings: [Coding::Identity; 4],
-        count: 1,
-    };
+    pub(crate) const ORIGINAL: Preference = Preference { codings: [Coding::Identity; 4], count: 1 };
 
     /// Returns the preference of the client that sent these fields. Without `accept-encoding` it is the original, though such a client
     /// accepts any. An encoding that is not named is not accepted; `identity` is, as the last. Ignores members that cannot be
@@ -79,11 +74,7 @@ impl Preference {
         for coding in CODINGS {
             // The least weight that can be written is 1.
             let unnamed = (coding == Coding::Identity).then_some((0, true));
-            match weights
-                .weight(coding)
-                .map(|weight| (weight, false))
-                .or(unnamed)
-            {
+            match weights.weight(coding).map(|weight| (weight, false)).or(unnamed) {
                 Some((0, false)) | None => {}
                 Some((weight, _)) => wanted.push((std::cmp::Reverse(weight), coding)),
             }
@@ -93,10 +84,7 @@ impl Preference {
     }
 
     fn first(wanted: impl Iterator<Item = Coding>) -> Preference {
-        let mut preference = Preference {
-            count: 0,
-            ..Preference::ORIGINAL
-        };
+        let mut preference = Preference { count: 0, ..Preference::ORIGINAL };
         for (slot, coding) in preference.codings.iter_mut().zip(wanted) {
             *slot = coding;
             preference.count += 1;
@@ -197,10 +185,7 @@ mod tests {
     #[test]
     fn the_heaviest_comes_first() {
         for (value, expected) in [
-            (
-                "gzip, deflate, br, zstd",
-                &[Brotli, Zstd, Gzip, Identity][..],
-            ),
+            ("gzip, deflate, br, zstd", &[Brotli, Zstd, Gzip, Identity][..]),
             ("gzip", &[Gzip, Identity]),
             ("X-GZip", &[Gzip, Identity]),
             ("", &[Identity]),

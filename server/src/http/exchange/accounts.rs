@@ -88,12 +88,7 @@ impl Accounts {
 
     /// Does the same for `most` exchanges at a time.
     pub fn with_limit(share: u64, memory: u64, most: u64) -> Arc<Accounts> {
-        Arc::new(Accounts {
-            memory,
-            share,
-            most,
-            open: Mutex::default(),
-        })
+        Arc::new(Accounts { memory, share, most, open: Mutex::default() })
     }
 
     /// Returns the largest sum of an exchange's blocks in each direction, bytes by [`cost`](super::message::cost).

@@ -47,7 +47,7 @@ impl Offer {
         request: &Request,
     ) -> Offer {
         let head = &request.head;
-        let held = { head.headers.iter() }.filter(|(name, _)| name == IF_NONE_MATCH);
+        let held = head.headers.iter().filter(|(name, _)| name == IF_NONE_MATCH);
         Offer {
             compressors: Rc::clone(compressors),
             settings: Arc::clone(settings),
@@ -141,10 +141,7 @@ impl Variants {
             let compressed = encoder.run(body, Then::Finish).ok()?.concat();
             (compressed.len() < body.len()).then(|| (algorithm, compressed.into()))
         });
-        Some(Variants {
-            settings: Arc::clone(settings),
-            bodies: bodies.collect(),
-        })
+        Some(Variants { settings: Arc::clone(settings), bodies: bodies.collect() })
     }
 
     /// Replaces the content of a reply, for a request with these fields whose client prefers it compressed.

@@ -91,22 +91,14 @@ impl ErrorPage {
         let fields = vec![(CONTENT_TYPE, content_type.clone())];
         let variants =
             compress.and_then(|settings| Variants::new(settings, (ERROR, &fields), &body));
-        ErrorPage {
-            content_type,
-            body,
-            variants,
-        }
+        ErrorPage { content_type, body, variants }
     }
 
     /// Returns the response with this head and the page as its content.
     pub fn reply(&self, head: Head) -> Reply {
         let mut fields = head.fields;
         self.describe(&mut fields);
-        Reply {
-            status: head.status,
-            headers: fields.into(),
-            body: Body::Bytes(self.body.clone()),
-        }
+        Reply { status: head.status, headers: fields.into(), body: Body::Bytes(self.body.clone()) }
     }
 
     /// Replaces the fields about the content of a response.
@@ -155,10 +147,7 @@ mod tests {
         let field = |text| HeaderValue::from_static(text);
         let others = [(RETRY_AFTER, field("1")), (ALLOW, field("GET"))];
         let about = [(ETAG, field("\"x\"")), (CONTENT_ENCODING, field("gzip"))];
-        reply
-            .headers
-            .edit()
-            .extend(others.iter().chain(&about).cloned());
+        reply.headers.edit().extend(others.iter().chain(&about).cloned());
         pages().apply(&mut reply);
         let [retry, allow] = others;
         let expected: Fields = vec![retry, allow, (CONTENT_TYPE, field("text/html"))];

@@ -68,9 +68,8 @@ mod tests {
     #[test]
     fn the_stream_is_counters_however_it_is_cut() {
         for size in [0_u64, 1, 7, 8, 9, 63, 1000, 3001] {
-            let expected: Vec<u8> = (0_u64..size)
-                .map(|i| (i / 8).to_le_bytes()[(i % 8) as usize])
-                .collect();
+            let expected: Vec<u8> =
+                (0_u64..size).map(|i| (i / 8).to_le_bytes()[(i % 8) as usize]).collect();
             for steps in [&[64_usize][..], &[1], &[3, 8, 17, 1], &[7, 7, 2]] {
                 assert_eq!(whole(size, steps), expected, "size {size}, steps {steps:?}");
             }

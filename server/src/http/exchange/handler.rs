@@ -48,9 +48,7 @@ impl ExchangeHandle {
                 body.ended = true;
             }
             ToHandler::Credit(amount) => {
-                shared
-                    .credit
-                    .set(shared.credit.get().saturating_add_unsigned(amount));
+                shared.credit.set(shared.credit.get().saturating_add_unsigned(amount));
                 if let Some(waker) = shared.sender.take() {
                     waker.wake();
                 }
@@ -144,10 +142,7 @@ impl Incoming {
             sender: RefCell::default(),
             lends: request.reads_ranges,
             range_read: Cell::new(None),
-            body: RefCell::new(Upload {
-                ended: !request.has_body,
-                ..Upload::default()
-            }),
+            body: RefCell::new(Upload { ended: !request.has_body, ..Upload::default() }),
             gone: Cell::new(false),
             opening: Opening::of(&request),
             is_tunnel_open: Cell::new(false),
@@ -156,10 +151,7 @@ impl Incoming {
             abort_status: Cell::new(502),
         });
         let incoming = Incoming {
-            body: RequestBody {
-                shared: Rc::clone(&shared),
-                length: request.content_length,
-            },
+            body: RequestBody { shared: Rc::clone(&shared), length: request.content_length },
             request,
             reply: Responder::new(Rc::clone(&shared)),
         };

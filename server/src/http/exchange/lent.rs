@@ -26,12 +26,7 @@ pub struct LentRange {
 impl LentRange {
     /// Lends a range of `source`; with `ends` the response ends with its last byte, and has no trailers.
     pub fn new(source: Box<dyn CachedSource>, range: Range<u64>, ends: bool) -> LentRange {
-        LentRange {
-            source: Some(source).filter(|_| !range.is_empty()),
-            left: range,
-            read: 0,
-            ends,
-        }
+        LentRange { source: Some(source).filter(|_| !range.is_empty()), left: range, read: 0, ends }
     }
 
     /// Reads the next block, of up to `most` bytes. Returns `None` at the end of the range, and for ever once a block was not in
@@ -97,11 +92,7 @@ pub(crate) mod test_source {
 
     impl Source {
         pub(crate) fn new(bytes: &[u8], cached: u64) -> Source {
-            Source {
-                bytes: bytes.into(),
-                cached: Arc::new(cached.into()),
-                read: Arc::default(),
-            }
+            Source { bytes: bytes.into(), cached: Arc::new(cached.into()), read: Arc::default() }
         }
 
         /// Lends a range of it.

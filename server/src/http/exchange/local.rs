@@ -78,10 +78,7 @@ pub struct LocalExchange {
 impl LocalExchanges {
     /// Returns exchanges that take their memory from `accounts`.
     pub fn new(accounts: Arc<Accounts>) -> Rc<LocalExchanges> {
-        Rc::new(LocalExchanges {
-            accounts,
-            open: RefCell::default(),
-        })
+        Rc::new(LocalExchanges { accounts, open: RefCell::default() })
     }
 
     /// Returns the counters.
@@ -116,16 +113,9 @@ impl LocalExchanges {
         open.counters.opened += 1;
         let (number, revocation) = (open.last, Rc::<Revocation>::default());
         open.revocable.insert(number, &permit);
-        let entry = Entry {
-            permit,
-            revocation: Rc::clone(&revocation),
-        };
+        let entry = Entry { permit, revocation: Rc::clone(&revocation) };
         open.entries.insert(number, entry);
-        Some(LocalExchange {
-            exchanges: Rc::clone(self),
-            number,
-            revocation,
-        })
+        Some(LocalExchange { exchanges: Rc::clone(self), number, revocation })
     }
 
     /// Takes the memory of one of a client's exchanges, which is at least what another one needs.
@@ -158,7 +148,7 @@ impl LocalExchange {
     /// Returns the memory promised to it, bytes.
     pub fn promised(&self) -> u64 {
         let open = self.exchanges.open.borrow();
-        { open.entries.get(&self.number) }.map_or(0, |entry| entry.permit.promised())
+        open.entries.get(&self.number).map_or(0, |entry| entry.permit.promised())
     }
 
     /// Returns the withdrawal of its memory, to wait for.
@@ -191,9 +181,8 @@ mod tests {
     #[tokio::test]
     async fn the_client_with_most_gives_way_to_another_one_and_to_no_exchange_of_its_own() {
         let exchanges = four();
-        let held: Vec<_> = (0..4)
-            .map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap())
-            .collect();
+        let held: Vec<_> =
+            (0..4).map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap()).collect();
         assert!(exchanges.open(GREEDY.parse().unwrap()).is_none());
         let other = exchanges.open(OTHER.parse().unwrap()).unwrap();
         // Of those that never moved, the oldest.
@@ -201,21 +190,15 @@ mod tests {
         assert!(!held[1].revocation.done.get() && !other.revocation.done.get());
         assert_eq!(
             exchanges.counters(),
-            LocalCounters {
-                open: 5,
-                reserved: 8000,
-                opened: 5,
-                revoked: 1
-            }
+            LocalCounters { open: 5, reserved: 8000, opened: 5, revoked: 1 }
         );
     }
 
     #[test]
     fn an_exchange_that_is_dropped_returns_its_memory() {
         let exchanges = four();
-        let held: Vec<_> = (0..4)
-            .map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap())
-            .collect();
+        let held: Vec<_> =
+            (0..4).map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap()).collect();
         drop(held);
         assert_eq!(exchanges.accounts.balance().promised, 0);
         assert!(exchanges.open(GREEDY.parse().unwrap()).is_some());

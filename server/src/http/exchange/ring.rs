@@ -127,11 +127,7 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
         revoked: Vec::new(),
         counters: OriginRingCounters::default(),
     };
-    let worker_ring = WorkerRing {
-        from: from_worker,
-        to: to_worker,
-        wakers,
-    };
+    let worker_ring = WorkerRing { from: from_worker, to: to_worker, wakers };
     (origin_ring, worker_ring)
 }
 
@@ -160,10 +156,7 @@ impl OriginRing {
     /// that exception, a client that keeps the ring full would keep all others out.
     pub fn open(&mut self, key: ExchangeKey, request: Box<Request>, permit: Permit) -> Option<u64> {
         let exchange = self.last + 1;
-        let message = ToHandler::Open {
-            request,
-            credit: self.first_credit(),
-        };
+        let message = ToHandler::Open { request, credit: self.first_credit() };
         let few = self.to.buffer().capacity() as u64 / FEW;
         if !self.has_room() && permit.exchanges() > few {
             self.counters.refused_queue += 1;
@@ -172,12 +165,7 @@ impl OriginRing {
         self.last = exchange;
         self.push(exchange, message);
         self.revocable.insert(exchange, &permit);
-        let entry = Entry {
-            key,
-            permit,
-            closed: false,
-            forgotten: false,
-        };
+        let entry = Entry { key, permit, closed: false, forgotten: false };
         self.exchanges.insert(exchange, entry);
         self.running += 1;
         self.counters.opened += 1;

@@ -178,10 +178,7 @@ fn millis(time: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    const RULE: StallRule = StallRule {
-        timeout: Duration::from_secs(60),
-        min_rate: 240,
-    };
+    const RULE: StallRule = StallRule { timeout: Duration::from_secs(60), min_rate: 240 };
     /// Bytes that win back the time from one check to the next.
     const ENOUGH: u64 = 1800;
 
@@ -261,10 +258,7 @@ mod tests {
 
     #[test]
     fn without_a_minimum_rate_any_byte_wins_all_time_back() {
-        let rule = StallRule {
-            min_rate: 0,
-            ..RULE
-        };
+        let rule = StallRule { min_rate: 0, ..RULE };
         assert_eq!(rule.worth(1), Duration::MAX);
         let mut timer = StallTimer::default();
         let mut stalled = |moved| timer.check(&rule, WaitsFor::Client, moved, rule.interval());

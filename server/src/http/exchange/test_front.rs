@@ -43,13 +43,8 @@ pub(crate) struct Received {
 }
 
 /// Key of a test's exchange.
-pub(crate) const KEY: ExchangeKey = ExchangeKey {
-    connection: ConnectionKey {
-        slot: 3,
-        generation: 7,
-    },
-    stream: 4,
-};
+pub(crate) const KEY: ExchangeKey =
+    ExchangeKey { connection: ConnectionKey { slot: 3, generation: 7 }, stream: 4 };
 
 /// Opens an exchange as a front does: with a permit.
 pub(crate) fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
@@ -95,11 +90,7 @@ pub(crate) fn peer(early_data: bool) -> Peer {
         proxy: None,
         local: None,
         early_data,
-        connection: Arc::new(PeerConnection::http3(
-            Arc::from("main"),
-            Box::new([0xab]),
-            "cubic",
-        )),
+        connection: Arc::new(PeerConnection::http3(Arc::from("main"), Box::new([0xab]), "cubic")),
     }
 }
 
@@ -121,14 +112,7 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
 pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
     let front_queue = Rc::new(FrontQueue::default());
     let (incoming, handle) = Incoming::new(1, Box::new(request), credit, Rc::clone(&front_queue));
-    (
-        incoming,
-        Front {
-            handle,
-            front_queue,
-            report: RefCell::default(),
-        },
-    )
+    (incoming, Front { handle, front_queue, report: RefCell::default() })
 }
 
 /// Does what the gate decides about a request, whose body has `sent` bytes: returns the response to it, or opens an exchange
@@ -159,8 +143,7 @@ pub(crate) fn ask(
 impl Front {
     /// Sends a block of the request's body.
     pub(crate) fn data(&self, block: &'static [u8]) {
-        self.handle
-            .deliver(ToHandler::Data(Bytes::from_static(block)));
+        self.handle.deliver(ToHandler::Data(Bytes::from_static(block)));
     }
 
     /// Ends the request.
@@ -206,10 +189,7 @@ impl Front {
     /// Receives the response to its end, and returns the credit for each block.
     pub(crate) async fn response(&self) -> Received {
         let received = self.received().await;
-        Received {
-            report: self.report.take(),
-            ..received
-        }
+        Received { report: self.report.take(), ..received }
     }
 
     async fn received(&self) -> Received {

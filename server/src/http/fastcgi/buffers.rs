@@ -22,11 +22,7 @@ pub(super) struct Held<'a> {
 impl BodyBuffers {
     /// Returns room for a body of a client, without a byte.
     pub(super) fn begin(&self, client: ValidatedAddress) -> Held<'_> {
-        Held {
-            buffers: self,
-            client: client.into(),
-            bytes: 0,
-        }
+        Held { buffers: self, client: client.into(), bytes: 0 }
     }
 }
 

@@ -77,9 +77,7 @@ impl<'a> Exchange<'a> {
                 if let Some(mut response) = stop.reply() {
                     self.admitted.rules.error_pages().apply(&mut response);
                     // Whether the client receives it or not, the exchange has failed.
-                    let _ = reply
-                        .reply(response, self.request.head.method == "HEAD")
-                        .await;
+                    let _ = reply.reply(response, self.request.head.method == "HEAD").await;
                 }
                 Err(stop)
             }
@@ -112,10 +110,8 @@ impl<'a> Exchange<'a> {
         })?;
         let mut errors = ErrorLog::new(stream.label(), &script.file);
         self.upstream.replace(Some(Arc::clone(stream.label())));
-        self.times.set(UpstreamTimes {
-            connect: Some(asked.elapsed()),
-            ..UpstreamTimes::default()
-        });
+        self.times
+            .set(UpstreamTimes { connect: Some(asked.elapsed()), ..UpstreamTimes::default() });
         // Also for an exchange that takes too long for its route.
         self.report(None);
         let facts = Facts {
@@ -131,12 +127,7 @@ impl<'a> Exchange<'a> {
         match self.head(&mut session, &mut errors).await {
             Ok((head, first)) => {
                 session.stream().on_success();
-                Ok(Response {
-                    session,
-                    errors,
-                    head,
-                    first,
-                })
+                Ok(Response { session, errors, head, first })
             }
             Err(stop) => {
                 if let Stop::Failed(failure) = stop {
@@ -198,12 +189,7 @@ impl<'a> Exchange<'a> {
 
     /// Forwards the response.
     async fn respond(&self, response: Response<'_>, reply: Responder) -> Result<(), Stop> {
-        let Response {
-            mut session,
-            mut errors,
-            head,
-            first,
-        } = response;
+        let Response { mut session, mut errors, head, first } = response;
         let (length, end) = (head.length, head.end);
         let times = self.times.get().with_head(self.begun.elapsed(), end);
         self.times.set(times);

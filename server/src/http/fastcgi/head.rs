@@ -187,21 +187,11 @@ mod tests {
 
     #[test]
     fn the_status_is_200_or_302_where_a_script_states_none() {
-        assert_eq!(
-            read("Content-Type: text/html\r\n\r\n").unwrap().status(),
-            200
-        );
+        assert_eq!(read("Content-Type: text/html\r\n\r\n").unwrap().status(), 200);
         assert_eq!(read("Location: /a\r\n\r\n").unwrap().status(), 302);
         let created = read("Location: /a\r\nStatus: 201 Created\r\n\r\n").unwrap();
-        assert_eq!(
-            (created.status().as_u16(), created.headers().len()),
-            (201, 1)
-        );
-        let length = read("Content-Length: 7\r\n\r\n")
-            .unwrap()
-            .body()
-            .size_hint()
-            .exact();
+        assert_eq!((created.status().as_u16(), created.headers().len()), (201, 1));
+        let length = read("Content-Length: 7\r\n\r\n").unwrap().body().size_hint().exact();
         assert_eq!(length, Some(7));
     }
 

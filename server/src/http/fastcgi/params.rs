@@ -46,10 +46,7 @@ impl Params<'_> {
 impl Facts<'_> {
     /// Returns the parameters as pairs of FastCGI.
     pub(super) fn pairs(&self) -> Vec<u8> {
-        let mut params = Params {
-            own: &self.settings.params,
-            pairs: Vec::with_capacity(2048),
-        };
+        let mut params = Params { own: &self.settings.params, pairs: Vec::with_capacity(2048) };
         self.push_script(&mut params);
         self.push_request(&mut params);
         self.push_connection(&mut params);
@@ -180,9 +177,7 @@ impl Facts<'_> {
 fn variable(name: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let text = || name.to_ascii_uppercase().replace('-', "_");
-    name.bytes()
-        .all(is_plain)
-        .then(|| format!("HTTP_{}", text()))
+    name.bytes().all(is_plain).then(|| format!("HTTP_{}", text()))
 }
 
 #[cfg(test)]
@@ -208,10 +203,7 @@ mod tests {
             settings: &settings,
             rules: &Unchanged,
             prefix,
-            script: &Script {
-                file: file.into(),
-                path_info: path_info.into(),
-            },
+            script: &Script { file: file.into(), path_info: path_info.into() },
             user: None,
             length: request.content_length,
         };
@@ -232,11 +224,7 @@ mod tests {
             ("x-secret", "1"),
             ("authorization", "Basic YTpi"),
         ];
-        let mut post = request(
-            head("POST", "/caf%C3%A9/a%20b.php/x?q=%41", &lines),
-            Some(7),
-            true,
-        );
+        let mut post = request(head("POST", "/caf%C3%A9/a%20b.php/x?q=%41", &lines), Some(7), true);
         post.peer.local = Some("198.51.100.1:8443".parse().unwrap());
         let found = params("", "/caf%C3%A9/", ("a b.php", "/x"), &post);
         for (name, value) in [
@@ -307,10 +295,7 @@ mod tests {
         let lines = names.map(|name| (name, "1"));
         let get = request(head("GET", "/", &lines), None, false);
         let found = params("", "", ("index.php", ""), &get);
-        let fields: Vec<_> = found
-            .keys()
-            .filter(|name| name.starts_with("HTTP_"))
-            .collect();
+        let fields: Vec<_> = found.keys().filter(|name| name.starts_with("HTTP_")).collect();
         assert_eq!(fields, ["HTTP_HOST"]);
         assert!(!found.contains_key("CONTENT_LENGTH"));
         let keys = "pass_fields = \"x-original-url\"";

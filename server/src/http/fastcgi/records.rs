@@ -122,10 +122,7 @@ enum State {
 
 impl Decoder {
     pub(super) fn new() -> Decoder {
-        Decoder {
-            state: State::Header(Eight::default()),
-            output_ended: false,
-        }
+        Decoder { state: State::Header(Eight::default()), output_ended: false }
     }
 
     /// Takes the next part from the front of `input`, without waiting for the rest of its record. Takes all of `input` if it returns
@@ -146,9 +143,7 @@ impl Decoder {
                         return Ok(Some(Event::OutputEnd));
                     }
                 }
-                State::Content {
-                    left: 0, padding, ..
-                } => self.state = State::Padding(*padding),
+                State::Content { left: 0, padding, .. } => self.state = State::Padding(*padding),
                 State::Content { is_error, left, .. } => {
                     let Some(part) = take(input, left) else {
                         return Ok(None);
@@ -185,16 +180,7 @@ impl Decoder {
 
     /// Returns the state behind the header of a record.
     fn after(&mut self, header: [u8; 8]) -> Result<State, Malformed> {
-        let [
-            version,
-            kind,
-            request_high,
-            request_low,
-            high,
-            low,
-            padding,
-            _,
-        ] = header;
+        let [version, kind, request_high, request_low, high, low, padding, _] = header;
         let length = u16::from_be_bytes([high, low]);
         if version != VERSION || u16::from_be_bytes([request_high, request_low]) != REQUEST {
             return Err(Malformed);
@@ -206,11 +192,7 @@ impl Decoder {
             END_REQUEST if length == 8 => return Ok(State::End(Eight::default())),
             _ => return Err(Malformed),
         }
-        Ok(State::Content {
-            is_error: kind == STDERR,
-            left: length,
-            padding: padding.into(),
-        })
+        Ok(State::Content { is_error: kind == STDERR, left: length, padding: padding.into() })
     }
 }
 
@@ -297,10 +279,7 @@ mod tests {
             assert_eq!(decode(&all, size).as_ref(), Ok(&expected), "{size}");
         }
         let refused = of(END_REQUEST, &[0, 0, 0, 0, 2, 0, 0, 0], 0);
-        assert_eq!(
-            decode(&refused, 3).unwrap().2,
-            [Event::End(Status::Refused)]
-        );
+        assert_eq!(decode(&refused, 3).unwrap().2, [Event::End(Status::Refused)]);
     }
 
     #[test]
@@ -315,10 +294,7 @@ mod tests {
             (of(11, &[0; 8], 0), "unknown type"),
             (end(7), "short end"),
             (end(9), "long end"),
-            (
-                [of(STDOUT, b"", 0), of(STDOUT, b"x", 0)].concat(),
-                "output behind its end",
-            ),
+            ([of(STDOUT, b"", 0), of(STDOUT, b"x", 0)].concat(), "output behind its end"),
         ] {
             assert_eq!(decode(&bytes, 5), Err(Malformed), "{name}");
         }
@@ -331,9 +307,7 @@ mod tests {
         println!("seed {seed}");
         let mut random = seed;
         let mut next = move || {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33).to_le_bytes()[0]
         };
         for _ in 0..20_000 {
@@ -383,9 +357,6 @@ mod tests {
         body(&vec![7; MAX_CONTENT + 1], &mut out);
         assert_eq!(out.len(), 2 * HEADER + MAX_CONTENT + 1);
         assert_eq!(out[..HEADER], [1, 5, 0, 1, 0xff, 0xf8, 0, 0]);
-        assert_eq!(
-            out[HEADER + MAX_CONTENT..][..HEADER],
-            [1, 5, 0, 1, 0, 1, 0, 0]
-        );
+        assert_eq!(out[HEADER + MAX_CONTENT..][..HEADER], [1, 5, 0, 1, 0, 1, 0, 0]);
     }
 }

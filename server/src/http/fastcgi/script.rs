@@ -150,10 +150,7 @@ fn of_path(below: &Below, settings: &FastCgi, asked: &Asked) -> Result<Found, Er
 
 impl Script {
     fn new(file: &[u8], path_info: &[u8]) -> Script {
-        Script {
-            file: file.to_vec(),
-            path_info: path_info.to_vec(),
-        }
+        Script { file: file.to_vec(), path_info: path_info.to_vec() }
     }
 }
 
@@ -242,10 +239,7 @@ mod tests {
             assert_eq!(found("", path).as_deref(), Ok(expected), "{path}");
         }
         assert_eq!(found("", "/out.php"), Err(Errno::XDEV));
-        assert_eq!(
-            found("symlinks = \"never\"", "/inside.php"),
-            Err(Errno::LOOP)
-        );
+        assert_eq!(found("symlinks = \"never\"", "/inside.php"), Err(Errno::LOOP));
         let follow = "symlinks = \"follow\"";
         assert_eq!(found(follow, "/out.php").as_deref(), Ok("out.php "));
         let both = "split = [\".php\", \".php7\"]";

@@ -113,17 +113,10 @@ impl Edge {
         let (incoming, front) = pair(request, credit);
         let edge = Rc::clone(self);
         let task = tokio::task::spawn_local(async move {
-            let thread = ThreadState {
-                files: &edge.files,
-                pools: &edge.pools,
-                buffers: &edge.buffers,
-            };
+            let thread =
+                ThreadState { files: &edge.files, pools: &edge.pools, buffers: &edge.buffers };
             let rest = incoming.request.head.path[1..].to_owned();
-            let admitted = Admitted {
-                rules: &Unchanged,
-                rest: &rest,
-                user: None,
-            };
+            let admitted = Admitted { rules: &Unchanged, rest: &rest, user: None };
             serve(thread, &edge.route, admitted, incoming).await;
         });
         (front, task)
@@ -194,11 +187,7 @@ fn what_is_no_script_reaches_no_server() {
             ("/admin", 301),
         ] {
             let response = edge.get(path).await;
-            assert_eq!(
-                (status(&response), response.complete),
-                (expected, true),
-                "{path}"
-            );
+            assert_eq!((status(&response), response.complete), (expected, true), "{path}");
             assert_eq!(response.report.upstream, None, "{path}");
         }
         let moved = edge.get("/admin?x=y").await;
@@ -221,21 +210,16 @@ fn a_response_without_a_body_ends_with_its_head() {
             stream.send(&[output(text.as_bytes()), end(0)]).await;
         });
         let edge = Edge::new(&server.address, "");
-        for (method, target, expected, length) in [
-            ("HEAD", "/", 200, Some(5)),
-            ("GET", "/?304", 304, None),
-            ("GET", "/?204", 204, None),
-        ] {
+        for (method, target, expected, length) in
+            [("HEAD", "/", 200, Some(5)), ("GET", "/?304", 304, None), ("GET", "/?204", 204, None)]
+        {
             let response = edge.ask(method, target).await;
             assert_eq!((status(&response), response.complete), (expected, true));
             assert_eq!(response.head.as_ref().unwrap().length, length);
             assert_eq!(response.body, b"");
         }
         let get = edge.get("/").await;
-        assert_eq!(
-            (text(&get), get.head.as_ref().unwrap().length),
-            ("12345", Some(5))
-        );
+        assert_eq!((text(&get), get.head.as_ref().unwrap().length), ("12345", Some(5)));
     });
 }
 
@@ -250,10 +234,7 @@ fn a_client_that_leaves_closes_the_connection() {
         });
         let edge = Edge::new(&server.address, "");
         let (front, task) = edge.begin(request(head("GET", "/", &[]), None, false), PLENTY);
-        while !matches!(
-            front.next().await,
-            crate::http::exchange::message::ToFront::Data(_)
-        ) {}
+        while !matches!(front.next().await, crate::http::exchange::message::ToFront::Data(_)) {}
         // As the origin thread does when its client cancels.
         task.abort();
         has_closed.recv().await.unwrap();
@@ -263,10 +244,8 @@ fn a_client_that_leaves_closes_the_connection() {
 #[test]
 fn requests_wait_while_the_server_has_as_many_as_it_handles() {
     run(async {
-        let (go, waiting) = (
-            Rc::new(tokio::sync::Semaphore::new(0)),
-            Rc::new(std::cell::Cell::new(0)),
-        );
+        let (go, waiting) =
+            (Rc::new(tokio::sync::Semaphore::new(0)), Rc::new(std::cell::Cell::new(0)));
         let server = {
             let (go, waiting) = (Rc::clone(&go), Rc::clone(&waiting));
             FastCgiServer::start(async move |_, stream| {
@@ -283,10 +262,7 @@ fn requests_wait_while_the_server_has_as_many_as_it_handles() {
             tokio::task::yield_now().await;
         }
         let refused = edge.get("/").await;
-        assert_eq!(
-            (status(&refused), refused.report.cause),
-            (503, Some("queue_full"))
-        );
+        assert_eq!((status(&refused), refused.report.cause), (503, Some("queue_full")));
         go.add_permits(3);
         for (front, task) in first {
             assert!(front.response().await.complete);

@@ -156,11 +156,7 @@ mod tests {
     const TAG: &str = "\"1-2ebc98a1.0\"";
 
     fn meta(now: u64) -> Meta {
-        let stat = FileStat {
-            size: 1,
-            seconds: 784_111_777,
-            nanoseconds: 0,
-        };
+        let stat = FileStat { size: 1, seconds: 784_111_777, nanoseconds: 0 };
         let now = Duration::from_secs(now);
         Meta::new(b"a", &stat, Coding::Identity, &files(false), now)
     }
@@ -204,10 +200,7 @@ mod tests {
         ] {
             assert_eq!(verdict(&[line]), expected, "{line}");
         }
-        assert_eq!(
-            verdict(&["if-none-match: \"x\"", "if-none-match: TAG"]),
-            Unchanged
-        );
+        assert_eq!(verdict(&["if-none-match: \"x\"", "if-none-match: TAG"]), Unchanged);
     }
 
     #[test]
@@ -216,22 +209,14 @@ mod tests {
             ("if-modified-since", BEFORE, Go),
             ("if-modified-since", SAME, Unchanged),
             ("if-modified-since", AFTER, Unchanged),
-            (
-                "if-modified-since",
-                "Sunday, 06-Nov-94 08:49:37 GMT",
-                Unchanged,
-            ),
+            ("if-modified-since", "Sunday, 06-Nov-94 08:49:37 GMT", Unchanged),
             ("if-modified-since", "yesterday", Go),
             ("if-unmodified-since", BEFORE, Failed),
             ("if-unmodified-since", SAME, Go),
             ("if-unmodified-since", AFTER, Go),
             ("if-unmodified-since", "0", Go),
         ] {
-            assert_eq!(
-                verdict(&[&format!("{name}: {date}")]),
-                expected,
-                "{name}: {date}"
-            );
+            assert_eq!(verdict(&[&format!("{name}: {date}")]), expected, "{name}: {date}");
         }
         let line = format!("if-modified-since: {SAME}");
         assert_eq!(verdict(&[&line, &line]), Go);
@@ -246,10 +231,7 @@ mod tests {
         let modified = |date: &str| format!("if-modified-since: {date}");
         let unmodified = |date: &str| format!("if-unmodified-since: {date}");
         assert_eq!(verdict(&["if-none-match: \"x\"", &modified(AFTER)]), Go);
-        assert_eq!(
-            verdict(&["if-none-match: TAG", &modified(BEFORE)]),
-            Unchanged
-        );
+        assert_eq!(verdict(&["if-none-match: TAG", &modified(BEFORE)]), Unchanged);
         assert_eq!(verdict(&["if-match: TAG", &unmodified(BEFORE)]), Go);
         assert_eq!(verdict(&["if-match: \"x\"", &unmodified(AFTER)]), Failed);
         assert_eq!(verdict(&["if-match: \"x\"", "if-none-match: TAG"]), Failed);

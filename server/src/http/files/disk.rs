@@ -127,11 +127,7 @@ impl FileServer {
             return Some(incoming);
         }
         let reporter = incoming.reporter();
-        let Incoming {
-            request,
-            body,
-            reply,
-        } = incoming;
+        let Incoming { request, body, reply } = incoming;
         // GET and HEAD have none.
         drop(body);
         let head = &request.head;
@@ -155,10 +151,7 @@ impl FileServer {
                 503 => "open_files",
                 _ => "file_error",
             };
-            reporter.report(|| HandlerReport {
-                cause: Some(cause),
-                ..HandlerReport::default()
-            });
+            reporter.report(|| HandlerReport { cause: Some(cause), ..HandlerReport::default() });
         }
         plan.apply(pages);
         match respond(reply, head, plan, source).await {
@@ -217,9 +210,8 @@ impl FileServer {
             let _turn = turn;
             locate::locate(&below, &query, Wait::Allowed)
         });
-        let located = looked
-            .await
-            .unwrap_or_else(|error| Err(Miss::Failed(io::Error::other(error))));
+        let located =
+            looked.await.unwrap_or_else(|error| Err(Miss::Failed(io::Error::other(error))));
         located.map_err(|miss| self.missed(files, head, &miss))
     }
 
@@ -249,13 +241,7 @@ impl FileServer {
         located: Located,
         learn: impl FnOnce(Option<Arc<Entry>>),
     ) -> (ResponsePlan, Source) {
-        let Located {
-            file,
-            meta,
-            bytes,
-            is_requested,
-            is_exception,
-        } = located;
+        let Located { file, meta, bytes, is_requested, is_exception } = located;
         let plan = response_plan::respond(head, &meta);
         // Compressed bytes are nowhere else.
         let small = bytes.clone();
@@ -273,10 +259,7 @@ impl FileServer {
             return (plan, Source::Memory(bytes));
         }
         if let Some((permit, place)) = self.open.open(client).await {
-            let held = Held {
-                file,
-                _permit: permit,
-            };
+            let held = Held { file, _permit: permit };
             return (plan, Source::Disk(Arc::new(held), place));
         }
         if self.may_warn() {
@@ -310,19 +293,13 @@ fn candidates(folder: &Folder, rest: &str, requested: &Target) -> Vec<Candidate>
     let candidate = |name: &String| {
         let text = match name.strip_prefix("{path}") {
             Some("") => {
-                return Some(Candidate {
-                    target: requested.clone(),
-                    is_requested: true,
-                });
+                return Some(Candidate { target: requested.clone(), is_requested: true });
             }
             Some(suffix) => format!("/{}{suffix}", rest.trim_start_matches('/')),
             None => name.clone(),
         };
         let target = Target::of(&text, &text).ok()?;
-        Some(Candidate {
-            target,
-            is_requested: false,
-        })
+        Some(Candidate { target, is_requested: false })
     };
     let candidates = folder.files.candidates.iter().filter_map(candidate);
     // The source of a script is nobody's business.
@@ -332,8 +309,7 @@ fn candidates(folder: &Folder, rest: &str, requested: &Target) -> Vec<Candidate>
 
 fn busy() -> ResponsePlan {
     let mut plan = ResponsePlan::plain(503, "503 too many files are open\n");
-    plan.fields
-        .push((RETRY_AFTER, HeaderValue::from_static("1")));
+    plan.fields.push((RETRY_AFTER, HeaderValue::from_static("1")));
     plan
 }
 
@@ -346,14 +322,8 @@ async fn respond(
 ) -> Result<(), Broken> {
     let length = plan.length();
     let end = head.method == "HEAD" || length.is_none_or(|length| length == 0);
-    let mut writer = reply
-        .head(Head {
-            status: plan.status,
-            fields: plan.fields,
-            length,
-            end,
-        })
-        .await?;
+    let mut writer =
+        reply.head(Head { status: plan.status, fields: plan.fields, length, end }).await?;
     if end {
         return Ok(());
     }

@@ -43,11 +43,7 @@ impl Folder {
 
     /// Returns the encodings of files on the disk that a client accepts.
     pub(crate) fn variants(&self, head: &RequestHead) -> Preference {
-        if self.files.precompressed {
-            Preference::of(&head.headers)
-        } else {
-            Preference::ORIGINAL
-        }
+        if self.files.precompressed { Preference::of(&head.headers) } else { Preference::ORIGINAL }
     }
 }
 
@@ -91,10 +87,7 @@ impl<'a> FolderCompiler<'a> {
     /// Starts without a folder. Folders that `previous` has with the same settings keep their numbers, and therefore their cached
     /// files.
     pub fn new(previous: &'a SiteFolders) -> FolderCompiler<'a> {
-        FolderCompiler {
-            previous,
-            folders: SiteFolders::default(),
-        }
+        FolderCompiler { previous, folders: SiteFolders::default() }
     }
 
     /// Compiles the folder of a route, in which names with the endings `scripts` are scripts; routes with the same settings share one.
@@ -131,9 +124,7 @@ mod tests {
 
     fn compile(previous: &SiteFolders, all: &[&Files]) -> (SiteFolders, Vec<u64>) {
         let mut compiler = FolderCompiler::new(previous);
-        let ids = all
-            .iter()
-            .map(|files| compiler.compile(files, None, &[]).id);
+        let ids = all.iter().map(|files| compiler.compile(files, None, &[]).id);
         let ids = ids.collect();
         (compiler.finish(), ids)
     }
@@ -162,10 +153,7 @@ mod tests {
         let plain = compiler.compile(&files, None, &[]);
         let compressed = compiler.compile(&files, Some(&settings), &[]);
         assert_ne!(plain.id, compressed.id);
-        assert_eq!(
-            compiler.compile(&files, Some(&settings), &[]).id,
-            compressed.id
-        );
+        assert_eq!(compiler.compile(&files, Some(&settings), &[]).id, compressed.id);
     }
 
     #[test]

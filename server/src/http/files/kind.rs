@@ -72,10 +72,7 @@ mod tests {
         ("css", "text/css; charset=utf-8"),
         ("csv", "text/csv; charset=utf-8"),
         ("doc", "application/msword"),
-        (
-            "docx",
-            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        ),
+        ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
         ("eot", "application/vnd.ms-fontobject"),
         ("epub", "application/epub+zip"),
         ("flac", "audio/flac"),
@@ -119,10 +116,7 @@ mod tests {
         ("pdf", "application/pdf"),
         ("png", "image/png"),
         ("ppt", "application/vnd.ms-powerpoint"),
-        (
-            "pptx",
-            "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        ),
+        ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
         ("ps", "application/postscript"),
         ("rss", "application/rss+xml"),
         ("rtf", "application/rtf"),
@@ -145,10 +139,7 @@ mod tests {
         ("wsdl", "text/xml"),
         ("xhtml", "application/xhtml+xml"),
         ("xls", "application/vnd.ms-excel"),
-        (
-            "xlsx",
-            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        ),
+        ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         ("xml", "application/xml"),
         ("xsl", "text/xml"),
         ("xz", "application/x-xz"),
@@ -173,9 +164,7 @@ mod tests {
 
     #[test]
     fn a_name_without_a_known_suffix_is_bytes() {
-        for name in [
-            "", "a", "html", "a.html/b", "a.", "a.htmlx", "a.html ", "a.\u{fc}",
-        ] {
+        for name in ["", "a", "html", "a.html/b", "a.", "a.htmlx", "a.html ", "a.\u{fc}"] {
             assert_eq!(kind(name), UNKNOWN, "{name}");
         }
     }
@@ -184,9 +173,7 @@ mod tests {
     fn the_operator_overrides_a_type() {
         let mut files = files(true);
         let own = [("html", "text/html"), ("new", "application/x-new")];
-        files.mime_types = own
-            .map(|(of, kind)| (of.to_owned(), kind.to_owned()))
-            .into();
+        files.mime_types = own.map(|(of, kind)| (of.to_owned(), kind.to_owned())).into();
         let kind = |name: &[u8]| content_type(name, &files.mime_types);
         assert_eq!(kind(b"a.HTML"), "text/html");
         assert_eq!(kind(b"a.new"), "application/x-new");

@@ -83,12 +83,10 @@ impl Meta {
         Meta {
             size: stat.size,
             etag: visible(etag),
-            modified: modified
-                .filter(|seconds| *seconds <= now.as_secs())
-                .map(|seconds| {
-                    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-                    (seconds, visible(httpdate::fmt_http_date(time)))
-                }),
+            modified: modified.filter(|seconds| *seconds <= now.as_secs()).map(|seconds| {
+                let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+                (seconds, visible(httpdate::fmt_http_date(time)))
+            }),
             content_type: kind::content_type(path, &files.mime_types),
             encoding,
             varies: files.precompressed,
@@ -100,13 +98,7 @@ impl Meta {
     pub(crate) fn compressed(&self, encoding: Coding, size: u64) -> Meta {
         let mut etag = self.etag.clone();
         compress::weaken(&mut etag);
-        Meta {
-            size,
-            etag,
-            encoding,
-            compressed: true,
-            ..self.clone()
-        }
+        Meta { size, etag, encoding, compressed: true, ..self.clone() }
     }
 
     /// Returns the fields of every response that leaves the client with this state of the file, 304 included.
@@ -166,11 +158,7 @@ impl Entry {
         let mut fields = meta.fields();
         fields.shrink_to_fit();
         let fields = Arc::new(fields);
-        Entry {
-            meta,
-            bytes,
-            fields,
-        }
+        Entry { meta, bytes, fields }
     }
 }
 
@@ -179,11 +167,7 @@ mod tests {
     use super::super::fixture::files;
     use super::*;
 
-    const STAT: FileStat = FileStat {
-        size: 0x1234,
-        seconds: 784_111_777,
-        nanoseconds: 0x9a,
-    };
+    const STAT: FileStat = FileStat { size: 0x1234, seconds: 784_111_777, nanoseconds: 0x9a };
     const NOW: Duration = Duration::from_secs(784_111_777);
 
     fn meta(stat: FileStat, encoding: Coding) -> Meta {
@@ -195,10 +179,8 @@ mod tests {
         let mut fields = meta(STAT, Coding::Brotli).validators();
         meta(STAT, Coding::Brotli).describe(&mut fields);
         fields.push(meta(STAT, Coding::Brotli).kind());
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
-            .collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(
             fields,
             [

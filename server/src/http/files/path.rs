@@ -51,10 +51,7 @@ impl Target {
         if found.len() > MAX_PATH {
             return Err(Refusal::NotFound);
         }
-        Ok(Target {
-            path: found.into_boxed_slice(),
-            folder: path.ends_with('/'),
-        })
+        Ok(Target { path: found.into_boxed_slice(), folder: path.ends_with('/') })
     }
 }
 
@@ -66,11 +63,7 @@ fn check(name: &[u8]) -> Result<Result<(), Refusal>, Refusal> {
     let hidden = name.starts_with(b".") && name != WELL_KNOWN;
     let ambiguous = name.iter().any(|byte| matches!(byte, b'/' | b'\\'));
     let refused = hidden || ambiguous || name.len() > MAX_NAME;
-    Ok(if refused {
-        Err(Refusal::NotFound)
-    } else {
-        Ok(())
-    })
+    Ok(if refused { Err(Refusal::NotFound) } else { Ok(()) })
 }
 
 fn decode(segment: &str, out: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -215,11 +208,11 @@ mod tests {
                 let Ok(Target { path: found, .. }) = below_root(&path) else {
                     continue;
                 };
-                let names = found.split(|byte| *byte == b'/');
+                let mut names = found.split(|byte| *byte == b'/');
                 let sound = |name: &[u8]| {
                     !name.is_empty() && name[0] != b'.' && !name.iter().any(|b| b"\\\0".contains(b))
                 };
-                assert!(found.is_empty() || { names }.all(sound), "{path}");
+                assert!(found.is_empty() || names.all(sound), "{path}");
                 // A slash in a name would show as one name more than the request had.
                 let asked = path.split('/').filter(|name| !name.is_empty()).count();
                 let names = found.split(|byte| *byte == b'/').count();

@@ -30,14 +30,11 @@ pub fn file(bytes: &[u8]) -> bool {
     let Ok(path) = CanonicalPath::parse(&path) else {
         return false;
     };
-    let fields = { bytes.fields().into_iter() }.filter_map(|(name, value)| {
+    let fields = bytes.fields().into_iter().filter_map(|(name, value)| {
         let name = HeaderName::from_bytes(name).ok()?;
         Some((name, HeaderValue::from_bytes(value).ok()?))
     });
-    let head = RequestHead {
-        headers: fields.collect(),
-        ..request_head(method, path)
-    };
+    let head = RequestHead { headers: fields.collect(), ..request_head(method, path) };
     check_preference(&Preference::of(&head.headers));
     for (name, value) in &head.headers {
         if name == "range" {
@@ -60,35 +57,24 @@ pub fn file(bytes: &[u8]) -> bool {
 /// Returns a file whose bytes tell their offsets.
 fn entry(size: usize, kind: u8) -> Entry {
     let codings = [Coding::Identity, Coding::Gzip, Coding::Zstd, Coding::Brotli];
-    let stat = FileStat {
-        size: size as u64,
-        seconds: 784_111_777,
-        nanoseconds: 0,
-    };
+    let stat = FileStat { size: size as u64, seconds: 784_111_777, nanoseconds: 0 };
     let coding = codings[usize::from(kind & 3)];
     let files = files(kind & 4 != 0);
     let meta = Meta::new(b"a.txt", &stat, coding, &files, Duration::MAX);
-    let bytes = (0..size)
-        .map(|place| (place % 251).to_le_bytes()[0])
-        .collect();
+    let bytes = (0..size).map(|place| (place % 251).to_le_bytes()[0]).collect();
     Entry::new(meta, bytes)
 }
 
 /// Checks that every name is that of a file below the root, and its part of the path decoded once.
 fn check_target(target: &Target, rest: &str) {
     assert!(target.path.len() < 4096);
-    let asked: Vec<Vec<u8>> = { rest.split('/') }
-        .filter(|segment| !segment.is_empty())
-        .map(decoded)
-        .collect();
+    let asked: Vec<Vec<u8>> =
+        rest.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
     assert_eq!(*target.path, *asked.join(&b'/'));
     for name in asked {
         let plain = !name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\'));
         assert!(plain && name.len() <= 255, "{name:?}");
-        assert!(
-            !name.starts_with(b".") || name == b".well-known",
-            "{name:?}"
-        );
+        assert!(!name.starts_with(b".") || name == b".well-known", "{name:?}");
     }
 }
 
@@ -178,12 +164,7 @@ fn check_reply(head: &RequestHead, entry: &Entry) {
     };
     assert!(body.len() <= entry.bytes.len() + OVERHEAD);
     let has = |name: &str| head.headers.iter().any(|(found, _)| found == name);
-    let conditional = [
-        "if-match",
-        "if-none-match",
-        "if-modified-since",
-        "if-unmodified-since",
-    ];
+    let conditional = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
     let read = matches!(head.method.as_str(), "GET" | "HEAD");
     match reply.status {
         200 => assert!(read && body == entry.bytes),
@@ -226,7 +207,7 @@ fn check_parts(reply: &Reply, body: &[u8], file: &[u8]) {
         let end = rest.windows(4).position(|four| four == b"\r\n\r\n");
         let (head, after) = rest.split_at(end.expect("the part's head") + 4);
         let head = std::str::from_utf8(head).expect("text");
-        let range = { head.lines() }.find_map(|line| line.strip_prefix("content-range: "));
+        let range = head.lines().find_map(|line| line.strip_prefix("content-range: "));
         let content = named(range.expect("a range"), file);
         rest = after.strip_prefix(content).expect("bytes of the file");
     }

@@ -69,9 +69,7 @@ fn specs(value: &[u8]) -> Option<Vec<Spec>> {
         return None;
     }
     let mut specs = Vec::new();
-    let members = list
-        .split(',')
-        .map(|member| member.trim_matches([' ', '\t']));
+    let members = list.split(',').map(|member| member.trim_matches([' ', '\t']));
     for member in members.filter(|member| !member.is_empty()) {
         if specs.len() == MAX_RANGES {
             return None;
@@ -95,20 +93,13 @@ fn number(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::single_range_in_vec_init,
-    reason = "a list of ranges with one in it"
-)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges with one in it")]
 mod tests {
     use super::*;
 
     fn parts(value: &str, size: u64, expected: &[Range<u64>]) {
         let expected = Wanted::Parts(expected.to_vec());
-        assert_eq!(
-            wanted(value.as_bytes(), size),
-            expected,
-            "{value} of {size}"
-        );
+        assert_eq!(wanted(value.as_bytes(), size), expected, "{value} of {size}");
     }
 
     #[test]
@@ -173,9 +164,7 @@ mod tests {
     #[test]
     fn many_ranges_are_bounded() {
         let ask = |count: usize| {
-            let list: Vec<_> = (0..count)
-                .map(|i| format!("{}-{}", 1000 * i, 1000 * i))
-                .collect();
+            let list: Vec<_> = (0..count).map(|i| format!("{}-{}", 1000 * i, 1000 * i)).collect();
             wanted(format!("bytes={}", list.join(",")).as_bytes(), u64::MAX)
         };
         let Wanted::Parts(parts) = ask(MAX_RANGES) else {
@@ -234,13 +223,8 @@ mod tests {
         let within = |byte: &u64| parts.iter().any(|part| part.contains(byte));
         assert!(asked.iter().all(within), "{said}");
         for part in parts {
-            assert!(
-                asked.contains(&part.start) && asked.contains(&(part.end - 1)),
-                "{said}"
-            );
-            let missing = { part.clone() }
-                .filter(|byte| !asked.contains(byte))
-                .count();
+            assert!(asked.contains(&part.start) && asked.contains(&(part.end - 1)), "{said}");
+            let missing = part.clone().filter(|byte| !asked.contains(byte)).count();
             // Two ranges have one gap between them at most.
             assert!(missing as u64 <= GAP, "{said}");
         }

@@ -46,10 +46,7 @@ impl ResponsePlan {
     pub(crate) fn plain(status: u16, text: &'static str) -> ResponsePlan {
         ResponsePlan {
             status,
-            fields: vec![(
-                CONTENT_TYPE,
-                HeaderValue::from_static("text/plain; charset=utf-8"),
-            )],
+            fields: vec![(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))],
             pieces: vec![Piece::Text(Bytes::from_static(text.as_bytes()))],
         }
     }
@@ -104,7 +101,7 @@ impl ResponsePlan {
 
     /// Returns whether the content includes bytes of the file.
     pub(crate) fn reads_file(&self) -> bool {
-        { self.pieces.iter() }.any(|piece| matches!(piece, Piece::File(_)))
+        self.pieces.iter().any(|piece| matches!(piece, Piece::File(_)))
     }
 
     /// Returns the response with the file's bytes, or `None` if it has several pieces, since one body would copy them all.
@@ -115,11 +112,7 @@ impl ResponsePlan {
             (Some(Piece::File(range)), true) => Body::Bytes(slice(bytes, &range)),
             (Some(_), false) => return None,
         };
-        Some(Reply {
-            status: self.status,
-            headers: self.fields.into(),
-            body,
-        })
+        Some(Reply { status: self.status, headers: self.fields.into(), body })
     }
 }
 
@@ -143,15 +136,10 @@ pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
 pub(crate) fn refuse_method(method: &str) -> Option<ResponsePlan> {
     let mut plan = match method {
         "GET" | "HEAD" => return None,
-        "OPTIONS" => ResponsePlan {
-            status: 204,
-            fields: Vec::new(),
-            pieces: Vec::new(),
-        },
+        "OPTIONS" => ResponsePlan { status: 204, fields: Vec::new(), pieces: Vec::new() },
         _ => ResponsePlan::plain(405, "405 only GET and HEAD\n"),
     };
-    plan.fields
-        .push((ALLOW, HeaderValue::from_static("GET, HEAD")));
+    plan.fields.push((ALLOW, HeaderValue::from_static("GET, HEAD")));
     Some(plan)
 }
 
@@ -248,11 +236,7 @@ fn whole(meta: &Meta) -> ResponsePlan {
         0 => Vec::new(),
         size => vec![Piece::File(0..size)],
     };
-    ResponsePlan {
-        status: 200,
-        fields: meta.fields(),
-        pieces,
-    }
+    ResponsePlan { status: 200, fields: meta.fields(), pieces }
 }
 
 fn single(meta: &Meta, part: Range<u64>) -> ResponsePlan {
@@ -289,11 +273,7 @@ fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
         pieces.push(Piece::File(part.clone()));
     }
     pieces.push(Piece::Text(format!("\r\n--{boundary}--\r\n").into()));
-    ResponsePlan {
-        status: 206,
-        fields,
-        pieces,
-    }
+    ResponsePlan { status: 206, fields, pieces }
 }
 
 /// Returns a line that the file does not hold: it depends on random keys of this process and on the state of the file, so nobody can

@@ -52,7 +52,7 @@ impl Handling {
         let Some(credentials) = self.credentials.take() else {
             return Opaque::new(route);
         };
-        if { route.access().basic_auth() }.is_some_and(|auth| !auth.forward) {
+        if route.access().basic_auth().is_some_and(|auth| !auth.forward) {
             head.headers.retain(|(name, _)| name != AUTHORIZATION);
         }
         Opaque::new(Arc::new(Claim { route, credentials }))
@@ -60,11 +60,7 @@ impl Handling {
 
     /// Returns the largest request body, bytes.
     pub fn max_body(&self) -> u64 {
-        if self.is_tunnel {
-            u64::MAX
-        } else {
-            self.route.max_request_body
-        }
+        if self.is_tunnel { u64::MAX } else { self.route.max_request_body }
     }
 
     /// Returns whether the request asks for a tunnel. One may be silent in both directions, and its handler bounds for how long.
@@ -85,10 +81,7 @@ impl Handling {
             self.identification.complete(&mut head.headers);
         }
         self.response_edits = self.route.fill_response(&head);
-        let user = self
-            .credentials
-            .as_ref()
-            .map(|claimed| claimed.user.clone());
+        let user = self.credentials.as_ref().map(|claimed| claimed.user.clone());
         let handler = self.handler(&mut head);
         self.route.edit_request(&mut head, &peer, user.as_deref());
         Box::new(Request {

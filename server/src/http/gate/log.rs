@@ -59,9 +59,7 @@ impl RequestRecord {
     ) -> RequestRecord {
         let field = |wanted| {
             let mut fields = head.into_iter().flat_map(|head| &head.headers);
-            fields
-                .find(|(name, _)| *name == wanted)
-                .map(|(_, value)| value.clone())
+            fields.find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
         };
         let version = peer.connection.version;
         let path = raw_path.or(head.map(|head| head.path.as_str()));
@@ -71,15 +69,13 @@ impl RequestRecord {
                 Some(head) => peer.of_request(&head.headers),
                 None => peer,
             },
-            method: { head.map(|head| head.method_sent(version)) }
-                .unwrap_or_default()
-                .to_owned(),
+            method: head.map(|head| head.method_sent(version)).unwrap_or_default().to_owned(),
             authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
             path: path.unwrap_or_default().to_owned(),
             query: head.and_then(|head| Some(head.query.as_deref()?.to_owned())),
             referer: field(REFERER),
             user_agent: field(USER_AGENT),
-            request_id: { head }.and_then(|head| identification.request_id(&head.headers).cloned()),
+            request_id: head.and_then(|head| identification.request_id(&head.headers).cloned()),
             traceparent: { head }
                 .and_then(|head| identification.traceparent(&head.headers).cloned()),
             report: HandlerReport::default(),
@@ -172,11 +168,7 @@ mod tests {
     }
 
     fn tried(attempts: u64, cause: Option<&'static str>) -> HandlerReport {
-        HandlerReport {
-            attempts,
-            cause,
-            ..HandlerReport::default()
-        }
+        HandlerReport { attempts, cause, ..HandlerReport::default() }
     }
 
     #[test]
@@ -193,11 +185,9 @@ mod tests {
 
     #[test]
     fn a_response_that_is_cut_names_what_was_wrong_with_the_body_unless_another_cause_is_known() {
-        for (status, cause) in [
-            (400, Some("body_malformed")),
-            (413, Some("body_too_large")),
-            (503, None),
-        ] {
+        for (status, cause) in
+            [(400, Some("body_malformed")), (413, Some("body_too_large")), (503, None)]
+        {
             let mut cut = record();
             cut.on_cut(status);
             assert_eq!(cut.report, tried(0, cause));

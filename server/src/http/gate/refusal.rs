@@ -15,10 +15,7 @@ pub struct Refusal {
 impl Refusal {
     /// Returns a refusal by the server's own state, or by what it has counted.
     pub fn because(cause: &'static str, reply: Reply) -> Refusal {
-        Refusal {
-            reply,
-            cause: Some(cause),
-        }
+        Refusal { reply, cause: Some(cause) }
     }
 
     /// Returns the refusal of a request for which there is no room.

@@ -45,10 +45,7 @@ impl Fixture {
         let config = Config::from_toml("test.toml", &text, &registry).unwrap();
         let identification = Identification::new(&config.tracing);
         let site = Site::compile_identified(&config.routes, &config.limits, identification);
-        Fixture {
-            site: Arc::new(site.unwrap()),
-            ..Fixture::new("")
-        }
+        Fixture { site: Arc::new(site.unwrap()), ..Fixture::new("") }
     }
 
     fn gate(&mut self) -> Gate<'_> {
@@ -89,12 +86,7 @@ fn path_parameters_do_not_lead_around_the_rules_of_a_route() {
         "[[route]]\npath = \"/admin\"\nallow = \"10.0.0.0/8\"\nproxy = { upstreams = \"a:1\" }\n\
          [[route]]\npath = \"/\"\nproxy = { upstreams = \"a:1\" }\n",
     );
-    let hidden = [
-        "/admin;x=1/users",
-        "/admin;x",
-        "/admin%3Bx/users",
-        "/;x/admin",
-    ];
+    let hidden = ["/admin;x=1/users", "/admin;x", "/admin%3Bx/users", "/;x/admin"];
     for path in hidden {
         match fixture.decide(&head("GET", path, &[]), &peer(false)) {
             Decision::Discard(reply, _) => assert_eq!(reply.status, 400, "{path}"),
@@ -167,10 +159,7 @@ fn denied_client_gets_403_by_every_handler_and_its_body_is_not_read() {
     assert_eq!(fixture.counters.denied, 2);
     let decision = fixture.decide(&head("GET", "/", &[]), &peer(false));
     assert!(matches!(decision, Decision::Discard(..)), "{decision:?}");
-    let elsewhere = Peer {
-        address: "10.0.0.1:1".parse().unwrap(),
-        ..peer(false)
-    };
+    let elsewhere = Peer { address: "10.0.0.1:1".parse().unwrap(), ..peer(false) };
     let decision = fixture.decide(&head("GET", "/app/x", &[]), &elsewhere);
     assert!(matches!(decision, Decision::Handle(_)), "{decision:?}");
     assert_eq!(fixture.counters.denied, 2);
@@ -188,22 +177,16 @@ fn client_is_the_one_that_a_trusted_proxy_names_and_nobody_else_names_one() {
         ..PeerConnection::http3("l".into(), Box::default(), "cubic")
     });
     let named = head("GET", "/", &[("x-forwarded-for", "198.51.100.1")]);
-    for (address, denied) in [
-        ("10.0.0.1:443", true),
-        ("10.0.0.2:443", false),
-        ("198.51.100.1:9", true),
-    ] {
+    for (address, denied) in
+        [("10.0.0.1:443", true), ("10.0.0.2:443", false), ("198.51.100.1:9", true)]
+    {
         let peer = Peer {
             address: address.parse().unwrap(),
             connection: Arc::clone(&connection),
             ..peer(false)
         };
         let decision = fixture.decide(&named, &peer);
-        assert_eq!(
-            matches!(decision, Decision::Refuse(_)),
-            denied,
-            "{address}: {decision:?}"
-        );
+        assert_eq!(matches!(decision, Decision::Refuse(_)), denied, "{address}: {decision:?}");
     }
     assert_eq!(fixture.counters.denied, 2);
 }
@@ -215,10 +198,7 @@ fn rate_limit_counts_after_networks_and_before_passwords() {
         "allow = [\"192.0.2.0/24\"]\nrate_limit = { rate = \"1/m\", burst = 2 }\nfixed = {}\n\
          [route.response_headers]\nset = { x-a = \"{path}\" }\nalways = true",
     );
-    let elsewhere = Peer {
-        address: "10.0.0.1:1".parse().unwrap(),
-        ..peer(false)
-    };
+    let elsewhere = Peer { address: "10.0.0.1:1".parse().unwrap(), ..peer(false) };
     for (client, expected) in [
         (&elsewhere, 403),
         (&peer(false), 401),
@@ -264,25 +244,12 @@ fn protected(more: &str, handler: &str) -> (tempfile::TempDir, Fixture) {
 fn request_without_credentials_gets_401_with_the_realm() {
     let (_folder, mut fixture) =
         protected(", realm = \"Back office\"", "fixed = { body = \"secret\" }");
-    for lines in [
-        &[][..],
-        &[("authorization", "Bearer x")],
-        &[("authorization", "Basic !")],
-    ] {
+    for lines in [&[][..], &[("authorization", "Bearer x")], &[("authorization", "Basic !")]] {
         let reply = fixture.refused(&head("GET", "/", lines), &peer(false));
         assert_eq!(reply.status, 401);
-        let challenge = reply
-            .headers
-            .iter()
-            .find(|(name, _)| name == "www-authenticate");
-        assert_eq!(
-            challenge.unwrap().1,
-            "Basic realm=\"Back office\", charset=\"UTF-8\""
-        );
-        assert_eq!(
-            reply.body,
-            Body::Bytes("401 name and password required\n".into())
-        );
+        let challenge = reply.headers.iter().find(|(name, _)| name == "www-authenticate");
+        assert_eq!(challenge.unwrap().1, "Basic realm=\"Back office\", charset=\"UTF-8\"");
+        assert_eq!(reply.body, Body::Bytes("401 name and password required\n".into()));
     }
     assert_eq!(fixture.counters.no_credentials, 3);
 }
@@ -290,23 +257,12 @@ fn request_without_credentials_gets_401_with_the_realm() {
 #[test]
 fn credentials_go_to_the_origin_thread_whatever_the_handler_and_not_to_upstreams() {
     let authorization = ("authorization", "Basic YWRhOnNlY3JldA==");
-    let other = (
-        "[route.request_headers]\nset = { authorization = \"Bearer x\" }\n",
-        "Bearer x",
-    );
+    let other = ("[route.request_headers]\nset = { authorization = \"Bearer x\" }\n", "Bearer x");
     for (more, handler, expected) in [
         ("", "fixed = { body = \"secret\" }", None),
         ("", "proxy = { upstreams = \"a:1\" }", None),
-        (
-            ", forward = true",
-            "proxy = { upstreams = \"a:1\" }",
-            Some(authorization.1),
-        ),
-        (
-            "",
-            &format!("proxy = {{ upstreams = \"a:1\" }}\n{}", other.0),
-            Some(other.1),
-        ),
+        (", forward = true", "proxy = { upstreams = \"a:1\" }", Some(authorization.1)),
+        ("", &format!("proxy = {{ upstreams = \"a:1\" }}\n{}", other.0), Some(other.1)),
     ] {
         let (_folder, mut fixture) = protected(more, handler);
         let head = head("GET", "/", &[authorization]);
@@ -316,16 +272,8 @@ fn credentials_go_to_the_origin_thread_whatever_the_handler_and_not_to_upstreams
         let request = handling.request(head, peer(false), None, false);
         let claim = request.handler.downcast::<Claim>().unwrap();
         assert_eq!(claim.credentials.user, b"ada");
-        let left = request
-            .head
-            .headers
-            .iter()
-            .find(|(name, _)| name == AUTHORIZATION);
-        assert_eq!(
-            left.map(|(_, value)| value.to_str().unwrap()),
-            expected,
-            "{handler}"
-        );
+        let left = request.head.headers.iter().find(|(name, _)| name == AUTHORIZATION);
+        assert_eq!(left.map(|(_, value)| value.to_str().unwrap()), expected, "{handler}");
     }
 }
 
@@ -337,10 +285,7 @@ fn upstreams_learn_the_user_from_the_route_alone() {
         let found = fields.find(|(name, _)| name == "x-user");
         found.map(|(_, value)| value.to_str().unwrap().to_owned())
     };
-    let claimed = [
-        ("authorization", "Basic YWRhOnNlY3JldA=="),
-        ("x-user", "root"),
-    ];
+    let claimed = [("authorization", "Basic YWRhOnNlY3JldA=="), ("x-user", "root")];
     let handler = format!("proxy = {{ upstreams = \"a:1\" }}\n{edits}");
     let (_folder, mut protected) = protected("", &handler);
     let mut open = Fixture::new(&format!("[[route]]\npath = \"/\"\n{handler}\n"));

@@ -4,12 +4,7 @@ const ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn identification(accept: AcceptRequestId, traceparent: TraceparentMode) -> Identification {
-    Identification {
-        request_id: Some(ID),
-        accept,
-        returns: true,
-        traceparent,
-    }
+    Identification { request_id: Some(ID), accept, returns: true, traceparent }
 }
 
 fn fields(lines: &[(&'static str, &str)]) -> Fields {
@@ -47,28 +42,15 @@ fn an_id_is_accepted_from_those_whom_the_configuration_names() {
 fn an_id_that_is_ambiguous_or_could_be_misread_is_not_accepted() {
     let long = "a".repeat(MAX_ID + 1);
     for value in ["", "a b", "a\"b", "a,b", "<b>", "{a}", &long] {
-        assert_eq!(
-            kept(AcceptRequestId::All, true, &[("x-request-id", value)]),
-            ""
-        );
+        assert_eq!(kept(AcceptRequestId::All, true, &[("x-request-id", value)]), "");
     }
-    assert_eq!(
-        kept(AcceptRequestId::All, true, &[("x-request-id", &long[1..])]),
-        long[1..]
-    );
+    assert_eq!(kept(AcceptRequestId::All, true, &[("x-request-id", &long[1..])]), long[1..]);
     let twice = [("x-request-id", "a"), ("x-request-id", "b")];
     assert_eq!(kept(AcceptRequestId::All, true, &twice), "");
-    let similar = [
-        ("x_request_id", "a"),
-        ("x-request-id", "b"),
-        ("x_request-id", "c"),
-    ];
+    let similar = [("x_request_id", "a"), ("x-request-id", "b"), ("x_request-id", "c")];
     assert_eq!(kept(AcceptRequestId::All, true, &similar), "b");
     assert_eq!(kept(AcceptRequestId::None, true, &similar), "");
-    assert_eq!(
-        kept(AcceptRequestId::None, true, &[("x-request-ids", "a")]),
-        "a"
-    );
+    assert_eq!(kept(AcceptRequestId::None, true, &[("x-request-ids", "a")]), "a");
 }
 
 #[test]
@@ -119,20 +101,14 @@ fn trace_contexts_are_valid_as_the_w3c_defines() {
 fn a_valid_trace_context_is_passed_on_and_an_invalid_one_is_made_anew() {
     let treated = |mode, lines: &[(&'static str, &str)]| {
         let mut fields = fields(lines);
-        let identification = Identification {
-            request_id: None,
-            ..identification(AcceptRequestId::None, mode)
-        };
+        let identification =
+            Identification { request_id: None, ..identification(AcceptRequestId::None, mode) };
         identification.screen(&mut fields, || false);
         identification.complete(&mut fields);
         fields
     };
     let valid = [("traceparent", CONTEXT), ("tracestate", "a=b")];
-    for mode in [
-        TraceparentMode::Pass,
-        TraceparentMode::Make,
-        TraceparentMode::Off,
-    ] {
+    for mode in [TraceparentMode::Pass, TraceparentMode::Make, TraceparentMode::Off] {
         assert_eq!(treated(mode, &valid), fields(&valid), "{mode:?}");
     }
     let is_new = |fields: &Fields| {
@@ -164,14 +140,8 @@ fn responses_return_the_id_in_place_of_an_upstreams_own() {
     let returned = identification.returned(&request).unwrap();
     let mut response = fields(&[("x-request-id", "b"), ("etag", "\"x\"")]);
     returned.add(&mut response);
-    assert_eq!(
-        response,
-        fields(&[("etag", "\"x\""), ("x-request-id", "a")])
-    );
+    assert_eq!(response, fields(&[("etag", "\"x\""), ("x-request-id", "a")]));
     assert_eq!(identification.returned(&response[..1]), None);
-    let silent = Identification {
-        returns: false,
-        ..identification
-    };
+    let silent = Identification { returns: false, ..identification };
     assert_eq!(silent.returned(&request), None);
 }

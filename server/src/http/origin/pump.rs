@@ -116,9 +116,7 @@ fn take<H, F>(
                 }
             });
             let abort = task.abort_handle();
-            running
-                .borrow_mut()
-                .insert(exchange, Task { handle, abort });
+            running.borrow_mut().insert(exchange, Task { handle, abort });
         }
         ToHandler::Cancel => {
             let task = running.borrow_mut().remove(&exchange);

@@ -23,10 +23,7 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
     let site = Site::of_routes(&text, &limits);
     let head = head(method, path, &[]);
     let route: Arc<Route> = Arc::clone(site.find(&head).unwrap());
-    let credentials = Credentials {
-        user: b"ada".to_vec(),
-        password: password.into(),
-    };
+    let credentials = Credentials { user: b"ada".to_vec(), password: password.into() };
     let mut given = request(head, None, false);
     given.handler = Opaque::new(Arc::new(Claim { route, credentials }));
     let compressors = Rc::<Compressors>::default();
@@ -54,24 +51,9 @@ fn every_handler_responds_only_to_a_valid_password() {
         ("generate = {}", "/8", 200, "\0\0\0\0\0\0\0\0"),
         ("files = { root = 'ROOT' }", "/401.html", 200, "<p>who?"),
         ("files = { root = 'ROOT' }", "/none", 404, "404 not found\n"),
-        (
-            "files = { root = 'ROOT' }\nfixed = { body = \"app\" }",
-            "/none",
-            200,
-            "app",
-        ),
-        (
-            "files = { root = 'ROOT' }\nfixed = { body = \"app\" }",
-            "/401.html",
-            200,
-            "<p>who?",
-        ),
-        (
-            "files = { root = 'ROOT' }\nredirect = \"/there\"",
-            "/none",
-            308,
-            "",
-        ),
+        ("files = { root = 'ROOT' }\nfixed = { body = \"app\" }", "/none", 200, "app"),
+        ("files = { root = 'ROOT' }\nfixed = { body = \"app\" }", "/401.html", 200, "<p>who?"),
+        ("files = { root = 'ROOT' }\nredirect = \"/there\"", "/none", 308, ""),
     ] {
         let valid = ask(handler, ("GET", path), "secret");
         assert_eq!(valid.head.unwrap().status, status, "{handler}");
@@ -80,10 +62,7 @@ fn every_handler_responds_only_to_a_valid_password() {
         let invalid = ask(handler, ("GET", path), "Secret");
         let head = invalid.head.unwrap();
         assert_eq!(head.status, 401, "{handler}");
-        let challenged = head
-            .fields
-            .iter()
-            .any(|(name, _)| name == "www-authenticate");
+        let challenged = head.fields.iter().any(|(name, _)| name == "www-authenticate");
         assert!(challenged, "{handler}");
         assert_eq!(invalid.body, b"<p>who?", "the route's page");
     }
@@ -94,10 +73,7 @@ fn generated_body_is_whole_and_head_has_its_length_alone() {
     let got = ask("generate = {}", ("GET", "/100000"), "secret");
     assert_eq!((got.body.len(), got.complete), (100_000, true));
     let head = ask("generate = {}", ("HEAD", "/100000"), "secret");
-    assert_eq!(
-        (head.head.unwrap().length, head.body.len()),
-        (Some(100_000), 0)
-    );
+    assert_eq!((head.head.unwrap().length, head.body.len()), (Some(100_000), 0));
 }
 
 #[test]

@@ -14,10 +14,7 @@ pub fn path(bytes: &[u8]) -> bool {
     // An upstream that resolves dot segments, or reads a host after two slashes, finds neither in a raw path.
     assert!(!path.raw().split('/').any(is_dots), "{raw}");
     assert!(!path.raw().starts_with("//"), "{raw}");
-    assert!(
-        path.raw().bytes().all(|byte| byte.is_ascii_graphic()),
-        "{raw}"
-    );
+    assert!(path.raw().bytes().all(|byte| byte.is_ascii_graphic()), "{raw}");
     for spelling in [&*path, forward, path.raw()] {
         let again = CanonicalPath::parse(spelling);
         assert_eq!(again.as_deref(), Ok(&*path), "{raw}");
@@ -27,7 +24,7 @@ pub fn path(bytes: &[u8]) -> bool {
     assert_eq!(decoded(&path), decoded(forward), "{raw}");
     let segments: Vec<_> = path.split('/').skip(1).map(decoded).collect();
     assert_eq!(resolved(&raw), segments, "{raw}");
-    let has_separators = { segments.iter().flatten() }.any(|byte| b"/\\".contains(byte));
+    let has_separators = segments.iter().flatten().any(|byte| b"/\\".contains(byte));
     assert_eq!(path.has_separators(), has_separators, "{raw}");
     for (at, _) in path.match_indices('/') {
         let rest = decoded(path.forward(at));

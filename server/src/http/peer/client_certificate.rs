@@ -111,8 +111,7 @@ mod tests {
         );
         assert_eq!(subject(&X509NameBuilder::new().unwrap().build()), "");
         let mut name = X509NameBuilder::new().unwrap();
-        name.append_entry_by_nid(Nid::COMMONNAME, "admin\0.example")
-            .unwrap();
+        name.append_entry_by_nid(Nid::COMMONNAME, "admin\0.example").unwrap();
         assert_eq!(subject(&name.build()), "CN=admin\\00.example");
     }
 

@@ -51,12 +51,7 @@ impl Attempt<'_> {
         let mut deadline = Deadline::default();
         loop {
             let event = std::future::poll_fn(|cx| {
-                receive(
-                    cx,
-                    self.connection,
-                    (response.as_mut(), &mut head),
-                    &interims,
-                )?;
+                receive(cx, self.connection, (response.as_mut(), &mut head), &interims)?;
                 // Informational responses that came before the head go to the client before it.
                 if interims.waiting_any() {
                     return Poll::Ready(Ok(Event::Interim));
@@ -79,12 +74,7 @@ impl Attempt<'_> {
                 let mut sent = pin!(reply.interim(status, fields));
                 // The client may be slow. Meanwhile the upstream may send no more than it may in all.
                 std::future::poll_fn(|cx| {
-                    receive(
-                        cx,
-                        self.connection,
-                        (response.as_mut(), &mut head),
-                        &interims,
-                    )?;
+                    receive(cx, self.connection, (response.as_mut(), &mut head), &interims)?;
                     sent.as_mut().poll(cx).map_err(Stop::from)
                 })
                 .await?;
@@ -151,9 +141,5 @@ fn check_timeouts(
         };
         (deadline, stop)
     };
-    if timer.is_over(cx, deadline) {
-        Poll::Ready(stop)
-    } else {
-        Poll::Pending
-    }
+    if timer.is_over(cx, deadline) { Poll::Ready(stop) } else { Poll::Pending }
 }

@@ -31,10 +31,9 @@ impl Policy {
             Balance::RoundRobin => Policy::RoundRobin,
             Balance::LeastRequests => Policy::LeastRequests,
             Balance::RandomTwo => Policy::RandomTwo,
-            Balance::Hash => Policy::Hash {
-                by: settings.hash_by.clone(),
-                load: settings.hash_load,
-            },
+            Balance::Hash => {
+                Policy::Hash { by: settings.hash_by.clone(), load: settings.hash_load }
+            }
         }
     }
 }

@@ -22,10 +22,7 @@ impl Blocks {
     /// Returns an empty value for a body of `length` bytes; `None` if the length is unknown.
     pub(crate) fn new(length: Option<u64>) -> Blocks {
         let length = length.and_then(|length| usize::try_from(length).ok());
-        Blocks {
-            gathered: BytesMut::new(),
-            size: length.unwrap_or(FIRST).clamp(1, BLOCK),
-        }
+        Blocks { gathered: BytesMut::new(), size: length.unwrap_or(FIRST).clamp(1, BLOCK) }
     }
 
     /// Takes bytes from the front of `piece`, and returns a block if one is complete. The caller calls it until it returns
@@ -92,12 +89,9 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_or_swapped_whatever_the_sizes() {
-        for pieces in [
-            vec![1; 5000],
-            vec![100, 40_000, 7, 200_000, 1],
-            vec![20_000, 20_000, 3],
-            vec![],
-        ] {
+        for pieces in
+            [vec![1; 5000], vec![100, 40_000, 7, 200_000, 1], vec![20_000, 20_000, 3], vec![]]
+        {
             let (_, content) = all(&mut Blocks::new(None), &pieces);
             assert_eq!(content.len(), pieces.iter().sum::<usize>());
             let mut expected = 0_u8;

@@ -100,10 +100,7 @@ mod tests {
             failures: 4,
             ..State::default()
         };
-        let mut one = Counters {
-            requests: 3,
-            ..Counters::default()
-        };
+        let mut one = Counters { requests: 3, ..Counters::default() };
         one.failures[Failure::Closed] = 5;
         one.upstreams.insert("a:1".to_owned(), state(1));
         let mut sum = one.clone();

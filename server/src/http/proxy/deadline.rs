@@ -14,7 +14,7 @@ pub(crate) struct Deadline(Option<Pin<Box<Sleep>>>);
 impl Deadline {
     /// Returns whether `deadline` is over. If not, the task is woken at `deadline` at the latest.
     pub(crate) fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
-        let timer = { &mut self.0 }.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let timer = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if deadline < timer.deadline() {
             timer.as_mut().reset(deadline);
         }

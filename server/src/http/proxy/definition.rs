@@ -148,9 +148,7 @@ impl PoolDefinition {
             fail_timeout: settings.fail_timeout,
             resolver: settings.resolver.clone(),
             proxy_protocol: settings.proxy_protocol,
-            health_check: Some(&pool.health_check)
-                .filter(|check| check.path.is_some())
-                .cloned(),
+            health_check: Some(&pool.health_check).filter(|check| check.path.is_some()).cloned(),
             tls,
         };
         let member = |upstream: &PoolUpstream| {
@@ -202,7 +200,7 @@ impl<'a> PoolCompiler<'a> {
     /// connections and health.
     pub fn new(previous: &'a SitePools) -> PoolCompiler<'a> {
         let states = previous.iter().flat_map(|pool| {
-            { pool.members.iter() }.map(|member| (pool.key(member), member.state.clone()))
+            pool.members.iter().map(|member| (pool.key(member), member.state.clone()))
         });
         PoolCompiler {
             states: states.collect(),
@@ -219,10 +217,7 @@ impl<'a> PoolCompiler<'a> {
     pub fn compile(&mut self, settings: &Proxy) -> Result<RouteProxy, TlsError> {
         let definition =
             PoolDefinition::new(settings.pool.pool(), &mut self.contexts, &mut self.states)?;
-        Ok(RouteProxy {
-            pool: self.resolve(definition),
-            settings: settings.clone(),
-        })
+        Ok(RouteProxy { pool: self.resolve(definition), settings: settings.clone() })
     }
 
     /// Compiles the pool of a handler that speaks no HTTP to it.
@@ -287,9 +282,7 @@ mod tests {
 
     fn compile(previous: &SitePools, proxies: &[&Proxy]) -> (SitePools, Vec<Arc<PoolDefinition>>) {
         let mut compiler = PoolCompiler::new(previous);
-        let compiled = proxies
-            .iter()
-            .map(|proxy| compiler.compile(proxy).unwrap().pool);
+        let compiled = proxies.iter().map(|proxy| compiler.compile(proxy).unwrap().pool);
         let compiled = compiled.collect();
         (compiler.finish(), compiled)
     }
@@ -305,11 +298,7 @@ mod tests {
     fn identity_lasts_as_long_as_the_definition() {
         let one = proxy(&["192.0.2.1:80".parse().unwrap()]);
         // Settings of requests are none of the pool's.
-        let same = Proxy {
-            strip_prefix: true,
-            retries: 9,
-            ..one.clone()
-        };
+        let same = Proxy { strip_prefix: true, retries: 9, ..one.clone() };
         let other = with(one.clone(), |settings| settings.keepalive = 1);
         let (first, pools) = compile(&SitePools::default(), &[&one, &same, &other]);
         assert_eq!(first.iter().count(), 2);

@@ -234,11 +234,8 @@ impl<'a> Exchange<'a> {
             },
             ..FailedAttempt::last(Stop::Failed(failure))
         })?;
-        let attempt = Attempt {
-            connection: &mut connection,
-            upload: &self.upload,
-            proxy: self.proxy,
-        };
+        let attempt =
+            Attempt { connection: &mut connection, upload: &self.upload, proxy: self.proxy };
         let response = attempt.run(request, reply).await;
         let response = response.map_err(|stop| {
             let is_http1_required = stop == Stop::Failed(Failure::Http1Required);
@@ -260,13 +257,7 @@ impl<'a> Exchange<'a> {
             Err(failure) => Err(failure),
         };
         let (head, body) = split.map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
-        Ok(UpstreamResponse {
-            connection,
-            version,
-            head,
-            body,
-            is_tunnel,
-        })
+        Ok(UpstreamResponse { connection, version, head, body, is_tunnel })
     }
 
     /// Returns the head for the client if the response opens the tunnel that it asked for.

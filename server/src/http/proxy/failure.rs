@@ -194,17 +194,8 @@ impl Failure {
 
     /// Returns the failure that an error of `connect(2)` stands for, whatever the transport.
     pub(super) fn of_connect(error: &io::Error) -> Failure {
-        let local = [
-            libc::EMFILE,
-            libc::ENFILE,
-            libc::EADDRNOTAVAIL,
-            libc::ENOBUFS,
-            libc::ENOMEM,
-        ];
-        if error
-            .raw_os_error()
-            .is_some_and(|code| local.contains(&code))
-        {
+        let local = [libc::EMFILE, libc::ENFILE, libc::EADDRNOTAVAIL, libc::ENOBUFS, libc::ENOMEM];
+        if error.raw_os_error().is_some_and(|code| local.contains(&code)) {
             return Failure::Exhausted;
         }
         match error.kind() {
@@ -217,11 +208,7 @@ impl Failure {
 
     /// Returns the failure of a body that broke off after the client once had no room for it for so long.
     pub(crate) fn of_cut(longest_pause: Duration) -> Failure {
-        if longest_pause >= PAUSE {
-            Failure::CutWhileClientPaused
-        } else {
-            Failure::BodyCut
-        }
+        if longest_pause >= PAUSE { Failure::CutWhileClientPaused } else { Failure::BodyCut }
     }
 
     /// Returns whether the upstream is to blame, rather than this host or the client.

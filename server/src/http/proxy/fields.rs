@@ -33,14 +33,11 @@ impl Nominated {
         let text = connection.flat_map(|value| value.as_bytes().split(|b| *b == b','));
         let names = text.map(<[u8]>::trim_ascii);
         let is_known = |name: &&[u8]| {
-            HOP_BY_HOP
-                .iter()
-                .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+            HOP_BY_HOP.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
         };
         let names = names.filter(|name| !name.is_empty() && !is_known(name));
-        let mut names: Vec<_> = names
-            .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
-            .collect();
+        let mut names: Vec<_> =
+            names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
         names.sort_unstable();
         Nominated(names)
     }
@@ -91,9 +88,7 @@ const NOT_TRAILERS: [&str; 28] = [
 
 /// Removes the trailers of a request that must not be any, that claim something about its client, and that the configuration replaces.
 pub(super) fn request_trailers(trailers: HeaderMap, replaced: &FieldNames) -> HeaderMap {
-    kept(trailers, |name| {
-        !is_any(name, is_claim) && !replaced.contains(name)
-    })
+    kept(trailers, |name| !is_any(name, is_claim) && !replaced.contains(name))
 }
 
 /// Removes the trailers of a response that must not be any.
@@ -128,10 +123,8 @@ mod tests {
 
     #[test]
     fn nominated_fields_are_found_in_any_case_and_on_any_line() {
-        let lines = [
-            HeaderValue::from_static("close , X-One"),
-            HeaderValue::from_static(",x-two,"),
-        ];
+        let lines =
+            [HeaderValue::from_static("close , X-One"), HeaderValue::from_static(",x-two,")];
         let nominated = Nominated::by(lines.iter());
         assert!(nominated.contains(&HeaderName::from_static("x-one")));
         assert!(nominated.contains(&HeaderName::from_static("x-two")));
@@ -192,17 +185,10 @@ mod tests {
         // Its definitions allow it as a trailer (RFC 9110 §8.8.3).
         given.insert("etag", HeaderValue::from_static("\"a\""));
         let of_response = response_trailers(given.clone());
-        assert!(
-            of_response.contains_key("x-real-ip"),
-            "no claim of a client"
-        );
+        assert!(of_response.contains_key("x-real-ip"), "no claim of a client");
         assert!(!of_response.contains_key("set-cookie"));
         let kept = request_trailers(given, &FieldNames::default());
         assert_eq!(kept.get_all("x-checksum").iter().count(), 2);
-        assert_eq!(
-            (kept.len(), kept.contains_key("etag")),
-            (3, true),
-            "{kept:?}"
-        );
+        assert_eq!((kept.len(), kept.contains_key("etag")), (3, true), "{kept:?}");
     }
 }

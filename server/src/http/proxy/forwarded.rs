@@ -74,7 +74,7 @@ pub(super) fn add(
         to.try_append(VIA, hop).map_err(|_| Unsendable::Fields)?;
     }
     // A client that is a proxy may have received the request in early data (RFC 8470 §5.1: it must not be removed).
-    let announced = { request.head.headers.iter() }.any(|(name, _)| *name == EARLY_DATA);
+    let announced = request.head.headers.iter().any(|(name, _)| *name == EARLY_DATA);
     if peer.early_data || announced {
         to.insert(EARLY_DATA, HeaderValue::from_static("1"));
     }
@@ -83,12 +83,7 @@ pub(super) fn add(
     }
     let hops = Hops::of(peer.address, peer.proxy);
     let (scheme, authority) = (peer.connection.scheme, &request.head.authority);
-    for name in [
-        FORWARDED,
-        X_FORWARDED_FOR,
-        X_FORWARDED_HOST,
-        X_FORWARDED_PROTO,
-    ] {
+    for name in [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO] {
         let is_list = name == FORWARDED || name == X_FORWARDED_FOR;
         let is_there = to.contains_key(&name);
         let is_unknown = name == X_FORWARDED_HOST && authority.is_empty();
@@ -143,10 +138,7 @@ impl Hops {
     fn of(client: ValidatedAddress, proxy: Option<ValidatedAddress>) -> Hops {
         let sender = proxy.unwrap_or(client).ip().to_canonical();
         let client = client.ip().to_canonical();
-        Hops {
-            client: (client != sender).then(|| Node::new(client)),
-            sender: Node::new(sender),
-        }
+        Hops { client: (client != sender).then(|| Node::new(client)), sender: Node::new(sender) }
     }
 
     /// Appends the elements that `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in
@@ -187,10 +179,7 @@ impl Node {
                 let _ = write!(text, "{address}");
             }
         }
-        Node {
-            text,
-            is_v6: address.is_ipv6(),
-        }
+        Node { text, is_v6: address.is_ipv6() }
     }
 
     /// Appends the node of `forwarded`: an IPv6 address has brackets, and therefore quotes (RFC 7239 §6.1).

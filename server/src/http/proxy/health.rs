@@ -132,12 +132,7 @@ impl Health {
         if self.max_fails > 0 && (is_trial && is_out || in_a_row >= self.max_fails) {
             if !is_out {
                 let failures = in_a_row;
-                tracing::warn!(
-                    pool,
-                    upstream,
-                    failures,
-                    "an upstream is out of rotation: {cause}"
-                );
+                tracing::warn!(pool, upstream, failures, "an upstream is out of rotation: {cause}");
             }
             self.out_until.set(now.checked_add(self.fail_timeout));
         }

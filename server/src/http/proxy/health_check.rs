@@ -122,11 +122,7 @@ async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError
         }
     };
     let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
-    if check.status.iter().any(healthy) {
-        Ok(())
-    } else {
-        Err(CheckError::Status(status))
-    }
+    if check.status.iter().any(healthy) { Ok(()) } else { Err(CheckError::Status(status)) }
 }
 
 /// Requests a path over HTTP/1.1, and returns the status.

@@ -65,9 +65,7 @@ impl Http1Connection {
         let header_bytes = usize::try_from(header_bytes).unwrap_or(usize::MAX);
         let (stream, meter) = MeteredStream::new(stream, open);
         let mut builder = Builder::new();
-        builder
-            .max_buf_size(header_bytes.max(BUFFER))
-            .max_header_size(header_bytes);
+        builder.max_buf_size(header_bytes.max(BUFFER)).max_header_size(header_bytes);
         let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.ok()?;
         Some(Http1Connection {
             sender,

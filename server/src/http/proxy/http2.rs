@@ -135,7 +135,7 @@ impl Http2Connection {
     /// Returns the number of streams that the upstream and this side allow; zero until its settings have arrived.
     fn max_streams(&self) -> usize {
         let sender = self.sender.borrow();
-        let allowed = { sender.as_ref() }.map_or(0, SendRequest::current_max_send_streams);
+        let allowed = sender.as_ref().map_or(0, SendRequest::current_max_send_streams);
         allowed.min(usize::from(MAX_STREAMS))
     }
 
@@ -171,11 +171,7 @@ impl Http2Connection {
         }
         self.streams.set(self.streams.get() + 1);
         self.served.set(self.served.get() + 1);
-        Some(StreamSlot {
-            is_first: self.served.get() == 1,
-            sender,
-            connection: Rc::clone(self),
-        })
+        Some(StreamSlot { is_first: self.served.get() == 1, sender, connection: Rc::clone(self) })
     }
 
     /// Closes the connection once its exchanges have ended; no other begins.
@@ -238,11 +234,8 @@ impl Drop for StreamSlot {
 
 /// Drives a connection to its end.
 async fn drive(mut driver: Driver, connection: Rc<Http2Connection>) {
-    let mut probe = Probe {
-        pings: driver.ping_pong(),
-        checked_at: connection.opened_at,
-        pinged_at: None,
-    };
+    let mut probe =
+        Probe { pings: driver.ping_pong(), checked_at: connection.opened_at, pinged_at: None };
     loop {
         let deadline = if connection.is_idle() {
             connection.idle_since.get() + connection.limits.idle

@@ -104,11 +104,7 @@ impl Http2Stream {
     pub(super) fn into_tunnel(self, body: Http2Body) -> Option<TunnelStream> {
         let meter = self.meter;
         let tunnel = Http2Tunnel::new(self.tunnel?, body.stream, &meter, self.slot);
-        Some(TunnelStream {
-            stream: Box::new(tunnel),
-            meter,
-            early: Bytes::new(),
-        })
+        Some(TunnelStream { stream: Box::new(tunnel), meter, early: Bytes::new() })
     }
 
     /// Sends what can be sent of the request's body now.
@@ -147,7 +143,7 @@ pub(super) fn is_unprocessed(error: &h2::Error) -> bool {
 /// CONNECT (RFC 8441 §5).
 fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, Unsendable> {
     let host = parts.headers.remove(HOST);
-    let authority = { host.as_ref() }.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let authority = host.as_ref().and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let mut uri = parts.uri.into_parts();
     uri.scheme = Some(scheme);
     uri.authority = Some(authority.ok_or(Unsendable::Authority)?);
@@ -159,8 +155,7 @@ fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, Unsendabl
     if parts.headers.remove(UPGRADE).is_some() {
         parts.headers.remove(SEC_WEBSOCKET_KEY);
         *head.method_mut() = Method::CONNECT;
-        head.extensions_mut()
-            .insert(Protocol::from_static("websocket"));
+        head.extensions_mut().insert(Protocol::from_static("websocket"));
     }
     *head.version_mut() = Version::HTTP_2;
     *head.uri_mut() = uri;
@@ -170,14 +165,9 @@ fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, Unsendabl
 
 fn with_body(response: http::Response<RecvStream>) -> http::Response<Http2Body> {
     // The connection has checked the first line, and that the body has this length.
-    let length = { response.headers().get(CONTENT_LENGTH) }.and_then(|value| value.to_str().ok());
+    let length = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let left = length.and_then(|length| length.parse().ok());
-    response.map(|stream| Http2Body {
-        stream,
-        left,
-        unreleased: 0,
-        trailers_next: false,
-    })
+    response.map(|stream| Http2Body { stream, left, unreleased: 0, trailers_next: false })
 }
 
 /// Body of a request while it is sent.
@@ -190,11 +180,7 @@ struct Upload {
 
 impl Upload {
     fn new(stream: SendStream<Bytes>, body: UploadBody) -> Upload {
-        Upload {
-            stream,
-            body,
-            block: Bytes::new(),
-        }
+        Upload { stream, body, block: Bytes::new() }
     }
 
     /// Sends what can be sent now. It is ready when the body is sent, or when it cannot be: the response says why.
@@ -297,7 +283,6 @@ impl Body for Http2Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.left
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

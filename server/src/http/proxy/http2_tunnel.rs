@@ -29,13 +29,7 @@ impl Http2Tunnel {
         meter: &Rc<Meter>,
         slot: StreamSlot,
     ) -> Http2Tunnel {
-        Http2Tunnel {
-            send,
-            receive,
-            meter: Rc::clone(meter),
-            block: Bytes::new(),
-            _slot: slot,
-        }
+        Http2Tunnel { send, receive, meter: Rc::clone(meter), block: Bytes::new(), _slot: slot }
     }
 }
 
@@ -88,6 +82,6 @@ impl AsyncWrite for Http2Tunnel {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready({ self.send.send_data(Bytes::new(), true) }.map_err(io::Error::other))
+        Poll::Ready(self.send.send_data(Bytes::new(), true).map_err(io::Error::other))
     }
 }

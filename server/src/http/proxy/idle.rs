@@ -117,10 +117,7 @@ impl IdleConnections {
         let now = Instant::now();
         let mut idle = self.idle.borrow_mut();
         self.close_surplus(&mut idle, self.limit - 1, now);
-        idle.push_back(Idle {
-            connection,
-            since: now,
-        });
+        idle.push_back(Idle { connection, since: now });
         let parked = self.parked.take();
         if let Some(waker) = parked {
             waker.wake();
@@ -151,7 +148,7 @@ impl IdleConnections {
         let now = Instant::now();
         let mut idle = self.idle.borrow_mut();
         self.close_surplus(&mut idle, self.limit, now);
-        while { idle.front() }.is_some_and(|oldest| now - oldest.since >= self.timeout) {
+        while idle.front().is_some_and(|oldest| now - oldest.since >= self.timeout) {
             idle.pop_front();
             self.tally.count(|c| c.idle_dropped += 1);
         }
@@ -167,11 +164,7 @@ impl IdleConnections {
             self.watcher.take();
             return None;
         };
-        let limit = if idle.len() > self.limit {
-            SURPLUS.min(self.timeout)
-        } else {
-            self.timeout
-        };
+        let limit = if idle.len() > self.limit { SURPLUS.min(self.timeout) } else { self.timeout };
         Some(oldest.since + limit)
     }
 }

@@ -32,10 +32,7 @@ impl Interims {
     pub(super) fn add(&self, status: StatusCode, headers: &HeaderMap) {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
         // The front itself sends 100. HTTP/2 and HTTP/3 have no 101 (RFC 9113 §8.6), so it has no meaning from an upstream that speaks HTTP/2.
-        let is_own = matches!(
-            status,
-            StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS
-        );
+        let is_own = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
         if seen < MAX_INTERIM && !is_own {
             self.waiting().push_back((status.as_u16(), headers.clone()));
         }

@@ -43,10 +43,7 @@ struct InEffect {
 impl Pools {
     /// Starts without a pool. One thread of the process makes the health checks.
     pub fn new(makes_checks: bool) -> Pools {
-        Pools {
-            makes_checks,
-            ..Pools::default()
-        }
+        Pools { makes_checks, ..Pools::default() }
     }
 
     /// Replaces the pools by those of `site`. A pool with an unchanged definition keeps its state, and so does an
@@ -85,12 +82,7 @@ impl Pools {
     /// Returns an upstream that no pool had before, and begins its health checks.
     fn begin(&self, pool: &PoolDefinition, member: &MemberDefinition) -> Rc<Upstream> {
         let upstream = Upstream::new(pool, member, &self.tally);
-        if let Some(check) = pool
-            .settings
-            .health_check
-            .as_ref()
-            .filter(|_| self.makes_checks)
-        {
+        if let Some(check) = pool.settings.health_check.as_ref().filter(|_| self.makes_checks) {
             let (upstream_of_task, pool) = (Rc::clone(&upstream), pool.name.clone());
             let checks = health_check::run(upstream_of_task, check.clone(), pool);
             upstream.take_checks(tokio::task::spawn_local(checks).abort_handle());
@@ -226,7 +218,7 @@ impl Pool {
         (tried, key): (&[Rc<Upstream>], Option<u64>),
         now: Instant,
     ) -> Option<(usize, Slot)> {
-        let ranks = { self.members.iter() }.map(|member| Rank::of(member, tried, now));
+        let ranks = self.members.iter().map(|member| Rank::of(member, tried, now));
         let best = ranks.min()?;
         loop {
             let fit = |member: &Member| {
@@ -263,9 +255,7 @@ impl Pool {
         let best = ranked.iter().map(|(rank, _)| *rank).min();
         ranked.retain(|(rank, _)| Some(*rank) == best);
         let places = ranked.into_iter();
-        places
-            .map(|(_, (place, member))| (place, member.upstream.slots()))
-            .collect()
+        places.map(|(_, (place, member))| (place, member.upstream.slots())).collect()
     }
 
     /// Logs that requests are refused because the upstreams are busy.
@@ -307,7 +297,7 @@ impl Pool {
 
     /// Returns whether an upstream is left that a request has not tried.
     pub(super) fn has_untried(&self, tried: &[Rc<Upstream>]) -> bool {
-        !{ self.members.iter() }.all(|member| is_among(tried, &member.upstream))
+        !self.members.iter().all(|member| is_among(tried, &member.upstream))
     }
 }
 

@@ -145,12 +145,8 @@ pub(crate) fn written(forwarded: Forwarded) -> Option<Vec<u8>> {
 }
 
 async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
-    let (incoming, exchange) = Incoming::new(
-        1,
-        Box::new(request(&forwarded)),
-        u64::MAX,
-        Rc::new(FrontQueue::default()),
-    );
+    let (incoming, exchange) =
+        Incoming::new(1, Box::new(request(&forwarded)), u64::MAX, Rc::new(FrontQueue::default()));
     for block in forwarded.body.into_iter().flatten() {
         exchange.deliver(ToHandler::Data(block));
     }

@@ -46,11 +46,7 @@ type Wait<'a> = (usize, Pin<Box<dyn Future<Output = Slot> + 'a>>);
 
 impl Queue {
     pub(super) fn new(limit: u64, timeout: Duration) -> Queue {
-        Queue {
-            limit,
-            timeout,
-            waiting: Beside::new(Mutex::new(Places::new(limit))),
-        }
+        Queue { limit, timeout, waiting: Beside::new(Mutex::new(Places::new(limit))) }
     }
 
     /// Waits for a slot of one of the upstreams that `allowed` names, for a client. Returns the upstream's place, and the slot.
@@ -71,10 +67,7 @@ impl Queue {
     fn enter(&self, client: ClientPrefix) -> Option<Place<'_>> {
         let waiting = self.waiting.lock();
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
-        waiting.take(client).then(|| Place {
-            waiting: &self.waiting,
-            client,
-        })
+        waiting.take(client).then(|| Place { waiting: &self.waiting, client })
     }
 }
 

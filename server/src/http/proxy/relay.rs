@@ -103,9 +103,7 @@ impl Relay<'_> {
         deadline: &mut Deadline,
     ) -> Poll<Result<Step, Stop>> {
         let body = &mut self.body;
-        let polled = self
-            .connection
-            .poll_with(cx, |cx| Pin::new(&mut *body).poll_frame(cx));
+        let polled = self.connection.poll_with(cx, |cx| Pin::new(&mut *body).poll_frame(cx));
         match polled {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(self.cut())),

@@ -109,7 +109,7 @@ fn forward_fields(
 ) -> Result<(), Unsendable> {
     let believed = proxy.forwarded.then(|| forwarded::Believed::of(request));
     let is_believed = |name: &HeaderName| {
-        { believed.as_ref() }.is_some_and(|believed| believed.contains(name.as_str()))
+        believed.as_ref().is_some_and(|believed| believed.contains(name.as_str()))
     };
     let lines = || request.head.headers.iter();
     let connection = lines().filter(|(name, _)| name == CONNECTION);
@@ -128,8 +128,7 @@ fn forward_fields(
             }
             cookies.extend_from_slice(value.as_bytes());
         } else if name != TRAILER || framing == Framing::Chunked {
-            to.try_append(name.clone(), value.clone())
-                .map_err(|_| Unsendable::Fields)?;
+            to.try_append(name.clone(), value.clone()).map_err(|_| Unsendable::Fields)?;
         }
     }
     // HTTP/1.1 has one line for all cookies (RFC 9114 §4.2.1).
@@ -145,9 +144,7 @@ fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsenda
     if !matches!(head.method.as_str(), "OPTIONS" | "TRACE") {
         return Ok(());
     }
-    let text = headers
-        .get(MAX_FORWARDS)
-        .and_then(|value| value.to_str().ok());
+    let text = headers.get(MAX_FORWARDS).and_then(|value| value.to_str().ok());
     let hops = text.and_then(|text| text.parse::<u64>().ok());
     if let Some(hops) = hops {
         let left = hops.checked_sub(1).ok_or(Unsendable::LastHop)?;
@@ -163,10 +160,7 @@ fn is_claim(name: &HeaderName) -> bool {
 
 /// Returns whether the configuration lets a claim through, whoever sends it.
 fn is_passed(proxy: &Proxy, name: &HeaderName) -> bool {
-    proxy
-        .pass_fields
-        .iter()
-        .any(|passed| passed == name.as_str())
+    proxy.pass_fields.iter().any(|passed| passed == name.as_str())
 }
 
 /// Returns whether no upstream gets this field.

@@ -56,11 +56,7 @@ fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
     if let Some(coding) = codings.next() {
         let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
         let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
-        return if chunked && alone {
-            Ok(None)
-        } else {
-            Err(Failure::Malformed)
-        };
+        return if chunked && alone { Ok(None) } else { Err(Failure::Malformed) };
     }
     let mut announced = None;
     for value in headers.get_all(CONTENT_LENGTH) {
@@ -70,10 +66,7 @@ fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
             .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
         let length = length.and_then(|text| text.parse::<u64>().ok());
         let length = length.ok_or(Failure::Malformed)?;
-        if announced
-            .replace(length)
-            .is_some_and(|before| before != length)
-        {
+        if announced.replace(length).is_some_and(|before| before != length) {
             return Err(Failure::Malformed);
         }
     }
@@ -132,10 +125,7 @@ mod tests {
             vec![("transfer-encoding", "gzip, chunked")],
             vec![("transfer-encoding", "gzip")],
             vec![("transfer-encoding", "chunked"), ("content-length", "5")],
-            vec![
-                ("transfer-encoding", "chunked"),
-                ("transfer-encoding", "chunked"),
-            ],
+            vec![("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
         ] {
             assert_eq!(announced(&bad), Err(Failure::Malformed), "{bad:?}");
         }
@@ -152,10 +142,8 @@ mod tests {
             ("alt-svc", "h3=\":8443\""),
             ("content-length", "3"),
         ]);
-        let passed: Vec<_> = pass(given)
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), value))
-            .collect();
+        let passed: Vec<_> =
+            pass(given).into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         let cookie = |text| ("set-cookie".to_owned(), HeaderValue::from_static(text));
         assert_eq!(passed, [cookie("a"), cookie("b")]);
     }

@@ -44,11 +44,7 @@ pub(super) struct Circumstances<'a> {
 impl FailedAttempt {
     /// Returns an attempt that nothing may follow.
     pub(super) fn last(stop: Stop) -> FailedAttempt {
-        FailedAttempt {
-            stop,
-            retry: Retry::Never,
-            stale: false,
-        }
+        FailedAttempt { stop, retry: Retry::Never, stale: false }
     }
 
     /// Returns the attempt that has ended on this connection. A reused connection that turns out to be closed is no failure of the
@@ -61,10 +57,8 @@ impl FailedAttempt {
         let Stop::Failed(failure) = stop else {
             return FailedAttempt::last(stop);
         };
-        let silent = matches!(
-            failure,
-            Failure::Closed | Failure::StreamReset | Failure::StreamRefused
-        );
+        let silent =
+            matches!(failure, Failure::Closed | Failure::StreamReset | Failure::StreamRefused);
         let unheard = silent && connection.meter().read() == 0;
         let closed = failure == Failure::Closed;
         // Others may have used a fresh connection of HTTP/2, too.

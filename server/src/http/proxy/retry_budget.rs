@@ -24,11 +24,7 @@ pub(super) struct RetryBudget {
 
 impl RetryBudget {
     pub(super) fn new(percent: u64, now: Instant) -> RetryBudget {
-        RetryBudget {
-            percent,
-            units: Cell::new(CAPACITY),
-            earned_until: Cell::new(now),
-        }
+        RetryBudget { percent, units: Cell::new(CAPACITY), earned_until: Cell::new(now) }
     }
 
     /// Takes a request, which earns a part of a retry.

@@ -78,10 +78,7 @@ impl SharedConnections {
         let Some(opening) = known else {
             let opening = Rc::new(Opening::default());
             *self.opening.borrow_mut() = Some(Rc::clone(&opening));
-            return Ok(Turn::Open(Opener {
-                connections: self,
-                opening,
-            }));
+            return Ok(Turn::Open(Opener { connections: self, opening }));
         };
         let ended = timeout_at(deadline, opening.ended.notified()).await;
         match opening.failure.get() {
@@ -110,9 +107,7 @@ impl SharedConnections {
     /// Returns the number of connections without an exchange.
     pub(super) fn idle(&self) -> usize {
         let open = self.open.borrow();
-        open.iter()
-            .filter(|connection| connection.is_idle())
-            .count()
+        open.iter().filter(|connection| connection.is_idle()).count()
     }
 }
 

@@ -98,11 +98,7 @@ impl Slots {
             if state.places.take(client) {
                 return Slot(Some((Arc::clone(bounded), client)));
             }
-            Place {
-                bounded,
-                client,
-                number: state.enter(client, sender),
-            }
+            Place { bounded, client, number: state.enter(client, sender) }
         };
         // The sender is dropped with the place alone, which this future holds.
         receiver.await.unwrap_or(Slot(None))
@@ -166,10 +162,7 @@ impl State {
             self.next += 1;
         }
         self.places.take(client);
-        Some(Grant {
-            client,
-            sender: waiter.sender,
-        })
+        Some(Grant { client, sender: waiter.sender })
     }
 
     /// Begins to wait. Returns the request's number.
@@ -178,10 +171,7 @@ impl State {
         self.next += 1;
         let waiting = self.waiting.entry(client).or_insert_with(|| {
             self.turns.insert(number, client);
-            Waiting {
-                turn: number,
-                requests: VecDeque::new(),
-            }
+            Waiting { turn: number, requests: VecDeque::new() }
         });
         waiting.requests.push_back(Waiter { number, sender });
         number

@@ -59,8 +59,8 @@ const PLENTY: u64 = 1 << 30;
 
 /// Runs a test. One that hangs fails, and at once if the clock is paused.
 pub(super) fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
     let test = async { tokio::time::timeout(Duration::from_secs(600), test).await };
     let ended = tokio::task::LocalSet::new().block_on(&runtime, test);
     ended.expect("the test comes to its end")
@@ -76,11 +76,7 @@ struct Edge {
 
 impl Edge {
     fn new(proxy: Proxy) -> Edge {
-        Edge {
-            pools: Rc::default(),
-            proxy: Rc::new(proxy),
-            site: RefCell::default(),
-        }
+        Edge { pools: Rc::default(), proxy: Rc::new(proxy), site: RefCell::default() }
     }
 
     /// Begins a request whose body, if it has one, the front sends later.
@@ -99,10 +95,7 @@ impl Edge {
     fn reload<'a>(&self, proxies: impl IntoIterator<Item = &'a Proxy>) -> Vec<RouteProxy> {
         let mut site = self.site.borrow_mut();
         let mut pools = PoolCompiler::new(&site);
-        let compiled = { proxies }
-            .into_iter()
-            .map(|proxy| pools.compile(proxy).unwrap())
-            .collect();
+        let compiled = proxies.into_iter().map(|proxy| pools.compile(proxy).unwrap()).collect();
         *site = pools.finish();
         self.pools.adopt(&site);
         compiled
@@ -110,10 +103,7 @@ impl Edge {
 
     /// Begins a GET by a compiled proxy, of this configuration or of an earlier one.
     fn get_by(&self, route: RouteProxy) -> (Front, JoinHandle<()>) {
-        self.pass(
-            route,
-            pair(request(head("GET", "/", &[]), None, false), PLENTY),
-        )
+        self.pass(route, pair(request(head("GET", "/", &[]), None, false), PLENTY))
     }
 
     fn pass(&self, route: RouteProxy, exchange: (Incoming, Front)) -> (Front, JoinHandle<()>) {
@@ -237,11 +227,7 @@ impl Conn {
 }
 
 fn status(received: &Received) -> u16 {
-    received
-        .head
-        .as_ref()
-        .expect("the response has a head")
-        .status
+    received.head.as_ref().expect("the response has a head").status
 }
 
 fn field<'a>(received: &'a Received, name: &str) -> Option<&'a str> {
@@ -283,10 +269,7 @@ fn a_request_and_its_response_pass() {
 fn a_raw_path_arrives_in_the_client_s_spelling() {
     run(async {
         let server = Server::new().await;
-        let edge = Edge::new(Proxy {
-            raw_path: true,
-            ..proxy(&[server.address()])
-        });
+        let edge = Edge::new(Proxy { raw_path: true, ..proxy(&[server.address()]) });
         for (path, line) in [
             ("/a//%62|c?d=%65", "GET /a//%62|c?d=%65 HTTP/1.1"),
             ("//x/a/%62?d=//%65", "GET /x/a/b?d=//%65 HTTP/1.1"),
@@ -311,12 +294,7 @@ fn what_has_no_body_ends_with_its_head_and_tells_its_length() {
         let edge = server.edge();
         for (method, response, code, length) in [
             ("HEAD", "200 OK\r\ncontent-length: 700", 200, Some(700)),
-            (
-                "GET",
-                "304 Not Modified\r\ncontent-length: 700",
-                304,
-                Some(700),
-            ),
+            ("GET", "304 Not Modified\r\ncontent-length: 700", 304, Some(700)),
             ("GET", "204 No Content", 204, None),
             ("GET", "200 OK\r\ncontent-length: 0", 200, Some(0)),
             ("HEAD", "200 OK\r\ntransfer-encoding: chunked", 200, None),
@@ -348,10 +326,7 @@ fn informational_responses_pass_but_100() {
         conn.send(b"HTTP/1.1 102 Processing\r\n\r\n").await;
         conn.send(OK).await;
         let received = front.response().await;
-        assert_eq!(
-            (received.interim.as_slice(), status(&received)),
-            (&[102][..], 200)
-        );
+        assert_eq!((received.interim.as_slice(), status(&received)), (&[102][..], 200));
     });
 }
 

@@ -178,27 +178,15 @@ impl Source {
     fn read(key: Option<&'static str>, path: PathBuf) -> Result<Source, TlsError> {
         match (named_file::read(&path, named_file::PEM), key) {
             (Ok(bytes), _) => Ok(Source { key, path, bytes }),
-            (Err(cause), Some(key)) => Err(TlsError::File {
-                key,
-                file: path,
-                cause,
-            }),
-            (Err(cause), None) => Err(TlsError::Host {
-                file: path,
-                cause: cause.to_string(),
-            }),
+            (Err(cause), Some(key)) => Err(TlsError::File { key, file: path, cause }),
+            (Err(cause), None) => Err(TlsError::Host { file: path, cause: cause.to_string() }),
         }
     }
 
     fn refused(&self, cause: impl ToString, remedy: &'static str) -> TlsError {
         let (file, cause) = (self.path.clone(), cause.to_string());
         match self.key {
-            Some(key) => TlsError::Content {
-                key,
-                file,
-                cause,
-                remedy,
-            },
+            Some(key) => TlsError::Content { key, file, cause, remedy },
             None => TlsError::Host { file, cause },
         }
     }
@@ -245,11 +233,7 @@ impl Files {
             )),
             _ => None,
         };
-        Ok(Files {
-            authorities,
-            identity,
-            http2: tls.http2,
-        })
+        Ok(Files { authorities, identity, http2: tls.http2 })
     }
 
     fn digest(&self) -> [u8; 32] {

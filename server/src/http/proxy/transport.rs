@@ -124,9 +124,7 @@ impl Transport {
         if self.protocol() == Some(Protocol::Http2) {
             return Err(Failure::NoWebsocket);
         }
-        let (stream, protocol) = self
-            .connect_for(limit, header, Some(Protocol::Http1))
-            .await?;
+        let (stream, protocol) = self.connect_for(limit, header, Some(Protocol::Http1)).await?;
         match protocol {
             Protocol::Http1 => Ok(stream),
             Protocol::Http2 => Err(Failure::NoWebsocket),
@@ -149,24 +147,15 @@ impl Transport {
             }
             Transport::Tcp(name) => {
                 let stream = tcp::connect(name, limit).await?;
-                (
-                    Box::new(proxy_protocol::begin(stream, header).await?),
-                    Protocol::Http1,
-                )
+                (Box::new(proxy_protocol::begin(stream, header).await?), Protocol::Http1)
             }
             Transport::H2c(name) => {
                 let stream = tcp::connect(name, limit).await?;
-                (
-                    Box::new(proxy_protocol::begin(stream, header).await?),
-                    Protocol::Http2,
-                )
+                (Box::new(proxy_protocol::begin(stream, header).await?), Protocol::Http2)
             }
             Transport::Unix(path, protocol) => {
                 let stream = path.connect(limit).await?;
-                (
-                    Box::new(proxy_protocol::begin(stream, header).await?),
-                    *protocol,
-                )
+                (Box::new(proxy_protocol::begin(stream, header).await?), *protocol)
             }
         })
     }

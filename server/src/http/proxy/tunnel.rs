@@ -42,11 +42,7 @@ impl Tunnel<'_> {
     /// # Errors
     /// The upstream has reset the connection, the client has cancelled, or nothing has moved for too long.
     pub(super) async fn run(self) -> Result<(), Stop> {
-        let TunnelStream {
-            stream,
-            meter,
-            early,
-        } = self.upstream;
+        let TunnelStream { stream, meter, early } = self.upstream;
         let (read, write) = tokio::io::split(stream);
         let mut up = pin!(to_upstream(self.client, write));
         let mut down = pin!(to_client(early, read, self.writer));

@@ -25,10 +25,8 @@ use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::message::{HandlerReport, Head};
 
 /// Tells the client that both directions consist of capsules (RFC 9297 §3.4).
-const CAPSULE_PROTOCOL: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("capsule-protocol"),
-    HeaderValue::from_static("?1"),
-);
+const CAPSULE_PROTOCOL: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("capsule-protocol"), HeaderValue::from_static("?1"));
 
 /// Opens the tunnel that a request asks for, and carries its datagrams until the client ends it or it is idle. `rest` is the part of the
 /// path that names the target. Dropping the future closes the tunnel.
@@ -63,20 +61,11 @@ pub async fn serve(
     };
     tunnels.count(|counters| counters.opened += 1);
     report(target.as_ref(), None);
-    let head = Head {
-        status: 200,
-        fields: vec![CAPSULE_PROTOCOL],
-        length: None,
-        end: false,
-    };
+    let head = Head { status: 200, fields: vec![CAPSULE_PROTOCOL], length: None, end: false };
     let Ok(mut writer) = incoming.reply.head(head).await else {
         return;
     };
-    let tunnel = Tunnel {
-        tunnels,
-        socket: &socket,
-        idle_timeout: settings.idle_timeout,
-    };
+    let tunnel = Tunnel { tunnels, socket: &socket, idle_timeout: settings.idle_timeout };
     match tunnel.run(incoming.body, &mut writer).await {
         End::Client | End::Idle => {
             // The client may have gone.
@@ -105,11 +94,7 @@ async fn open<'a>(
     let open = Open::new(tunnels, incoming.request.peer.address, settings.max_tunnels)
         .ok_or(Refusal::Full)?;
     let address = target.address(&settings.targets).await?;
-    let local = if address.is_ipv4() {
-        "0.0.0.0:0"
-    } else {
-        "[::]:0"
-    };
+    let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(local).await;
     let socket = socket.map_err(|_| Refusal::System)?;
     socket.connect(address).await.map_err(|_| Refusal::System)?;

@@ -237,7 +237,7 @@ impl Upstream {
         match stream.filter(UpstreamConnection::takes_tunnels) {
             Some(stream) => Ok(stream),
             // Where HTTP/2 is all that the upstream speaks, it refuses the handshake without it, and is healthy.
-            None => { self.own_connection(peer, limit).await }.map_err(|failure| match failure {
+            None => self.own_connection(peer, limit).await.map_err(|failure| match failure {
                 Failure::TlsHandshake => Failure::NoWebsocket,
                 other => other,
             }),
@@ -375,9 +375,7 @@ impl ActiveRequest {
         upstream.tally.count(|c| c.failures[failure] += 1);
         if blame && failure.blames_upstream() {
             let names = (self.pool.name.as_str(), &**upstream.label());
-            upstream
-                .health
-                .on_failure(failure, self.trial_until.get().is_some(), names);
+            upstream.health.on_failure(failure, self.trial_until.get().is_some(), names);
         }
     }
 

@@ -30,11 +30,7 @@ impl Handshake {
     /// Begins a handshake; `None` if the system has no randomness.
     pub(super) fn new(request: &Request, client: RequestBody) -> Option<Handshake> {
         let head = &request.head;
-        let key = if head.is_websocket() {
-            Some(websocket::new_key()?)
-        } else {
-            None
-        };
+        let key = if head.is_websocket() { Some(websocket::new_key()?) } else { None };
         Some(Handshake {
             key,
             protocol: HeaderValue::from_str(head.protocol.as_deref()?).ok()?,
@@ -81,9 +77,8 @@ impl Handshake {
             let mut lines = headers.get_all(name).iter();
             lines.next().filter(|_| lines.next().is_none())
         };
-        let is_named = only(UPGRADE).is_some_and(|value| {
-            { value.as_bytes() }.eq_ignore_ascii_case(self.protocol.as_bytes())
-        });
+        let is_named = only(UPGRADE)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(self.protocol.as_bytes()));
         let is_accepted = self.key.as_ref().is_none_or(|key| {
             let accept = websocket::accept(key.as_bytes());
             only(SEC_WEBSOCKET_ACCEPT).is_some_and(|value| value.as_bytes() == accept.as_bytes())
@@ -103,12 +98,7 @@ impl Handshake {
     fn opening(&self, headers: &HeaderMap) -> Head {
         let mut fields = response::pass(headers.clone());
         fields.retain(|(name, _)| name != SEC_WEBSOCKET_ACCEPT);
-        Head {
-            status: if self.is_http1 { 101 } else { 200 },
-            fields,
-            length: None,
-            end: false,
-        }
+        Head { status: if self.is_http1 { 101 } else { 200 }, fields, length: None, end: false }
     }
 
     /// Returns the bytes of the client, once.

@@ -110,8 +110,5 @@ fn basic_auth(route: &sluicegate_config::Route) -> Result<Option<BasicAuth>, Sit
     let text = text.map_err(|error| refuse(error.to_string()))?;
     let users = Users::parse(&text).map_err(|error| refuse(error.to_string()))?;
     let protection = BasicAuth::new(Arc::new(users), &auth.realm, auth.forward);
-    protection.map(Some).map_err(|field| SiteError::Field {
-        route: route.label(),
-        field,
-    })
+    protection.map(Some).map_err(|field| SiteError::Field { route: route.label(), field })
 }

@@ -47,9 +47,9 @@ impl Action {
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Action, SiteError> {
         Ok(match handler {
-            Handler::Generate(generate) => Action::Local(LocalHandler::Generate {
-                max_size: generate.max_size,
-            }),
+            Handler::Generate(generate) => {
+                Action::Local(LocalHandler::Generate { max_size: generate.max_size })
+            }
             Handler::Redirect(redirect) => {
                 Action::Local(LocalHandler::Redirect(Location::new(redirect)))
             }
@@ -84,9 +84,7 @@ impl Action {
                 })?;
                 let compress = compression_of(route);
                 let scripts = scripts_of(route);
-                Action::Origin(OriginHandler::Files(
-                    folders.compile(files, compress, scripts),
-                ))
+                Action::Origin(OriginHandler::Files(folders.compile(files, compress, scripts)))
             }
             Handler::Fixed(reply) => Action::Local(LocalHandler::Fixed(fixed(route, reply)?)),
         })
@@ -154,8 +152,5 @@ pub(super) fn compression_of(route: &sluicegate_config::Route) -> Option<&Arc<Co
 
 /// Returns the error for a field that cannot stand in a header.
 pub(super) fn refused_field(route: &sluicegate_config::Route, field: String) -> SiteError {
-    SiteError::Field {
-        route: route.label(),
-        field: field.escape_debug().to_string(),
-    }
+    SiteError::Field { route: route.label(), field: field.escape_debug().to_string() }
 }

@@ -149,10 +149,7 @@ impl Route {
     /// Returns whether requests may go to upstreams.
     pub fn forwards(&self) -> bool {
         self.actions().any(|action| {
-            matches!(
-                action,
-                Action::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_))
-            )
+            matches!(action, Action::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_)))
         })
     }
 
@@ -252,11 +249,7 @@ impl Route {
 fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
     let pages = route.settings().error_pages.iter().map(|page| {
         let body = named_file::read(&page.file, named_file::PAGE).map_err(|cause| {
-            SiteError::ErrorPage {
-                route: route.label(),
-                file: page.file.clone(),
-                cause,
-            }
+            SiteError::ErrorPage { route: route.label(), file: page.file.clone(), cause }
         })?;
         let content_type = content_type(page.file.as_os_str().as_bytes(), &[]);
         let compress = compression_of(route);

@@ -166,6 +166,6 @@ impl Value {
         };
         let text = values.text(template);
         let text = text.trim();
-        { !text.is_empty() }.then(|| HeaderValue::try_from(text).ok())?
+        (!text.is_empty()).then(|| HeaderValue::try_from(text).ok())?
     }
 }

@@ -97,10 +97,8 @@ fn verdict(
     if !paths.iter().any(|path| path.matches(&head.path)) {
         return Ok(Verdict::Path);
     }
-    let conditions = Conditions::compile(route).map_err(|field| SiteError::Field {
-        route: route.label(),
-        field,
-    })?;
+    let conditions = Conditions::compile(route)
+        .map_err(|field| SiteError::Field { route: route.label(), field })?;
     Ok(match () {
         () if !conditions.fields_match(head) => Verdict::Fields,
         () if !conditions.query_matches(head.query.as_deref()) => Verdict::Query,
@@ -206,7 +204,7 @@ fn kind(route: &Route, action: &Action, head: &RequestHead) -> String {
 
 /// Returns the status of a response in words, and what it says about other requests.
 fn status(reply: &Reply) -> String {
-    let told = { reply.headers.iter() }.filter(|(name, _)| name == "location" || name == "allow");
+    let told = reply.headers.iter().filter(|(name, _)| name == "location" || name == "allow");
     let told = told
         .map(|(name, value)| format!(", {name}: {}", String::from_utf8_lossy(value.as_bytes())));
     format!("status {}{}", reply.status, told.collect::<String>())

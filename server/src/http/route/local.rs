@@ -56,22 +56,15 @@ impl FixedReply {
         compress: Option<&Arc<Compress>>,
     ) -> FixedReply {
         let is_described = !matches!(status, 204 | 205 | 304);
-        let fields: Fields = if is_described {
-            vec![(CONTENT_TYPE, content_type)]
-        } else {
-            Vec::new()
-        };
+        let fields: Fields =
+            if is_described { vec![(CONTENT_TYPE, content_type)] } else { Vec::new() };
         FixedReply {
             variants: compress
                 .and_then(|settings| Variants::new(settings, (status, &fields), &bytes)),
             reply: Reply {
                 status,
                 headers: ReplyFields::Shared(Arc::new(fields)),
-                body: if bytes.is_empty() {
-                    Body::Empty
-                } else {
-                    Body::Bytes(bytes)
-                },
+                body: if bytes.is_empty() { Body::Empty } else { Body::Bytes(bytes) },
             },
         }
     }

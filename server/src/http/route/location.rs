@@ -16,10 +16,7 @@ pub struct Location {
 
 impl Location {
     pub(super) fn new(redirect: &Redirect) -> Location {
-        Location {
-            status: redirect.status,
-            template: Template::new(&redirect.location),
-        }
+        Location { status: redirect.status, template: Template::new(&redirect.location) }
     }
 
     /// Returns the redirect; `None` if what the client sent yields no location.

@@ -27,15 +27,12 @@ impl PathMatch {
     /// # Errors
     /// The pattern matches no canonical path.
     pub(super) fn compile(pattern: &PathPattern) -> Result<PathMatch, SiteError> {
-        let refuse = |advice: String| SiteError::Path {
-            route: pattern.to_string(),
-            advice,
-        };
+        let refuse = |advice: String| SiteError::Path { route: pattern.to_string(), advice };
         let canonical = |text: &String, sign: &str| match CanonicalPath::parse(text) {
             Ok(path) if path.as_str() == text => Ok(text.clone()),
-            Ok(path) => Err(refuse(format!(
-                "write `path = \"{sign}{path}\"`, the canonical spelling"
-            ))),
+            Ok(path) => {
+                Err(refuse(format!("write `path = \"{sign}{path}\"`, the canonical spelling")))
+            }
             Err(error) => Err(refuse(format!("correct `path` in [[route]]: {error}"))),
         };
         Ok(match pattern {

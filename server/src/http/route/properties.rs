@@ -138,10 +138,7 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let config = Config::from_toml("trial", ROUTES, &Registry::builtin());
     let config = config.unwrap_or_else(|error| panic!("{error}"));
     let site = Site::compile(&config.routes, &config.limits);
-    Known {
-        site: site.expect("routes without files"),
-        config,
-    }
+    Known { site: site.expect("routes without files"), config }
 });
 
 /// Looks a request up: method, authority, path and query, 0x1e between them. Returns whether a route matches.
@@ -157,9 +154,7 @@ pub fn route(bytes: &[u8]) -> bool {
     };
     let head = RequestHead {
         authority,
-        query: Some(query)
-            .filter(|query| !query.is_empty())
-            .map(|query| Query::new(&query)),
+        query: Some(query).filter(|query| !query.is_empty()).map(|query| Query::new(&query)),
         ..request_head(method, path)
     };
     let Known { config, site } = &*KNOWN;
@@ -177,11 +172,7 @@ pub fn route(bytes: &[u8]) -> bool {
     };
     if let Body::Generated(_) = &reply.body {
         let numbered = |route: &&Route| found == route.settings().max_request_body.map(Ok);
-        let handler = config
-            .routes
-            .iter()
-            .find(numbered)
-            .map(|route| &route.handler);
+        let handler = config.routes.iter().find(numbered).map(|route| &route.handler);
         let allowed = matches!(handler, Some(Handler::Generate(generate)) if reply.body.len() <= generate.max_size);
         assert!(allowed, "{head:?}: {reply:?}");
     }
@@ -204,23 +195,17 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
         [] => Some(0),
         hosts => hosts.iter().filter_map(fits).max(),
     };
-    let all = { config.routes.iter().rev() }.filter(|route| conditions_hold(route, head));
+    let all = config.routes.iter().rev().filter(|route| conditions_hold(route, head));
     let all = all.filter_map(|route| {
-        let path = route
-            .paths
-            .iter()
-            .filter_map(|path| path_rank(path, &head.path, config));
+        let path = route.paths.iter().filter_map(|path| path_rank(path, &head.path, config));
         Some(((route.priority, rank(route.hosts())?, path.max()?), route))
     });
     let all: Vec<_> = all.collect();
     let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
-    let best =
-        { all.iter() }
-            .filter(|(_, route)| takes(route))
-            .max_by_key(|(of_pattern, route)| {
-                let conditions = route.match_headers.len() + route.match_query.len();
-                (*of_pattern, conditions, !route.methods.is_empty())
-            });
+    let best = all.iter().filter(|(_, route)| takes(route)).max_by_key(|(of_pattern, route)| {
+        let conditions = route.match_headers.len() + route.match_query.len();
+        (*of_pattern, conditions, !route.methods.is_empty())
+    });
     if all.is_empty() {
         return None;
     }
@@ -247,7 +232,7 @@ fn path_rank(pattern: &PathPattern, path: &str, config: &Config) -> Option<usize
     match pattern {
         PathPattern::Exact(exact) => (path == exact).then_some(usize::MAX),
         PathPattern::Regex(regex) => {
-            let place = { config.routes.iter() }.position(|route| route.paths.contains(pattern));
+            let place = config.routes.iter().position(|route| route.paths.contains(pattern));
             let regex = compile_regex(regex).expect("a valid expression");
             let rank = usize::MAX - 1 - place.unwrap_or_default();
             regex.is_match(path).then_some(rank)
@@ -263,10 +248,7 @@ fn path_rank(pattern: &PathPattern, path: &str, config: &Config) -> Option<usize
 fn conditions_hold(route: &Route, head: &RequestHead) -> bool {
     let query = head.query.as_deref().unwrap_or_default();
     let is_there = |name: &str| parameters(query, name).next().is_some();
-    route
-        .match_query
-        .iter()
-        .all(|condition| is_there(&condition.0.name))
+    route.match_query.iter().all(|condition| is_there(&condition.0.name))
 }
 
 /// Checks that a client's path never becomes another host.

@@ -21,10 +21,7 @@ pub(super) struct RateLimitCompiler<'a> {
 impl<'a> RateLimitCompiler<'a> {
     /// Starts without a limit. Limits that `previous` has with the same settings keep their counts.
     pub(super) fn new(previous: &'a SiteRateLimits) -> RateLimitCompiler<'a> {
-        RateLimitCompiler {
-            previous,
-            limits: SiteRateLimits::default(),
-        }
+        RateLimitCompiler { previous, limits: SiteRateLimits::default() }
     }
 
     /// Compiles the limit of a route; `None` if it has none.
@@ -56,8 +53,5 @@ fn owner(route: &sluicegate_config::Route) -> String {
         return format!("site {site}");
     }
     let conditions = (&route.match_headers, &route.match_query);
-    format!(
-        "{:?}",
-        (route.hosts(), &route.paths, &route.methods, conditions)
-    )
+    format!("{:?}", (route.hosts(), &route.paths, &route.methods, conditions))
 }

@@ -45,10 +45,7 @@ impl ResponseEdits {
             Ok(Conditional {
                 edits: Edits::new(&table.edits, request_id)?,
                 also: fixed.filter(|_| place >= of_site && table.status.is_empty()),
-                statuses: ResponseHeaders {
-                    edits: HeaderEdits::default(),
-                    ..table.clone()
-                },
+                statuses: ResponseHeaders { edits: HeaderEdits::default(), ..table.clone() },
             })
         });
         all.collect::<Result<_, _>>().map(ResponseEdits)
@@ -70,10 +67,7 @@ impl ResponseEdits {
     /// Returns the lines for one request; `None` if they are the same for every request.
     pub(super) fn fill(&self, values: &Values<'_>) -> Option<FilledEdits> {
         let filled: Vec<_> = self.0.iter().map(|one| one.edits.fill(values)).collect();
-        filled
-            .iter()
-            .any(Option::is_some)
-            .then(|| FilledEdits(filled))
+        filled.iter().any(Option::is_some).then(|| FilledEdits(filled))
     }
 
     /// Changes the fields of a response. `filled` is what [`ResponseEdits::fill`] returned for its request.

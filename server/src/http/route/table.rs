@@ -67,12 +67,9 @@ impl Table {
     pub(super) fn add(&mut self, hosts: &[HostPattern], route: &Arc<Route>) {
         let priority = route.priority;
         let place = self.tiers.partition_point(|tier| tier.priority > priority);
-        let is_there = { self.tiers.get(place) }.is_some_and(|tier| tier.priority == priority);
+        let is_there = self.tiers.get(place).is_some_and(|tier| tier.priority == priority);
         if !is_there {
-            let tier = Tier {
-                priority,
-                ..Tier::default()
-            };
+            let tier = Tier { priority, ..Tier::default() };
             self.tiers.insert(place, tier);
         }
         self.tiers[place].add(hosts, route);
@@ -115,11 +112,7 @@ impl Table {
                 }
             }
         }
-        if others.is_empty() {
-            Found::Nothing
-        } else {
-            Found::OtherMethods(others)
-        }
+        if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
     }
 }
 
@@ -183,19 +176,14 @@ impl HostRoutes {
             PathMatch::Exact(path) => self.exact.entry(path.clone()).or_default().push(route),
             PathMatch::Prefix(path) => {
                 let path = path.clone();
-                self.prefixes.push(Prefix {
-                    path,
-                    routes: vec![route],
-                    shorter: None,
-                });
+                self.prefixes.push(Prefix { path, routes: vec![route], shorter: None });
             }
         }
     }
 
     fn sort(&mut self) {
         // The sort is stable: routes for one prefix stay in the order of the file.
-        self.prefixes
-            .sort_by(|one, other| one.path.cmp(&other.path));
+        self.prefixes.sort_by(|one, other| one.path.cmp(&other.path));
         self.prefixes.dedup_by(|later, first| {
             let is_same = later.path == first.path;
             if is_same {
@@ -224,8 +212,7 @@ impl HostRoutes {
             places.entry(route.path.regex().to_owned()).or_insert(place);
         }
         let place = |route: &Route| places.get(route.path.regex()).copied();
-        self.patterns
-            .sort_by_key(|route| (place(route), by_conditions(route)));
+        self.patterns.sort_by_key(|route| (place(route), by_conditions(route)));
     }
 
     /// Returns the routes that match a path: the exact ones, those whose expression matches, then the longest prefix first.
@@ -235,17 +222,13 @@ impl HostRoutes {
     ) -> impl Iterator<Item = &'s Arc<Route>> + use<'s, 'p> {
         // A host without exact paths needs no hash.
         let exact = (!self.exact.is_empty()).then(|| self.exact.get(path));
-        let patterns = { self.patterns.iter() }.filter(|route| route.path.matches(path));
+        let patterns = self.patterns.iter().filter(|route| route.path.matches(path));
         // All that sort between a path and its longest prefix begin with that prefix.
-        let last = self
-            .prefixes
-            .partition_point(|prefix| prefix.path.as_str() <= path);
+        let last = self.prefixes.partition_point(|prefix| prefix.path.as_str() <= path);
         let nested = std::iter::successors(last.checked_sub(1), |at| self.prefixes[*at].shorter);
         let prefixes = nested.map(|at| &self.prefixes[at]);
         let prefixes = prefixes.filter(|prefix| is_below(&prefix.path, path));
         let exact = exact.flatten().into_iter().flatten();
-        exact
-            .chain(patterns)
-            .chain(prefixes.flat_map(|prefix| &prefix.routes))
+        exact.chain(patterns).chain(prefixes.flat_map(|prefix| &prefix.routes))
     }
 }

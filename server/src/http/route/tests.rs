@@ -36,17 +36,12 @@ fn page(path: &str, text: &str) -> Route {
 }
 
 fn generator(path: &str) -> Route {
-    Route::new(
-        path,
-        Handler::Generate(sluicegate_config::Generate { max_size: 1024 }),
-    )
+    Route::new(path, Handler::Generate(sluicegate_config::Generate { max_size: 1024 }))
 }
 
 fn ask_at(site: &Site, authority: &str, method: &str, path: &str) -> Reply {
-    let routed = site.route(&RequestHead {
-        authority: authority.to_owned(),
-        ..head(method, path, &[])
-    });
+    let routed =
+        site.route(&RequestHead { authority: authority.to_owned(), ..head(method, path, &[]) });
     match routed {
         Routed::Reply(reply) => reply,
         Routed::Origin(route) => panic!("left to the origin: {route:?}"),
@@ -110,24 +105,13 @@ fn a_file_is_read_when_compiled() {
         body_file: Some(file.clone()),
     });
     let route = Route::new("/", handler);
-    let refusal = Site::compile(std::slice::from_ref(&route), &limits())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        refusal.contains("route /: cannot read body_file"),
-        "{refusal}"
-    );
-    assert!(
-        refusal.contains("page.html") && !refusal.contains('\n'),
-        "{refusal}"
-    );
+    let refusal = Site::compile(std::slice::from_ref(&route), &limits()).unwrap_err().to_string();
+    assert!(refusal.contains("route /: cannot read body_file"), "{refusal}");
+    assert!(refusal.contains("page.html") && !refusal.contains('\n'), "{refusal}");
     fs::write(&file, "hello").unwrap();
     let site = Site::compile(&[route], &limits()).unwrap();
     fs::remove_file(&file).unwrap();
-    assert_eq!(
-        ask(&site, "GET", "/").body,
-        Body::Bytes(Bytes::from_static(b"hello"))
-    );
+    assert_eq!(ask(&site, "GET", "/").body, Body::Bytes(Bytes::from_static(b"hello")));
 }
 
 fn text(reply: &Reply) -> &[u8] {
@@ -172,10 +156,7 @@ fn the_host_decides_before_the_path() {
 #[test]
 fn a_redirect_keeps_path_and_query_and_leads_to_no_other_host() {
     let to = |path: &str, location: &str| {
-        let redirect = Redirect {
-            status: 301,
-            location: location.to_owned(),
-        };
+        let redirect = Redirect { status: 301, location: location.to_owned() };
         Route::new(path, Handler::Redirect(redirect))
     };
     let site = site(&[
@@ -196,14 +177,8 @@ fn a_redirect_keeps_path_and_query_and_leads_to_no_other_host() {
         ("/open/https://evil.example/x", "/https:/evil.example/x"),
         ("/slash//evil.example", "/evil.example"),
         ("/host/x", "https://example.org/x"),
-        (
-            "/host/below/.evil.example/x",
-            "https://example.org/.evil.example/x",
-        ),
-        (
-            "/host/below/@evil.example/x",
-            "https://example.org/@evil.example/x",
-        ),
+        ("/host/below/.evil.example/x", "https://example.org/.evil.example/x"),
+        ("/host/below/@evil.example/x", "https://example.org/@evil.example/x"),
     ] {
         let reply = ask_at(&site, "example.org:443", "POST", path);
         assert_eq!(reply.status, 301);
@@ -223,26 +198,16 @@ fn fields_are_removed_set_and_added_in_this_order() {
     let site = site(&[Route {
         own: RouteSettings {
             request_headers: edits.clone(),
-            response_headers: vec![ResponseHeaders {
-                edits,
-                ..ResponseHeaders::default()
-            }],
+            response_headers: vec![ResponseHeaders { edits, ..ResponseHeaders::default() }],
             ..RouteSettings::default()
         },
         ..page("/", "p")
     }]);
     let shown = |fields: &Fields| {
-        let lines = fields
-            .iter()
-            .map(|(n, v)| format!("{n}: {}", v.to_str().unwrap()));
+        let lines = fields.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap()));
         lines.collect::<Vec<_>>().join(", ")
     };
-    let field = |name, value| {
-        (
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        )
-    };
+    let field = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
     let fields = vec![
         field("x-gone", "1"),
         field("x-set", "old"),
@@ -250,17 +215,9 @@ fn fields_are_removed_set_and_added_in_this_order() {
         field("x-again", "0"),
         field("x-set", "older"),
     ];
-    let mut head = RequestHead {
-        headers: fields,
-        ..head("GET", "/", &[])
-    };
-    site.any_route()
-        .unwrap()
-        .edit_request(&mut head, &peer(false), None);
-    assert_eq!(
-        shown(&head.headers),
-        "x-kept: k, x-set: new, x-again: 1, x-set: more"
-    );
+    let mut head = RequestHead { headers: fields, ..head("GET", "/", &[]) };
+    site.any_route().unwrap().edit_request(&mut head, &peer(false), None);
+    assert_eq!(shown(&head.headers), "x-kept: k, x-set: new, x-again: 1, x-set: more");
     let reply = ask(&site, "GET", "/");
     assert_eq!(
         shown(&reply.headers),
@@ -288,18 +245,8 @@ fn every_spelling_of_a_path_finds_the_same_route() {
 #[test]
 fn a_route_is_written_in_the_canonical_spelling() {
     let compile = |path: &str| Site::compile(&[page(path, "x")], &limits());
-    for path in [
-        "/",
-        "/a",
-        "/a/",
-        "/.well-known/",
-        "/a%20b",
-        "/a;b",
-        "/x",
-        "= /a",
-        "= /",
-        "~ ^/a",
-    ] {
+    for path in ["/", "/a", "/a/", "/.well-known/", "/a%20b", "/a;b", "/x", "= /a", "= /", "~ ^/a"]
+    {
         assert!(compile(path).is_ok(), "{path}");
     }
     for (path, advice) in [
@@ -321,21 +268,14 @@ fn a_route_is_written_in_the_canonical_spelling() {
 /// A prefix that is cut from the path ends where a segment ends: what would follow `/app` in `/app../x` climbs upstream.
 #[test]
 fn stripped_prefix_ends_with_a_segment() {
-    let proxy = Proxy {
-        strip_prefix: true,
-        ..upstreams(&[([127, 0, 0, 1], 1).into()])
-    };
+    let proxy = Proxy { strip_prefix: true, ..upstreams(&[([127, 0, 0, 1], 1).into()]) };
     let site = site(&[Route::new("/app", Handler::Proxy(proxy))]);
     for path in ["/app", "/app/", "/app/x", "/app/..x"] {
         let routed = site.route(&head("GET", path, &[]));
         assert!(matches!(routed, Routed::Origin(_)), "{path}: {routed:?}");
     }
     for path in ["/appadmin/x", "/app./admin", "/app../admin"] {
-        assert_eq!(
-            ask_at(&site, "example.org", "GET", path).status,
-            404,
-            "{path}"
-        );
+        assert_eq!(ask_at(&site, "example.org", "GET", path).status, 404, "{path}");
     }
 }
 
@@ -343,11 +283,8 @@ fn stripped_prefix_ends_with_a_segment() {
 #[test]
 fn path_parameters_belong_to_their_segment() {
     let site = site(&[page("/", "all"), page("/private/", "no")]);
-    for (path, text) in [
-        ("/private/y;x", "no"),
-        ("/private;x/y", "all"),
-        ("/private%3Bx/y", "all"),
-    ] {
+    for (path, text) in [("/private/y;x", "no"), ("/private;x/y", "all"), ("/private%3Bx/y", "all")]
+    {
         let body = Body::Bytes(Bytes::from_static(text.as_bytes()));
         assert_eq!(ask(&site, "GET", path).body, body, "{path}");
     }
@@ -360,13 +297,9 @@ fn recompiled_site_has_the_pools_that_did_not_change() {
         Route::new(path, Handler::Proxy(proxy))
     };
     let first = site(&[route("/a", 1), route("/b", 1)]);
-    let again = first
-        .recompile(&[route("/c", 1)], &limits(), Identification::off())
-        .unwrap();
+    let again = first.recompile(&[route("/c", 1)], &limits(), Identification::off()).unwrap();
     assert!(same_pools(&first, &again));
-    let other = first
-        .recompile(&[route("/a", 2)], &limits(), Identification::off())
-        .unwrap();
+    let other = first.recompile(&[route("/a", 2)], &limits(), Identification::off()).unwrap();
     assert!(!same_pools(&first, &other));
     assert!(!same_pools(&first, &site(&[route("/a", 1)])));
 }

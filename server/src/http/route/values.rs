@@ -27,13 +27,7 @@ pub(super) struct Values<'a> {
 
 impl<'a> Values<'a> {
     pub(super) fn new(head: &'a RequestHead, pattern: &'a PathMatch) -> Values<'a> {
-        Values {
-            head,
-            peer: None,
-            user: None,
-            pattern,
-            groups: OnceCell::new(),
-        }
+        Values { head, peer: None, user: None, pattern, groups: OnceCell::new() }
     }
 
     /// Returns these values, and those of the client.
@@ -133,9 +127,7 @@ impl<'a> Values<'a> {
 
     /// Returns what a group of the route's regular expression matched.
     fn capture(&self, group: usize) -> &'a str {
-        let groups = self
-            .groups
-            .get_or_init(|| self.pattern.captures(self.path()));
+        let groups = self.groups.get_or_init(|| self.pattern.captures(self.path()));
         let found = groups.as_ref().and_then(|groups| groups.get(group));
         found.map_or("", |found| self.path().forward_range(found.range()))
     }

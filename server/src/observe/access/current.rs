@@ -132,9 +132,7 @@ mod tests {
         current.shutdown(WAIT_LIMIT);
         assert_eq!((lines(&one), lines(&two)), (3, 1));
         let counters = &current.counters;
-        let written = counters
-            .records_written
-            .load(std::sync::atomic::Ordering::Relaxed);
+        let written = counters.records_written.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!(written, 4, "over both");
         while !current.state().retired.is_empty() {
             current.drop_unused();
@@ -170,11 +168,7 @@ mod tests {
         let current = CurrentAccess::default();
         set(&current, &settings(Some(&file), AccessFormat::Json));
         let missing = folder.path().join("none/log");
-        assert!(
-            current
-                .prepare(&settings(Some(&missing), AccessFormat::Json))
-                .is_err()
-        );
+        assert!(current.prepare(&settings(Some(&missing), AccessFormat::Json)).is_err());
         current.get().unwrap().log("a-0".into()).record(&record());
         current.shutdown(WAIT_LIMIT);
         assert_eq!(lines(&file), 1);

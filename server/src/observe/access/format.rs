@@ -60,10 +60,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     }
     put(out, format_args!(",\"bytes_sent\":{bytes_sent}"));
     put(out, format_args!(",\"bytes_received\":{bytes_received}"));
-    put(
-        out,
-        format_args!(",\"duration_us\":{}", duration.as_micros()),
-    );
+    put(out, format_args!(",\"duration_us\":{}", duration.as_micros()));
     text(out, "referer", *referer);
     text(out, "user_agent", *user_agent);
     text(out, "worker", Some(worker.as_bytes()));
@@ -83,11 +80,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
 }
 
 fn json_times(out: &mut Vec<u8>, times: UpstreamTimes) {
-    let UpstreamTimes {
-        connect,
-        head,
-        total,
-    } = times;
+    let UpstreamTimes { connect, head, total } = times;
     micros(out, "upstream_connect_us", connect);
     micros(out, "upstream_us", head);
     micros(out, "upstream_total_us", total);
@@ -105,11 +98,7 @@ fn json_tls(out: &mut Vec<u8>, record: &Record<'_>) {
     }
     let cipher = session.and_then(|session| session.cipher);
     text(out, "tls_cipher", cipher.map(str::as_bytes));
-    text(
-        out,
-        "tls_server_name",
-        record.server_name.map(str::as_bytes),
-    );
+    text(out, "tls_server_name", record.server_name.map(str::as_bytes));
     text(out, "tls_client", record.client_subject.map(str::as_bytes));
 }
 
@@ -166,11 +155,7 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     out.push(b' ');
     escape::word(out, record.upstream.unwrap_or("-").as_bytes());
     put(out, format_args!(" {} ", record.attempts));
-    let UpstreamTimes {
-        connect,
-        head,
-        total,
-    } = record.upstream_times;
+    let UpstreamTimes { connect, head, total } = record.upstream_times;
     seconds(out, head);
     out.push(b' ');
     escape::word(out, record.cause.unwrap_or("-").as_bytes());
@@ -187,10 +172,7 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
             let group = session.group.unwrap_or("-");
             let kind = if session.resumed { "resumed" } else { "full" };
             let cipher = session.cipher.unwrap_or("-");
-            put(
-                out,
-                format_args!(" {} {group} {kind} {cipher}", session.version),
-            );
+            put(out, format_args!(" {} {group} {kind} {cipher}", session.version));
         }
         None => out.extend_from_slice(b" - - - -"),
     }

@@ -63,11 +63,8 @@ pub fn line(bytes: &[u8]) -> bool {
 
 /// Returns what a reader finds: U+FFFD for what is no text, and the end cut off where it is long.
 fn shown(field: &[u8]) -> String {
-    let (start, end) = if field.len() > MAX_FIELD {
-        (&field[..MAX_FIELD], CUT)
-    } else {
-        (field, "")
-    };
+    let (start, end) =
+        if field.len() > MAX_FIELD { (&field[..MAX_FIELD], CUT) } else { (field, "") };
     String::from_utf8_lossy(start).into_owned() + end
 }
 
@@ -88,14 +85,8 @@ fn check_json(record: &Record<'_>) {
     assert_eq!(parsed["method"], shown(method));
     assert_eq!(parsed["authority"], shown(authority));
     assert_eq!(parsed["path"], shown(target(record).as_bytes()));
-    assert_eq!(
-        parsed["referer"].as_str(),
-        record.referer.map(shown).as_deref()
-    );
-    assert_eq!(
-        parsed["user_agent"].as_str(),
-        record.user_agent.map(shown).as_deref()
-    );
+    assert_eq!(parsed["referer"].as_str(), record.referer.map(shown).as_deref());
+    assert_eq!(parsed["user_agent"].as_str(), record.user_agent.map(shown).as_deref());
     // A trusted proxy may name no port.
     let client = match record.client.port() {
         0 => record.client.ip().to_string(),
@@ -110,10 +101,7 @@ fn check_combined(record: &Record<'_>) {
     format::combined(&mut out, record);
     let line = String::from_utf8(out).expect("a line in ASCII");
     let line = line.strip_suffix('\n').expect("a line's end");
-    assert!(
-        line.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
-        "{line}"
-    );
+    assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line}");
     let quoted: Vec<&str> = line.split('"').collect();
     let [front, request, figures, _, " ", _, ""] = quoted[..] else {
         panic!("{line}");

@@ -104,19 +104,12 @@ pub struct UpstreamTimes {
 impl UpstreamTimes {
     /// Adds the time of the head, with which the response may end.
     pub fn with_head(self, elapsed: Duration, is_end: bool) -> UpstreamTimes {
-        UpstreamTimes {
-            head: Some(elapsed),
-            total: is_end.then_some(elapsed),
-            ..self
-        }
+        UpstreamTimes { head: Some(elapsed), total: is_end.then_some(elapsed), ..self }
     }
 
     /// Adds the time of the response's end.
     pub fn with_end(self, elapsed: Duration) -> UpstreamTimes {
-        UpstreamTimes {
-            total: Some(elapsed),
-            ..self
-        }
+        UpstreamTimes { total: Some(elapsed), ..self }
     }
 }
 
@@ -148,11 +141,7 @@ impl TlsSession {
 impl<'a> Record<'a> {
     /// Returns the record without the queries of its target and of its Referer.
     pub(super) fn without_queries(&self) -> Record<'a> {
-        Record {
-            query: None,
-            referer: self.referer.and_then(bare),
-            ..*self
-        }
+        Record { query: None, referer: self.referer.and_then(bare), ..*self }
     }
 }
 
@@ -161,9 +150,7 @@ fn bare(url: &[u8]) -> Option<&[u8]> {
     let end = url.iter().position(|byte| matches!(byte, b'?' | b'#'));
     let url = &url[..end.unwrap_or(url.len())];
     let authority = url.splitn(4, |byte| *byte == b'/').nth(2);
-    authority
-        .is_none_or(|host| !host.contains(&b'@'))
-        .then_some(url)
+    authority.is_none_or(|host| !host.contains(&b'@')).then_some(url)
 }
 
 #[cfg(test)]
@@ -173,14 +160,8 @@ mod tests {
     #[test]
     fn a_url_ends_before_its_query_and_fragment() {
         for (url, shown) in [
-            (
-                "https://example.org/a?token=1",
-                Some("https://example.org/a"),
-            ),
-            (
-                "https://example.org/a#token=1",
-                Some("https://example.org/a"),
-            ),
+            ("https://example.org/a?token=1", Some("https://example.org/a")),
+            ("https://example.org/a#token=1", Some("https://example.org/a")),
             ("https://example.org/@me", Some("https://example.org/@me")),
             ("/a?b", Some("/a")),
             ("?b", Some("")),

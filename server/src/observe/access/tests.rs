@@ -76,9 +76,8 @@ impl Disk {
     fn until(&self, condition: impl Fn(&State) -> bool) {
         let (state, changed) = &*self.0;
         let guard = state.lock().unwrap();
-        let (_state, waited) = changed
-            .wait_timeout_while(guard, WAIT_LIMIT, |state| !condition(state))
-            .unwrap();
+        let (_state, waited) =
+            changed.wait_timeout_while(guard, WAIT_LIMIT, |state| !condition(state)).unwrap();
         assert!(!waited.timed_out());
     }
 
@@ -131,22 +130,14 @@ impl Write for Open {
 }
 
 fn started(disk: &Disk, queue: u64) -> AccessWriter {
-    AccessWriter::start(
-        Box::new(disk.clone()),
-        AccessFormat::Combined,
-        queue,
-        Arc::default(),
-    )
-    .unwrap()
-    .with_queries(true)
+    AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, queue, Arc::default())
+        .unwrap()
+        .with_queries(true)
 }
 
 /// Writes a line with this number and hands it over at once.
 fn write_line(log: &mut AccessLog, number: u64) {
-    log.record(&Record {
-        bytes_sent: number,
-        ..record()
-    });
+    log.record(&Record { bytes_sent: number, ..record() });
     log.flush();
 }
 
@@ -169,12 +160,8 @@ fn numbers(text: &str) -> Vec<u64> {
 /// Returns the numbers of lines written, dropped for the queue and dropped for the disk.
 fn totals(writer: &AccessWriter) -> [u64; 3] {
     let counters = writer.counters();
-    [
-        &counters.records_written,
-        &counters.records_dropped_queue,
-        &counters.records_dropped_disk,
-    ]
-    .map(|counter| counter.load(Ordering::Relaxed))
+    [&counters.records_written, &counters.records_dropped_queue, &counters.records_dropped_disk]
+        .map(|counter| counter.load(Ordering::Relaxed))
 }
 
 #[test]
@@ -184,10 +171,7 @@ fn what_was_recorded_is_there_after_the_end() {
     let (mut one, mut two) = (writer.log("a-0".into()), writer.log("a-1".into()));
     (0..5).for_each(|number| write_line(&mut one, number));
     // It was not flushed.
-    two.record(&Record {
-        bytes_sent: 5,
-        ..record()
-    });
+    two.record(&Record { bytes_sent: 5, ..record() });
     drop((one, two));
     assert!(writer.shutdown(WAIT_LIMIT));
     assert_eq!(numbers(&disk.texts()[0]), [0, 1, 2, 3, 4, 5]);
@@ -199,10 +183,9 @@ fn what_was_recorded_is_there_after_the_end() {
 
 #[test]
 fn lines_contain_queries_only_if_that_is_configured() {
-    for (wanted, target, referer) in [
-        (false, "/a/b", "https://a/x"),
-        (true, "/a/b?c=d", "https://a/x?y"),
-    ] {
+    for (wanted, target, referer) in
+        [(false, "/a/b", "https://a/x"), (true, "/a/b?c=d", "https://a/x?y")]
+    {
         let disk = Disk::with_room(usize::MAX);
         let writer = AccessWriter::start(
             Box::new(disk.clone()),
@@ -214,10 +197,7 @@ fn lines_contain_queries_only_if_that_is_configured() {
         if wanted {
             writer = writer.with_queries(true);
         }
-        writer.log("a-0".into()).record(&Record {
-            referer: Some(b"https://a/x?y"),
-            ..record()
-        });
+        writer.log("a-0".into()).record(&Record { referer: Some(b"https://a/x?y"), ..record() });
         assert!(writer.shutdown(WAIT_LIMIT));
         let line = &disk.texts()[0];
         assert!(line.contains(&format!(" {target} HTTP/3")), "{line}");
@@ -264,10 +244,7 @@ fn a_full_disk_loses_whole_lines_and_leaves_none_half() {
         let writer = started(&disk, 1 << 20);
         let mut log = writer.log("a-0".into());
         for number in 0..4 {
-            log.record(&Record {
-                bytes_sent: number,
-                ..record()
-            });
+            log.record(&Record { bytes_sent: number, ..record() });
         }
         log.flush();
         disk.until(|state| state.refused > 0);
@@ -276,11 +253,7 @@ fn a_full_disk_loses_whole_lines_and_leaves_none_half() {
         drop(log);
         assert!(writer.shutdown(WAIT_LIMIT));
         // The line that was begun is ended, the one behind it is lost.
-        let expected: &[u64] = if short == 0 {
-            &[0, 1, 4]
-        } else {
-            &[0, 1, 2, 4]
-        };
+        let expected: &[u64] = if short == 0 { &[0, 1, 4] } else { &[0, 1, 2, 4] };
         assert_eq!(numbers(&disk.texts()[0]), expected, "{short}");
         let written = expected.len() as u64;
         assert_eq!(totals(&writer), [written, 0, 5 - written]);

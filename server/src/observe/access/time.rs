@@ -37,9 +37,8 @@ mod tests {
 
     use super::*;
 
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
     fn text(write: fn(&mut Vec<u8>, Duration), unix: Duration) -> String {
         let mut out = Vec::new();

@@ -51,10 +51,7 @@ impl AccessWriter {
             health: Health::new("access log"),
         };
         let places = usize::try_from(queue / PLACE).unwrap_or(usize::MAX);
-        let bounds = Bounds {
-            items: places.clamp(*PLACES.start(), *PLACES.end()),
-            bytes: queue,
-        };
+        let bounds = Bounds { items: places.clamp(*PLACES.start(), *PLACES.end()), bytes: queue };
         Ok(AccessWriter {
             thread: Arc::new(Background::start("access-log", bounds, log_writer)?),
             users: Arc::new(()),

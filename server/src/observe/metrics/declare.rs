@@ -23,10 +23,7 @@ pub struct Labelled<'a, T: 'a> {
 impl<'a, T> Labelled<'a, T> {
     /// Returns a part of the figures under the same labels.
     pub fn part<U: 'a>(&self, part: impl FnOnce(&'a T) -> &'a U) -> Labelled<'a, U> {
-        Labelled {
-            labels: self.labels.clone(),
-            figures: part(self.figures),
-        }
+        Labelled { labels: self.labels.clone(), figures: part(self.figures) }
     }
 
     /// Returns each value of a map under these labels and that of its key.
@@ -53,10 +50,7 @@ pub trait Metrics: Sized {
 
 impl<T: Metrics> Show for T {
     fn show(&self, page: &mut Page) {
-        let one = Labelled {
-            labels: Vec::new(),
-            figures: self,
-        };
+        let one = Labelled { labels: Vec::new(), figures: self };
         T::write(&[one], page);
     }
 }
@@ -265,10 +259,7 @@ mod tests {
             morning: 2 * by,
             evening: 3 * by,
             visits: BTreeMap::from([("clover", 4 * by), ("linden", 5 * by)]),
-            cellar: Jars {
-                full: 6 * by,
-                opened: 7 * by,
-            },
+            cellar: Jars { full: 6 * by, opened: 7 * by },
             fields: BTreeMap::from([
                 ("high".to_owned(), Field { flowers: 8 * by }),
                 ("low".to_owned(), Field { flowers: 9 * by }),
@@ -291,10 +282,8 @@ mod tests {
     #[test]
     fn a_family_has_its_samples_in_one_place_and_its_help_from_the_field() {
         let (one, two) = (hive(1), hive(10));
-        let instances = [("a", &one), ("b", &two)].map(|(name, figures)| Labelled {
-            labels: vec![("hive", name)],
-            figures,
-        });
+        let instances = [("a", &one), ("b", &two)]
+            .map(|(name, figures)| Labelled { labels: vec![("hive", name)], figures });
         let mut page = Page::default();
         Hive::write(&instances, &mut page);
         let expected = [

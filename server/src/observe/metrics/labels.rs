@@ -59,19 +59,13 @@ pub struct PerLabel<L> {
 
 impl<L: Label> Default for PerLabel<L> {
     fn default() -> Self {
-        PerLabel {
-            counts: vec![0; L::ALL.len()].into_boxed_slice(),
-            label: PhantomData,
-        }
+        PerLabel { counts: vec![0; L::ALL.len()].into_boxed_slice(), label: PhantomData }
     }
 }
 
 impl<L> Clone for PerLabel<L> {
     fn clone(&self) -> Self {
-        PerLabel {
-            counts: self.counts.clone(),
-            label: PhantomData,
-        }
+        PerLabel { counts: self.counts.clone(), label: PhantomData }
     }
 }
 
@@ -134,10 +128,7 @@ mod tests {
         sum.samples(&Vec::new(), &["colour"], &mut page);
         let text = page.into_text();
         let samples: Vec<&str> = text.lines().skip(2).collect();
-        let expected = [
-            "seen_total{colour=\"red\"} 1",
-            "seen_total{colour=\"sky_blue\"} 4",
-        ];
+        let expected = ["seen_total{colour=\"red\"} 1", "seen_total{colour=\"sky_blue\"} 4"];
         assert_eq!(samples, expected);
     }
 }

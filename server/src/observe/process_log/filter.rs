@@ -100,11 +100,7 @@ impl Filter {
 }
 
 fn log(left_out: LeftOut) {
-    let LeftOut {
-        level,
-        count,
-        example,
-    } = left_out;
+    let LeftOut { level, count, example } = left_out;
     macro_rules! at {
         ($level:ident) => {
             tracing::event!(target: LEFT_OUT, Level::$level, count, example, "more messages of a kind were left out")

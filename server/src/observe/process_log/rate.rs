@@ -44,10 +44,7 @@ impl Rates {
         now: Instant,
         example: impl FnOnce() -> String,
     ) -> bool {
-        let known = self
-            .kinds
-            .iter_mut()
-            .position(|kind| kind.callsite == callsite);
+        let known = self.kinds.iter_mut().position(|kind| kind.callsite == callsite);
         let at = known.unwrap_or_else(|| {
             self.kinds.push(Kind {
                 callsite,
@@ -133,11 +130,7 @@ mod tests {
             rates.admit(kind(0), now, || format!("message {number}"));
         }
         rates.admit(kind(1), now, String::new);
-        let expected = LeftOut {
-            level: Level::WARN,
-            count: 37,
-            example: "message 32".to_owned(),
-        };
+        let expected = LeftOut { level: Level::WARN, count: 37, example: "message 32".to_owned() };
         assert_eq!(rates.take_left_out(), [expected]);
         assert_eq!(rates.take_left_out(), []);
     }

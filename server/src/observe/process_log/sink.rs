@@ -17,10 +17,7 @@ use crate::observe::line_sink::{LineSink, Lines, Written};
 use crate::observe::unprintable::{escape_json, escape_text, is_unprintable};
 
 /// Messages that may wait, and their bytes.
-const BOUNDS: Bounds = Bounds {
-    items: 4096,
-    bytes: 1 << 20,
-};
+const BOUNDS: Bounds = Bounds { items: 4096, bytes: 1 << 20 };
 
 /// The way of messages to standard error.
 #[derive(Debug)]
@@ -72,9 +69,7 @@ impl Sink {
 
     /// Ends the thread once it has written what waits, and returns whether it has within `limit`.
     pub(super) fn finish(&self, limit: Duration) -> bool {
-        self.thread
-            .get()
-            .is_none_or(|thread| thread.shutdown(limit))
+        self.thread.get().is_none_or(|thread| thread.shutdown(limit))
     }
 
     fn put(&self, message: &[u8]) {
@@ -105,10 +100,7 @@ impl Write for &Sink {
 }
 
 /// Returns whether messages have colours: on a terminal, unless the user wants none (<https://no-color.org>).
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the variable is the user's word to every program"
-)]
+#[expect(clippy::disallowed_methods, reason = "the variable is the user's word to every program")]
 fn has_colors() -> bool {
     let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stderr().is_terminal() && !wants_none
@@ -207,10 +199,7 @@ mod tests {
         let object = serde_json::json!({ "name": name, "ordinary": "é\"\\\n" });
         let line = escaped(format!("{object}\n").as_bytes(), true, false);
         let text = String::from_utf8(line).unwrap();
-        assert!(
-            !text.trim_end_matches('\n').contains(is_unprintable),
-            "{text}"
-        );
+        assert!(!text.trim_end_matches('\n').contains(is_unprintable), "{text}");
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read, object);
     }

@@ -67,10 +67,7 @@ impl CurrentTraces {
 
     /// Returns the number of open traces, those of previous writers included.
     pub fn open_traces(&self) -> usize {
-        self.state()
-            .writers()
-            .map(|writer| writer.open_traces())
-            .sum()
+        self.state().writers().map(|writer| writer.open_traces()).sum()
     }
 
     /// Ends the threads of previous writers without open traces, and drops those that have ended.
@@ -79,9 +76,7 @@ impl CurrentTraces {
         let is_unused =
             |writer: &Arc<QlogWriter>| Arc::strong_count(writer) == 1 && writer.open_traces() == 0;
         let mut state = self.state();
-        state
-            .retired
-            .retain(|writer| !(is_unused(writer) && writer.shutdown(Duration::ZERO)));
+        state.retired.retain(|writer| !(is_unused(writer) && writer.shutdown(Duration::ZERO)));
     }
 
     /// Writes what was handed over and ends the threads, each within `limit`. Drop the traces first.
@@ -132,18 +127,11 @@ mod tests {
         writer
     }
 
-    const NAME: TraceName<'static> = TraceName {
-        original_dcid: &[1; 8],
-        listener: "main",
-        algorithm: "reno",
-    };
+    const NAME: TraceName<'static> =
+        TraceName { original_dcid: &[1; 8], listener: "main", algorithm: "reno" };
 
     fn settings(directory: &Path, sample_rate: f64) -> Settings {
-        Settings {
-            directory: Some(directory.to_owned()),
-            sample_rate,
-            ..Config::embedded().qlog
-        }
+        Settings { directory: Some(directory.to_owned()), sample_rate, ..Config::embedded().qlog }
     }
 
     fn files(directory: &Path) -> usize {
@@ -164,10 +152,7 @@ mod tests {
             writer.open(&NAME, b"").unwrap()
         };
         current.drop_unused();
-        assert_eq!(
-            (current.open_traces(), current.state().retired.len()),
-            (2, 1)
-        );
+        assert_eq!((current.open_traces(), current.state().retired.len()), (2, 1));
         for trace in [&mut first, &mut second] {
             trace.write_all(b"\x1e{}\n").unwrap();
         }

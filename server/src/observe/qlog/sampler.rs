@@ -15,21 +15,13 @@ pub struct Sampler {
 impl Sampler {
     /// Picks about `rate` of all connections, from 0 for none to 1 for all. What is not a number picks none.
     pub fn new(rate: f64, key: [u8; 32]) -> Sampler {
-        let rate = if rate.is_nan() {
-            0.0
-        } else {
-            rate.clamp(0.0, 1.0)
-        };
+        let rate = if rate.is_nan() { 0.0 } else { rate.clamp(0.0, 1.0) };
         #[expect(
             clippy::cast_possible_truncation,
             reason = "below 2^64, and a fraction of a hash value means nothing"
         )]
         let threshold = (rate < 1.0).then_some((rate * 2f64.powi(64)) as u64);
-        Sampler {
-            rate,
-            key,
-            threshold,
-        }
+        Sampler { rate, key, threshold }
     }
 
     /// Returns the configured share; the trace holds it, so that statistics can be weighted.
@@ -49,18 +41,14 @@ impl Sampler {
     fn hash(&self, original_dcid: &[u8]) -> u64 {
         let digest = hmac_sha256(&self.key, original_dcid)
             .expect("HMAC-SHA256 fails only where memory ran out");
-        let (first, _) = digest
-            .split_first_chunk()
-            .expect("a digest of 32 bytes holds 8");
+        let (first, _) = digest.split_first_chunk().expect("a digest of 32 bytes holds 8");
         u64::from_be_bytes(*first)
     }
 }
 
 impl std::fmt::Debug for Sampler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sampler")
-            .field("rate", &self.rate)
-            .finish_non_exhaustive()
+        f.debug_struct("Sampler").field("rate", &self.rate).finish_non_exhaustive()
     }
 }
 
@@ -74,14 +62,10 @@ mod tests {
             for key in 0..8u8 {
                 let sampler = Sampler::new(rate, [key; 32]);
                 let total = 20_000u32;
-                let picked = (0..total)
-                    .filter(|n| sampler.samples(&n.to_be_bytes()))
-                    .count();
+                let picked = (0..total).filter(|n| sampler.samples(&n.to_be_bytes())).count();
                 // Five standard deviations of a binomial.
-                let (mean, deviation) = (
-                    f64::from(total) * rate,
-                    (f64::from(total) * rate * (1.0 - rate)).sqrt(),
-                );
+                let (mean, deviation) =
+                    (f64::from(total) * rate, (f64::from(total) * rate * (1.0 - rate)).sqrt());
                 let picked = f64::from(u32::try_from(picked).unwrap());
                 assert!(
                     (picked - mean).abs() < 5.0 * deviation,
@@ -93,11 +77,8 @@ mod tests {
 
     #[test]
     fn the_choice_is_the_same_every_time_and_differs_by_key() {
-        let (first, again, other) = (
-            Sampler::new(0.5, [1; 32]),
-            Sampler::new(0.5, [1; 32]),
-            Sampler::new(0.5, [2; 32]),
-        );
+        let (first, again, other) =
+            (Sampler::new(0.5, [1; 32]), Sampler::new(0.5, [1; 32]), Sampler::new(0.5, [2; 32]));
         let mut differ = 0;
         for n in 0..1000u32 {
             let dcid = n.to_be_bytes();

@@ -69,10 +69,7 @@ impl Directory {
 
 impl Storage for Directory {
     fn list(&mut self) -> io::Result<Vec<StoredFile>> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(&self.0)?;
+        DirBuilder::new().recursive(true).mode(0o750).create(&self.0)?;
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
             let entry = entry?;
@@ -94,11 +91,8 @@ impl Storage for Directory {
     }
 
     fn create(&mut self, name: &str) -> io::Result<Box<dyn TraceFile>> {
-        let file = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .mode(0o640)
-            .open(self.0.join(name))?;
+        let file =
+            OpenOptions::new().create_new(true).append(true).mode(0o640).open(self.0.join(name))?;
         Ok(Box::new(file))
     }
 

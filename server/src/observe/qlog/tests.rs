@@ -15,11 +15,7 @@ use storage::{Full, Memory, Mode};
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn name(dcid: &[u8]) -> TraceName<'_> {
-    TraceName {
-        original_dcid: dcid,
-        listener: "main",
-        algorithm: "cubic",
-    }
+    TraceName { original_dcid: dcid, listener: "main", algorithm: "cubic" }
 }
 
 fn record(number: usize, length: usize) -> Vec<u8> {
@@ -72,10 +68,7 @@ fn records_come_out_whole_however_they_were_split() {
         assert!(writer.shutdown(LIMIT));
         assert!(memory.only_file() == all, "seed {seed}");
         assert_eq!(writer.counters().records_written.load(Relaxed), 200);
-        assert_eq!(
-            writer.counters().bytes_written.load(Relaxed),
-            all.len() as u64
-        );
+        assert_eq!(writer.counters().bytes_written.load(Relaxed), all.len() as u64);
     }
 }
 
@@ -86,9 +79,7 @@ fn the_header_comes_first_and_a_flush_brings_the_rest() {
     let mut trace = writer.open(&name(&[1]), &record(0, 30)).unwrap();
     trace.write_all(&record(1, 30)).unwrap();
     trace.flush().unwrap();
-    eventually("the flush", || {
-        writer.counters().records_written.load(Relaxed) == 2
-    });
+    eventually("the flush", || writer.counters().records_written.load(Relaxed) == 2);
     assert_eq!(memory.only_file(), [record(0, 30), record(1, 30)].concat());
 }
 
@@ -97,11 +88,8 @@ fn files_are_named_after_the_connection_and_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("made/here");
     let writer = QlogWriter::start(&QlogOptions::new(path.clone()), Arc::default()).unwrap();
-    let odd = TraceName {
-        original_dcid: &[0xab, 0x01],
-        listener: "../[::]:443",
-        algorithm: "bbr/3",
-    };
+    let odd =
+        TraceName { original_dcid: &[0xab, 0x01], listener: "../[::]:443", algorithm: "bbr/3" };
     for number in 0..3 {
         drop(writer.open(&odd, &record(number, 30)).unwrap());
     }
@@ -116,10 +104,7 @@ fn files_are_named_after_the_connection_and_never_overwritten() {
 #[test]
 fn a_trace_that_reaches_its_cap_loses_whole_records() {
     let memory = Memory::new();
-    let writer = memory.start(&QlogOptions {
-        max_trace_bytes: 1050,
-        ..options()
-    });
+    let writer = memory.start(&QlogOptions { max_trace_bytes: 1050, ..options() });
     let mut trace = writer.open(&name(&[1]), b"").unwrap();
     for number in 0..25 {
         trace.write_all(&record(number, 100)).unwrap();
@@ -148,15 +133,10 @@ fn a_record_too_long_to_keep_is_skipped_alone() {
 
 #[test]
 fn open_traces_are_capped_and_places_come_back() {
-    let writer = Memory::new().start(&QlogOptions {
-        max_open: 3,
-        ..options()
-    });
+    let writer = Memory::new().start(&QlogOptions { max_open: 3, ..options() });
     let dcids = [[1], [2], [3]];
-    let traces: Vec<Trace> = dcids
-        .iter()
-        .map(|dcid| writer.open(&name(dcid), &record(0, 30)).unwrap())
-        .collect();
+    let traces: Vec<Trace> =
+        dcids.iter().map(|dcid| writer.open(&name(dcid), &record(0, 30)).unwrap()).collect();
     assert!(writer.open(&name(&[4]), b"").is_none());
     assert_eq!(writer.counters().traces_refused.load(Relaxed), 1);
     drop(traces);
@@ -180,9 +160,7 @@ fn the_oldest_files_make_room_those_of_earlier_processes_first() {
     let writer = QlogWriter::start(&options, Arc::default()).unwrap();
     let exists = |file: &str| dir.path().join(file).exists();
     let written = |count| {
-        eventually("writing", || {
-            writer.counters().records_written.load(Relaxed) == count
-        });
+        eventually("writing", || writer.counters().records_written.load(Relaxed) == count);
     };
     drop(writer.open(&name(&[1]), &record(0, 1000)).unwrap());
     written(1);
@@ -206,10 +184,7 @@ fn the_oldest_files_make_room_those_of_earlier_processes_first() {
 #[test]
 fn a_disk_that_hangs_costs_records_and_nothing_else() {
     let (memory, entered, leave) = Memory::gated();
-    let writer = memory.start(&QlogOptions {
-        queue_batches: 4,
-        ..options()
-    });
+    let writer = memory.start(&QlogOptions { queue_batches: 4, ..options() });
     let mut trace = writer.open(&name(&[1]), &record(0, 9000)).unwrap();
     entered.recv_timeout(LIMIT).unwrap();
     for number in 1..100 {
@@ -229,10 +204,7 @@ fn a_disk_that_hangs_costs_records_and_nothing_else() {
 #[test]
 fn the_bytes_that_wait_are_bounded_over_all_traces() {
     let (memory, entered, leave) = Memory::gated();
-    let writer = memory.start(&QlogOptions {
-        queue_bytes: 30_000,
-        ..options()
-    });
+    let writer = memory.start(&QlogOptions { queue_bytes: 30_000, ..options() });
     let mut first = writer.open(&name(&[1]), &record(0, 9000)).unwrap();
     entered.recv_timeout(LIMIT).unwrap();
     for number in 0..3 {
@@ -248,10 +220,7 @@ fn the_bytes_that_wait_are_bounded_over_all_traces() {
 #[test]
 fn a_trace_that_lost_its_header_is_given_up() {
     let memory = Memory::new();
-    let writer = memory.start(&QlogOptions {
-        queue_bytes: 5000,
-        ..options()
-    });
+    let writer = memory.start(&QlogOptions { queue_bytes: 5000, ..options() });
     let mut trace = writer.open(&name(&[1]), &record(0, 9000)).unwrap();
     for number in 1..10 {
         trace.write_all(&record(number, 100)).unwrap();
@@ -283,9 +252,7 @@ fn a_failed_write_leaves_no_half_record_and_the_trace_goes_on() {
     eventually("writing", || counters.records_written.load(Relaxed) == 1);
     *memory.mode.lock().unwrap() = Mode::FailHalfway;
     trace.write_all(&record(1, 9000)).unwrap();
-    eventually("failing", || {
-        counters.records_dropped_disk.load(Relaxed) == 1
-    });
+    eventually("failing", || counters.records_dropped_disk.load(Relaxed) == 1);
     *memory.mode.lock().unwrap() = Mode::Work;
     trace.write_all(&record(2, 9000)).unwrap();
     drop(trace);
@@ -306,11 +273,7 @@ fn a_full_device_costs_records_and_nothing_else() {
     let counters = writer.counters();
     assert_eq!(counters.records_dropped_disk.load(Relaxed), 20);
     assert_eq!(counters.records_written.load(Relaxed), 0);
-    assert_eq!(
-        counters.disk_errors.load(Relaxed),
-        1,
-        "given up after the first"
-    );
+    assert_eq!(counters.disk_errors.load(Relaxed), 1, "given up after the first");
 }
 
 #[test]
@@ -321,15 +284,10 @@ fn a_directory_that_cannot_be_made_is_used_once_it_can() {
     let writer = QlogWriter::start(&QlogOptions::new(obstacle.clone()), Arc::default()).unwrap();
     drop(writer.open(&name(&[1]), &record(0, 30)).unwrap());
     let counters = writer.counters();
-    eventually("dropping", || {
-        counters.records_dropped_disk.load(Relaxed) == 1
-    });
+    eventually("dropping", || counters.records_dropped_disk.load(Relaxed) == 1);
     assert!(counters.disk_errors.load(Relaxed) >= 1);
     fs::remove_file(&obstacle).unwrap();
     drop(writer.open(&name(&[2]), &record(0, 30)).unwrap());
     assert!(writer.shutdown(LIMIT));
-    assert_eq!(
-        fs::read(obstacle.join("02_main_cubic.sqlog")).unwrap(),
-        record(0, 30)
-    );
+    assert_eq!(fs::read(obstacle.join("02_main_cubic.sqlog")).unwrap(), record(0, 30));
 }

@@ -203,11 +203,7 @@ impl Trace {
     /// Returns whether the queue took it.
     fn send(&self, bytes: Vec<u8>, records: u64) -> bool {
         let length = bytes.len() as u64;
-        let batch = Batch {
-            trace: Arc::clone(&self.state),
-            bytes,
-            records,
-        };
+        let batch = Batch { trace: Arc::clone(&self.state), bytes, records };
         self.state.queued.fetch_add(1, Ordering::AcqRel);
         let sent = self.queue.send(batch, length);
         if !sent {

@@ -65,10 +65,7 @@ impl QlogWriter {
             },
             since_sweep: 0,
         };
-        let bounds = Bounds {
-            items: options.queue_batches,
-            bytes: options.queue_bytes,
-        };
+        let bounds = Bounds { items: options.queue_batches, bytes: options.queue_bytes };
         Ok(QlogWriter {
             shared,
             thread: Background::start("qlog", bounds, files)?,
@@ -204,12 +201,8 @@ impl Files {
 
     fn sweep(&mut self) {
         self.since_sweep = 0;
-        let done: Vec<u64> = self
-            .files
-            .iter()
-            .filter(|(_, open)| open.trace.is_done())
-            .map(|(id, _)| *id)
-            .collect();
+        let done: Vec<u64> =
+            self.files.iter().filter(|(_, open)| open.trace.is_done()).map(|(id, _)| *id).collect();
         for id in done {
             self.finish(id);
         }

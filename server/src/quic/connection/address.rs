@@ -20,10 +20,7 @@ impl Connection {
         let Some((local, peer)) = self.quic.validated_path() else {
             return;
         };
-        let path = ClientPath {
-            client: ValidatedAddress::by_path_validation(peer),
-            local,
-        };
+        let path = ClientPath { client: ValidatedAddress::by_path_validation(peer), local };
         if self.whereabouts.validated.replace(path) != Some(path)
             && let Some(session) = &mut self.session
         {
@@ -116,9 +113,7 @@ impl Connection {
     pub fn min_rtt(&self) -> Option<(ValidatedAddress, Duration)> {
         let client = self.whereabouts.validated?.client;
         let path = self.quic.path_stats().find(|path| path.active)?;
-        client
-            .is_at(path.peer_addr)
-            .then_some((client, path.min_rtt?))
+        client.is_at(path.peer_addr).then_some((client, path.min_rtt?))
     }
 
     /// Returns the client's validated address if the handshake is complete and the last token was for another one.

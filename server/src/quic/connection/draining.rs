@@ -114,7 +114,7 @@ impl Connection {
             unacked: self.quic.has_unacked(),
         };
         let finishes = self.activity.finishes_at(load, since, now);
-        let has_tunnel = { self.session.as_ref() }.is_some_and(h3::Session::has_tunnel);
+        let has_tunnel = self.session.as_ref().is_some_and(h3::Session::has_tunnel);
         let end = self.expiry.end(has_tunnel, now);
         self.finishes = finishes.into_iter().chain(end).min();
         let closed = self.finishes.is_some_and(|at| at <= now);

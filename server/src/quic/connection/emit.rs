@@ -143,9 +143,7 @@ fn faded(delay: Duration, (release, now): (Instant, Instant)) -> Duration {
 /// Returns the time by which a packet may leave ahead of its release time: that of a burst, and longer where the worker is late,
 /// because a busy one has to send large batches.
 fn slack(burst: Option<Duration>, delay: Duration) -> Duration {
-    burst.map_or(PACING_SLACK, |time| {
-        time.max(delay * LATE).min(PACING_SLACK)
-    })
+    burst.map_or(PACING_SLACK, |time| time.max(delay * LATE).min(PACING_SLACK))
 }
 
 fn meta(info: &quiche::SendInfo) -> TxMeta {

@@ -39,9 +39,7 @@ impl Endpoint {
         }
         // A token that is not ours counts as none (RFC 9000 §8.1.3).
         if Kind::of(header.token) == Some(Kind::Retry) {
-            let opened = self
-                .retry_tokens
-                .open(header.token, source, header.dcid, unix);
+            let opened = self.retry_tokens.open(header.token, source, header.dcid, unix);
             match opened {
                 Ok(original) => return self.admit_proved(meta, header, &original),
                 Err(error) => {
@@ -172,10 +170,7 @@ impl Endpoint {
                 bytes,
             });
         }
-        if self.connections[slot]
-            .as_ref()
-            .is_some_and(|connection| connection.is_half_open())
-        {
+        if self.connections[slot].as_ref().is_some_and(|connection| connection.is_half_open()) {
             self.counters.displaced += 1;
         } else {
             self.counters.idle_displaced += 1;
@@ -195,8 +190,7 @@ impl Endpoint {
 
     /// Returns whether another client may be named in the log.
     pub(super) fn may_log(&mut self, now: Instant) -> bool {
-        self.log_limit
-            .allow(now.saturating_duration_since(self.epoch))
+        self.log_limit.allow(now.saturating_duration_since(self.epoch))
     }
 
     fn ask_to_retry(
@@ -258,13 +252,7 @@ impl Endpoint {
         listener.config.set_max_send_udp_payload_size(max_datagram);
         let odcid = original.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
-        let quic = quiche::accept(
-            &id,
-            odcid.as_ref(),
-            meta.local,
-            meta.peer,
-            &mut listener.config,
-        );
+        let quic = quiche::accept(&id, odcid.as_ref(), meta.local, meta.peer, &mut listener.config);
         let quic = match quic {
             Ok(quic) => quic,
             Err(error) => {
@@ -289,8 +277,7 @@ impl Endpoint {
             connection.await_address(awaited);
         }
         self.cid_table.insert(cid.as_bytes().to_vec(), key);
-        self.half_open
-            .enter(self.last_generation, source.into(), key, now);
+        self.half_open.enter(self.last_generation, source.into(), key, now);
         self.counters.accepted += 1;
         *self.counters.by_algorithm.entry(algorithm).or_default() += 1;
         self.counters.guarded += u64::from(guarded);
@@ -324,11 +311,8 @@ impl Endpoint {
         let Some(listener) = self.settings.listeners.get(&connection.listener) else {
             return;
         };
-        let name = TraceName {
-            original_dcid,
-            listener: &listener.name,
-            algorithm: connection.algorithm,
-        };
+        let name =
+            TraceName { original_dcid, listener: &listener.name, algorithm: connection.algorithm };
         let Some(trace) = tracing.writer.open(&name, b"") else {
             return;
         };

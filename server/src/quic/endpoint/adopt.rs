@@ -11,11 +11,7 @@ impl Endpoint {
     /// keep the transport that they began with.
     pub fn adopt(&mut self, snapshot: &ConfigSnapshot, own: WorkerConfig) {
         let settings = &mut self.settings;
-        let WorkerConfig {
-            mut listeners,
-            h3,
-            access,
-        } = own;
+        let WorkerConfig { mut listeners, h3, access } = own;
         for bound in &snapshot.bound_listeners {
             if let Some(listener) = listeners.get_mut(&bound.at.id)
                 && let Some(before) = settings.listeners.get_mut(&bound.at.id)

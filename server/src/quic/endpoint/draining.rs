@@ -19,22 +19,14 @@ impl Endpoint {
     /// Refuses new connections and, in the next turns, tells every client that no further request will be taken. A
     /// connection is closed once its client has had all responses for a while.
     pub fn drain(&mut self, now: Instant) {
-        self.shutdown.get_or_insert(Shutdown {
-            since: now,
-            at_once: false,
-            next: 0,
-        });
+        self.shutdown.get_or_insert(Shutdown { since: now, at_once: false, next: 0 });
     }
 
     /// Refuses new connections and, in the next turns, closes all.
     pub fn close_all(&mut self, now: Instant) {
         let since = self.shutdown.as_ref().map_or(now, |before| before.since);
         if !self.shutdown.as_ref().is_some_and(|before| before.at_once) {
-            self.shutdown = Some(Shutdown {
-                since,
-                at_once: true,
-                next: 0,
-            });
+            self.shutdown = Some(Shutdown { since, at_once: true, next: 0 });
         }
     }
 

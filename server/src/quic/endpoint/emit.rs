@@ -106,11 +106,7 @@ impl Endpoint {
         self.note_controller(slot);
         let closed = self.note_shutdown(slot, now);
         self.arm(slot, now);
-        if closed {
-            Emitted::More
-        } else {
-            Emitted::Nothing
-        }
+        if closed { Emitted::More } else { Emitted::Nothing }
     }
 
     /// Sets the timer of a connection.

@@ -77,11 +77,7 @@ impl Endpoint {
     /// Returns the number of datagrams that asked for a connection in vain, for the sake of the worker's time or with a wrong token.
     fn initials_in_vain(&self) -> u64 {
         let dropped = &self.counters.dropped;
-        let reasons = [
-            DropReason::RetryLimit,
-            DropReason::RefusalLimit,
-            DropReason::StatelessFull,
-        ];
+        let reasons = [DropReason::RetryLimit, DropReason::RefusalLimit, DropReason::StatelessFull];
         let dropped = reasons.iter().map(|reason| dropped[*reason]);
         dropped.sum::<u64>() + self.counters.bad_tokens
     }

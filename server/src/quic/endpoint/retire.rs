@@ -22,9 +22,8 @@ impl Endpoint {
     ) {
         let current = &self.settings.listeners;
         // One that was removed and is configured again.
-        self.retiring
-            .retain(|retirement| !current.contains_key(&retirement.listener));
-        let removed = { before.into_iter() }.filter(|(id, _)| !current.contains_key(id));
+        self.retiring.retain(|retirement| !current.contains_key(&retirement.listener));
+        let removed = before.into_iter().filter(|(id, _)| !current.contains_key(id));
         let retirements = removed.map(|(listener, before)| Retirement {
             listener,
             limit,
@@ -79,7 +78,6 @@ impl Endpoint {
 
     fn end_retirements(&mut self) {
         let (count, by_listener) = (self.connections.len(), &self.by_listener);
-        self.retiring
-            .retain(|r| r.next < count || by_listener.contains_key(&r.listener));
+        self.retiring.retain(|r| r.next < count || by_listener.contains_key(&r.listener));
     }
 }

@@ -51,8 +51,7 @@ impl Endpoint {
         let begun = clock::now();
         connection.service(&mut self.settings.sessions);
         if connection.is_spent() {
-            self.overload
-                .add(clock::now().saturating_duration_since(begun));
+            self.overload.add(clock::now().saturating_duration_since(begun));
         }
         connection.note_requests(now);
         if self.shutdown.is_none()
@@ -87,9 +86,7 @@ impl Endpoint {
             }
             if let Some((peer, min_rtt)) = connection.min_rtt()
                 && let Some(listener) = self.settings.listeners.get_mut(&connection.listener)
-                && let Some(network) = listener
-                    .selection
-                    .learn(peer, min_rtt, quiche::clock::now())
+                && let Some(network) = listener.selection.learn(peer, min_rtt, quiche::clock::now())
             {
                 tracing::info!(
                     listener = %listener.name, %network, ?min_rtt,

@@ -47,11 +47,7 @@ impl Endpoint {
         if trigger < MIN_TRIGGER {
             return;
         }
-        if !self
-            .rates
-            .resets
-            .allow(now.saturating_duration_since(self.epoch))
-        {
+        if !self.rates.resets.allow(now.saturating_duration_since(self.epoch)) {
             self.counters.on_drop(DropReason::ResetLimit);
             return;
         }
@@ -97,11 +93,7 @@ impl Endpoint {
 
     /// Queues CONNECTION_CLOSE for the client whose Initial begins with `header`, up to a rate.
     fn close_stateless(&mut self, meta: &RxMeta, header: &Header<'_>, code: u8, now: Instant) {
-        if !self
-            .rates
-            .refusals
-            .allow(now.saturating_duration_since(self.epoch))
-        {
+        if !self.rates.refusals.allow(now.saturating_duration_since(self.epoch)) {
             self.counters.on_drop(DropReason::RefusalLimit);
             return;
         }
@@ -135,10 +127,6 @@ impl Endpoint {
             ecn: Ecn::NotCapable,
             departure: None,
         };
-        self.stateless.push_back(StatelessPacket {
-            listener,
-            meta,
-            bytes,
-        });
+        self.stateless.push_back(StatelessPacket { listener, meta, bytes });
     }
 }

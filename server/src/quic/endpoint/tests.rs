@@ -38,10 +38,7 @@ fn stateless_packets_without_room_are_counted_as_dropped_and_not_as_sent() {
     let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
     let mut packet = unknown_version();
     for _ in 0..MAX_STATELESS + 7 {
-        assert_eq!(
-            endpoint.ingest(&meta(), &mut packet, now, UNIX),
-            Ingest::Done
-        );
+        assert_eq!(endpoint.ingest(&meta(), &mut packet, now, UNIX), Ingest::Done);
     }
     assert_eq!(endpoint.counters.negotiations, MAX_STATELESS as u64);
     assert_eq!(dropped(&endpoint, DropReason::StatelessFull), 7);

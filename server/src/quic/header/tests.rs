@@ -22,21 +22,13 @@ fn an_initial_gives_ids_and_token() {
     let header = Header::parse(&datagram).unwrap();
     assert_eq!(header.kind, Kind::Initial);
     assert_eq!(header.version, Some(V1));
-    assert_eq!(
-        (header.dcid, header.scid),
-        ([1; 8].as_slice(), [2; 20].as_slice())
-    );
+    assert_eq!((header.dcid, header.scid), ([1; 8].as_slice(), [2; 20].as_slice()));
     assert_eq!(header.token, [7, 8, 9]);
 }
 
 #[test]
 fn token_lengths_of_every_varint_size_are_read() {
-    for prefix in [
-        vec![2],
-        vec![0x40, 2],
-        vec![0x80, 0, 0, 2],
-        vec![0xc0, 0, 0, 0, 0, 0, 0, 2],
-    ] {
+    for prefix in [vec![2], vec![0x40, 2], vec![0x80, 0, 0, 2], vec![0xc0, 0, 0, 0, 0, 0, 0, 2]] {
         let tail = [prefix, vec![5, 6]].concat();
         let datagram = long(0xc0, V1, &[1; 8], &[], &tail, 1200);
         assert_eq!(Header::parse(&datagram).unwrap().token, [5, 6]);
@@ -89,10 +81,7 @@ fn the_fixed_bit_counts_in_version_1_only() {
 fn a_server_wants_1200_bytes_of_an_initial_and_a_client_does_not() {
     let datagram = long(0xc0, V1, &[1; 8], &[], &[0], 1199);
     assert_eq!(Header::parse(&datagram), Err(DropReason::ShortInitial));
-    assert_eq!(
-        Header::parse_as_client(&datagram).unwrap().kind,
-        Kind::Initial
-    );
+    assert_eq!(Header::parse_as_client(&datagram).unwrap().kind, Kind::Initial);
 }
 
 #[test]
@@ -112,18 +101,9 @@ fn connection_id_bounds_hold() {
 fn an_unknown_version_is_kept_only_where_it_may_be_answered() {
     let datagram = long(0xc0, 0x1a2a_3a4a, &[1; 8], &[2; 3], &[], 1200);
     let header = Header::parse(&datagram).unwrap();
-    assert_eq!(
-        (header.kind, header.version),
-        (Kind::UnknownVersion, Some(0x1a2a_3a4a))
-    );
-    assert_eq!(
-        Header::parse(&datagram[..1199]),
-        Err(DropReason::UnknownVersion)
-    );
-    assert_eq!(
-        Header::parse_as_client(&datagram),
-        Err(DropReason::UnknownVersion)
-    );
+    assert_eq!((header.kind, header.version), (Kind::UnknownVersion, Some(0x1a2a_3a4a)));
+    assert_eq!(Header::parse(&datagram[..1199]), Err(DropReason::UnknownVersion));
+    assert_eq!(Header::parse_as_client(&datagram), Err(DropReason::UnknownVersion));
     let negotiation = long(0xc0, 0, &[1; 8], &[2; 3], &[], 1200);
     assert_eq!(Header::parse(&negotiation), Err(DropReason::ServerOnly));
 }

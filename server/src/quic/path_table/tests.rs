@@ -6,17 +6,11 @@ const LIFETIME: Duration = Duration::from_secs(3600);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn capacity(cwnd: u64) -> PathCapacity {
-    PathCapacity {
-        cwnd,
-        min_rtt: Duration::from_millis(600),
-    }
+    PathCapacity { cwnd, min_rtt: Duration::from_millis(600) }
 }
 
 fn observed(cwnd: u64) -> Observation {
-    Observation {
-        capacity: capacity(cwnd),
-        is_least: false,
-    }
+    Observation { capacity: capacity(cwnd), is_least: false }
 }
 
 /// Returns the address of a client that is validated.
@@ -90,9 +84,7 @@ fn a_client_is_an_ipv4_address_or_an_ipv6_56_at_an_address_of_the_server() {
         path.release();
     }
     let elsewhere = IpAddr::V6(Ipv6Addr::LOCALHOST);
-    let other = bench
-        .table
-        .path(elsewhere, &client("192.0.2.1"), &bench.events);
+    let other = bench.table.path(elsewhere, &client("192.0.2.1"), &bench.events);
     assert_eq!(other.claim(), None);
 }
 
@@ -155,10 +147,7 @@ fn slow_start_replaces_a_larger_capacity_only_when_that_is_too_old() {
     let mut bench = Bench::new(1000);
     let leave_least = |bench: &Bench, cwnd| {
         let path = bench.path("192.0.2.1");
-        path.save(Observation {
-            is_least: true,
-            ..observed(cwnd)
-        });
+        path.save(Observation { is_least: true, ..observed(cwnd) });
         assert_eq!(bench.path("192.0.2.1").claim(), None, "in use");
         path.release();
     };
@@ -209,10 +198,8 @@ fn threads_share_a_capacity() {
     let paths: Vec<_> = (0..4).map(|_| bench.path("192.0.2.1")).collect();
     let claim = |path: Box<dyn PathMemory>| path.claim().is_some();
     let had: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = paths
-            .into_iter()
-            .map(|path| scope.spawn(move || claim(path)))
-            .collect();
+        let threads: Vec<_> =
+            paths.into_iter().map(|path| scope.spawn(move || claim(path))).collect();
         let had = threads.into_iter().map(|thread| thread.join().unwrap());
         had.map(usize::from).sum()
     });
@@ -227,10 +214,6 @@ fn events_are_counted() {
     path.on_event(ResumeEvent::Retreated);
     path.on_event(ResumeEvent::Jumped);
     let totals = bench.events.totals();
-    let found = [
-        Resumption::Jumped,
-        Resumption::Validated,
-        Resumption::Retreated,
-    ];
+    let found = [Resumption::Jumped, Resumption::Validated, Resumption::Retreated];
     assert_eq!(found.map(|event| totals[event]), [2, 0, 1]);
 }

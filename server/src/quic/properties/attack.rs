@@ -34,12 +34,7 @@ pub(in crate::quic) struct Peer {
 
 impl Peer {
     pub(in crate::quic) fn new(address: &str, setup: Setup) -> Peer {
-        Peer {
-            client: Client::new(setup),
-            meta: meta_of(address),
-            sent: 0,
-            received: 0,
-        }
+        Peer { client: Client::new(setup), meta: meta_of(address), sent: 0, received: 0 }
     }
 
     /// Returns the response's last status and the bytes of its body so far.
@@ -227,8 +222,7 @@ impl Attack {
         let mut peer = Peer::new(address, setup);
         self.exchange(&mut peer);
         assert!(peer.client.is_established() && peer.client.is_confirmed());
-        peer.client
-            .write(http3::CONTROL, &http3::control(&[]), false);
+        peer.client.write(http3::CONTROL, &http3::control(&[]), false);
         self.exchange(&mut peer);
         peer
     }
@@ -242,13 +236,7 @@ impl Attack {
 
     /// Lets the client that keeps the rules make its next request.
     pub(in crate::quic) fn check_honest(&mut self, honest: &mut Peer) {
-        let stream = honest
-            .client
-            .streams
-            .keys()
-            .filter(|id| **id % 4 == 0)
-            .count() as u64
-            * 4;
+        let stream = honest.client.streams.keys().filter(|id| **id % 4 == 0).count() as u64 * 4;
         self.ask(honest, stream, 10_000);
         self.pass(Duration::from_secs(1), honest);
         assert_eq!(honest.response(stream), (Some(200), 10_000));
@@ -286,12 +274,7 @@ impl Drop for Attack {
 pub(in crate::quic) fn meta_of(peer: &str) -> RxMeta {
     let [peer, local]: [SocketAddr; 2] =
         [peer, "192.0.2.2:443"].map(|text| text.parse().expect("an address"));
-    RxMeta {
-        listener: ListenerId(0),
-        peer,
-        local,
-        ecn: Ecn::NotCapable,
-    }
+    RxMeta { listener: ListenerId(0), peer, local, ecn: Ecn::NotCapable }
 }
 
 /// Passes a client the datagrams that were sent to its address.

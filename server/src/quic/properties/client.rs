@@ -33,10 +33,7 @@ impl Client {
         let id = [id; 16];
         let id = quiche::ConnectionId::from_ref(&id);
         let quic = quiche::connect(None, &id, address, server, &mut config);
-        Client {
-            quic: quic.expect("a client without peculiarities"),
-            address,
-        }
+        Client { quic: quic.expect("a client without peculiarities"), address }
     }
 
     pub(super) fn is_established(&self) -> bool {
@@ -56,10 +53,7 @@ impl Client {
     }
 
     pub(super) fn hear(&mut self, datagram: &mut [u8], server: SocketAddr) {
-        let info = quiche::RecvInfo {
-            from: server,
-            to: self.address,
-        };
+        let info = quiche::RecvInfo { from: server, to: self.address };
         // Whatever it is, the client is there to go on.
         let _ = self.quic.recv(datagram, info);
     }

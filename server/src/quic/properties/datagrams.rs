@@ -113,9 +113,8 @@ impl Bench {
             }
             7 => {
                 let at = usize::from(bytes.byte());
-                let mut past = { self.past.get(at % self.past.len().max(1)) }
-                    .cloned()
-                    .unwrap_or_default();
+                let mut past =
+                    self.past.get(at % self.past.len().max(1)).cloned().unwrap_or_default();
                 alter(&mut past, bytes);
                 self.forge(&past, bytes);
             }

@@ -39,12 +39,8 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: u32 = 15;
 
 const HONEST: &str = "192.0.2.77:4000";
-const PEERS: [&str; 4] = [
-    "192.0.2.1:5000",
-    "192.0.2.1:5001",
-    "198.51.100.7:6000",
-    "[2001:db8::1]:5000",
-];
+const PEERS: [&str; 4] =
+    ["192.0.2.1:5000", "192.0.2.1:5001", "198.51.100.7:6000", "[2001:db8::1]:5000"];
 
 /// Sends a packet that the string chooses; its frames are counted.
 type Send = fn(&mut Bytes<'_>, &mut u64, &mut Client);

@@ -57,12 +57,7 @@ fn retry_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool
         return false;
     };
     // The maker itself reads what it made, as it made it.
-    let opened = maker.open(
-        &sealed.bytes,
-        sealed.peer.into(),
-        sealed.scid.as_ref(),
-        sealed.at,
-    );
+    let opened = maker.open(&sealed.bytes, sealed.peer.into(), sealed.scid.as_ref(), sealed.at);
     assert_eq!(opened.expect("as it was made").as_ref(), sealed.original);
     present(&sealed, &mut reader, bytes)
 }
@@ -70,10 +65,8 @@ fn retry_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool
 fn new_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool {
     let [mut maker, mut reader] = [maker, reader]
         .map(|secrets| NewTokens::new(secrets, &Arc::new(UsedTokens::few()), LIFETIME));
-    let (made_for, made_at) = (
-        peer(bytes).ip(),
-        Duration::from_secs(u64::from(bytes.byte()) << 24),
-    );
+    let (made_for, made_at) =
+        (peer(bytes).ip(), Duration::from_secs(u64::from(bytes.byte()) << 24));
     let made = maker.seal(made_for.into(), LISTENERS[0], made_at);
     let mut own = || {
         let opened = maker.open(&made, made_for.into(), LISTENERS[0], made_at);
@@ -130,13 +123,7 @@ fn seal(maker: &mut RetryTokens, bytes: &mut Bytes<'_>) -> Option<Sealed> {
     let at = Duration::from_secs(u64::from(bytes.byte()) << 24);
     let made = maker.seal(peer.into(), &original, scid, at);
     assert_eq!(made.is_some(), original.len() <= MAX_V1_CID);
-    Some(Sealed {
-        bytes: made?.to_vec(),
-        peer,
-        original,
-        scid,
-        at,
-    })
+    Some(Sealed { bytes: made?.to_vec(), peer, original, scid, at })
 }
 
 /// Presents a token, perhaps changed. Returns whether it was accepted.

@@ -100,12 +100,8 @@ impl Purpose {
 /// Computes HKDF with SHA-256 (RFC 5869): extracts, then expands into all of `okm`, which holds at most 8160 bytes.
 pub(super) fn hkdf_sha256(salt: &[u8], ikm: &[u8], info: &[u8], okm: &mut [u8]) {
     let suite = HkdfSuite::new(MessageDigest::sha256());
-    let prk = suite
-        .extract(salt, ikm)
-        .expect("HMAC-SHA256 fails only where memory ran out");
-    suite
-        .expand(&prk, info, okm)
-        .expect("the output is within 255 blocks");
+    let prk = suite.extract(salt, ikm).expect("HMAC-SHA256 fails only where memory ran out");
+    suite.expand(&prk, info, okm).expect("the output is within 255 blocks");
 }
 
 /// Reads a secret of 64 hexadecimal digits.

@@ -50,16 +50,11 @@ impl StateDir {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 tracing::info!(path = %lock_path.display(), "waiting for another process that starts here");
-                lock.lock()
-                    .map_err(|source| failed("lock", &lock_path, source))?;
+                lock.lock().map_err(|source| failed("lock", &lock_path, source))?;
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock", &lock_path, source)),
         }
-        Ok(StateDir {
-            path: path.to_owned(),
-            accept_open,
-            _lock: lock,
-        })
+        Ok(StateDir { path: path.to_owned(), accept_open, _lock: lock })
     }
 
     /// Returns the root secrets kept here. Makes one if there is none.
@@ -156,10 +151,7 @@ pub(super) fn read_key_file(
 pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<RootSecret>, SecretsError> {
     let mut roots: Vec<RootSecret> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let digits = line
-            .split_once('#')
-            .map_or(line, |(before, _)| before)
-            .trim();
+        let digits = line.split_once('#').map_or(line, |(before, _)| before).trim();
         if digits.is_empty() {
             continue;
         }
@@ -178,10 +170,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<RootSecret>, SecretsE
 
 pub(super) fn check_count(roots: &[RootSecret], path: &Path) -> Result<(), SecretsError> {
     if roots.is_empty() || roots.len() > MAX_ROOTS {
-        return Err(SecretsError::Count {
-            path: path.to_owned(),
-            found: roots.len(),
-        });
+        return Err(SecretsError::Count { path: path.to_owned(), found: roots.len() });
     }
     Ok(())
 }
@@ -200,11 +189,7 @@ fn limited(file: &File) -> io::Result<String> {
 }
 
 fn failed(action: &'static str, path: &Path, cause: io::Error) -> SecretsError {
-    SecretsError::Io {
-        action,
-        path: path.to_owned(),
-        cause,
-    }
+    SecretsError::Io { action, path: path.to_owned(), cause }
 }
 
 /// Returns a generation for a process without a predecessor.

@@ -76,11 +76,8 @@ fn a_key_file_is_read_with_comments_in_order() {
     let (first, second) = ("0123456789abcdef".repeat(4), "FEDCBA9876543210".repeat(4));
     let text = format!("# rotated monthly\n\n  {first} # new\n{second}\n{first}\n");
     write_private(&path, &text);
-    let config = SecretsConfig {
-        key_file: Some(path),
-        state_dir: None,
-        ..SecretsConfig::default()
-    };
+    let config =
+        SecretsConfig { key_file: Some(path), state_dir: None, ..SecretsConfig::default() };
     let secrets = Secrets::load(&config).unwrap();
     assert_eq!(secrets.roots().len(), 2, "a line told twice counts once");
     assert_eq!(secrets.current().0.to_vec(), unhex(&first));
@@ -94,24 +91,12 @@ fn bad_lines_are_named_without_their_contents() {
     let short = "ab".repeat(31) + "a";
     for (text, found) in [
         (format!("#\n{short}"), "63 characters"),
-        (
-            format!("#\n{}", "gh".repeat(32)),
-            "a character that is no digit",
-        ),
-        (
-            format!("#\n{}", "é".repeat(64)),
-            "a character that is no digit",
-        ),
-        (
-            format!("#\n{}", "00".repeat(32)),
-            "the same byte throughout",
-        ),
+        (format!("#\n{}", "gh".repeat(32)), "a character that is no digit"),
+        (format!("#\n{}", "é".repeat(64)), "a character that is no digit"),
+        (format!("#\n{}", "00".repeat(32)), "the same byte throughout"),
     ] {
         let message = store::parse(&text, path).unwrap_err().to_string();
-        assert!(
-            message.starts_with(&format!("/etc/keys:2: {found}")),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("/etc/keys:2: {found}")), "{message}");
         assert!(message.contains("openssl rand -hex 32"));
         assert!(!message.contains(&text[2..]) && !message.contains('\n'));
     }
@@ -121,19 +106,11 @@ fn bad_lines_are_named_without_their_contents() {
 fn a_key_file_holds_one_to_sixteen_secrets() {
     let path = Path::new("/etc/keys");
     let lines = |count: usize| -> String {
-        (0..count)
-            .map(|n| format!("{n:02x}{}\n", "ab".repeat(31)))
-            .collect()
+        (0..count).map(|n| format!("{n:02x}{}\n", "ab".repeat(31))).collect()
     };
-    assert!(matches!(
-        store::parse("# none\n", path),
-        Err(SecretsError::Count { found: 0, .. })
-    ));
+    assert!(matches!(store::parse("# none\n", path), Err(SecretsError::Count { found: 0, .. })));
     assert_eq!(store::parse(&lines(16), path).unwrap().len(), 16);
-    assert!(matches!(
-        store::parse(&lines(17), path),
-        Err(SecretsError::Count { found: 17, .. })
-    ));
+    assert!(matches!(store::parse(&lines(17), path), Err(SecretsError::Count { found: 17, .. })));
 }
 
 #[test]
@@ -171,10 +148,7 @@ fn a_state_directory_keeps_the_root_and_counts_generations() {
     let file = dir.path().join("a/b/secrets");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let names = fs::read_dir(dir.path().join("a/b")).unwrap().count();
-    assert_eq!(
-        names, 4,
-        "secrets, generation, tickets and lock, no draft left"
-    );
+    assert_eq!(names, 4, "secrets, generation, tickets and lock, no draft left");
 }
 
 #[test]
@@ -210,10 +184,7 @@ fn damage_to_secrets_is_fatal_and_to_the_generation_is_not() {
         assert_eq!(after.current(), before.current());
     }
     fs::write(dir.path().join("secrets"), "not a secret\n").unwrap();
-    assert!(matches!(
-        Secrets::load(&config),
-        Err(SecretsError::Line { line: 1, .. })
-    ));
+    assert!(matches!(Secrets::load(&config), Err(SecretsError::Line { line: 1, .. })));
     let kept = fs::read_to_string(dir.path().join("secrets")).unwrap();
     assert_eq!(kept, "not a secret\n");
 }
@@ -227,22 +198,14 @@ fn starts_at_the_same_time_agree_on_the_root_and_differ_in_generation() {
         ..SecretsConfig::default()
     };
     let loaded: Vec<Secrets> = std::thread::scope(|scope| {
-        let starts: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| Secrets::load(&config).unwrap()))
-            .collect();
-        starts
-            .into_iter()
-            .map(|start| start.join().unwrap())
-            .collect()
+        let starts: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| Secrets::load(&config).unwrap())).collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
     let generations: std::collections::HashSet<u8> =
         loaded.iter().map(Secrets::generation).collect();
     assert_eq!(generations.len(), 8);
-    assert!(
-        loaded
-            .iter()
-            .all(|secrets| secrets.current() == loaded[0].current())
-    );
+    assert!(loaded.iter().all(|secrets| secrets.current() == loaded[0].current()));
 }
 
 #[test]
@@ -286,10 +249,8 @@ fn debug_output_holds_no_secret() {
 #[test]
 fn ticket_keys_of_a_state_directory_outlive_the_process_and_are_private() {
     let dir = tempfile::tempdir().unwrap();
-    let config = SecretsConfig {
-        state_dir: Some(dir.path().to_owned()),
-        ..SecretsConfig::default()
-    };
+    let config =
+        SecretsConfig { state_dir: Some(dir.path().to_owned()), ..SecretsConfig::default() };
     let hour = std::time::Duration::from_secs(3600);
     let first = Secrets::load(&config).unwrap();
     // Another process that starts at the same time.
@@ -302,12 +263,7 @@ fn ticket_keys_of_a_state_directory_outlive_the_process_and_are_private() {
     second.ticket_keys().set_lifetime(hour);
     let sealed = first.ticket_keys().sealing("main");
     for secrets in [&beside, &second] {
-        assert!(
-            secrets
-                .ticket_keys()
-                .opening("main", &sealed.name)
-                .is_some()
-        );
+        assert!(secrets.ticket_keys().opening("main", &sealed.name).is_some());
     }
     let file = dir.path().join("tickets");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);

@@ -114,10 +114,7 @@ impl TicketKeys {
             return None;
         }
         Some(TicketKeys {
-            state: Mutex::new(State {
-                period,
-                source: Source::Own(Chain { number, seed }),
-            }),
+            state: Mutex::new(State { period, source: Source::Own(Chain { number, seed }) }),
             unix: Box::new(unix),
         })
     }
@@ -212,11 +209,7 @@ fn key(seed: &RootSecret, listener: &str, number: u64, period: u64) -> TicketKey
     let mut short = [0; 16];
     short.copy_from_slice(&name[..16]);
     short[0] = number.to_be_bytes()[7];
-    TicketKey {
-        name: short,
-        mac,
-        cipher,
-    }
+    TicketKey { name: short, mac, cipher }
 }
 
 /// Omits the keys.

@@ -44,11 +44,7 @@ fn the_first_rule_that_fits_decides() {
         ("192.0.2.1", "own"),
         ("2001:db8::1", "own"),
     ] {
-        assert_eq!(
-            chosen(&mut selection, peer, now),
-            (expected, false),
-            "{peer}"
-        );
+        assert_eq!(chosen(&mut selection, peer, now), (expected, false), "{peer}");
     }
 }
 
@@ -95,10 +91,7 @@ fn client_gets_the_same_algorithm_for_all_its_connections() {
         assert_eq!(chosen(&mut selection, &of("ff:1:2:3:4"), now), expected);
     }
     // Another key draws others.
-    let mut other = Selection {
-        draw_key: [1; 32],
-        ..selection.clone()
-    };
+    let mut other = Selection { draw_key: [1; 32], ..selection.clone() };
     let differs = (0..100).any(|client| {
         let address = format!("192.0.2.{client}");
         chosen(&mut selection, &address, now) != chosen(&mut other, &address, now)
@@ -140,11 +133,8 @@ fn guarded_network_gets_the_operators_own_choice_before_a_default() {
     let same = |a: &Choice, b: &Choice| a.factory == b.factory;
     let (own, bbr3) = (choice("cubic"), choice("bbr3"));
     assert!(same(&instead(&own, &[]), &own), "the listener's own");
-    let rules = [
-        rule(&["10.0.0.0/8"], 1.0, "bbr3"),
-        rule(&[], 0.5, "reno"),
-        rule(&[], 1.0, "cubic"),
-    ];
+    let rules =
+        [rule(&["10.0.0.0/8"], 1.0, "bbr3"), rule(&[], 0.5, "reno"), rule(&[], 1.0, "cubic")];
     assert!(same(&instead(&bbr3, &rules), &rules[1].choice));
     assert_eq!(instead(&bbr3, &[]).algorithm, "cubic", "the default");
     // Prague is only for the networks that it was chosen for.
@@ -160,10 +150,7 @@ fn the_guard_forgets_the_oldest_networks() {
     for n in 0..=MAX_NETWORKS {
         guard.learn(address(n), Duration::ZERO, now);
     }
-    assert_eq!(
-        (guard.networks.len(), guard.order.len()),
-        (MAX_NETWORKS, MAX_NETWORKS)
-    );
+    assert_eq!((guard.networks.len(), guard.order.len()), (MAX_NETWORKS, MAX_NETWORKS));
     assert!(!guard.remembers(address(0), now));
     assert!(guard.remembers(address(1), now) && guard.remembers(address(MAX_NETWORKS), now));
 }

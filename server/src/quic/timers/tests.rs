@@ -32,10 +32,7 @@ fn deadlines_are_taken_once_and_in_time() {
     }
     let mut taken = Vec::new();
     while let Some(next) = timers.earliest() {
-        assert_eq!(
-            take(&mut timers, next.checked_sub(Duration::from_nanos(1))),
-            None
-        );
+        assert_eq!(take(&mut timers, next.checked_sub(Duration::from_nanos(1))), None);
         taken.push((Some(next), take(&mut timers, Some(next))));
     }
     let expected = [(10, 0), (20, 3), (30_000, 1)].map(|(ms, key)| (at(ms), Some(key)));

@@ -51,11 +51,7 @@ impl NewTokens {
     /// Seals with the current root secret and opens with all of them. A token is good for `lifetime`, and once; with a lifetime of
     /// zero none is made or accepted.
     pub fn new(secrets: &Secrets, used: &Arc<UsedTokens>, lifetime: Duration) -> NewTokens {
-        NewTokens {
-            seal: Seal::new(Kind::NewToken, secrets),
-            used: Arc::clone(used),
-            lifetime,
-        }
+        NewTokens { seal: Seal::new(Kind::NewToken, secrets), used: Arc::clone(used), lifetime }
     }
 
     /// Returns whether tokens are made and accepted.
@@ -72,15 +68,9 @@ impl NewTokens {
     ) -> [u8; Self::LEN] {
         let mut token = [0; Self::LEN];
         let mut rest = &mut token[HEAD..];
-        for field in [
-            &expiry(self.lifetime, now)[..],
-            &address(peer.ip()),
-            &digest(listener),
-        ] {
+        for field in [&expiry(self.lifetime, now)[..], &address(peer.ip()), &digest(listener)] {
             let place = rest.split_off_mut(..field.len());
-            place
-                .expect("the body holds its fields")
-                .copy_from_slice(field);
+            place.expect("the body holds its fields").copy_from_slice(field);
         }
         self.seal.close(&mut token);
         token

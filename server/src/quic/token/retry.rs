@@ -38,10 +38,7 @@ impl TokenError {
     /// Returns whether the token is one of ours. Another server's, for a later connection, may look like one, and its client is to be
     /// served all the same.
     pub fn is_ours(self) -> bool {
-        matches!(
-            self,
-            TokenError::Expired | TokenError::WrongAddress | TokenError::WrongConnection
-        )
+        matches!(self, TokenError::Expired | TokenError::WrongAddress | TokenError::WrongConnection)
     }
 
     /// Returns the name as a counter's label.
@@ -82,10 +79,7 @@ impl RetryTokens {
 
     /// Seals with the current root secret and opens with all of them. A token is good for `lifetime`.
     pub fn new(secrets: &Secrets, lifetime: Duration) -> RetryTokens {
-        RetryTokens {
-            seal: Seal::new(Kind::Retry, secrets),
-            lifetime,
-        }
+        RetryTokens { seal: Seal::new(Kind::Retry, secrets), lifetime }
     }
 
     /// Returns a token for the `peer` that chose `original_dcid` and is to go on with `retry_scid`, at `now` since 1970;

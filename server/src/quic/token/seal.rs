@@ -50,11 +50,7 @@ impl Seal {
                 .expect("the key has the cipher's length");
             Key { id, cipher }
         });
-        Seal {
-            kind,
-            keys: keys.collect(),
-            entropy: Entropy::new(),
-        }
+        Seal { kind, keys: keys.collect(), entropy: Entropy::new() }
     }
 
     /// Seals in place a token whose body stands behind [`HEAD`] bytes, which are overwritten.
@@ -75,22 +71,14 @@ impl Seal {
         &mut self,
         token: &[u8],
     ) -> Result<([u8; NONCE], [u8; BODY]), SealError> {
-        let (head, sealed) = token
-            .split_first_chunk::<HEAD>()
-            .ok_or(SealError::Truncated)?;
+        let (head, sealed) = token.split_first_chunk::<HEAD>().ok_or(SealError::Truncated)?;
         let sealed: &[u8; BODY] = sealed.try_into().map_err(|_| SealError::Truncated)?;
         let (associated, seal) = head.split_at(2);
-        let (nonce, tag) = seal
-            .split_first_chunk::<NONCE>()
-            .ok_or(SealError::Truncated)?;
+        let (nonce, tag) = seal.split_first_chunk::<NONCE>().ok_or(SealError::Truncated)?;
         let mut refusal = SealError::UnknownKey;
         for key in self.keys.iter_mut().filter(|key| key.id == associated[1]) {
             let mut body = *sealed;
-            if key
-                .cipher
-                .open_in_place_mut(nonce, &mut body, tag, associated)
-                .is_ok()
-            {
+            if key.cipher.open_in_place_mut(nonce, &mut body, tag, associated).is_ok() {
                 return Ok((*nonce, body));
             }
             refusal = SealError::Forged;

@@ -91,28 +91,17 @@ fn tokens_end_with_their_lifetime_and_never_outlive_a_clock_set_back() {
     assert_eq!(at(NOW + LIFETIME), None);
     assert_eq!(at(NOW + LIFETIME + millisecond), Some(TokenError::Expired));
     assert_eq!(at(NOW - CLOCK_SKEW), None);
-    assert_eq!(
-        at(NOW - CLOCK_SKEW - millisecond),
-        Some(TokenError::Expired)
-    );
+    assert_eq!(at(NOW - CLOCK_SKEW - millisecond), Some(TokenError::Expired));
     assert_eq!(at(Duration::ZERO), Some(TokenError::Expired));
     assert_eq!(at(Duration::MAX), Some(TokenError::Expired));
 }
 
 #[test]
 fn only_a_token_that_was_opened_is_surely_ours() {
-    for error in [
-        TokenError::Expired,
-        TokenError::WrongAddress,
-        TokenError::WrongConnection,
-    ] {
+    for error in [TokenError::Expired, TokenError::WrongAddress, TokenError::WrongConnection] {
         assert!(error.is_ours(), "{error}");
     }
-    for error in [
-        TokenError::Truncated,
-        TokenError::UnknownKey,
-        TokenError::Forged,
-    ] {
+    for error in [TokenError::Truncated, TokenError::UnknownKey, TokenError::Forged] {
         assert!(!error.is_ours(), "{error}");
     }
 }
@@ -160,10 +149,7 @@ fn rotation_accepts_the_old_secret_until_it_is_taken_away() {
     let mut rotating = tokens(&[2, 1]);
     assert!(open_retry(&mut rotating, &old).is_ok());
     let new = retry(&mut rotating);
-    assert_eq!(
-        open_retry(&mut tokens(&[1]), &new),
-        Err(TokenError::UnknownKey)
-    );
+    assert_eq!(open_retry(&mut tokens(&[1]), &new), Err(TokenError::UnknownKey));
     let mut rotated = tokens(&[2]);
     assert!(open_retry(&mut rotated, &new).is_ok());
     assert_eq!(open_retry(&mut rotated, &old), Err(TokenError::UnknownKey));
@@ -180,10 +166,7 @@ fn secrets_that_share_a_key_id_are_all_tried() {
         .expect("256 secrets and 256 ids: two share one");
     let token = retry(&mut tokens(&[pair.1]));
     assert!(open_retry(&mut tokens(&[pair.0, pair.1]), &token).is_ok());
-    assert_eq!(
-        open_retry(&mut tokens(&[pair.0]), &token),
-        Err(TokenError::Forged)
-    );
+    assert_eq!(open_retry(&mut tokens(&[pair.0]), &token), Err(TokenError::Forged));
 }
 
 #[test]
@@ -234,10 +217,6 @@ fn random_bytes_are_refused() {
 fn two_tokens_for_one_peer_have_nothing_in_common() {
     let mut tokens = tokens(&[1]);
     let (first, second) = (retry(&mut tokens), retry(&mut tokens));
-    let same = first[2..]
-        .iter()
-        .zip(&second[2..])
-        .filter(|(a, b)| a == b)
-        .count();
+    let same = first[2..].iter().zip(&second[2..]).filter(|(a, b)| a == b).count();
     assert!(same < 12, "{same} bytes alike");
 }

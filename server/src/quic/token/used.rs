@@ -34,10 +34,7 @@ struct Filters {
 
 impl Default for UsedTokens {
     fn default() -> Self {
-        Self {
-            bits: BITS,
-            filters: Mutex::default(),
-        }
+        Self { bits: BITS, filters: Mutex::default() }
     }
 }
 
@@ -45,10 +42,7 @@ impl UsedTokens {
     /// Returns a note of a few tokens, which takes little memory.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn few() -> Self {
-        Self {
-            bits: 16,
-            ..Self::default()
-        }
+        Self { bits: 16, ..Self::default() }
     }
 
     /// Notes a token by its nonce, which is random. Returns whether it was not used before.
@@ -182,10 +176,7 @@ mod tests {
                 assert!(used.note(&nonce(&mut rng), LIFETIME, now));
             }
             let now = NOW + Duration::from_secs(count * step);
-            assert!(
-                used.note(&token, LIFETIME, now),
-                "after {count} steps of {step} s"
-            );
+            assert!(used.note(&token, LIFETIME, now), "after {count} steps of {step} s");
         }
     }
 

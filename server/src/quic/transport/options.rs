@@ -114,11 +114,8 @@ impl TlsOptions {
 
 impl Authorities {
     fn load(path: &Path, required: bool) -> Result<Authorities, TransportError> {
-        let pem =
-            named_file::read(path, named_file::PEM).map_err(|cause| TransportError::File {
-                path: path.display().to_string(),
-                cause,
-            })?;
+        let pem = named_file::read(path, named_file::PEM)
+            .map_err(|cause| TransportError::File { path: path.display().to_string(), cause })?;
         let unusable = |cause: String| TransportError::Tls {
             origin: path.display().to_string(),
             cause,
@@ -133,11 +130,7 @@ impl Authorities {
         let mut digest = Sha256::new();
         digest.update(&[u8::from(required)]);
         digest.update(&pem);
-        let authorities = Authorities {
-            certificates,
-            required,
-            digest: digest.finish(),
-        };
+        let authorities = Authorities { certificates, required, digest: digest.finish() };
         authorities.store().map_err(|e| unusable(e.to_string()))?;
         Ok(authorities)
     }
@@ -171,11 +164,7 @@ struct KeyLog {
 
 impl KeyLog {
     fn new(path: PathBuf, accept_open: bool) -> KeyLog {
-        KeyLog {
-            path,
-            accept_open,
-            file: OnceLock::new(),
-        }
+        KeyLog { path, accept_open, file: OnceLock::new() }
     }
 
     /// Appends a line. The thread waits for the disk; the log is for debugging.

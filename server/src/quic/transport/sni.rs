@@ -77,11 +77,7 @@ impl Alternatives {
                 };
             }
         }
-        Alternatives(Arc::new(Table {
-            all,
-            exact,
-            wildcards,
-        }))
+        Alternatives(Arc::new(Table { all, exact, wildcards }))
     }
 
     /// Returns whether both are the same table.
@@ -105,9 +101,7 @@ impl Alternatives {
     pub(crate) fn shared_with(&self, other: &Alternatives) -> usize {
         let known = other.by_digest();
         let shared = |one: &&Arc<Alternative>| {
-            known
-                .get(&one.digest)
-                .is_some_and(|other| Arc::ptr_eq(one, other))
+            known.get(&one.digest).is_some_and(|other| Arc::ptr_eq(one, other))
         };
         self.0.all.iter().filter(shared).count()
     }
@@ -140,8 +134,7 @@ pub(super) fn select_tcp_protocol(context: &mut SslContextBuilder) {
 /// Returns the names that a certificate is for, in lower case: those of its subjectAltName, `*.` in front of wildcards.
 pub(super) fn names(certificate: &X509) -> Vec<String> {
     let all = certificate.subject_alt_names().into_iter().flatten();
-    all.filter_map(|name| name.dnsname().map(str::to_ascii_lowercase))
-        .collect()
+    all.filter_map(|name| name.dnsname().map(str::to_ascii_lowercase)).collect()
 }
 
 /// Gives clients that ask for a name of `others` that certificate, and all others the one of `context`, which is for the

@@ -76,9 +76,7 @@ impl Site {
         }
         let version = quiche::PROTOCOL_VERSION;
         let mut client = quiche::Config::with_boring_ssl_ctx_builder(version, context).unwrap();
-        client
-            .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
-            .unwrap();
+        client.set_application_protos(quiche::h3::APPLICATION_PROTOCOL).unwrap();
         client.verify_peer(false);
         client.enable_early_data();
         let [near, far]: [SocketAddr; 2] =
@@ -97,10 +95,7 @@ impl Site {
         if client.is_in_early_data() {
             client.stream_send(0, EARLY, true).unwrap();
         }
-        let info = quiche::RecvInfo {
-            from: info.from,
-            to: info.to,
-        };
+        let info = quiche::RecvInfo { from: info.from, to: info.to };
         server.recv(&mut first[..count], info).unwrap();
         carry(&mut client, &mut server);
         assert!(!server.is_established());
@@ -118,10 +113,7 @@ impl Site {
 fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) {
     let mut buffer = [0; 1500];
     while let Ok((count, info)) = from.send(&mut buffer) {
-        let info = quiche::RecvInfo {
-            from: info.from,
-            to: info.to,
-        };
+        let info = quiche::RecvInfo { from: info.from, to: info.to };
         to.recv(&mut buffer[..count], info).unwrap();
     }
 }
@@ -192,10 +184,7 @@ fn a_ticket_resumes_a_session_at_another_server_with_the_same_secrets() {
 
 #[test]
 fn a_ticket_of_another_listener_leads_to_a_full_handshake_without_early_data() {
-    let mut site = Site::new(Quic {
-        early_data: true,
-        ..Config::embedded().quic
-    });
+    let mut site = Site::new(Quic { early_data: true, ..Config::embedded().quic });
     let (first, _) = site.connect_early("localhost", None);
     let (same, early) = site.connect_early("localhost", first.session());
     assert!(same.is_resumed());
@@ -211,11 +200,8 @@ fn tickets_are_accepted_after_their_key_was_rotated_until_they_expire() {
     const LIFETIME: Duration = Duration::from_secs(3600);
     let now = Arc::new(AtomicU64::new(1_800_000_000));
     let read = Arc::clone(&now);
-    let mut site = Site::new(Quic {
-        early_data: true,
-        session_lifetime: LIFETIME,
-        ..Config::embedded().quic
-    });
+    let mut site =
+        Site::new(Quic { early_data: true, session_lifetime: LIFETIME, ..Config::embedded().quic });
     let clock = move || Duration::from_secs(read.load(Ordering::Relaxed));
     site.secrets = Secrets::in_memory().with_clock(clock);
     site.secrets.ticket_keys().set_lifetime(LIFETIME);
@@ -262,12 +248,7 @@ fn early_data_is_taken_where_it_is_configured_and_the_session_allows_it() {
 
 #[test]
 fn early_data_is_not_taken_under_other_limits_than_the_client_remembers() {
-    let site = || {
-        Site::new(Quic {
-            early_data: true,
-            ..Config::embedded().quic
-        })
-    };
+    let site = || Site::new(Quic { early_data: true, ..Config::embedded().quic });
     let changes: [fn(&mut Limits); 5] = [
         |limits| limits.connection_window -= 1,
         |limits| limits.stream_window -= 1,
@@ -303,10 +284,7 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
     };
     let mut site = Site::new(Config::embedded().quic);
     site.identity = identity(&["first.example", "a.wild.example"]);
-    site.others = vec![
-        identity(&["*.wild.example"]),
-        identity(&["b.wild.example", "x.example"]),
-    ];
+    site.others = vec![identity(&["*.wild.example"]), identity(&["b.wild.example", "x.example"])];
     for (asked, expected) in [
         ("first.example", "first.example"),
         ("a.wild.example", "first.example"),
@@ -352,17 +330,9 @@ fn post_quantum_key_exchange_is_negotiated_with_every_certificate() {
 #[test]
 fn workers_share_the_contexts_of_further_certificates() {
     let site = Site::new(Config::embedded().quic);
-    let others = [
-        Identity::self_signed().unwrap(),
-        Identity::self_signed().unwrap(),
-    ];
-    let others = alternatives(
-        site.keys(),
-        &others,
-        &site.quic,
-        &site.limits,
-        &Alternatives::default(),
-    );
+    let others = [Identity::self_signed().unwrap(), Identity::self_signed().unwrap()];
+    let others =
+        alternatives(site.keys(), &others, &site.quic, &site.limits, &Alternatives::default());
     let others = others.unwrap();
     let configure = || {
         let identities = (&site.identity, &others);

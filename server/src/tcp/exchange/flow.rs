@@ -80,7 +80,7 @@ impl Flow {
 
     /// Raises the memory of a direction that moves. Returns the further credit, bytes.
     pub(super) fn grow(&self, direction: Direction) -> u64 {
-        let more = { self.permit.as_ref() }.map_or(0, |permit| permit.grow(direction));
+        let more = self.permit.as_ref().map_or(0, |permit| permit.grow(direction));
         if more > 0 {
             self.count();
         }

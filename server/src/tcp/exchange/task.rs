@@ -58,9 +58,7 @@ impl HandlerTask {
             }
             let wanted = self.upload.is_wanted();
             // Nobody waits for the next bytes of a tunnel.
-            self.request
-                .awaits_body
-                .set(wanted && !self.handling.is_tunnel());
+            self.request.awaits_body.set(wanted && !self.handling.is_tunnel());
             tokio::select! {
                 () = handler.as_mut() => break,
                 () = self.queue.filled() => {}
@@ -133,9 +131,7 @@ impl HandlerTask {
                 return false;
             }
             Part::Malformed => {
-                self.connection
-                    .front
-                    .count(|counters| counters.requests.malformed += 1);
+                self.connection.front.count(|counters| counters.requests.malformed += 1);
                 self.refuse(replies::malformed().into());
                 return false;
             }
@@ -227,9 +223,7 @@ impl HandlerTask {
     fn with_flow(&self, change: impl FnOnce(&mut Flow)) {
         let mut flow = self.flow.borrow_mut();
         change(&mut flow);
-        self.request
-            .has_output
-            .set(!flow.blocks.is_empty() || flow.ended);
+        self.request.has_output.set(!flow.blocks.is_empty() || flow.ended);
         if let Some(waker) = flow.waker.take() {
             waker.wake();
         }

@@ -45,10 +45,8 @@ impl Front {
             }
             counters.open += 1;
             counters.accepted += 1;
-            let (number, handle) = (
-                counters.accepted,
-                ConnectionHandle::new(limits.connection_send_buffer, now),
-            );
+            let (number, handle) =
+                (counters.accepted, ConnectionHandle::new(limits.connection_send_buffer, now));
             if !is_proxy {
                 state.open.add(prefix, number, Rc::clone(&handle));
             }

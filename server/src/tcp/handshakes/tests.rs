@@ -75,9 +75,7 @@ async fn run(test: impl AsyncFnOnce(Fixture)) {
 async fn other_tasks_run_between_the_steps_of_many_handshakes() {
     run(async |fixture| {
         let keeper = fixture.keep();
-        let tasks: Vec<_> = (0..HANDSHAKES)
-            .map(|number| fixture.begin(number))
-            .collect();
+        let tasks: Vec<_> = (0..HANDSHAKES).map(|number| fixture.begin(number)).collect();
         let mut before = 0;
         while fixture.steps() < 2 * HANDSHAKES {
             yield_now().await;
@@ -101,9 +99,7 @@ async fn other_tasks_run_between_the_steps_of_many_handshakes() {
 async fn what_is_begun_goes_on_before_others_begin() {
     run(async |fixture| {
         let keeper = fixture.keep();
-        let tasks: Vec<_> = (0..HANDSHAKES)
-            .map(|number| fixture.begin(number))
-            .collect();
+        let tasks: Vec<_> = (0..HANDSHAKES).map(|number| fixture.begin(number)).collect();
         for task in tasks {
             task.await.unwrap();
         }
@@ -160,9 +156,7 @@ async fn steps_that_take_longer_than_those_before_get_no_more_time_than_others()
             fixture.pace.note(Duration::from_micros(1));
         }
         let keeper = fixture.keep();
-        let tasks: Vec<_> = (0..HANDSHAKES)
-            .map(|number| fixture.begin(number))
-            .collect();
+        let tasks: Vec<_> = (0..HANDSHAKES).map(|number| fixture.begin(number)).collect();
         let (mut before, mut most) = (0, 0);
         while fixture.steps() < 2 * HANDSHAKES {
             advance(millisecond * u32::try_from(OTHERS).unwrap());

@@ -28,10 +28,8 @@ pub(super) fn interim(status: u16, fields: Fields) -> Option<Response<()>> {
 /// Removes the fields of a connection of HTTP/1.1 and those that `connection` names: with one of them, the response would be malformed
 /// (RFC 9113 §8.2.2).
 fn strip(headers: &mut HeaderMap) {
-    let mut removed: Vec<HeaderName> = { headers.keys() }
-        .filter(|name| is_of_connection(name))
-        .cloned()
-        .collect();
+    let mut removed: Vec<HeaderName> =
+        headers.keys().filter(|name| is_of_connection(name)).cloned().collect();
     let options = headers.get_all(CONNECTION).iter();
     let options = options.filter_map(|value| value.to_str().ok());
     let named = options.flat_map(|value| value.split(','));

@@ -36,11 +36,7 @@ pub(super) fn start(
     reply: SendResponse<Bytes>,
 ) {
     let task = StreamTask::default();
-    let stream = Stream {
-        connection: Rc::clone(connection),
-        reply,
-        task: task.clone(),
-    };
+    let stream = Stream { connection: Rc::clone(connection), reply, task: task.clone() };
     spawn_local(async move {
         tokio::select! {
             // What the task has not sent when it is cancelled is not to be sent.

@@ -166,11 +166,7 @@ fn whoever_holds_most_bytes_loses_first_however_few_connections_hold_them() {
     let first = of(&open, 2, 32);
     assert_eq!(relieve(&mut open, PLENTY), 1);
     assert!(first.is_closed());
-    assert_eq!(
-        relieve(&mut open, PLENTY),
-        0,
-        "all others hold less than everybody keeps"
-    );
+    assert_eq!(relieve(&mut open, PLENTY), 0, "all others hold less than everybody keeps");
     of(&open, 3, 34).reserve(500 << 10, KEPT);
     assert_eq!(relieve(&mut open, PLENTY), 1);
     drop(held);

@@ -20,9 +20,7 @@ fn second(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
 
 /// Reads a header of a connection that brings these pieces and ends; returns it with what follows.
 fn read_from(pieces: &[&[u8]]) -> io::Result<(ProxyHeader, Vec<u8>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,23 +57,11 @@ fn headers_of_both_versions_name_client_and_server() {
     let extended = [&rest4[..], &[4, 0, 1, 9]].concat();
     let longest = [0; LONGEST_REST];
     for (header, expected) in [
-        (
-            b"PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n".to_vec(),
-            v4,
-        ),
-        (
-            b"PROXY TCP6 2001:db8::7 2001:db8::1 50000 443\r\n".to_vec(),
-            v6,
-        ),
-        (
-            b"PROXY TCP6 ::ffff:192.0.2.7 ::ffff:198.51.100.1 50000 443\r\n".to_vec(),
-            v4,
-        ),
+        (b"PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n".to_vec(), v4),
+        (b"PROXY TCP6 2001:db8::7 2001:db8::1 50000 443\r\n".to_vec(), v6),
+        (b"PROXY TCP6 ::ffff:192.0.2.7 ::ffff:198.51.100.1 50000 443\r\n".to_vec(), v4),
         (b"PROXY UNKNOWN\r\n".to_vec(), ProxyHeader::Sender),
-        (
-            b"PROXY UNKNOWN ff:: :: 1 2\r\n".to_vec(),
-            ProxyHeader::Sender,
-        ),
+        (b"PROXY UNKNOWN ff:: :: 1 2\r\n".to_vec(), ProxyHeader::Sender),
         (second(0x21, 0x11, &rest4), v4),
         (second(0x21, 0x11, &extended), v4),
         (second(0x21, 0x21, &rest6), v6),

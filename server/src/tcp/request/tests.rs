@@ -44,9 +44,7 @@ fn fields_of_the_connection_and_those_that_it_names_are_dropped() {
         ("x-kept", "1"),
     ];
     let parsed = get(&lines).unwrap();
-    let names: Vec<&str> = { parsed.head.headers.iter() }
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let names: Vec<&str> = parsed.head.headers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["host", "content-length", "x-kept"]);
     assert_eq!(parsed.content_length, Some(5));
 }
@@ -79,11 +77,7 @@ fn values_of_http2_that_begin_or_end_with_white_space_are_refused() {
         let lines = [("host", "a"), ("x-a", value)];
         assert_eq!(get(&lines).unwrap_err(), Malformed, "{value:?}");
         let trailer = ("x-a".parse().unwrap(), value.parse().unwrap());
-        assert_eq!(
-            trailers(&HeaderMap::from_iter([trailer])),
-            None,
-            "{value:?}"
-        );
+        assert_eq!(trailers(&HeaderMap::from_iter([trailer])), None, "{value:?}");
     }
     get(&[("host", "a"), ("x-a", "")]).unwrap();
     get(&[("host", "a"), ("x-a", "a \t b")]).unwrap();
@@ -141,20 +135,11 @@ fn a_host_that_is_missing_repeated_or_another_one_is_refused() {
 #[test]
 fn lengths_must_agree_and_be_digits() {
     let length = |values: &[&str]| {
-        let lines: Vec<_> = values
-            .iter()
-            .map(|value| ("content-length", *value))
-            .collect();
+        let lines: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
         get(&[&[("host", "a")], lines.as_slice()].concat()).map(|parsed| parsed.content_length)
     };
     assert_eq!(length(&["7", "7"]), Ok(Some(7)));
-    for refused in [
-        &["7", "8"][..],
-        &["+7"],
-        &["7,7"],
-        &[""],
-        &["99999999999999999999"],
-    ] {
+    for refused in [&["7", "8"][..], &["+7"], &["7,7"], &[""], &["99999999999999999999"]] {
         assert_eq!(length(refused), Err(Malformed), "{refused:?}");
     }
 }
@@ -220,13 +205,7 @@ fn trailers_that_frame_or_route_are_refused() {
         HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static("1"))])
     };
     assert_eq!(trailers(&map("x-sum")).map(|fields| fields.len()), Some(1));
-    for name in [
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "te",
-        "keep-alive",
-    ] {
+    for name in ["host", "content-length", "transfer-encoding", "te", "keep-alive"] {
         assert_eq!(trailers(&map(name)), None, "{name}");
     }
     let many = (0..=MAX_FIELDS).map(|number| {
@@ -258,16 +237,10 @@ fn an_upgrade_to_websocket_is_described_as_extended_connect() {
     assert_eq!(parsed.accept.unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     let head = &parsed.head;
     assert!(head.is_websocket());
-    assert_eq!(
-        (head.path.as_str(), head.query.as_deref()),
-        ("/chat", Some("x"))
-    );
+    assert_eq!((head.path.as_str(), head.query.as_deref()), ("/chat", Some("x")));
     assert_eq!(head.method_sent(Version::HTTP_11), "GET");
     let names: Vec<&str> = head.headers.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["host", "sec-websocket-version", "sec-websocket-key"]
-    );
+    assert_eq!(names, ["host", "sec-websocket-version", "sec-websocket-key"]);
 }
 
 #[test]
@@ -275,16 +248,9 @@ fn a_request_that_does_not_ask_for_websocket_is_served_as_any_other() {
     let [connection, upgrade, version, key] = UPGRADE_LINES;
     assert_eq!(accept("GET", &[upgrade, version, key]), Ok(None));
     assert_eq!(accept("GET", &[connection, version, key]), Ok(None));
-    assert_eq!(
-        accept("GET", &[connection, ("upgrade", "h2c"), key]),
-        Ok(None)
-    );
+    assert_eq!(accept("GET", &[connection, ("upgrade", "h2c"), key]), Ok(None));
     assert_eq!(accept("POST", &UPGRADE_LINES), Ok(None));
-    let mut old = parts(
-        "GET",
-        "/chat",
-        &[&[("host", "a")], &UPGRADE_LINES[..]].concat(),
-    );
+    let mut old = parts("GET", "/chat", &[&[("host", "a")], &UPGRADE_LINES[..]].concat());
     for other in [Version::HTTP_10, Version::HTTP_2] {
         old.version = other;
         assert_eq!(parse(&old, "https", 1000).unwrap().accept, None);
@@ -313,13 +279,7 @@ fn a_handshake_that_breaks_the_rules_is_refused() {
     }
     refused(&[version, key, ("content-length", "5")], Malformed);
     refused(&[version, key, ("transfer-encoding", "chunked")], Malformed);
-    assert!(
-        accept(
-            "GET",
-            &[connection, upgrade, version, key, ("content-length", "0")]
-        )
-        .is_ok()
-    );
+    assert!(accept("GET", &[connection, upgrade, version, key, ("content-length", "0")]).is_ok());
     for version in ["8", "", "13, 8"] {
         refused(&[("sec-websocket-version", version), key], Refusal::Version);
     }
@@ -344,11 +304,7 @@ fn extended_connect_has_a_scheme_and_a_path() {
 #[test]
 fn extended_connect_for_another_version_of_websocket_is_refused() {
     let ask = |protocol, version| {
-        let mut parts = parts(
-            "CONNECT",
-            "https://a/chat",
-            &[("sec-websocket-version", version)],
-        );
+        let mut parts = parts("CONNECT", "https://a/chat", &[("sec-websocket-version", version)]);
         parts.version = Version::HTTP_2;
         parts.extensions.insert(Protocol::from_static(protocol));
         parse(&parts, "https", 1000).map(|parsed| parsed.head.is_websocket())

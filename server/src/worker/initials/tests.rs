@@ -64,11 +64,7 @@ impl Dataplane for Noting {
 fn filters_of_a_flood(refusal: Option<ErrorKind>) -> Vec<Option<InitialFilter>> {
     let addresses = ["192.0.2.1:5000", "192.0.2.2:443"].map(|a| a.parse().unwrap());
     let (_, driver) = memory::pair(addresses[0], addresses[1]);
-    let mut driver = Noting {
-        driver,
-        filters: Vec::new(),
-        refusal,
-    };
+    let mut driver = Noting { driver, filters: Vec::new(), refusal };
     let mut settings = Settings::plain(0, 1);
     settings.quic.retry_above = Some(0);
     let mut now = clock::now();

@@ -38,13 +38,7 @@ impl Rig {
             ends.pop().unwrap(),
             Polling::default(),
         );
-        Rig {
-            worker,
-            neighbour,
-            own,
-            client,
-            generation,
-        }
+        Rig { worker, neighbour, own, client, generation }
     }
 
     /// Returns a short header of an unknown connection of `worker`.
@@ -63,12 +57,7 @@ impl Rig {
 
     /// Sends a packet of the client.
     fn send(&mut self, packet: &[u8], peer: SocketAddr) {
-        let meta = TxMeta {
-            peer,
-            local: None,
-            ecn: Ecn::NotCapable,
-            departure: None,
-        };
+        let meta = TxMeta { peer, local: None, ecn: Ecn::NotCapable, departure: None };
         let sent = self.client.transmit(Budget::UNLIMITED, |out| {
             let room = out.room(ListenerId(0), packet.len()).unwrap();
             room.copy_from_slice(packet);
@@ -84,12 +73,7 @@ impl Rig {
 
 fn meta() -> RxMeta {
     let address: SocketAddr = NEAR.parse().unwrap();
-    RxMeta {
-        listener: ListenerId(0),
-        peer: address,
-        local: address,
-        ecn: Ecn::NotCapable,
-    }
+    RxMeta { listener: ListenerId(0), peer: address, local: address, ecn: Ecn::NotCapable }
 }
 
 #[test]
@@ -99,8 +83,7 @@ fn a_misrouted_datagram_reaches_the_worker_of_its_connection() {
     rig.worker.receive(clock::now()).unwrap();
     assert_eq!(rig.worker.endpoint.counters.misrouted, 1);
     let mut seen = Vec::new();
-    rig.neighbour
-        .receive(9, |_, datagram| seen.push(datagram.to_vec()));
+    rig.neighbour.receive(9, |_, datagram| seen.push(datagram.to_vec()));
     assert_eq!(seen.len(), 1);
     assert_eq!((seen[0].len(), seen[0][1]), (100, 1));
 }
@@ -164,10 +147,7 @@ fn a_connection_searches_below_the_size_of_a_datagram_that_the_host_refuses() {
         rig.worker.turn().unwrap();
         let received = rig.client.receive(Budget::UNLIMITED, |meta, datagram| {
             largest = largest.max(datagram.len());
-            let info = quiche::RecvInfo {
-                from: meta.peer,
-                to: meta.local,
-            };
+            let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
             client.recv(datagram, info).unwrap();
         });
         received.unwrap();
@@ -199,13 +179,7 @@ fn packets_are_stamped_when_the_phases_before_emission_are_over() {
     let began = clock::now();
     rig.worker.turn().unwrap();
     let times = &rig.worker.times;
-    let before = [
-        &times.receive,
-        &times.timers,
-        &times.mailbox,
-        &times.origin,
-        &times.service,
-    ];
+    let before = [&times.receive, &times.timers, &times.mailbox, &times.origin, &times.service];
     let before: Duration = before.iter().map(|phase| phase.sum()).sum();
     assert!(quiche::clock::now() >= began + before);
 }
@@ -216,9 +190,7 @@ fn a_flood_of_unknown_versions_gets_an_eighth_of_a_turns_datagrams() {
     let mut packet = vec![0; 1200];
     packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
     for _ in 0..1000 {
-        rig.worker
-            .endpoint
-            .ingest(&meta(), &mut packet, clock::now(), Duration::ZERO);
+        rig.worker.endpoint.ingest(&meta(), &mut packet, clock::now(), Duration::ZERO);
     }
     rig.worker.turn().unwrap();
     let sent = rig.worker.driver.counters().tx_datagrams + rig.worker.driver.counters().tx_errors;

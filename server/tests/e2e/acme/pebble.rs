@@ -40,14 +40,7 @@ impl Ports {
     pub(super) fn free() -> Ports {
         let [directory, management, dns, dns_management, http, tls] =
             [(); 6].map(|()| free().local_addr().unwrap().port());
-        Ports {
-            directory,
-            management,
-            dns,
-            dns_management,
-            http,
-            tls,
-        }
+        Ports { directory, management, dns, dns_management, http, tls }
     }
 
     /// Returns the table [acme] of a server that trusts the authority, with further keys.
@@ -73,14 +66,7 @@ impl Pebble {
             skip("pebble", &"`make pebble` installs it, if there is Go");
             return None;
         };
-        let Ports {
-            directory,
-            management,
-            dns,
-            dns_management,
-            http,
-            tls,
-        } = ports;
+        let Ports { directory, management, dns, dns_management, http, tls } = ports;
         let (certificate, key) = (folder.path("cert.pem"), folder.path("key.pem"));
         let config = format!(
             r#"{{ "pebble": {{
@@ -96,9 +82,7 @@ impl Pebble {
         let start = |program: &str, arguments: &[&str]| {
             let mut command = Command::new(programs.join(program));
             // It would wait between validations.
-            command
-                .env("PEBBLE_VA_NOSLEEP", "1")
-                .env("PEBBLE_AUTHZREUSE", "0");
+            command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
             command.args(arguments).stdin(Stdio::null());
             Process::spawn(command, file.parent().unwrap())
         };
@@ -162,12 +146,7 @@ fn wait_for_dns(address: SocketAddr) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.connect(address).unwrap();
     socket.set_read_timeout(Some(PAUSE)).unwrap();
-    wait_until(address, || {
-        socket
-            .send(query)
-            .and_then(|_| socket.recv(&mut [0; 512]))
-            .is_ok()
-    });
+    wait_until(address, || socket.send(query).and_then(|_| socket.recv(&mut [0; 512])).is_ok());
 }
 
 fn wait_until(address: SocketAddr, mut is_there: impl FnMut() -> bool) {

@@ -45,9 +45,7 @@ impl Certified {
         let key = self_signed::key().unwrap();
         let at = |time: i64| Asn1Time::from_unix(time).unwrap();
         let mut subject = X509NameBuilder::new().unwrap();
-        subject
-            .append_entry_by_nid(Nid::ORGANIZATIONNAME, "Test")
-            .unwrap();
+        subject.append_entry_by_nid(Nid::ORGANIZATIONNAME, "Test").unwrap();
         subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
         let subject = subject.build();
         let mut made = X509Builder::new().unwrap();
@@ -56,8 +54,7 @@ impl Certified {
         made.set_serial_number(&serial).unwrap();
         made.set_subject_name(&subject).unwrap();
         let issuer_name = issuer.map(|issuer| issuer.certificate.subject_name());
-        made.set_issuer_name(issuer_name.unwrap_or(&subject))
-            .unwrap();
+        made.set_issuer_name(issuer_name.unwrap_or(&subject)).unwrap();
         made.set_not_before(&at(now() - 10 * DAY)).unwrap();
         made.set_not_after(&at(end)).unwrap();
         made.set_pubkey(&key).unwrap();
@@ -68,10 +65,7 @@ impl Certified {
         made.append_extension(&extension.unwrap()).unwrap();
         let signer = issuer.map_or(&key, |issuer| &issuer.key);
         made.sign(signer, MessageDigest::sha256()).unwrap();
-        Certified {
-            certificate: made.build(),
-            key,
-        }
+        Certified { certificate: made.build(), key }
     }
 
     /// Writes the certificate to a file of a folder.

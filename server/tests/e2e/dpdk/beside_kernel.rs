@@ -30,10 +30,9 @@ fn network() -> Network {
 
 /// The kernel's own services on the server's addresses: ping, TCP and UDP on another port than the server's.
 fn kernel_serves(network: &Network) {
-    for (server, client) in [
-        (IpAddr::from(SERVER), IpAddr::from(CLIENT)),
-        (SERVER_V6.into(), CLIENT_V6.into()),
-    ] {
+    for (server, client) in
+        [(IpAddr::from(SERVER), IpAddr::from(CLIENT)), (SERVER_V6.into(), CLIENT_V6.into())]
+    {
         ping(server);
         let other = SocketAddr::new(server, V4.port() + 1);
         tcp(network, other);

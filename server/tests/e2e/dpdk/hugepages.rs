@@ -21,9 +21,7 @@ struct Pages {
 impl Pages {
     /// Returns none where the host does not allow them, or has no room.
     fn add() -> Result<Pages, String> {
-        let pages = Pages {
-            before: number("Total"),
-        };
+        let pages = Pages { before: number("Total") };
         let wanted = pages.before + ADDED;
         fs::write(COUNT, wanted.to_string()).map_err(|error| format!("{COUNT}: {error}"))?;
         if number("Total") < wanted {

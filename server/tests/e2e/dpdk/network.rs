@@ -28,9 +28,7 @@ impl Network {
     /// Checks that the host allows such networks.
     pub(super) fn trial() -> Result<(), String> {
         let script = "ip link add sga type veth peer name sgb && nsenter -t $$ -n true";
-        let output = Command::new("unshare")
-            .args(["-n", "sh", "-c", script])
-            .output();
+        let output = Command::new("unshare").args(["-n", "sh", "-c", script]).output();
         match output {
             Ok(output) if output.status.success() => Ok(()),
             output => Err(format!("no network namespaces and veth here: {output:?}")),
@@ -51,10 +49,7 @@ impl Network {
         let mut line = String::new();
         let mut output = BufReader::new(holder.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
-        let network = Network {
-            holder,
-            _only: only,
-        };
+        let network = Network { holder, _only: only };
         let id = network.holder();
         let count = format!("numrxqueues {queues} numtxqueues {queues}");
         sh(&format!(
@@ -77,10 +72,7 @@ impl Network {
 
     /// Runs a script in the server's namespace, and returns what it says.
     pub(super) fn in_the_servers(&self, script: &str) -> String {
-        sh(&format!(
-            "nsenter -t {} -n sh -c '{script}'",
-            self.holder.id()
-        ))
+        sh(&format!("nsenter -t {} -n sh -c '{script}'", self.holder.id()))
     }
 
     /// Calls a function on a thread in the server's namespace, and returns what it returns.
@@ -138,17 +130,13 @@ pub(super) fn ping(host: IpAddr) {
     // Type, code, checksum, identifier, number, data. The kernel computes the checksum of ICMPv6.
     let mut packet = [request, 0, 0, 0, 0x5e, 0xa1, 0, 1, b'p', b'i', b'n', b'g'];
     if host.is_ipv4() {
-        let words = packet
-            .chunks(2)
-            .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+        let words = packet.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
         let sum: u32 = words.sum();
         let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
         packet[2..4].copy_from_slice(&sum.to_be_bytes());
     }
     for _ in 0..10 {
-        socket
-            .send_to(&packet, &SocketAddr::new(host, 0).into())
-            .unwrap();
+        socket.send_to(&packet, &SocketAddr::new(host, 0).into()).unwrap();
         let mut buffer = [0; 256];
         // Others' packets come by as well.
         while let Ok(length) = (&socket).read(&mut buffer) {

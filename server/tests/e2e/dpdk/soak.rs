@@ -58,10 +58,7 @@ fn soak(driver: &str) {
     let setup = setup(&format!("{driver}:sga"), 2).with(ADMIN);
     let mut server = start(&network, &setup, &folder);
     let admin = admin::address(&mut server);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(LocalSet::new().run_until(async {
         let started = Figures::read(&network, admin);
         println!("{driver}, before the first connection: {started:?}");
@@ -69,11 +66,8 @@ fn soak(driver: &str) {
         let counts = Rc::<Counts>::default();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|index| {
-                let (from, to) = if index % 3 == 0 {
-                    (CLIENT_V6.into(), V6)
-                } else {
-                    (CLIENT.into(), V4)
-                };
+                let (from, to) =
+                    if index % 3 == 0 { (CLIENT_V6.into(), V6) } else { (CLIENT.into(), V4) };
                 let client = Client::at(&folder, SocketAddr::new(from, 0));
                 tokio::task::spawn_local(come_and_go(client, to, end, Rc::clone(&counts)))
             })

@@ -104,12 +104,7 @@ fn pass(
         passed.ect1 += u64::from(meta.ecn == Ecn::Ect1);
         passed.ce += u64::from(ecn == Ecn::CongestionExperienced);
         let leaves = if is_down { INSIDE } else { OUTSIDE };
-        let meta = TxMeta {
-            peer,
-            local: None,
-            ecn,
-            departure: None,
-        };
+        let meta = TxMeta { peer, local: None, ecn, departure: None };
         let write = |out: &mut dyn sluicegate_dataplane::Egress| {
             // What does not fit is lost, as in a router.
             if let Ok(room) = out.room(leaves, datagram.len()) {

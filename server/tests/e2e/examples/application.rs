@@ -13,10 +13,7 @@ fn application_responds_where_no_file_does() {
             ("media/cat.html", "<script>"),
         ],
     );
-    let replaced = [
-        ("/srv/app", "www"),
-        ("unix:/run/app/app.sock", &*upstream("app").to_string()),
-    ];
+    let replaced = [("/srv/app", "www"), ("unix:/run/app/app.sock", &*upstream("app").to_string())];
     let server = start("application.toml", &folder, &replaced);
     run(async {
         let client = Client::new(&folder);
@@ -24,12 +21,7 @@ fn application_responds_where_no_file_does() {
         let app = "app for www.example.com\n".repeat(100);
         for (path, status, content, (name, value)) in [
             ("/", 200, Some(&*app), ("cache-control", None)),
-            (
-                "/robots.txt",
-                200,
-                Some("User-agent: *"),
-                ("cache-control", None),
-            ),
+            ("/robots.txt", 200, Some("User-agent: *"), ("cache-control", None)),
             ("/orders/7", 200, Some(&*app), ("cache-control", None)),
             (
                 "/static/app.123.js",
@@ -38,21 +30,13 @@ fn application_responds_where_no_file_does() {
                 ("cache-control", Some("max-age=31536000, immutable")),
             ),
             ("/static/none.js", 404, None, ("cache-control", None)),
-            (
-                "/media/cat.html",
-                200,
-                Some("<script>"),
-                ("content-disposition", Some("attachment")),
-            ),
+            ("/media/cat.html", 200, Some("<script>"), ("content-disposition", Some("attachment"))),
             ("/admin/", 403, None, ("cache-control", None)),
             (
                 "/api/v1/orders",
                 200,
                 Some(&*app),
-                (
-                    "access-control-allow-origin",
-                    Some("https://shop.example.com"),
-                ),
+                ("access-control-allow-origin", Some("https://shop.example.com")),
             ),
         ] {
             let url = format!("https://www.example.com{path}");

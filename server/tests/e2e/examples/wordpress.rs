@@ -20,21 +20,14 @@ fn wordpress_sends_files_and_has_php_do_the_rest() {
         ],
     );
     let server = fastcgi::server::start().to_string();
-    let replaced = [
-        ("/srv/wordpress", "www"),
-        ("unix:/run/php/php-fpm.sock", &*server),
-    ];
+    let replaced = [("/srv/wordpress", "www"), ("unix:/run/php/php-fpm.sock", &*server)];
     let server = start("wordpress.toml", &folder, &replaced);
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
         for (path, status, content) in [
             ("/", 200, "GET /index.php () / "),
-            (
-                "/hello-world/?p=1",
-                200,
-                "GET /index.php () /hello-world/?p=1 ",
-            ),
+            ("/hello-world/?p=1", 200, "GET /index.php () /hello-world/?p=1 "),
             ("/wp-login.php", 200, "GET /wp-login.php () /wp-login.php "),
             ("/wp-admin/", 200, "GET /wp-admin/index.php () /wp-admin/ "),
             ("/wp-admin", 301, "301 this is a folder\n"),
@@ -45,11 +38,7 @@ fn wordpress_sends_files_and_has_php_do_the_rest() {
             ("/xmlrpc.php", 403, ""),
             ("/xmlrpc.php/", 403, ""),
             ("/xmlrpc.php/x", 403, ""),
-            (
-                "/wp-login.php/x",
-                200,
-                "GET /wp-login.php (/x) /wp-login.php/x ",
-            ),
+            ("/wp-login.php/x", 200, "GET /wp-login.php (/x) /wp-login.php/x "),
         ] {
             let url = format!("https://www.example.com{path}");
             let (found, headers, body) = get(&mut session, &url, "identity").await;

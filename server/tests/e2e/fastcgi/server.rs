@@ -120,11 +120,7 @@ async fn respond(
         _ => b"",
     };
     let response = format!("{head}{text}");
-    let all = [
-        record(7, messages),
-        record(6, response.as_bytes()),
-        record(6, b""),
-        record(3, &[0; 8]),
-    ];
+    let all =
+        [record(7, messages), record(6, response.as_bytes()), record(6, b""), record(3, &[0; 8])];
     stream.write_all(&all.concat()).await
 }

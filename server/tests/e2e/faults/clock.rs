@@ -57,10 +57,7 @@ fn a_jump_of_the_wall_clock_ends_no_connection_and_fails_no_handshake(backend: &
         .with("[access_log]\nfile = \"access.log\"\nformat = \"json\"")
         .with("[quic]\nretry_above = 0")
         .listener("main", "127.0.0.1:0", "cubic");
-    let told = [
-        ("LD_PRELOAD", &*shim),
-        ("WALL_CLOCK_OFFSET", offset.to_str().unwrap()),
-    ];
+    let told = [("LD_PRELOAD", &*shim), ("WALL_CLOCK_OFFSET", offset.to_str().unwrap())];
     let mut server = Server::start_told(&setup, &folder, &told);
     let admin = address(&mut server);
     let mut requests = 0;
@@ -94,9 +91,8 @@ fn a_jump_of_the_wall_clock_ends_no_connection_and_fails_no_handshake(backend: &
     });
     server.process.last_words();
     let log = fs::read_to_string(folder.path("access.log")).unwrap();
-    let records: Vec<serde_json::Value> = { log.lines() }
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let records: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records.len() as u64, requests + 1);
     for record in records {
         let limit = u64::try_from(FAR).unwrap() * 100_000;

@@ -52,10 +52,7 @@ fn setup(backend: &str, page: &str, folder: &Folder) -> Setup {
         .replace("[[group]]", "[[group]]\ncores = [0]")
         .listener("main", "127.0.0.1:0", "cubic")
         .with("[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"")
-        .with(&format!(
-            "[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{}\" }}",
-            upstream()
-        ))
+        .with(&format!("[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{}\" }}", upstream()))
 }
 
 fn without_descriptors_the_service_goes_on_from_memory_and_recovers(backend: &str) {
@@ -70,17 +67,11 @@ fn without_descriptors_the_service_goes_on_from_memory_and_recovers(backend: &st
         while server.process.open_files(&folder.path("www")) > 0 {
             tokio::task::yield_now().await;
         }
-        limit(
-            &server.process,
-            "nofile",
-            &lowest_free(&server.process).to_string(),
-        );
+        limit(&server.process, "nofile", &lowest_free(&server.process).to_string());
 
         let mut waiting = TcpStream::connect(admin).unwrap();
         write!(waiting, "GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-        server
-            .process
-            .line_with(&["the admin address accepts no connection"]);
+        server.process.line_with(&["the admin address accepts no connection"]);
         let mut new = client.connect(server.address()).await;
         for session in [&mut session, &mut new] {
             assert_eq!(session.get("/").await.text().await, "before");
@@ -98,10 +89,7 @@ fn without_descriptors_the_service_goes_on_from_memory_and_recovers(backend: &st
         let before = processor_time(&server.process);
         tokio::time::sleep(WHILE).await;
         let used = processor_time(&server.process) - before;
-        assert!(
-            used < 50,
-            "{used} hundredths of a second in one, of an idle server"
-        );
+        assert!(used < 50, "{used} hundredths of a second in one, of an idle server");
         assert_eq!(session.get("/").await.text().await, "before");
 
         limit(&server.process, "nofile", "1024");

@@ -22,10 +22,8 @@ const MOUNT: &str = "mount -t tmpfs -o size=1m tmpfs small && exec \"$@\"";
 /// Returns the words before a command that runs it in a mount namespace of its own.
 fn unshare() -> Option<Vec<&'static str>> {
     let words = vec!["unshare", "--map-root-user", "--mount", "sh", "-c"];
-    let possible = Command::new(words[0])
-        .args(&words[1..])
-        .arg("mount -t tmpfs tmpfs /tmp")
-        .output();
+    let possible =
+        Command::new(words[0]).args(&words[1..]).arg("mount -t tmpfs tmpfs /tmp").output();
     match possible {
         Ok(output) if output.status.success() => Some(words),
         other => {
@@ -106,10 +104,7 @@ fn a_full_disk_costs_records_and_no_request(backend: &str) {
     let text = fs::read_to_string(disk.join("access.log")).unwrap();
     let whole = |line: &&str| line.contains("GET") && line.contains("200");
     assert_eq!(text.lines().filter(whole).count(), text.lines().count());
-    assert!(
-        (written - text.lines().count() as f64).abs() < 0.5,
-        "{written}"
-    );
+    assert!((written - text.lines().count() as f64).abs() < 0.5, "{written}");
     let said = server.process.last_words();
     for subject in ["access log", "qlog"] {
         let complaint = format!("{subject}: cannot");

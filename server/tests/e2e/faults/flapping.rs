@@ -177,11 +177,7 @@ fn each_request_to_a_flapping_upstream_is_answered_whole_or_failed(backend: &str
         // A response that was begun in the last period may still be reset, and the upstream be out of rotation.
         let mut in_a_row = 0;
         while in_a_row < 50 {
-            in_a_row = if ask(&mut session).await {
-                in_a_row + 1
-            } else {
-                0
-            };
+            in_a_row = if ask(&mut session).await { in_a_row + 1 } else { 0 };
         }
         loop {
             let found = metrics(admin);

@@ -55,11 +55,7 @@ impl Chain {
             .replace("[[group]]", "[[group]]\ncores = [0]")
             .listener("main", "127.0.0.1:0", "cubic");
         for (scheme, port) in SCHEMES.into_iter().zip(ports) {
-            let ca = if scheme == "https" {
-                "tls_ca = \"cert.pem\"\n"
-            } else {
-                ""
-            };
+            let ca = if scheme == "https" { "tls_ca = \"cert.pem\"\n" } else { "" };
             setup = setup.with(&format!(
                 "[[route]]\npath = \"/{scheme}/\"\n[route.proxy]\nmax_fails = 0\n\
                  upstreams = \"{scheme}://127.0.0.1:{port}\"\nkeepalive_timeout = \"1s\"\n{ca}"
@@ -67,13 +63,7 @@ impl Chain {
         }
         let mut server = Server::start(&setup, &folder);
         let admin = address(&mut server);
-        Some(Chain {
-            folder,
-            ports,
-            nginx,
-            server,
-            admin,
-        })
+        Some(Chain { folder, ports, nginx, server, admin })
     }
 
     /// Sends a request to each upstream over each front, all at the same time, and returns what their clients get. Calls
@@ -137,10 +127,7 @@ fn nginx_ends_connections_after_three_requests_and_no_request_fails() {
     let opened = found["sluicegate_proxy_connections_opened_total"];
     let reused = found["sluicegate_proxy_connections_reused_total"];
     let fewest = (3 * SCHEMES.len() * ROUNDS / 3) as f64;
-    assert!(
-        opened >= fewest && reused > 0.0,
-        "{opened} opened, {reused} reused"
-    );
+    assert!(opened >= fewest && reused > 0.0, "{opened} opened, {reused} reused");
 }
 
 #[test]
@@ -155,12 +142,8 @@ fn nginx_is_killed_within_responses_and_comes_back() {
     let nginx = chain.nginx.id().to_string();
     let broken = chain.ask(&Method::GET, "file", || {
         let begun = (2 * FRONTS.len() * SCHEMES.len()) as f64;
-        chain.until("sluicegate_http_responses_total{code=\"200\"}", |count| {
-            count >= begun
-        });
-        let killed = std::process::Command::new("kill")
-            .args(["-KILL", &nginx])
-            .status();
+        chain.until("sluicegate_http_responses_total{code=\"200\"}", |count| count >= begun);
+        let killed = std::process::Command::new("kill").args(["-KILL", &nginx]).status();
         assert!(killed.unwrap().success());
     });
     for (path, outcome) in broken {

@@ -43,11 +43,7 @@ const fn fault(
     serve: fn(&mut peer::Peer) -> std::io::Result<()>,
     expected: Expected,
 ) -> Fault {
-    Fault {
-        name,
-        serve,
-        expected,
-    }
+    Fault { name, serve, expected }
 }
 
 const TERMINATED: Expected = Expected::Status(502, "connection_terminated");
@@ -85,11 +81,7 @@ impl Table {
              keepalive_timeout = \"500ms\"\n{keys}\n"
         )
         .unwrap();
-        self.rows.push(Row {
-            front,
-            path,
-            expected,
-        });
+        self.rows.push(Row { front, path, expected });
     }
 
     /// Adds the faults of a protocol, with TLS and without. Each front has upstreams of its own, so that none meets the faults that
@@ -110,13 +102,7 @@ impl Table {
                     self.add(front, &name, &upstream, keys, fault.expected);
                 }
                 let name = format!("{protocol:?}/{scheme}/refused");
-                self.add(
-                    front,
-                    &name,
-                    &format!("{scheme}://127.0.0.1:1"),
-                    "",
-                    REFUSED,
-                );
+                self.add(front, &name, &format!("{scheme}://127.0.0.1:1"), "", REFUSED);
             }
         }
     }
@@ -194,11 +180,7 @@ fn faults_of_upstreams_have_their_status_or_break_off_and_leave_nothing() {
     /// Growth of memory beyond the first time, KiB.
     const GROWTH: u64 = 8 << 10;
     let folder = Folder::new();
-    let mut table = Table {
-        routes: String::new(),
-        rows: Vec::new(),
-        open: Arc::default(),
-    };
+    let mut table = Table { routes: String::new(), rows: Vec::new(), open: Arc::default() };
     let certificate = Certificate::write(&folder);
     table.add_faults(Protocol::Http1, http1::FAULTS, &certificate);
     table.add_faults(Protocol::Http2, http2::FAULTS, &certificate);
@@ -211,10 +193,7 @@ fn faults_of_upstreams_have_their_status_or_break_off_and_leave_nothing() {
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     for front in FRONTS {
-        assert!(matches!(
-            front.get(server.address(), &folder, "/"),
-            Outcome::Whole(200, None, _)
-        ));
+        assert!(matches!(front.get(server.address(), &folder, "/"), Outcome::Whole(200, None, _)));
     }
     until_nothing_is_left(admin, f64::MAX, &table.open);
     let descriptors = metrics(admin)["process_open_fds"];
@@ -223,10 +202,7 @@ fn faults_of_upstreams_have_their_status_or_break_off_and_leave_nothing() {
     let failures = sum(&metrics(admin), "sluicegate_proxy_failures_total");
     let expected = |row: &&Row| !matches!(row.expected, Expected::Whole(_));
     let count = table.rows.iter().filter(expected).count();
-    assert!(
-        failures >= count as f64,
-        "{failures} of {count} are counted"
-    );
+    assert!(failures >= count as f64, "{failures} of {count} are counted");
     let memory = server.process.anonymous_kib();
     for _ in 0..2 {
         table.check(server.address(), &folder, false);
@@ -236,9 +212,6 @@ fn faults_of_upstreams_have_their_status_or_break_off_and_leave_nothing() {
     assert!(more < GROWTH, "{more} KiB more than after the first time");
     // Nothing of it concerns other requests.
     for front in FRONTS {
-        assert!(matches!(
-            front.get(server.address(), &folder, "/"),
-            Outcome::Whole(200, None, _)
-        ));
+        assert!(matches!(front.get(server.address(), &folder, "/"), Outcome::Whole(200, None, _)));
     }
 }

@@ -11,11 +11,9 @@ use crate::server::{Folder, Server, Setup};
 fn calls_over_tcp_reach_a_server_that_insists_on_te_and_end_with_their_status() {
     let folder = Folder::new();
     let upstream = start();
-    let setup = Setup::new("mio")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with(&format!(
-            "[[route]]\npath = \"/test.Echo/\"\nproxy.upstreams = \"h2c://{upstream}\"\n"
-        ));
+    let setup = Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").with(&format!(
+        "[[route]]\npath = \"/test.Echo/\"\nproxy.upstreams = \"h2c://{upstream}\"\n"
+    ));
     let server = Server::start(&setup, &folder);
     run(async {
         let mut client = connect(server.address()).await;

@@ -43,10 +43,7 @@ impl Drop for Upstream {
 fn program(name: &str) -> Option<PathBuf> {
     let program = installed(Path::new("grpc").join(name));
     if program.is_none() {
-        skip(
-            "grpc",
-            &"grpc-go's programs are missing; `make grpc` builds them",
-        );
+        skip("grpc", &"grpc-go's programs are missing; `make grpc` builds them");
     }
     program
 }
@@ -66,10 +63,7 @@ fn start(folder: &Folder, tls: bool) -> Option<(Upstream, u16)> {
     let mut child = command.spawn().unwrap();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(child.try_wait().unwrap().is_none(), "the server has ended");
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the server says nothing when it is ready"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the server says nothing when it is ready")]
         std::thread::sleep(Duration::from_millis(20));
     }
     Some((Upstream(child), port))
@@ -88,11 +82,9 @@ fn grpc_go_passes_its_interoperability_tests() {
         } else {
             format!("upstreams = \"h2c://127.0.0.1:{port}\"")
         };
-        let setup = Setup::new("mio")
-            .listener("main", "127.0.0.1:0", "cubic")
-            .with(&format!(
-                "[[route]]\npath = \"~ ^/grpc[.]testing[.]\"\nproxy = {{ {upstream} }}"
-            ));
+        let setup = Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").with(&format!(
+            "[[route]]\npath = \"~ ^/grpc[.]testing[.]\"\nproxy = {{ {upstream} }}"
+        ));
         let server = Server::start(&setup, &folder);
         let mut failed = Vec::new();
         for case in CASES {

@@ -45,12 +45,7 @@ struct Sizes {
 
 /// Takes more than 10 s: at the end it waits until the server has forgotten connections that their clients did not close.
 fn every_tenth_of_some_connections_misbehaves_and_all_others_are_served(backend: &str) {
-    let sizes = Sizes {
-        connections: 200,
-        seconds: 4,
-        pause: Duration::from_millis(500),
-        idle: 15,
-    };
+    let sizes = Sizes { connections: 200, seconds: 4, pause: Duration::from_millis(500), idle: 15 };
     run(backend, &sizes);
 }
 
@@ -85,15 +80,11 @@ pub(super) fn setup(backend: &str, upstream: SocketAddr) -> Setup {
     Setup::new(backend)
         .with(ADMIN)
         .listener("main", "127.0.0.1:0", "cubic")
-        .with(&format!(
-            "[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}"
-        ))
+        .with(&format!("[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}"))
 }
 
 fn run(backend: &str, sizes: &Sizes) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(async {
         let folder = Folder::new();
         let upstream = silent_upstream().await;
@@ -125,10 +116,8 @@ fn run(backend: &str, sizes: &Sizes) {
         for task in served {
             task.await.unwrap();
         }
-        let (responses, failures) = (
-            honest.responses.load(Ordering::Relaxed),
-            honest.failures.load(Ordering::Relaxed),
-        );
+        let (responses, failures) =
+            (honest.responses.load(Ordering::Relaxed), honest.failures.load(Ordering::Relaxed));
         println!(
             "{responses} responses, {failures} failures; {} misbehaving connections were closed",
             closed.load(Ordering::Relaxed)
@@ -225,11 +214,7 @@ fn check(seen: &[Figures], connections: u64) {
     let length = if whole { period } else { 1 };
     let (first, last) = (&seen[..length], &seen[seen.len() - length..]);
     let connections = connections as f64;
-    let (ratio, room) = if whole {
-        (1.05, 1.0)
-    } else {
-        (1.1, connections)
-    };
+    let (ratio, room) = if whole { (1.05, 1.0) } else { (1.1, connections) };
     let measures: [Measure; 4] = [
         ("allocated", |seen| seen.allocated, 4e6 + 4e3 * room),
         ("resident", |seen| seen.resident, 16e6 + 8e3 * room),

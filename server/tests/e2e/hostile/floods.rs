@@ -75,17 +75,12 @@ fn ten_clients_keep_their_goodput_beside_each_flood(backend: &str) {
         );
     }
     if std::thread::available_parallelism().unwrap().get() < 2 {
-        return skip(
-            "cores",
-            &"a core for the server and one for the flood are needed",
-        );
+        return skip("cores", &"a core for the server and one for the flood are needed");
     }
     let seconds = number("SLUICEGATE_SECONDS", 60);
     let long = Duration::from_secs(seconds);
     change_this_thread("taskset", &["-cp", "1"]);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let shares = runtime.unwrap().block_on(async {
         let mut shares = Vec::new();
         for flood in FLOODS {
@@ -94,10 +89,7 @@ fn ten_clients_keep_their_goodput_beside_each_flood(backend: &str) {
         shares
     });
     for (flood, (share, growth)) in &shares {
-        println!(
-            "{backend}: {flood:?}: {:.0} % of the goodput, {growth:+.1} MB",
-            100.0 * share
-        );
+        println!("{backend}: {flood:?}: {:.0} % of the goodput, {growth:+.1} MB", 100.0 * share);
     }
     for (flood, (share, growth)) in shares {
         assert!(share >= SHARE, "{flood:?} leaves {share}");
@@ -126,9 +118,7 @@ async fn beside(flood: Flood, backend: &str, long: Duration) -> (f64, f64) {
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
         let session = connect(&client, server.address()).await;
-        tasks.push(tokio::spawn(
-            Arc::clone(&honest).run(session, 10_000, PAUSE),
-        ));
+        tasks.push(tokio::spawn(Arc::clone(&honest).run(session, 10_000, PAUSE)));
     }
     let rate = |from: u64, since: Instant| {
         let done = honest.bytes.load(Ordering::Relaxed) - from;
@@ -166,10 +156,7 @@ async fn beside(flood: Flood, backend: &str, long: Duration) -> (f64, f64) {
         task.await.unwrap();
     }
     assert_eq!(honest.failures.load(Ordering::Relaxed), 0, "{flood:?}");
-    (
-        disturbed / undisturbed,
-        (last.resident - warm.resident) / 1e6,
-    )
+    (disturbed / undisturbed, (last.resident - warm.resident) / 1e6)
 }
 
 /// Floods until it is stopped, and counts datagrams, requests or frames in `sent`.

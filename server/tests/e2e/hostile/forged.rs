@@ -73,10 +73,7 @@ fn server(backend: &str, folder: &Folder, upstream: &Upstream, more: &str) -> Se
     let to = format!("proxy = {{ upstreams = \"{}\" }}", upstream.address);
     let setup = Setup::new(backend)
         .listener("main", "127.0.0.1:0", "cubic")
-        .replace(
-            "[listener.tls]",
-            "trusted_proxies = [\"127.0.0.88\"]\n[listener.tls]",
-        )
+        .replace("[listener.tls]", "trusted_proxies = [\"127.0.0.88\"]\n[listener.tls]")
         .with(&format!(
             "[[route]]\npath = \"/admin/\"\nallow = [\"{FORGED}\"]\n{to}\n\
              [[route]]\npath = \"/named/\"\nallow = [\"198.51.100.1\"]\n{to}\n\
@@ -101,11 +98,7 @@ impl Forger {
         let control = http3::control(&[]);
         socket.client.write(http3::CONTROL, &control, false);
         socket.exchange(PAUSE);
-        Forger {
-            socket,
-            server,
-            next: 0,
-        }
+        Forger { socket, server, next: 0 }
     }
 
     /// Queues a request; returns its stream.
@@ -204,10 +197,7 @@ fn forged_addresses_pass_no_rate_limit_and_use_up_nobody_s(backend: &str) {
     // The client in whose name it came has all of its requests.
     let victim = SocketAddr::from((FORGED.parse::<Ipv4Addr>().unwrap(), 0));
     forger.socket.move_to(victim).unwrap();
-    forger
-        .socket
-        .client
-        .send(&[Frame::Ping, Frame::Padding(1100)]);
+    forger.socket.client.send(&[Frame::Ping, Frame::Padding(1100)]);
     forger.socket.exchange(PAUSE);
     assert_eq!(forger.ask("GET", "/limited/x"), Some(200));
     assert_eq!(forger.ask("GET", "/limited/x"), Some(200));

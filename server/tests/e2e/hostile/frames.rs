@@ -45,18 +45,11 @@ struct Service {
 
 impl Service {
     async fn start(backend: &str, folder: &Folder) -> Service {
-        let setup = Setup::new(backend)
-            .with(ADMIN)
-            .listener("main", "127.0.0.1:0", "cubic");
+        let setup = Setup::new(backend).with(ADMIN).listener("main", "127.0.0.1:0", "cubic");
         let mut server = Server::start(&setup, folder);
         let client = Client::new(folder);
         let session = client.connect(server.address()).await;
-        Service {
-            admin: address(&mut server),
-            server,
-            client,
-            session,
-        }
+        Service { admin: address(&mut server), server, client, session }
     }
 
     /// Lets another client connect and act, while the honest one requests the page again and again.
@@ -124,12 +117,7 @@ fn challenge(number: u64) -> Frame {
 
 /// Sends a byte of a stream, with a gap in front of it.
 fn gap(number: u64) -> Frame {
-    Frame::Stream {
-        stream: 0,
-        offset: 2 * number + 1,
-        data: vec![0],
-        fin: false,
-    }
+    Frame::Stream { stream: 0, offset: 2 * number + 1, data: vec![0], fin: false }
 }
 
 /// Acknowledges packets of a download that the server has not sent.
@@ -154,11 +142,7 @@ fn frames_that_break_rules_close_their_connection_and_no_other(backend: &str) {
         socket.client.send(&[Frame::Crypto { offset, data }]);
     };
     let cases: [Case; 7] = [
-        (
-            "gaps in a stream",
-            |socket| flood(socket, 3_000, MOST, gap),
-            FLOW_CONTROL_ERROR,
-        ),
+        ("gaps in a stream", |socket| flood(socket, 3_000, MOST, gap), FLOW_CONTROL_ERROR),
         (
             "a frame too often in a packet",
             |socket| flood(socket, 1, MOST + 1, challenge),
@@ -177,11 +161,7 @@ fn frames_that_break_rules_close_their_connection_and_no_other(backend: &str) {
             |socket| socket.client.send(&[Frame::RetireConnectionId(0)]),
             PROTOCOL_VIOLATION,
         ),
-        (
-            "ACKs of what was not sent",
-            acknowledge_ahead,
-            PROTOCOL_VIOLATION,
-        ),
+        ("ACKs of what was not sent", acknowledge_ahead, PROTOCOL_VIOLATION),
         ("CRYPTO beyond the buffer", crypto, CRYPTO_BUFFER_EXCEEDED),
         (
             "a frame of servers",

@@ -114,13 +114,7 @@ impl Peers {
         let socket = UdpSocket::bind((address, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_nonblocking(true).unwrap();
-        Peers {
-            socket,
-            peers: BTreeMap::new(),
-            last: first,
-            buffer: vec![0; 65_536],
-            closed: 0,
-        }
+        Peers { socket, peers: BTreeMap::new(), last: first, buffer: vec![0; 65_536], closed: 0 }
     }
 
     /// Adds a client, which begins its handshake.
@@ -237,20 +231,13 @@ impl Peer {
             return;
         }
         for frame in &client.frames {
-            if let Frame::MaxStreams {
-                bidirectional: true,
-                max,
-            } = frame
-            {
+            if let Frame::MaxStreams { bidirectional: true, max } = frame {
                 self.allowed = self.allowed.max(*max);
             }
         }
-        client
-            .frames
-            .retain(|frame| matches!(frame, Frame::Close { .. }));
+        client.frames.retain(|frame| matches!(frame, Frame::Close { .. }));
         let answered = std::mem::take(&mut client.streams);
-        self.unanswered
-            .retain(|stream| !answered.contains_key(stream));
+        self.unanswered.retain(|stream| !answered.contains_key(stream));
         let first = self.steps == 0;
         self.steps += 1;
         if first {
@@ -331,11 +318,7 @@ impl Peer {
             let stream = 4 * self.next_stream;
             self.next_stream += 1;
             let mut frames = self.client.stream_frames(stream, &head, false);
-            frames.push(Frame::ResetStream {
-                stream,
-                code: CANCELLED,
-                size: head.len() as u64,
-            });
+            frames.push(Frame::ResetStream { stream, code: CANCELLED, size: head.len() as u64 });
             self.client.send(&frames);
         }
     }

@@ -60,22 +60,16 @@ fn responses_that_one_client_does_not_take_cost_others_no_request(backend: &str)
         .listener("main", "127.0.0.1:0", "cubic");
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
-    let mut held: Vec<Socket> = (1..=CONNECTIONS)
-        .map(|number| hold(server.address(), number, number % 2 == 0))
-        .collect();
+    let mut held: Vec<Socket> =
+        (1..=CONNECTIONS).map(|number| hold(server.address(), number, number % 2 == 0)).collect();
     for _ in 0..ROUNDS {
         for socket in &mut held {
             socket.exchange(REST);
         }
     }
     let requests = sum(&metrics(admin), "sluicegate_http_requests_total");
-    assert!(
-        requests >= (CONNECTIONS * STREAMS / 2) as f64,
-        "{requests} requests"
-    );
-    let arrived = held
-        .iter()
-        .flat_map(|socket| socket.client.streams.values());
+    assert!(requests >= (CONNECTIONS * STREAMS / 2) as f64, "{requests} requests");
+    let arrived = held.iter().flat_map(|socket| socket.client.streams.values());
     let arrived: usize = arrived.map(|stream| stream.bytes.len()).sum();
     println!(
         "{backend}: {requests} requests, {arrived} bytes arrived, {} KiB held",

@@ -15,26 +15,9 @@ fn what_is_unknown_or_harmless_is_ignored() {
     let mut server = start(&folder);
     let mut raw = Raw::connect(server.address());
     let unknown = frame(UNKNOWN, &[0x55; 3000]);
-    let control = control(&[
-        (UNKNOWN, 1),
-        (6, 100),
-        (1, 4096),
-        (7, 10),
-        (8, 1),
-        (0x33, 0),
-    ]);
-    let control = [
-        control,
-        unknown.clone(),
-        frame(MAX_PUSH_ID, &[9]),
-        frame(MAX_PUSH_ID, &[9]),
-    ];
-    let goaway = [
-        frame(GOAWAY, &[9]),
-        frame(GOAWAY, &[9]),
-        frame(GOAWAY, &[1]),
-    ]
-    .concat();
+    let control = control(&[(UNKNOWN, 1), (6, 100), (1, 4096), (7, 10), (8, 1), (0x33, 0)]);
+    let control = [control, unknown.clone(), frame(MAX_PUSH_ID, &[9]), frame(MAX_PUSH_ID, &[9])];
+    let goaway = [frame(GOAWAY, &[9]), frame(GOAWAY, &[9]), frame(GOAWAY, &[1])].concat();
     for act in [
         Act::Send(CONTROL, control.concat()),
         Act::Send(CONTROL, goaway),
@@ -65,11 +48,7 @@ fn what_is_unknown_or_harmless_is_ignored() {
         ],
         vec![get(), trailers],
     ] {
-        assert_eq!(
-            raw.exchange(&frames.concat()),
-            Outcome::Status(200),
-            "{frames:x?}"
-        );
+        assert_eq!(raw.exchange(&frames.concat()), Outcome::Status(200), "{frames:x?}");
     }
     drop(raw);
     let said = server.process.last_words();

@@ -20,12 +20,7 @@ fn a_request_stream_holds_frames_of_a_request_in_their_order() {
         ),
         requests(
             "DATA behind trailers",
-            &[
-                get(),
-                frame(DATA, b"x"),
-                headers(&[("x", "y")]),
-                frame(DATA, b"x"),
-            ],
+            &[get(), frame(DATA, b"x"), headers(&[("x", "y")]), frame(DATA, b"x")],
             FRAME_UNEXPECTED,
         ),
         requests(
@@ -38,11 +33,7 @@ fn a_request_stream_holds_frames_of_a_request_in_their_order() {
             &[get_with(&[("x", &"y".repeat(2 * HEADER_BYTES))])],
             EXCESSIVE_LOAD,
         ),
-        requests(
-            "a long HEADERS frame",
-            &[varint(HEADERS), varint(1 << 40)],
-            EXCESSIVE_LOAD,
-        ),
+        requests("a long HEADERS frame", &[varint(HEADERS), varint(1 << 40)], EXCESSIVE_LOAD),
     ];
     let push = [vec![0], section(&GET)].concat();
     for (kind, payload) in [
@@ -56,16 +47,8 @@ fn a_request_stream_holds_frames_of_a_request_in_their_order() {
         (PING, &[0; 8]),
     ] {
         let misplaced = frame(kind, payload);
-        cases.push(requests(
-            "misplaced",
-            &[get(), misplaced.clone()],
-            FRAME_UNEXPECTED,
-        ));
-        cases.push(requests(
-            "misplaced, in front",
-            &[misplaced, get()],
-            FRAME_UNEXPECTED,
-        ));
+        cases.push(requests("misplaced", &[get(), misplaced.clone()], FRAME_UNEXPECTED));
+        cases.push(requests("misplaced, in front", &[misplaced, get()], FRAME_UNEXPECTED));
     }
     close_each(cases, true);
 }
@@ -75,16 +58,8 @@ fn a_stream_must_not_end_within_a_frame() {
     let body = frame(DATA, b"five.");
     let mut cases = vec![
         requests("a type alone", &[get(), varint(DATA)], FRAME_ERROR),
-        requests(
-            "half a type",
-            &[get(), varint(UNKNOWN)[..1].to_vec()],
-            FRAME_ERROR,
-        ),
-        requests(
-            "half of the first frame's type",
-            &[varint(UNKNOWN)[..1].to_vec()],
-            FRAME_ERROR,
-        ),
+        requests("half a type", &[get(), varint(UNKNOWN)[..1].to_vec()], FRAME_ERROR),
+        requests("half of the first frame's type", &[varint(UNKNOWN)[..1].to_vec()], FRAME_ERROR),
         requests("half a length", &[get(), vec![0, 0x40]], FRAME_ERROR),
         requests("a length alone", &[get(), body[..2].to_vec()], FRAME_ERROR),
         requests("half a body", &[get(), body[..5].to_vec()], FRAME_ERROR),
@@ -106,17 +81,11 @@ fn a_stream_must_not_end_within_a_frame() {
     ];
     let head = get();
     for end in [1, 2, 3, head.len() - 1] {
-        cases.push(requests(
-            "half a head",
-            &[head[..end].to_vec()],
-            FRAME_ERROR,
-        ));
+        cases.push(requests("half a head", &[head[..end].to_vec()], FRAME_ERROR));
     }
     // The end comes by itself.
-    let late = [
-        Act::Send(REQUEST, [get(), body[..4].to_vec()].concat()),
-        Act::End(REQUEST, Vec::new()),
-    ];
+    let late =
+        [Act::Send(REQUEST, [get(), body[..4].to_vec()].concat()), Act::End(REQUEST, Vec::new())];
     cases.push(closes("half a body, and later the end", &late, FRAME_ERROR));
     close_each(cases, true);
 }
@@ -168,21 +137,9 @@ fn a_request_that_is_wrong_takes_its_stream_with_it_only() {
     let many = vec![("x", "y"); 60];
     for (what, frames, outcome) in [
         ("no frame", vec![], Outcome::Reset(REQUEST_INCOMPLETE)),
-        (
-            "no frame of a request",
-            frame(UNKNOWN, b"x"),
-            Outcome::Reset(REQUEST_INCOMPLETE),
-        ),
-        (
-            "no fields",
-            frame(HEADERS, &[0, 0]),
-            Outcome::Reset(MESSAGE_ERROR),
-        ),
-        (
-            "a large head",
-            get_with(&[("x", &long)]),
-            Outcome::Status(431),
-        ),
+        ("no frame of a request", frame(UNKNOWN, b"x"), Outcome::Reset(REQUEST_INCOMPLETE)),
+        ("no fields", frame(HEADERS, &[0, 0]), Outcome::Reset(MESSAGE_ERROR)),
+        ("a large head", get_with(&[("x", &long)]), Outcome::Status(431)),
         ("many fields", get_with(&many), Outcome::Status(431)),
         (
             "large trailers",

@@ -13,11 +13,7 @@ fn critical_streams_are_there_once_and_stay() {
     let control = control(&[]);
     let typed = |kind| vec![kind];
     let mut cases = vec![
-        closes(
-            "control ends",
-            &[Act::End(CONTROL, control.clone())],
-            CLOSED_CRITICAL_STREAM,
-        ),
+        closes("control ends", &[Act::End(CONTROL, control.clone())], CLOSED_CRITICAL_STREAM),
         closes(
             "control is reset",
             &[Act::Send(CONTROL, control.clone()), Act::Reset(CONTROL)],
@@ -25,30 +21,16 @@ fn critical_streams_are_there_once_and_stay() {
         ),
         closes(
             "two control streams",
-            &[
-                Act::Send(CONTROL, control.clone()),
-                Act::Send(OTHER, control),
-            ],
+            &[Act::Send(CONTROL, control.clone()), Act::Send(OTHER, control)],
             STREAM_CREATION_ERROR,
         ),
-        closes(
-            "a push stream",
-            &[Act::Send(OTHER, vec![1, 0])],
-            STREAM_CREATION_ERROR,
-        ),
+        closes("a push stream", &[Act::Send(OTHER, vec![1, 0])], STREAM_CREATION_ERROR),
     ];
     for (kind, what) in [(2, "an encoder"), (3, "a decoder")] {
+        cases.push(closes(what, &[Act::End(ENCODER, typed(kind))], CLOSED_CRITICAL_STREAM));
         cases.push(closes(
             what,
-            &[Act::End(ENCODER, typed(kind))],
-            CLOSED_CRITICAL_STREAM,
-        ));
-        cases.push(closes(
-            what,
-            &[
-                Act::Send(ENCODER, typed(kind)),
-                Act::Send(DECODER, typed(kind)),
-            ],
+            &[Act::Send(ENCODER, typed(kind)), Act::Send(DECODER, typed(kind))],
             STREAM_CREATION_ERROR,
         ));
     }
@@ -67,32 +49,17 @@ fn settings_come_first_once_and_make_sense() {
         first("an unknown frame first", frame(UNKNOWN, b"x")),
         closes(
             "SETTINGS twice",
-            &[Act::Send(
-                CONTROL,
-                [control(&[]), frame(SETTINGS, &[])].concat(),
-            )],
+            &[Act::Send(CONTROL, [control(&[]), frame(SETTINGS, &[])].concat())],
             FRAME_UNEXPECTED,
         ),
         closes(
             "a setting without a value",
-            &[Act::Send(
-                CONTROL,
-                [vec![0], frame(SETTINGS, &[6])].concat(),
-            )],
+            &[Act::Send(CONTROL, [vec![0], frame(SETTINGS, &[6])].concat())],
             FRAME_ERROR,
         ),
     ];
     // Those of HTTP/2, and values that are none.
-    for pair in [
-        (0, 0),
-        (2, 1),
-        (3, 1),
-        (4, 1),
-        (5, 1),
-        (8, 2),
-        (0x33, 2),
-        (0x33, 1),
-    ] {
+    for pair in [(0, 0), (2, 1), (3, 1), (4, 1), (5, 1), (8, 2), (0x33, 2), (0x33, 1)] {
         let acts = [Act::Send(CONTROL, control(&[pair]))];
         cases.push(closes("a wrong setting", &acts, SETTINGS_ERROR));
     }
@@ -104,22 +71,14 @@ fn a_control_stream_holds_frames_of_its_own_only() {
     let mut cases = vec![
         controls("DATA", &[frame(DATA, b"x")], FRAME_UNEXPECTED),
         controls("HEADERS", &[get()], FRAME_UNEXPECTED),
-        controls(
-            "PUSH_PROMISE",
-            &[frame(PUSH_PROMISE, &section(&GET))],
-            FRAME_UNEXPECTED,
-        ),
+        controls("PUSH_PROMISE", &[frame(PUSH_PROMISE, &section(&GET))], FRAME_UNEXPECTED),
         controls("CANCEL_PUSH", &[frame(CANCEL_PUSH, &[0])], ID_ERROR),
         controls(
             "MAX_PUSH_ID falls",
             &[frame(MAX_PUSH_ID, &[9]), frame(MAX_PUSH_ID, &[8])],
             ID_ERROR,
         ),
-        controls(
-            "GOAWAY rises",
-            &[frame(GOAWAY, &[4]), frame(GOAWAY, &[8])],
-            ID_ERROR,
-        ),
+        controls("GOAWAY rises", &[frame(GOAWAY, &[4]), frame(GOAWAY, &[8])], ID_ERROR),
         controls(
             "priority of a stream that is no request",
             &[frame(PRIORITY_UPDATE, &[2, b'i'])],
@@ -130,36 +89,16 @@ fn a_control_stream_holds_frames_of_its_own_only() {
             &[frame(PRIORITY_UPDATE, &varint(4 * STREAMS))],
             ID_ERROR,
         ),
-        controls(
-            "priority of a push",
-            &[frame(PRIORITY_UPDATE_PUSH, &[0])],
-            ID_ERROR,
-        ),
-        controls(
-            "priority of a push",
-            &[frame(PRIORITY_UPDATE_PUSH, &[1])],
-            ID_ERROR,
-        ),
-        controls(
-            "priority of nothing",
-            &[frame(PRIORITY_UPDATE, &[])],
-            FRAME_ERROR,
-        ),
+        controls("priority of a push", &[frame(PRIORITY_UPDATE_PUSH, &[0])], ID_ERROR),
+        controls("priority of a push", &[frame(PRIORITY_UPDATE_PUSH, &[1])], ID_ERROR),
+        controls("priority of nothing", &[frame(PRIORITY_UPDATE, &[])], FRAME_ERROR),
     ];
     for kind in [2, 6, 8, 9] {
-        cases.push(controls(
-            "HTTP/2",
-            &[frame(kind, &[0; 4])],
-            FRAME_UNEXPECTED,
-        ));
+        cases.push(controls("HTTP/2", &[frame(kind, &[0; 4])], FRAME_UNEXPECTED));
     }
     for kind in [GOAWAY, MAX_PUSH_ID, CANCEL_PUSH] {
         for payload in [&[][..], &[0x40], &[0, 0], &[0xc0, 0, 0, 0, 0, 0, 0, 0, 0]] {
-            cases.push(controls(
-                "a length that is wrong",
-                &[frame(kind, payload)],
-                FRAME_ERROR,
-            ));
+            cases.push(controls("a length that is wrong", &[frame(kind, payload)], FRAME_ERROR));
         }
     }
     close_each(cases, true);
@@ -168,23 +107,11 @@ fn a_control_stream_holds_frames_of_its_own_only() {
 #[test]
 fn instructions_about_a_table_that_is_not_there_end_the_connection() {
     let mut cases = Vec::new();
-    for bytes in [
-        &[0x21][..],
-        &[0x3f, 0x01],
-        &[0xc0, 0],
-        &[0x41, b'a', 0],
-        &[0x00],
-    ] {
+    for bytes in [&[0x21][..], &[0x3f, 0x01], &[0xc0, 0], &[0x41, b'a', 0], &[0x00]] {
         let acts = [Act::Send(ENCODER, [&[2], bytes].concat())];
         cases.push(closes("insertions", &acts, ENCODER_STREAM_ERROR));
     }
-    for bytes in [
-        &[0x00][..],
-        &[0x01],
-        &[0x80],
-        &[0x40, 0x84],
-        &[0x7f, 0x80, 0x01, 0x01],
-    ] {
+    for bytes in [&[0x00][..], &[0x01], &[0x80], &[0x40, 0x84], &[0x7f, 0x80, 0x01, 0x01]] {
         let acts = [Act::Send(DECODER, [&[3], bytes].concat())];
         cases.push(closes("acknowledgements", &acts, DECODER_STREAM_ERROR));
     }

@@ -32,12 +32,7 @@ fn resumed_requests(server: &mut Server, folder: &Folder) -> usize {
 
 /// Returns the numbers of connections: all, those that resumed a session, and those whose early data was accepted or rejected.
 fn connections(measured: &Value) -> [u64; 4] {
-    let keys = [
-        "established",
-        "resumed",
-        "early_data_accepted",
-        "early_data_rejected",
-    ];
+    let keys = ["established", "resumed", "early_data_accepted", "early_data_rejected"];
     keys.map(|key| measured["connections"][key].as_u64().unwrap())
 }
 
@@ -120,11 +115,7 @@ fn a_session_file_serves_all_connections_of_the_next_run() {
         assert!(pem.starts_with("-----BEGIN SSL SESSION PARAMETERS-----\n"));
         let words = words(&[&of_file, &["-n3", "-c3", "--early-data"]]);
         let second = measured(&words, &urls);
-        assert_eq!(
-            connections(&second),
-            [3, 3, early, 0],
-            "{protocol}: {second}"
-        );
+        assert_eq!(connections(&second), [3, 3, early, 0], "{protocol}: {second}");
         assert_eq!(second["requests"]["succeeded"], 3, "{second}");
         assert_ne!(std::fs::read_to_string(&file).unwrap(), pem);
     }
@@ -142,10 +133,9 @@ fn what_is_no_session_is_refused_or_replaced() {
     assert_eq!(std::fs::read(&certificate).unwrap(), before);
     let file = folder.path("broken.pem");
     let mut pem = "-----BEGIN SSL SESSION PARAMETERS-----\nMAMCAQE=\n".to_owned();
-    for part in [
-        "broken or of another TLS library",
-        "the QUIC transport parameters of the session in",
-    ] {
+    for part in
+        ["broken or of another TLS library", "the QUIC transport parameters of the session in"]
+    {
         std::fs::write(&file, &pem).unwrap();
         let output = load(&["--tls-session-file", name(&file)], &urls);
         let said = text(&output.stderr);
@@ -172,9 +162,7 @@ fn rows_of_the_table_have_histograms() {
     let server = Server::start(&setup(false), &folder);
     let output = load(&["-n200", "-c4", "--histogram"], &[url(&server, "/")]);
     let report = text(&output.stdout);
-    let row = report
-        .lines()
-        .position(|line| line.starts_with("request  "));
+    let row = report.lines().position(|line| line.starts_with("request  "));
     let lines: Vec<_> = report.lines().skip(row.unwrap() + 1).take(10).collect();
     assert!(lines.iter().all(|line| line.contains(" [")), "{report}");
     assert!(lines[9].ends_with("/100.00%)"), "{report}");

@@ -69,9 +69,7 @@ fn accept(count: usize, protocol: Option<&'static [u8]>) -> (SocketAddr, JoinHan
     let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
     let (chain, key) = (folder.path("cert.pem"), folder.path("key.pem"));
     acceptor.set_certificate_chain_file(chain).unwrap();
-    acceptor
-        .set_private_key_file(key, SslFiletype::PEM)
-        .unwrap();
+    acceptor.set_private_key_file(key, SslFiletype::PEM).unwrap();
     if let Some(protocol) = protocol {
         acceptor.set_alpn_select_callback(move |_, offered| {
             boring::ssl::select_next_proto(protocol, offered).ok_or(AlpnError::ALERT_FATAL)
@@ -143,10 +141,7 @@ fn without_tls_a_server_is_loaded_over_http1_or_h2c() {
         assert!(report.contains(" 40 succeeded"), "{words:?}: {report}");
         assert!(report.contains("(200) data"), "{words:?}: {report}");
         let line = format!("Application protocol: {name}\n");
-        assert!(
-            report.contains(&line) && !report.contains("TLS"),
-            "{report}"
-        );
+        assert!(report.contains(&line) && !report.contains("TLS"), "{report}");
     }
     // That address has no h2c.
     failed(&["-p", "h2c"], &[format!("http://{http1}/")], "use --h1");

@@ -16,9 +16,7 @@ fn server(folder: &Folder, upstream: &TcpListener) -> Server {
          [[route]]\npath = \"/app/\"\nproxy.upstreams = \"{}\"",
         upstream.local_addr().unwrap()
     );
-    let setup = Setup::new("mio")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with(&route);
+    let setup = Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").with(&route);
     Server::start(&setup, folder)
 }
 

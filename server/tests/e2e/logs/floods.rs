@@ -44,10 +44,7 @@ fn frames(target: &Target, make: impl Fn(u32) -> Vec<u8>) {
     let mut client = http2(target.main);
     for batch in 0..200 {
         let numbers = batch * 500..(batch + 1) * 500;
-        if client
-            .try_send_soon(&numbers.flat_map(&make).collect::<Vec<_>>())
-            .is_err()
-        {
+        if client.try_send_soon(&numbers.flat_map(&make).collect::<Vec<_>>()).is_err() {
             return;
         }
     }
@@ -88,36 +85,20 @@ fn request(line: &str, fields: &str) -> String {
 
 /// Floods of HTTP/2.
 const HTTP2: &[(&str, Act)] = &[
-    ("PING that nobody asked for", |t, _| {
-        frames(t, |_| frame(PING, ACK, 0, &[1; 8]))
-    }),
+    ("PING that nobody asked for", |t, _| frames(t, |_| frame(PING, ACK, 0, &[1; 8]))),
     ("PING", |t, _| frames(t, |_| frame(PING, 0, 0, &[1; 8]))),
     ("SETTINGS", |t, _| frames(t, |_| frame(SETTINGS, 0, 0, &[]))),
-    ("SETTINGS that nobody sent", |t, _| {
-        frames(t, |_| frame(SETTINGS, ACK, 0, &[]))
-    }),
+    ("SETTINGS that nobody sent", |t, _| frames(t, |_| frame(SETTINGS, ACK, 0, &[]))),
     ("WINDOW_UPDATE", |t, _| frames(t, |_| window_update(0, 1))),
-    ("WINDOW_UPDATE of no stream", |t, n| {
-        frames(t, |_| window_update(2 * n + 1, 1))
-    }),
-    ("PRIORITY", |t, _| {
-        frames(t, |n| frame(PRIORITY, 0, 2 * n + 1, &[0, 0, 0, 0, 15]))
-    }),
-    ("unknown frames", |t, _| {
-        frames(t, |n| frame(0xfa, 0, n, &[0; 100]))
-    }),
-    ("CONTINUATION", |t, _| {
-        frames(t, |_| frame(CONTINUATION, 0, 1, b"x"))
-    }),
+    ("WINDOW_UPDATE of no stream", |t, n| frames(t, |_| window_update(2 * n + 1, 1))),
+    ("PRIORITY", |t, _| frames(t, |n| frame(PRIORITY, 0, 2 * n + 1, &[0, 0, 0, 0, 15]))),
+    ("unknown frames", |t, _| frames(t, |n| frame(0xfa, 0, n, &[0; 100]))),
+    ("CONTINUATION", |t, _| frames(t, |_| frame(CONTINUATION, 0, 1, b"x"))),
     ("GOAWAY", |t, _| frames(t, |_| frame(GOAWAY, 0, 0, &[0; 8]))),
     ("cancelled requests", |t, _| {
         frames(t, |n| {
             let stream = 2 * n + 1;
-            [
-                get(stream, "/"),
-                frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]),
-            ]
-            .concat()
+            [get(stream, "/"), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
         });
     }),
     ("malformed heads", |t, _| {
@@ -128,97 +109,48 @@ const HTTP2: &[(&str, Act)] = &[
         });
     }),
     ("references to fields that are none", |t, _| {
-        frames(t, |n| {
-            frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &[0xfe; 9])
-        });
+        frames(t, |n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &[0xfe; 9]));
     }),
-    ("DATA of no stream", |t, n| {
-        frames(t, |_| frame(DATA, 0, 2 * n + 1, b"x"))
-    }),
+    ("DATA of no stream", |t, n| frames(t, |_| frame(DATA, 0, 2 * n + 1, b"x"))),
     ("frames that are cut", |t, _| frames(t, |_| vec![0xff; 7])),
 ];
 
 /// Floods of TCP, TLS and HTTP/1.1.
 const TCP: &[(&str, Act)] = &[
-    ("bytes that are no TLS", |t, _| {
-        bytes(t.main, &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])
-    }),
-    ("HTTP on the port of TLS", |t, _| {
-        bytes(t.main, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    }),
+    ("bytes that are no TLS", |t, _| bytes(t.main, &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])),
+    ("HTTP on the port of TLS", |t, _| bytes(t.main, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")),
     ("resets", |t, _| {
         let stream = TcpStream::connect(t.main).unwrap();
-        SockRef::from(&stream)
-            .set_linger(Some(Duration::ZERO))
-            .unwrap();
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     }),
-    ("connections that close at once", |t, _| {
-        drop(TcpStream::connect(t.main))
-    }),
-    ("malformed heads", |t, _| {
-        ask(t, "GET / HTTP/1.1\r\nHo st: a\r\n\r\n")
-    }),
-    ("large heads", |t, _| {
-        ask(
-            t,
-            &request("GET /", &format!("x: {}\r\n", "y".repeat(60_000))),
-        )
-    }),
+    ("connections that close at once", |t, _| drop(TcpStream::connect(t.main))),
+    ("malformed heads", |t, _| ask(t, "GET / HTTP/1.1\r\nHo st: a\r\n\r\n")),
+    ("large heads", |t, _| ask(t, &request("GET /", &format!("x: {}\r\n", "y".repeat(60_000))))),
     ("no HTTP", |t, _| ask(t, "\u{1b}]0;x\u{7}\u{202e}\r\n\r\n")),
-    ("paths that are refused", |t, _| {
-        ask(t, &request("GET /a%00\u{202e}/../b", ""))
-    }),
+    ("paths that are refused", |t, _| ask(t, &request("GET /a%00\u{202e}/../b", ""))),
     ("upgrades to nothing", |t, _| {
-        ask(
-            t,
-            &request(
-                "GET /app/",
-                "Upgrade: websocket\r\nSec-WebSocket-Key: x\r\n",
-            ),
-        );
+        ask(t, &request("GET /app/", "Upgrade: websocket\r\nSec-WebSocket-Key: x\r\n"));
     }),
-    ("requests to an upstream that is not there", |t, _| {
-        ask(t, &request("GET /app/", ""))
-    }),
+    ("requests to an upstream that is not there", |t, _| ask(t, &request("GET /app/", ""))),
     ("wrong passwords", |t, _| {
-        ask(
-            t,
-            &request("GET /secret", "Authorization: Basic YWRhOlNlY3JldA==\r\n"),
-        );
+        ask(t, &request("GET /secret", "Authorization: Basic YWRhOlNlY3JldA==\r\n"));
     }),
-    ("challenges", |t, _| {
-        ask(t, &request("GET /.well-known/acme-challenge/x", ""))
-    }),
-    ("headers of the PROXY protocol", |t, _| {
-        bytes(t.behind, b"PROXY TCP4 \x1b[31m 1 2 3 4\r\n")
-    }),
-    ("nonsense to the admin address", |t, _| {
-        bytes(t.admin, b"\x1b[31m\xff\r\n\r\n")
-    }),
+    ("challenges", |t, _| ask(t, &request("GET /.well-known/acme-challenge/x", ""))),
+    ("headers of the PROXY protocol", |t, _| bytes(t.behind, b"PROXY TCP4 \x1b[31m 1 2 3 4\r\n")),
+    ("nonsense to the admin address", |t, _| bytes(t.admin, b"\x1b[31m\xff\r\n\r\n")),
     ("requests to the admin address", |t, _| {
-        bytes(
-            t.admin,
-            b"GET /debug/flamegraph?seconds=x HTTP/1.1\r\nHost: evil\r\n\r\n",
-        );
+        bytes(t.admin, b"GET /debug/flamegraph?seconds=x HTTP/1.1\r\nHost: evil\r\n\r\n");
     }),
 ];
 
 /// Floods of QUIC.
 const QUIC: &[(&str, Act)] = &[
-    ("datagrams without sense", |t, _| {
-        datagrams(t, |n| vec![n.to_be_bytes()[3]; 1200])
-    }),
+    ("datagrams without sense", |t, _| datagrams(t, |n| vec![n.to_be_bytes()[3]; 1200])),
     ("unknown versions", |t, _| {
-        datagrams(t, |_| {
-            [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 1194]].concat()
-        });
+        datagrams(t, |_| [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 1194]].concat());
     }),
-    ("first packets", |t, times| {
-        datagrams(t, |n| initial(200 * times + n, &[]))
-    }),
-    ("tokens", |t, times| {
-        datagrams(t, |n| initial(200 * times + n, &[0x5a; 64]))
-    }),
+    ("first packets", |t, times| datagrams(t, |n| initial(200 * times + n, &[]))),
+    ("tokens", |t, times| datagrams(t, |n| initial(200 * times + n, &[0x5a; 64]))),
 ];
 
 /// Returns the first packet of a client.
@@ -243,11 +175,7 @@ fn start(folder: &Folder, log: &str) -> (Server, Target) {
         ));
     let mut server = Server::start(&setup, folder);
     let admin = address(&mut server);
-    let target = Target {
-        main: server.address(),
-        behind: server.listener("behind").0,
-        admin,
-    };
+    let target = Target { main: server.address(), behind: server.listener("behind").0, admin };
     (server, target)
 }
 

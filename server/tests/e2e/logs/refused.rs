@@ -59,14 +59,8 @@ fn sorted(mut lines: Vec<[Value; 4]>) -> Vec<[Value; 4]> {
 
 #[test]
 fn heads_that_http1_refuses_have_their_lines() {
-    let large = format!(
-        "GET / HTTP/1.1\r\nHost: a\r\nx: {}\r\n\r\n",
-        "y".repeat(60_000)
-    );
-    let many = format!(
-        "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
-        "x: y\r\n".repeat(1000)
-    );
+    let large = format!("GET / HTTP/1.1\r\nHost: a\r\nx: {}\r\n\r\n", "y".repeat(60_000));
+    let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "x: y\r\n".repeat(1000));
     let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let (logged, mut expected) = (Logged::start(), Vec::new());
     for (request, status_sent, cause) in [
@@ -75,16 +69,8 @@ fn heads_that_http1_refuses_have_their_lines() {
         ("GET / HTTP/1.1\r\nHo st: a\r\n\r\n", 400, "head_malformed"),
         ("G<T / HTTP/1.1\r\nHost: a\r\n\r\n", 400, "head_malformed"),
         ("GET / HTTP/9.1\r\nHost: a\r\n\r\n", 400, "head_malformed"),
-        (
-            "GET /\u{7f} HTTP/1.1\r\nHost: a\r\n\r\n",
-            400,
-            "head_malformed",
-        ),
-        (
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
-            400,
-            "head_malformed",
-        ),
+        ("GET /\u{7f} HTTP/1.1\r\nHost: a\r\n\r\n", 400, "head_malformed"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400, "head_malformed"),
     ] {
         for before in ["", good] {
             let bytes = [before, request].concat();
@@ -104,24 +90,12 @@ fn heads_that_http1_refuses_have_their_lines() {
 }
 
 /// Head that h2 refuses: a word for it, its frames, the status of the response, cause and counter.
-type RefusedHead = (
-    &'static str,
-    Vec<u8>,
-    Option<u16>,
-    &'static str,
-    &'static str,
-);
+type RefusedHead = (&'static str, Vec<u8>, Option<u16>, &'static str, &'static str);
 
 fn heads_for_http2() -> [RefusedHead; 6] {
     let capitals = [&section("/")[..], &[0x00, 1, b'X', 1, b'y']].concat();
     let connection = [&section("/")[..], &[0x00, 10], b"connection", &[1, b'x']].concat();
-    let length = [
-        &section("/")[..],
-        &[0x00, 14],
-        b"content-length",
-        &[1, b'5'],
-    ]
-    .concat();
+    let length = [&section("/")[..], &[0x00, 14], b"content-length", &[1, b'5']].concat();
     let field = [&[0x00, 1, b'x', 0x7f, 0xbd, 0x1d][..], &[b'y'; 3900]].concat();
     let large = [section("/"), field.repeat(20)].concat();
     let (first, rest) = large.split_at(16_000);
@@ -134,13 +108,7 @@ fn heads_for_http2() -> [RefusedHead; 6] {
         .collect();
     let large = [frame(HEADERS, END_STREAM, 1, first), continued].concat();
     [
-        (
-            "capitals",
-            frame(HEADERS, last, 1, &capitals),
-            None,
-            "connection_error",
-            CONNECTION,
-        ),
+        ("capitals", frame(HEADERS, last, 1, &capitals), None, "connection_error", CONNECTION),
         (
             "a field of HTTP/1.1",
             frame(HEADERS, last, 1, &connection),
@@ -148,28 +116,10 @@ fn heads_for_http2() -> [RefusedHead; 6] {
             "head_malformed",
             MALFORMED,
         ),
-        (
-            "no method",
-            frame(HEADERS, last, 1, &[0x87, 0x84]),
-            None,
-            "head_malformed",
-            MALFORMED,
-        ),
-        (
-            "a length",
-            frame(HEADERS, last, 1, &length),
-            None,
-            "head_malformed",
-            MALFORMED,
-        ),
+        ("no method", frame(HEADERS, last, 1, &[0x87, 0x84]), None, "head_malformed", MALFORMED),
+        ("a length", frame(HEADERS, last, 1, &length), None, "head_malformed", MALFORMED),
         ("size", large, Some(431), "head_too_large", TOO_LARGE),
-        (
-            "no field",
-            frame(HEADERS, last, 1, &[0xfe; 9]),
-            None,
-            "connection_error",
-            CONNECTION,
-        ),
+        ("no field", frame(HEADERS, last, 1, &[0xfe; 9]), None, "connection_error", CONNECTION),
     ]
 }
 
@@ -184,11 +134,7 @@ fn heads_that_http2_refuses_have_their_lines() {
         drop(client);
         let (mut lines, counted) = logged.lines([figure]);
         lines.sort_by_key(|line| line[2].is_null());
-        let outcome = if expected.is_some() {
-            "complete"
-        } else {
-            "reset"
-        };
+        let outcome = if expected.is_some() { "complete" } else { "reset" };
         let refused = line(expected, outcome, Some(cause), "HTTP/2");
         assert_eq!(lines[0], refused, "{what}: {lines:?}");
         if lives {
@@ -209,11 +155,7 @@ fn streams_beyond_those_that_http2_allows_have_their_lines() {
     drop(client);
     let (lines, counted) = logged.lines([STREAMS]);
     let refused = line(None, "reset", Some("too_many_streams"), "HTTP/2");
-    assert_eq!(
-        lines.iter().filter(|line| **line == refused).count(),
-        2,
-        "{lines:?}"
-    );
+    assert_eq!(lines.iter().filter(|line| **line == refused).count(), 2, "{lines:?}");
     assert_eq!(lines.len(), 6, "{lines:?}");
     assert_eq!(counted, [2.0]);
 }

@@ -63,12 +63,7 @@ impl Mute {
             .stdout(stdout)
             .stderr(stderr)
             .spawn();
-        let mut mute = Mute {
-            child: child.unwrap(),
-            folder,
-            main,
-            admin,
-        };
+        let mut mute = Mute { child: child.unwrap(), folder, main, admin };
         mute.until(|mute| std::net::TcpStream::connect(mute.main).ok());
         mute
     }

@@ -37,9 +37,7 @@ fn write(folder: &Folder, number: usize) {
 }
 
 fn setup(backend: &str) -> Setup {
-    let mut setup = Setup::new(backend)
-        .with(ADMIN)
-        .replace("[[group]]", "[[group]]\ncores = [0]");
+    let mut setup = Setup::new(backend).with(ADMIN).replace("[[group]]", "[[group]]\ncores = [0]");
     for listener in 0..LISTENERS {
         setup = setup
             .listener(&format!("listener-{listener}"), "127.0.0.1:0", "cubic")
@@ -55,11 +53,7 @@ fn setup(backend: &str) -> Setup {
 
 /// Returns the longest turn and the longest step of the mailbox since `before`, each as its histogram's bound in milliseconds.
 fn longest(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> [f64; 2] {
-    [
-        "turn_seconds_bucket{",
-        "turn_phase_seconds_bucket{phase=\"mailbox\",",
-    ]
-    .map(|name| {
+    ["turn_seconds_bucket{", "turn_phase_seconds_bucket{phase=\"mailbox\","].map(|name| {
         let start = format!("sluicegate_{name}le=\"");
         let more = |(name, count): (&String, &f64)| {
             let bound = name.strip_prefix(&start)?.strip_suffix("\"}")?;

@@ -5,9 +5,7 @@ use crate::client::{Client, run};
 use crate::server::{Folder, Server, Setup};
 
 fn setup(limits: &str) -> Setup {
-    Setup::new("mio")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with(limits)
+    Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").with(limits)
 }
 
 /// The drain would outlive the test.

@@ -71,9 +71,7 @@ async fn wait_until_refused(client: &Client, address: SocketAddr) {
 /// Waits until the server has closed the sockets of a removed listener, and asserts that the port is free.
 fn wait_until_free(server: &mut Server, address: SocketAddr) {
     let at = format!("address={address}");
-    server
-        .process
-        .line_with(&["sockets of a removed listener closed", &at]);
+    server.process.line_with(&["sockets of a removed listener closed", &at]);
     // The workers do so by themselves.
     while UdpSocket::bind(address).is_err() {
         std::thread::yield_now();
@@ -123,18 +121,13 @@ fn a_listener_that_cannot_be_bound_refuses_the_whole_configuration(backend: &str
     let one = ("one", "127.0.0.1:0");
     let mut server = Server::start(&setup(backend, &[one]), &folder);
     let free = free();
-    let (udp, tcp) = (
-        UdpSocket::bind("127.0.0.1:0").unwrap(),
-        TcpListener::bind("127.0.0.1:0").unwrap(),
-    );
+    let (udp, tcp) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     for taken in [udp.local_addr().unwrap(), tcp.local_addr().unwrap()] {
         let (added, taken) = (free.to_string(), taken.to_string());
         let more = setup(backend, &[one, ("two", &added), ("three", &taken)]);
         let line = server.reload(&more, &folder, REFUSED);
-        assert!(
-            line.contains("listener `three`") && line.contains(&taken),
-            "{line}"
-        );
+        assert!(line.contains("listener `three`") && line.contains(&taken), "{line}");
         // What was bound before it is closed again.
         drop(UdpSocket::bind(free).unwrap());
         assert!(TcpStream::connect(free).is_err());

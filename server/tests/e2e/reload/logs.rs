@@ -61,10 +61,7 @@ fn every_request_has_one_line_while_the_log_moves(backend: &str) {
     let at = server.address();
     let counts: Vec<u64> = run(async {
         let client = Arc::new(Client::new(&folder));
-        let (stop, all) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
+        let (stop, all) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let tasks: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let (client, stop, all) =
@@ -158,11 +155,7 @@ fn traces_begin_and_end_with_a_reload() {
     });
     server.process.last_words();
     let traces = std::fs::read_dir(folder.path("traces")).unwrap();
-    assert_eq!(
-        traces.count(),
-        1,
-        "the connection that began while the rate was 1"
-    );
+    assert_eq!(traces.count(), 1, "the connection that began while the rate was 1");
 }
 
 #[test]

@@ -45,9 +45,7 @@ const REQUESTS: u64 = 2000;
 /// Starts an upstream that responds with a few bytes to everything, over HTTP/1.1 or over HTTP/2.
 fn upstream(is_http2: bool) -> SocketAddr {
     let respond = |_| async {
-        Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from_static(
-            &[7; 100],
-        ))))
+        Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from_static(&[7; 100]))))
     };
     upstream::start(move |stream| async move {
         let (stream, service) = (TokioIo::new(stream), service_fn(respond));
@@ -66,31 +64,21 @@ fn upstream(is_http2: bool) -> SocketAddr {
 fn setup(backend: &str, upstreams: &[String], round: usize) -> Setup {
     // Each stays for two rounds.
     let members = [round, round + 1].map(|index| &upstreams[index % upstreams.len()]);
-    let turns = if round.is_multiple_of(2) {
-        "generate = {}"
-    } else {
-        "proxy = { pool = \"app\" }"
-    };
+    let turns =
+        if round.is_multiple_of(2) { "generate = {}" } else { "proxy = { pool = \"app\" }" };
     // A listener that comes and goes beside the one under load.
     let extra = format!("extra-{}", round / 2);
-    let setup = Setup::new(backend)
-        .with(ADMIN)
-        .listener("main", "127.0.0.1:0", "cubic");
+    let setup = Setup::new(backend).with(ADMIN).listener("main", "127.0.0.1:0", "cubic");
     let setup = match round % 2 {
         0 => setup,
         _ => setup.listener(&extra, "127.0.0.1:0", "cubic"),
     };
-    setup
-        .replace(
-            &format!("{PAGE:?}"),
-            &format!("{:?}", format!("page {round}")),
-        )
-        .with(&format!(
-            "[[pool]]\nname = \"app\"\nupstreams = {members:?}\n\
+    setup.replace(&format!("{PAGE:?}"), &format!("{:?}", format!("page {round}"))).with(&format!(
+        "[[pool]]\nname = \"app\"\nupstreams = {members:?}\n\
              [[route]]\npath = \"/app/\"\nproxy = {{ pool = \"app\" }}\n\
              [[route]]\npath = \"/turns/\"\n{turns}\n\
              [[route]]\npath = \"/round-{round}\"\nfixed = {{}}"
-        ))
+    ))
 }
 
 /// Runs h2load again and again until `stop`; returns the number of responses. Every request must succeed.
@@ -109,10 +97,7 @@ fn load_by_h2load(options: &'static [&str], port: u16, stop: &Arc<AtomicBool>) -
             let all = format!(
                 "{REQUESTS} total, {REQUESTS} started, {REQUESTS} done, {REQUESTS} succeeded, 0 failed, 0 errored, 0 timeout"
             );
-            assert!(
-                said.contains(&all),
-                "{options:?} after {responses} responses: {said}"
-            );
+            assert!(said.contains(&all), "{options:?} after {responses} responses: {said}");
             responses += REQUESTS;
         }
         responses
@@ -141,10 +126,7 @@ fn no_request_fails_in_ten_minutes_of_reloads(backend: &str) {
 
 fn reload_under_load(backend: &str, reloads: u64) {
     let Some(python) = python() else {
-        return skip(
-            "aioquic",
-            &"no Python has it; `make venv` makes one that does",
-        );
+        return skip("aioquic", &"no Python has it; `make venv` makes one that does");
     };
     if program("h2load").is_none() {
         return;
@@ -160,10 +142,7 @@ fn reload_under_load(backend: &str, reloads: u64) {
     let (admin, port) = (address(&mut server), server.address().port());
     let stop = Arc::<AtomicBool>::default();
     let mut over_http3 = load_by_aioquic(&python, port);
-    let loads = [
-        load_by_h2load(&["--h1"], port, &stop),
-        load_by_h2load(&["-m8"], port, &stop),
-    ];
+    let loads = [load_by_h2load(&["--h1"], port, &stop), load_by_h2load(&["-m8"], port, &stop)];
     for round in (1..).take(usize::try_from(reloads).unwrap()) {
         std::thread::park_timeout(PAUSE);
         assert!(!loads.iter().any(JoinHandle::is_finished), "a load failed");
@@ -188,10 +167,7 @@ fn reload_under_load(backend: &str, reloads: u64) {
     let all = (http1 + http2 + http3) as f64;
     let is_whole = |name: &str| sum(&found, name) == all;
     assert!(is_whole("sluicegate_http_requests_total"), "{found:#?}");
-    assert!(
-        is_whole("sluicegate_http_responses_total{code=\"200\"}"),
-        "{found:#?}"
-    );
+    assert!(is_whole("sluicegate_http_responses_total{code=\"200\"}"), "{found:#?}");
     assert!(is_whole("sluicegate_http_responses_total"), "{found:#?}");
     let taken = found["sluicegate_config_reloads_total{result=\"taken\"}"];
     assert_eq!(taken, reloads as f64);

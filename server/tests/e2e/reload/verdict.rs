@@ -7,10 +7,7 @@ use super::setup;
 use crate::on_auto;
 use crate::server::{Folder, Process, Server, Setup};
 
-on_auto!(
-    a_refused_reload_fails_with_the_reason,
-    two_reloads_at_once_get_a_verdict_each,
-);
+on_auto!(a_refused_reload_fails_with_the_reason, two_reloads_at_once_get_a_verdict_each,);
 
 fn with_state(setup: Setup) -> Setup {
     setup.with("[server]\nstate_dir = \"state\"")
@@ -36,10 +33,7 @@ fn a_refused_reload_fails_with_the_reason(backend: &str) {
     let ask = |setup: &Setup| reload(&["-c", &Server::write(setup, &folder)], &folder);
 
     let (code, said) = ask(&good("page 1"));
-    assert_eq!(
-        (code, &said[..]),
-        (Some(0), &["serving by configuration 2".to_owned()][..])
-    );
+    assert_eq!((code, &said[..]), (Some(0), &["serving by configuration 2".to_owned()][..]));
     for (wrong, reason) in [
         // It needs a restart.
         (
@@ -47,37 +41,25 @@ fn a_refused_reload_fails_with_the_reason(backend: &str) {
             "cannot change while the server runs; restart it",
         ),
         // A port is in use.
-        (
-            good("page 2").listener("other", &taken.to_string(), "cubic"),
-            "already in use",
-        ),
+        (good("page 2").listener("other", &taken.to_string(), "cubic"), "already in use"),
         // A file that it names is not there.
         (good("page 2").replace("cert.pem", "none.pem"), "none.pem"),
     ] {
         let (code, said) = ask(&wrong);
         assert_eq!(code, Some(2), "{said:?}");
         assert!(said[0].contains(reason), "{said:?}");
-        assert_eq!(
-            said[1],
-            "refused; the previous configuration stays in effect"
-        );
+        assert_eq!(said[1], "refused; the previous configuration stays in effect");
     }
     // The file has mistakes: each has a line with its place.
     let (code, said) = ask(&good("page 2").with("[limits]\nno_such_key = 1\nnor_this = 2"));
     assert_eq!(code, Some(2), "{said:?}");
-    assert!(
-        said[0].contains("no_such_key") && said[1].contains("nor_this"),
-        "{said:?}"
-    );
+    assert!(said[0].contains("no_such_key") && said[1].contains("nor_this"), "{said:?}");
     assert!(said[2].contains("the server was not asked"), "{said:?}");
     let socket = folder.path("state/control.sock");
     let by_socket = ["--socket", socket.to_str().unwrap()];
     let (code, said) = reload(&by_socket, &folder);
     assert_eq!(code, Some(2), "{said:?}");
-    assert!(
-        said[0].contains("no_such_key") && said[1].contains("nor_this"),
-        "{said:?}"
-    );
+    assert!(said[0].contains("no_such_key") && said[1].contains("nor_this"), "{said:?}");
 
     assert_eq!(ask(&good("page 3")).0, Some(0));
     server.process.last_words();
@@ -118,10 +100,7 @@ fn a_server_without_a_state_directory_has_a_socket_where_a_manager_made_a_folder
     let file = Server::write(&setup, &folder);
     let (code, said) = reload(&["-c", &file], &folder);
     assert_eq!(code, Some(1));
-    assert!(
-        said[0].contains("sets no `state_dir`") && said[0].contains("--socket"),
-        "{said:?}"
-    );
+    assert!(said[0].contains("sets no `state_dir`") && said[0].contains("--socket"), "{said:?}");
     let socket = run.join("control.sock");
     let (code, _) = reload(&["--socket", socket.to_str().unwrap()], &folder);
     assert_eq!(code, Some(0));

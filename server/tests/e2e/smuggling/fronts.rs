@@ -67,12 +67,7 @@ fn over_http2(server: &Server, head: &[Line], body: &str, trailers: &[Line]) -> 
     let head_end = end(!has_body && !has_trailers);
     let mut sent = frames::frame(frames::HEADERS, END_HEADERS | head_end, 1, &section(head));
     if has_body {
-        sent.extend(frames::frame(
-            frames::DATA,
-            end(!has_trailers),
-            1,
-            body.as_bytes(),
-        ));
+        sent.extend(frames::frame(frames::DATA, end(!has_trailers), 1, body.as_bytes()));
     }
     if has_trailers {
         let flags = END_HEADERS | END_STREAM;
@@ -147,9 +142,8 @@ fn check(fronts: &[Front], cases: &[Case], good: &Case) {
             for case in cases {
                 let is_ok = case.sent.send(*front, &server);
                 assert!(good.sent.send(*front, &server), "after {:?}", case.sent);
-                let expected: Vec<Arrival> = { case.arrives.iter().chain(&good.arrives) }
-                    .cloned()
-                    .collect();
+                let expected: Vec<Arrival> =
+                    case.arrives.iter().chain(&good.arrives).cloned().collect();
                 let arrived = recorder.take();
                 if is_ok != case.arrives.is_some() || arrived != expected {
                     wrong.push(format!("{front:?} {:?}: {is_ok}, {arrived:?}", case.sent));

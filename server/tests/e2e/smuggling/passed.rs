@@ -13,20 +13,11 @@ struct Case {
 }
 
 fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn check(messages: &[Vec<u8>], case: &Case) {
-    let Case {
-        line,
-        fields,
-        body,
-        trailers,
-        ..
-    } = case;
+    let Case { line, fields, body, trailers, .. } = case;
     assert_eq!(messages.len(), 1, "{line}: {messages:?}");
     let mut fields = with(fields.clone(), &[("host", "localhost")]);
     fields.sort_unstable();
@@ -99,36 +90,17 @@ fn raw_paths_arrive_as_written_and_match_by_their_canonical_spelling() {
 #[test]
 fn fields_arrive_without_what_frames_or_claims() {
     pass_each(&[
-        fields(
-            &[("x-a", "1"), ("x-b", "a\tb")],
-            &[("x-a", "1"), ("x-b", "a\tb")],
-        ),
+        fields(&[("x-a", "1"), ("x-b", "a\tb")], &[("x-a", "1"), ("x-b", "a\tb")]),
         fields(&[("x-a", ""), ("x-a", "2")], &[("x-a", ""), ("x-a", "2")]),
         fields(
             &[("cookie", "a=1"), ("x-a", "1"), ("cookie", "b=2")],
             &[("cookie", "a=1; b=2"), ("x-a", "1")],
         ),
-        fields(
-            &[("te", "trailers")],
-            &[("te", "trailers"), ("connection", "te")],
-        ),
+        fields(&[("te", "trailers")], &[("te", "trailers"), ("connection", "te")]),
         fields(&[("host", "LOCALHOST")], &[]),
-        fields(
-            &[("transfer_encoding", "chunked"), ("content_length", "5")],
-            &[],
-        ),
-        fields(
-            &[
-                ("trailer", "x"),
-                ("proxy", "http://other"),
-                ("http2-settings", "AAAA"),
-            ],
-            &[],
-        ),
-        fields(
-            &[("early-data", "1"), ("x-real-ip", "::1")],
-            &[("early-data", "1")],
-        ),
+        fields(&[("transfer_encoding", "chunked"), ("content_length", "5")], &[]),
+        fields(&[("trailer", "x"), ("proxy", "http://other"), ("http2-settings", "AAAA")], &[]),
+        fields(&[("early-data", "1"), ("x-real-ip", "::1")], &[("early-data", "1")]),
         fields(&[("content-length", "0")], &[("content-length", "0")]),
     ]);
 }
@@ -137,11 +109,7 @@ fn fields_arrive_without_what_frames_or_claims() {
 fn bodies_arrive_framed_once() {
     let smuggled = "0\r\n\r\nGET /p/smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
     let body = |more: &[(&'static str, &'static str)], text: &str| {
-        [
-            headers(&with(head("POST", "/p"), more)),
-            frame(DATA, text.as_bytes()),
-        ]
-        .concat()
+        [headers(&with(head("POST", "/p"), more)), frame(DATA, text.as_bytes())].concat()
     };
     let post = || get("/p", "POST /p HTTP/1.1");
     let chunked = || vec![("transfer-encoding", "chunked")];
@@ -152,24 +120,14 @@ fn bodies_arrive_framed_once() {
             fields: vec![("content-length", "0")],
             ..post()
         },
-        Case {
-            frames: body(&[length], "12345"),
-            fields: vec![length],
-            body: "12345",
-            ..post()
-        },
+        Case { frames: body(&[length], "12345"), fields: vec![length], body: "12345", ..post() },
         Case {
             frames: body(&[length, length], "12345"),
             fields: vec![length],
             body: "12345",
             ..post()
         },
-        Case {
-            frames: body(&[], smuggled),
-            fields: chunked(),
-            body: smuggled,
-            ..post()
-        },
+        Case { frames: body(&[], smuggled), fields: chunked(), body: smuggled, ..post() },
         Case {
             frames: [body(&[], "12"), frame(DATA, b""), frame(DATA, b"345")].concat(),
             fields: chunked(),
@@ -184,11 +142,7 @@ fn bodies_arrive_framed_once() {
             ..post()
         },
         Case {
-            frames: [
-                body(&[("trailer", "x-sum")], "12345"),
-                headers(&[("x-sum", "15")]),
-            ]
-            .concat(),
+            frames: [body(&[("trailer", "x-sum")], "12345"), headers(&[("x-sum", "15")])].concat(),
             fields: with(chunked(), &[("trailer", "x-sum")]),
             body: "12345",
             trailers: vec![("x-sum", "15")],

@@ -15,10 +15,7 @@ fn refuse_each(heads: &[Lines<'_>]) {
         assert!(messages.is_empty(), "{head:?}: {messages:?}");
         chain.passes(&format!("{head:?}"));
     }
-    assert_eq!(
-        total(&chain.end(), "requests", "malformed"),
-        heads.len() as u64
-    );
+    assert_eq!(total(&chain.end(), "requests", "malformed"), heads.len() as u64);
 }
 
 /// `GET` with another value of a pseudo-header field.
@@ -44,32 +41,16 @@ fn no_line_ends_within_a_value_or_name() {
         "\r\n",
         "\0",
     ];
-    let mut heads: Vec<Lines<'_>> = { values.iter() }
-        .map(|value| with(head("GET", "/p/bad"), &[("x-a", value)]))
-        .collect();
+    let mut heads: Vec<Lines<'_>> =
+        values.iter().map(|value| with(head("GET", "/p/bad"), &[("x-a", value)])).collect();
     for (name, values) in [
-        (
-            ":method",
-            ["GET /p HTTP/1.1\r\nx: y", "GET\n", "GET\0", "G T", "GET\t"],
-        ),
-        (
-            ":scheme",
-            ["https\r\n", "https\n", "https\0", "https ", "ftp"],
-        ),
+        (":method", ["GET /p HTTP/1.1\r\nx: y", "GET\n", "GET\0", "G T", "GET\t"]),
+        (":scheme", ["https\r\n", "https\n", "https\0", "https ", "ftp"]),
         (
             ":authority",
-            [
-                "localhost\r\nx: y",
-                "localhost\n",
-                "localhost\0",
-                "local host",
-                "\tlocalhost",
-            ],
+            ["localhost\r\nx: y", "localhost\n", "localhost\0", "local host", "\tlocalhost"],
         ),
-        (
-            ":path",
-            ["/p HTTP/1.1\r\nx: y", "/p\n", "/p\0", "/p x", "/p\tx"],
-        ),
+        (":path", ["/p HTTP/1.1\r\nx: y", "/p\n", "/p\0", "/p x", "/p\tx"]),
     ] {
         heads.extend(values.map(|value| replaced(name, value)));
     }
@@ -98,16 +79,12 @@ fn fields_of_a_connection_and_lengths_that_are_none_are_refused() {
         ("content-length", "0x0"),
         ("content-length", "0, 0"),
         ("content-length", "0 "),
-        (
-            "content-length",
-            "00000000000000000000000000000099999999999999999999",
-        ),
+        ("content-length", "00000000000000000000000000000099999999999999999999"),
         // There is no body.
         ("content-length", "5"),
     ];
-    let mut heads: Vec<Lines<'_>> = { fields.iter() }
-        .map(|field| with(head("POST", "/p/bad"), &[*field]))
-        .collect();
+    let mut heads: Vec<Lines<'_>> =
+        fields.iter().map(|field| with(head("POST", "/p/bad"), &[*field])).collect();
     let twice = [("content-length", "0"), ("content-length", "5")];
     heads.push(with(head("POST", "/p/bad"), &twice));
     refuse_each(&heads);
@@ -135,10 +112,7 @@ fn pseudo_header_fields_come_once_in_front_and_fit() {
     ] {
         heads.push(with(head("GET", "/p/bad"), &[field]));
     }
-    heads.push(with(
-        head("GET", "/p/bad"),
-        &[("host", "localhost"), ("host", "localhost")],
-    ));
+    heads.push(with(head("GET", "/p/bad"), &[("host", "localhost"), ("host", "localhost")]));
     for authority in [
         "user@localhost",
         "localhost/p",
@@ -151,15 +125,7 @@ fn pseudo_header_fields_come_once_in_front_and_fit() {
     ] {
         heads.push(replaced(":authority", authority));
     }
-    for path in [
-        "http://localhost/p",
-        "https://other/p",
-        "p",
-        "?p",
-        "#",
-        "*",
-        "localhost:443",
-    ] {
+    for path in ["http://localhost/p", "https://other/p", "p", "?p", "#", "*", "localhost:443"] {
         heads.push(replaced(":path", path));
     }
     refuse_each(&heads);
@@ -219,10 +185,7 @@ fn bodies_that_break_their_word_never_become_whole() {
         ("a short body", [post(&long), body.clone()].concat()),
         ("no body", [post(&long), frame(DATA, b"")].concat()),
         ("a long body", [post(&short), body.clone()].concat()),
-        (
-            "a body where there is none",
-            [post(&[("content-length", "0")]), body.clone()].concat(),
-        ),
+        ("a body where there is none", [post(&[("content-length", "0")]), body.clone()].concat()),
     ];
     for trailer in [
         ("content-length", "5"),

@@ -27,9 +27,7 @@ fn statuses(chain: &mut Chain, lines: &Lines<'_>, line: Option<&str>) -> Statuse
 
 fn arrives(chain: &mut Chain, lines: &Lines<'_>, line: Option<&str>) {
     let messages = chain.upstream.messages();
-    let arrived: Vec<String> = { messages.iter() }
-        .map(|message| Message::read(message).line)
-        .collect();
+    let arrived: Vec<String> = messages.iter().map(|message| Message::read(message).line).collect();
     assert_eq!(arrived, Vec::from_iter(line), "{lines:?}");
 }
 
@@ -72,9 +70,7 @@ fn spelling(char: char, plain: &str) -> String {
         return char.to_string();
     }
     let mut bytes = [0; 4];
-    { char.encode_utf8(&mut bytes).bytes() }
-        .map(|byte| format!("%{byte:02X}"))
-        .collect()
+    char.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 /// Takes long: there are almost 200 targets, each of which goes over three fronts, over TCP on a connection of its own.
@@ -83,10 +79,9 @@ fn each_character_of_a_target_gets_one_judgement_over_every_front() {
     let mut chain = Chain::start();
     let others = ['\u{e9}', '\u{20ac}', '\u{1d11e}'];
     for char in ('!'..='~').chain(others) {
-        for (before, plain, refused) in [
-            ("/p", "-._~!$&'()*+,;=:@/?", "#\\%"),
-            ("/p?q=", "-._~!$&'()*+,;=:@/?%[]", "#"),
-        ] {
+        for (before, plain, refused) in
+            [("/p", "-._~!$&'()*+,;=:@/?", "#\\%"), ("/p?q=", "-._~!$&'()*+,;=:@/?%[]", "#")]
+        {
             let target = format!("{before}{char}x");
             let lines = head("GET", &target);
             if refused.contains(char) {

@@ -42,13 +42,7 @@ impl Upstream {
                 std::thread::spawn(move || serve(stream, &sender));
             }
         });
-        Upstream {
-            address,
-            events,
-            open: 0,
-            messages: Vec::new(),
-            cut: Vec::new(),
-        }
+        Upstream { address, events, open: 0, messages: Vec::new(), cut: Vec::new() }
     }
 
     /// Messages since the last call.
@@ -106,10 +100,7 @@ fn serve(mut stream: TcpStream, sender: &Sender<Event>) {
 }
 
 fn first_line(message: &[u8]) -> String {
-    let line = message
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let line = message.split(|byte| *byte == b'\n').next().unwrap_or_default();
     String::from_utf8_lossy(line).into_owned()
 }
 
@@ -181,12 +172,7 @@ impl Message {
             |name: &str| name.contains("forwarded") || matches!(name, "via" | "x-request-id");
         fields.retain(|(name, _)| !told(name));
         fields.sort();
-        Message {
-            line: line.clone(),
-            fields,
-            body: String::from_utf8(body).unwrap(),
-            trailers,
-        }
+        Message { line: line.clone(), fields, body: String::from_utf8(body).unwrap(), trailers }
     }
 }
 
@@ -195,10 +181,7 @@ fn lines(head: &[u8]) -> Vec<String> {
     let text = String::from_utf8(head.to_vec()).unwrap();
     let lines: Vec<String> = text.split("\r\n").map(str::to_owned).collect();
     for line in &lines {
-        assert!(
-            !line.chars().any(|c| c.is_ascii_control() && c != '\t'),
-            "{line:?}"
-        );
+        assert!(!line.chars().any(|c| c.is_ascii_control() && c != '\t'), "{line:?}");
     }
     lines
 }
@@ -224,11 +207,7 @@ fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
         if size == 0 {
             let rest = bytes.strip_suffix(b"\r\n").unwrap();
             let rest = rest.strip_suffix(b"\r\n").unwrap_or(rest);
-            let trailers = if rest.is_empty() {
-                Vec::new()
-            } else {
-                lines(rest)
-            };
+            let trailers = if rest.is_empty() { Vec::new() } else { lines(rest) };
             return (body, pairs(&trailers));
         }
         body.extend_from_slice(&bytes[..size]);

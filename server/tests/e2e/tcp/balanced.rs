@@ -19,11 +19,9 @@ const REQUEST: &str =
 const HEADER: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n";
 
 fn setup(keys: &str) -> Setup {
-    plain::setup(&format!(
-        "http = \"serve\"\nproxy_protocol = \"{BALANCER}\"\n{keys}"
-    ))
-    .with(ADMIN)
-    .with("[access_log]\nfile = \"access.log\"")
+    plain::setup(&format!("http = \"serve\"\nproxy_protocol = \"{BALANCER}\"\n{keys}"))
+        .with(ADMIN)
+        .with("[access_log]\nfile = \"access.log\"")
 }
 
 /// Connects from an address of this host.
@@ -63,9 +61,7 @@ fn tls_status(from: Ipv4Addr, server: SocketAddr, before: &[u8]) -> Option<u16> 
 /// Returns the clients of the access log.
 fn clients(folder: &Folder) -> Vec<String> {
     let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
-    let records = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let clients = records.map(|record| record["client"].as_str().unwrap().to_owned());
     clients.collect()
 }
@@ -77,21 +73,15 @@ fn clients_that_a_balancer_names_count_and_those_of_others_do_not() {
     let (tls, http) = (server.address(), plain::plain_address(&mut server));
     let admin = address(&mut server);
     let second = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24";
-    let v6: [&[u8]; 3] = [
-        &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7],
-        &[0; 16],
-        &[1, 0, 0, 80],
-    ];
+    let v6: [&[u8]; 3] =
+        [&[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7], &[0; 16], &[1, 0, 0, 80]];
     let second = [&second[..], &v6.concat()].concat();
     for header in [HEADER.as_bytes(), &second] {
         assert_eq!(tls_status(BALANCER, tls, header), Some(200));
         assert_eq!(plain_status(BALANCER, http, header), Some(200));
     }
     // A health check.
-    assert_eq!(
-        plain_status(BALANCER, http, b"PROXY UNKNOWN\r\n"),
-        Some(200)
-    );
+    assert_eq!(plain_status(BALANCER, http, b"PROXY UNKNOWN\r\n"), Some(200));
     // Others are served without a header, and not believed with one.
     assert_eq!(tls_status(STRANGER, tls, b""), Some(200));
     assert_eq!(plain_status(STRANGER, http, b""), Some(200));
@@ -104,9 +94,7 @@ fn clients_that_a_balancer_names_count_and_those_of_others_do_not() {
     let refused = "sluicegate_tcp_connections_refused_total{reason=\"proxy_header\"}";
     until(admin, refused, 3.0);
     let said = server.process.last_words();
-    let warnings = said
-        .iter()
-        .filter(|line| line.contains("do not begin with a header"));
+    let warnings = said.iter().filter(|line| line.contains("do not begin with a header"));
     let warnings: Vec<_> = warnings.collect();
     assert_eq!(warnings.len(), 1, "once a minute: {warnings:?}");
     assert_eq!(field(warnings[0], "listener"), "main");
@@ -114,11 +102,7 @@ fn clients_that_a_balancer_names_count_and_those_of_others_do_not() {
     let clients = clients(&folder);
     // Threads write their lines in any order.
     let count = |start: &str| clients.iter().filter(|c| c.starts_with(start)).count();
-    for (start, expected) in [
-        ("192.0.2.7:50000", 2),
-        ("[2001:db8::7]:256", 2),
-        ("127.0.0.9:", 1),
-    ] {
+    for (start, expected) in [("192.0.2.7:50000", 2), ("[2001:db8::7]:256", 2), ("127.0.0.9:", 1)] {
         assert_eq!(count(start), expected, "{clients:?}");
     }
     assert!(count("127.0.0.8:") >= 2, "{clients:?}");
@@ -128,9 +112,7 @@ fn clients_that_a_balancer_names_count_and_those_of_others_do_not() {
 fn limits_of_a_client_hold_for_the_clients_behind_a_balancer() {
     let folder = Folder::new();
     let limits = "[limits]\nconnections_per_client = 1\nhandshake_timeout = \"1s\"";
-    let setup = setup("")
-        .replace("[[group]]", "[[group]]\ncores = [0]")
-        .with(limits);
+    let setup = setup("").replace("[[group]]", "[[group]]\ncores = [0]").with(limits);
     let mut server = Server::start(&setup, &folder);
     let http = plain::plain_address(&mut server);
     let admin = address(&mut server);
@@ -153,10 +135,7 @@ fn limits_of_a_client_hold_for_the_clients_behind_a_balancer() {
     drop(first);
     // A header that does not become whole in time.
     assert_eq!(exchange(connect(BALANCER, http), b"PROXY TCP4 "), b"");
-    assert_eq!(
-        plain_status(BALANCER, http, header(1).as_bytes()),
-        Some(200)
-    );
+    assert_eq!(plain_status(BALANCER, http, header(1).as_bytes()), Some(200));
     let found = metrics(admin);
     let refused =
         |by: &str| found[&format!("sluicegate_tcp_connections_refused_total{{reason=\"{by}\"}}")];
@@ -166,21 +145,12 @@ fn limits_of_a_client_hold_for_the_clients_behind_a_balancer() {
 #[test]
 fn curl_as_a_balancer_gets_the_page_over_tls() {
     let folder = Folder::new();
-    let mut server = Server::start(
-        &setup("").replace(&BALANCER.to_string(), "127.0.0.1"),
-        &folder,
-    );
+    let mut server = Server::start(&setup("").replace(&BALANCER.to_string(), "127.0.0.1"), &folder);
     let Some(mut curl) = program("curl") else {
         return;
     };
     let output = curl
-        .args([
-            "--silent",
-            "--show-error",
-            "--haproxy-protocol",
-            "--max-time",
-            "60",
-        ])
+        .args(["--silent", "--show-error", "--haproxy-protocol", "--max-time", "60"])
         .args(["--interface", "127.0.0.1", "--cacert"])
         .arg(folder.path("cert.pem"))
         .arg(format!("https://localhost:{}/", server.address().port()))

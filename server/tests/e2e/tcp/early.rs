@@ -54,12 +54,7 @@ fn start(folder: &Folder) -> (Server, Vec<(&'static str, u16)>) {
          [[route]]\npath = \"/hasty\"\nmax_request_body = \"1GiB\"\nproxy.upstreams = \"{hasty}\"\n\
          [[route]]\npath = \"/gone\"\nmax_request_body = \"1GiB\"\nproxy.upstreams = \"127.0.0.1:1\"\n"
     );
-    let paths = vec![
-        ("/small", 413),
-        ("/denied", 403),
-        ("/hasty", 401),
-        ("/gone", 502),
-    ];
+    let paths = vec![("/small", 413), ("/denied", 403), ("/hasty", 401), ("/gone", 502)];
     (server(folder, &routes), paths)
 }
 

@@ -37,20 +37,12 @@ fn requests_that_are_reset_as_they_are_sent_close_their_connection() {
 fn requests_that_are_cancelled_while_they_are_handled_close_their_connection() {
     let folder = Folder::new();
     let upstream = Upstream::start();
-    let tables = format!(
-        "{ADMIN}\n{}[limits]\ncancelled_requests = 5",
-        upstream.route()
-    );
+    let tables = format!("{ADMIN}\n{}[limits]\ncancelled_requests = 5", upstream.route());
     let mut server = server(&folder, &tables);
     let admin = address(&mut server);
     let mut client = http2(server.address());
     let mut cancel = |stream| {
-        let request = frame(
-            HEADERS,
-            END_HEADERS | END_STREAM,
-            stream,
-            &section("/app/never"),
-        );
+        let request = frame(HEADERS, END_HEADERS | END_STREAM, stream, &section("/app/never"));
         client.try_send(&request).ok()?;
         ping(&mut client)?;
         client.try_send(&frame(RST_STREAM, 0, stream, &CANCEL)).ok()

@@ -39,21 +39,12 @@ impl Target {
         let admin = address(&mut server);
         assert_serves(server.address());
         let memory = server.process.anonymous_kib();
-        Target {
-            server,
-            admin,
-            memory,
-            _folder: folder,
-        }
+        Target { server, admin, memory, _folder: folder }
     }
 
     /// Asserts that the flood has cost little memory, and that others are served.
     fn bears(&self, what: &str) {
-        let more = self
-            .server
-            .process
-            .anonymous_kib()
-            .saturating_sub(self.memory);
+        let more = self.server.process.anonymous_kib().saturating_sub(self.memory);
         assert!(more < GROWTH, "{what}: {more} KiB");
         assert_serves(self.server.address());
     }
@@ -87,9 +78,7 @@ fn harmless() -> [(&'static str, MakeFrame); 7] {
             frame(SETTINGS, 0, 0, &[0, 1, 0, 0, a, b])
         }),
         ("WINDOW_UPDATE", |_| window_update(0, 1)),
-        ("PRIORITY", |number| {
-            frame(PRIORITY, 0, 2 * number + 1, &[0, 0, 0, 0, 15])
-        }),
+        ("PRIORITY", |number| frame(PRIORITY, 0, 2 * number + 1, &[0, 0, 0, 0, 15])),
         ("unknown frames", |number| frame(0xfa, 0, number, &[0; 100])),
     ]
 }
@@ -145,10 +134,8 @@ fn empty_and_padded_frames_of_a_body_end_their_connection() {
     let target = Target::start(&upstream.route());
     // PADDED, a length of the padding, and that much of it.
     let padding = [&[200][..], &[0; 200]].concat();
-    for (what, data) in [
-        ("empty", frame(DATA, 0, 1, &[])),
-        ("padded", frame(DATA, 8, 1, &padding)),
-    ] {
+    for (what, data) in [("empty", frame(DATA, 0, 1, &[])), ("padded", frame(DATA, 8, 1, &padding))]
+    {
         for path in ["/", "/app/never"] {
             let mut client = http2(target.server.address());
             let before = target.ends();
@@ -189,12 +176,7 @@ fn field_sections_that_grow_beyond_the_limit_are_refused_before_they_do() {
     target.bears("references in CONTINUATION");
     // A table larger than the server allows.
     let mut client = http2(target.server.address());
-    client.send(&frame(
-        HEADERS,
-        END_HEADERS | END_STREAM,
-        1,
-        &[0x3f, 0xe1, 0xff, 0xff, 0x03],
-    ));
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &[0x3f, 0xe1, 0xff, 0xff, 0x03]));
     client.rest();
     target.is_left();
 }
@@ -244,19 +226,14 @@ fn streams_that_the_server_must_reset_close_their_connection() {
 #[test]
 fn a_response_that_its_client_takes_byte_by_byte_ends_with_its_connection() {
     let target = Target::start("");
-    let mut client = begin(
-        Raw::open_with(target.server.address(), b"\x02h2"),
-        &NO_WINDOW,
-    );
+    let mut client = begin(Raw::open_with(target.server.address(), b"\x02h2"), &NO_WINDOW);
     client.send(&get(1, "/bytes/1000000"));
     while client.try_send(&window_update(1, 1)).is_ok() && closed(target.admin, "stalled") == 0.0 {
         run(async { tokio::time::sleep(Duration::from_millis(50)).await });
     }
     let frames = std::iter::from_fn(|| read_frame(&mut client));
-    let taken: usize = frames
-        .filter(|frame| frame.kind == DATA)
-        .map(|frame| frame.payload.len())
-        .sum();
+    let taken: usize =
+        frames.filter(|frame| frame.kind == DATA).map(|frame| frame.payload.len()).sum();
     assert!((1..1000).contains(&taken), "{taken}");
     until_closed(target.admin, "stalled", 1);
     target.is_left();

@@ -78,10 +78,5 @@ pub(crate) fn read_frame(client: &mut Raw) -> Option<Frame> {
     let [a, b, c, kind, flags, stream @ ..] = head;
     let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
     client.read_exact(&mut payload).ok()?;
-    Some(Frame {
-        kind,
-        flags,
-        stream: u32::from_be_bytes(stream),
-        payload,
-    })
+    Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload })
 }

@@ -32,11 +32,7 @@ fn a_body_whose_framing_breaks_gets_400_and_leaves_nothing() {
         let mut client = Raw::open(&server);
         client.send(format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n").as_bytes());
         until(admin, "sluicegate_tcp_exchanges", 1.0);
-        assert_eq!(
-            status(&client.all(broken.as_bytes())),
-            Some(400),
-            "{broken:?}"
-        );
+        assert_eq!(status(&client.all(broken.as_bytes())), Some(400), "{broken:?}");
         until_nothing_is_left(admin);
     }
 }

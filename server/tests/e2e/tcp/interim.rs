@@ -77,14 +77,8 @@ fn start(folder: &Folder) -> (Server, Receiver<()>) {
         route("/hint", &proxy),
         route("/flood", &proxy),
         route("/small", &format!("max_request_body = 1\n{proxy}")),
-        route(
-            "/protected",
-            "basic_auth = { users_file = \"users\" }\nfixed.body = \"\"",
-        ),
-        route(
-            "/rare",
-            "rate_limit = { rate = \"1/h\" }\nfixed.body = \"\"",
-        ),
+        route("/protected", "basic_auth = { users_file = \"users\" }\nfixed.body = \"\""),
+        route("/rare", "rate_limit = { rate = \"1/h\" }\nfixed.body = \"\""),
     ];
     (server(folder, &routes.concat()), heads)
 }
@@ -121,11 +115,7 @@ impl Upload {
         let client = Client::new(folder);
         let mut session = client.connect(server).await;
         let stream = session.begin(request).await;
-        Upload::Http3 {
-            stream: Box::new(stream),
-            _session: Box::new(session),
-            _client: client,
-        }
+        Upload::Http3 { stream: Box::new(stream), _session: Box::new(session), _client: client }
     }
 
     /// Waits for the next head, informational or final.

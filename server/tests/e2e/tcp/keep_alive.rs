@@ -93,18 +93,9 @@ fn routes() -> String {
         route("/second", "fixed = { body = \"second\" }"),
         route("/fixed", "fixed = { body = \"fixed\" }"),
         route("/denied", "allow = \"192.0.2.1\"\nfixed = { body = \"\" }"),
-        route(
-            "/protected",
-            "basic_auth = { users_file = \"users\" }\nfixed = { body = \"\" }",
-        ),
-        route(
-            "/rare",
-            "rate_limit = { rate = \"1/h\" }\nfixed = { body = \"\" }",
-        ),
-        route(
-            "/gone",
-            &format!("{small}\nproxy.upstreams = \"127.0.0.1:1\""),
-        ),
+        route("/protected", "basic_auth = { users_file = \"users\" }\nfixed = { body = \"\" }"),
+        route("/rare", "rate_limit = { rate = \"1/h\" }\nfixed = { body = \"\" }"),
+        route("/gone", &format!("{small}\nproxy.upstreams = \"127.0.0.1:1\"")),
         route("/files", "files = { root = \"www\" }"),
         route("/hasty", &format!("proxy.upstreams = \"{hasty}\"")),
         route(
@@ -143,25 +134,13 @@ fn bodies() -> Vec<(String, Vec<u8>, Vec<u8>)> {
         (length(LONG), Vec::new(), vec![7; LONG]),
         (length(LONG), vec![7; 100_000], vec![7; LONG - 100_000]),
         (chunked.to_owned(), b"0\r\n\r\n".to_vec(), Vec::new()),
-        (
-            chunked.to_owned(),
-            b"3\r\nabc\r\n0\r\n\r\n".to_vec(),
-            Vec::new(),
-        ),
-        (
-            chunked.to_owned(),
-            b"3\r\nabc\r\n".to_vec(),
-            b"0\r\n\r\n".to_vec(),
-        ),
+        (chunked.to_owned(), b"3\r\nabc\r\n0\r\n\r\n".to_vec(), Vec::new()),
+        (chunked.to_owned(), b"3\r\nabc\r\n".to_vec(), b"0\r\n\r\n".to_vec()),
         (chunked.to_owned(), chunk(LONG), b"\r\n0\r\n\r\n".to_vec()),
         (length(10) + expect, Vec::new(), vec![7; 10]),
         (length(10) + expect, vec![7; 10], Vec::new()),
         (length(LONG) + expect, Vec::new(), vec![7; LONG]),
-        (
-            chunked.to_owned() + expect,
-            Vec::new(),
-            b"0\r\n\r\n".to_vec(),
-        ),
+        (chunked.to_owned() + expect, Vec::new(), b"0\r\n\r\n".to_vec()),
     ]
 }
 
@@ -274,11 +253,7 @@ fn a_client_of_http10_learns_whether_its_connection_is_closed() {
     ] {
         for asks in [true, false] {
             let mut client = Client::open(address);
-            let connection = if asks {
-                "Connection: keep-alive\r\n"
-            } else {
-                ""
-            };
+            let connection = if asks { "Connection: keep-alive\r\n" } else { "" };
             let fields = format!("{connection}Content-Length: {body}\r\n");
             let head = format!("POST {target} HTTP/1.0\r\n{fields}\r\n");
             client.send(&[head.as_bytes(), &vec![7; body]].concat());

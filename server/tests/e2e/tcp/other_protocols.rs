@@ -41,11 +41,7 @@ fn switching() -> SocketAddr {
                 stream.write_all(response.as_bytes()).await.unwrap();
                 continue;
             };
-            let protocol = if head.contains("/other") {
-                "other"
-            } else {
-                protocol
-            };
+            let protocol = if head.contains("/other") { "other" } else { protocol };
             let line = "HTTP/1.1 101 UPGRADED";
             let response = format!("{line}\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
             stream.write_all(response.as_bytes()).await.unwrap();
@@ -63,10 +59,7 @@ fn start(folder: &Folder) -> (Server, SocketAddr) {
     let route = |path, keys| {
         format!("[[route]]\npath = \"{path}\"\nproxy = {{ upstreams = \"{upstream}\"{keys} }}\n")
     };
-    let routes = [
-        route("/open", ", upgrades = [\"tcp\", \"SPDY/3.1\"]"),
-        route("/closed", ""),
-    ];
+    let routes = [route("/open", ", upgrades = [\"tcp\", \"SPDY/3.1\"]"), route("/closed", "")];
     let setup = setup("http = \"serve\"").with(&routes.concat());
     let mut server = Server::start(&setup, folder);
     let address = plain_address(&mut server);
@@ -193,9 +186,7 @@ fn an_upstream_that_ignores_websocket_is_502_for_extended_connect() {
         let mut request = request.body(()).unwrap();
         let protocol = h2::ext::Protocol::from_static("websocket");
         request.extensions_mut().insert(protocol);
-        request
-            .headers_mut()
-            .insert("sec-websocket-version", "13".parse().unwrap());
+        request.headers_mut().insert("sec-websocket-version", "13".parse().unwrap());
         while !client.is_extended_connect_protocol_enabled() {
             tokio::task::yield_now().await;
         }
@@ -230,10 +221,7 @@ fn http_on_a_port_for_https_gets_a_status_that_says_so() {
         assert!(text(&output.stdout).starts_with("HTTP/1.1 400"));
     }
     // What is neither TLS nor HTTP gets nothing.
-    for bytes in [
-        b"\x80\x2e\x01\x03\x01".as_slice(),
-        b"get / HTTP/1.1\r\n\r\n",
-    ] {
+    for bytes in [b"\x80\x2e\x01\x03\x01".as_slice(), b"get / HTTP/1.1\r\n\r\n"] {
         let mut client = TcpStream::connect(server.address()).unwrap();
         client.write_all(bytes).unwrap();
         // The server may have closed the connection.

@@ -12,16 +12,12 @@ use crate::server::{Folder, PAGE, Server, Setup, field};
 /// Returns the setup of a listener with a free port for connections without TLS.
 pub(crate) fn setup(keys: &str) -> Setup {
     let keys = format!("http_address = \"127.0.0.1:0\"\n{keys}\n[listener.tls]");
-    Setup::new("mio")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .replace("[listener.tls]", &keys)
+    Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").replace("[listener.tls]", &keys)
 }
 
 /// Returns the address without TLS that a server announces.
 pub(crate) fn plain_address(server: &mut Server) -> SocketAddr {
-    let line = server
-        .process
-        .line_with(&["listening over TCP", "tls=false"]);
+    let line = server.process.line_with(&["listening over TCP", "tls=false"]);
     field(&line, "address").parse().unwrap()
 }
 
@@ -73,11 +69,7 @@ fn redirects_name_the_host_and_the_path_of_the_request() {
     let plain = plain_address(&mut server);
     for (target, host, location) in [
         ("GET /", "example.org", "https://example.org/"),
-        (
-            "POST /a//b?",
-            "EXAMPLE.org.:80",
-            "https://EXAMPLE.org/a//b?",
-        ),
+        ("POST /a//b?", "EXAMPLE.org.:80", "https://EXAMPLE.org/a//b?"),
         ("GET /%2e%2E/x;y?/../", "[::1]:1", "https://[::1]/x;y?/../"),
         ("GET /a%2fb", "a", "https://a/a%2fb"),
         ("GET /?q={\"a\"}", "a", "https://a/?q=%7B%22a%22%7D"),
@@ -192,16 +184,11 @@ fn a_taken_port_without_tls_is_named_with_its_remedy() {
     let folder = Folder::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let setup = setup("").replace(
-        "http_address = \"127.0.0.1:0\"",
-        &format!("http_address = {address:?}"),
-    );
+    let setup =
+        setup("").replace("http_address = \"127.0.0.1:0\"", &format!("http_address = {address:?}"));
     let file = Server::write(&setup, &folder);
     let mut refused = crate::server::Process::start(&["run", "-c", &file], &folder.path(""));
     let line = refused.line_with(&["for TCP"]);
-    assert!(
-        line.contains(&address) && line.contains("choose another port"),
-        "{line}"
-    );
+    assert!(line.contains(&address) && line.contains("choose another port"), "{line}");
     assert_ne!(refused.wait().code(), Some(0));
 }

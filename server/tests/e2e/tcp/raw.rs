@@ -119,10 +119,8 @@ impl Raw {
                 Ok(0) => return all,
                 Ok(count) => all.extend_from_slice(&part[..count]),
                 Err(error) => {
-                    let waited = matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    );
+                    let waited =
+                        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
                     assert!(!waited, "the connection stays open after {all:?}");
                     return all;
                 }

@@ -6,76 +6,31 @@ use crate::server::Folder;
 
 /// Requests, and the statuses that they get.
 const READ_DIFFERENTLY: &[(&str, u16)] = &[
-    (
-        "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        200,
-    ),
+    ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
     ("GET / HTTP/1.0\r\nHost: a\r\n\r\n", 200),
-    (
-        "GET http://a/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        200,
-    ),
+    ("GET http://a/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
     // The host.
     ("GET / HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
     ("GET / HTTP/1.0\r\n\r\n", 200),
-    (
-        "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\nConnection: close\r\n\r\n",
-        400,
-    ),
-    (
-        "GET / HTTP/1.1\r\nHost: a, b\r\nConnection: close\r\n\r\n",
-        400,
-    ),
-    (
-        "GET / HTTP/1.1\r\nHost: x@a\r\nConnection: close\r\n\r\n",
-        400,
-    ),
-    (
-        "GET http://b/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        200,
-    ),
-    (
-        "GET ftp://a/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        400,
-    ),
+    ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\nConnection: close\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: a, b\r\nConnection: close\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: x@a\r\nConnection: close\r\n\r\n", 400),
+    ("GET http://b/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
+    ("GET ftp://a/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400),
     // The path.
-    (
-        "GET /a%2fb HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        400,
-    ),
-    (
-        "GET * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        400,
-    ),
+    ("GET /a%2fb HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400),
+    ("GET * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400),
     // Framing.
-    (
-        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-        400,
-    ),
-    (
-        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\na",
-        400,
-    ),
-    (
-        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\na",
-        400,
-    ),
-    (
-        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, x\r\n\r\na",
-        400,
-    ),
-    (
-        "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        400,
-    ),
+    ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+    ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\na", 400),
+    ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\na", 400),
+    ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, x\r\n\r\na", 400),
+    ("POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: a\r\nx: \0\r\n\r\n", 400),
     // A tunnel.
-    (
-        "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n",
-        501,
-    ),
+    ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n", 501),
 ];
 
 #[test]

@@ -58,10 +58,7 @@ fn connections_over_tcp_of_a_removed_listener_finish_their_requests() {
     upstream.release_late();
     let response = text(&waiting.rest());
     assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
-    assert!(
-        value(&response, "connection") == Some("close"),
-        "{response}"
-    );
+    assert!(value(&response, "connection") == Some("close"), "{response}");
 }
 
 #[test]

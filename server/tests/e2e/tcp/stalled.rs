@@ -43,10 +43,7 @@ fn responses_that_no_window_of_http2_admits_end_with_their_connection() {
 fn a_response_whose_window_stays_shut_is_reset_beside_one_that_goes_on() {
     let folder = Folder::new();
     let upstream = Upstream::start();
-    let tables = format!(
-        "{ADMIN}\n{}\n[limits]\nclient_timeout = \"1s\"",
-        upstream.route()
-    );
+    let tables = format!("{ADMIN}\n{}\n[limits]\nclient_timeout = \"1s\"", upstream.route());
     let mut server = server(&folder, &tables);
     let admin = address(&mut server);
     let mut client = http2(server.address());
@@ -110,9 +107,8 @@ fn a_client_with_all_connections_gives_way_to_another_one() {
         .with("[limits]\nconnections_per_worker = 8");
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
-    let mut held: Vec<Raw> = (0..8)
-        .map(|_| Raw::open_from(GREEDY, server.address(), b""))
-        .collect();
+    let mut held: Vec<Raw> =
+        (0..8).map(|_| Raw::open_from(GREEDY, server.address(), b"")).collect();
     until(admin, "sluicegate_tcp_connections", 8.0);
     let response = Raw::open_from(OTHER, server.address(), b"").all(PAGE);
     assert_eq!(status(&response), Some(200));
@@ -152,6 +148,6 @@ fn a_slow_client_gets_all_that_an_upstream_sends_block_by_block() {
     // All buffers fill, and the last block of each round finds no room.
     pause(Duration::from_secs(2));
     let all = client.rest();
-    let head = { all.windows(4) }.position(|part| part == b"\r\n\r\n");
+    let head = all.windows(4).position(|part| part == b"\r\n\r\n");
     assert_eq!(all.len() - head.unwrap() - 4, BLOCKS * BLOCK.len());
 }

@@ -101,11 +101,7 @@ async fn over_http2(server: &Server, path: &str) -> Seen {
     while let Some(block) = response.data().await {
         body.extend_from_slice(&block.unwrap());
     }
-    Seen {
-        hints,
-        body,
-        trailers: response.trailers().await.unwrap().unwrap_or_default(),
-    }
+    Seen { hints, body, trailers: response.trailers().await.unwrap().unwrap_or_default() }
 }
 
 async fn over_http3(server: &Server, folder: &Folder, path: &str) -> Seen {
@@ -125,11 +121,7 @@ async fn over_http3(server: &Server, folder: &Folder, path: &str) -> Seen {
     while let Some(mut block) = stream.recv_data().await.unwrap() {
         body.extend_from_slice(&block.copy_to_bytes(block.remaining()));
     }
-    Seen {
-        hints,
-        body,
-        trailers: stream.recv_trailers().await.unwrap().unwrap_or_default(),
-    }
+    Seen { hints, body, trailers: stream.recv_trailers().await.unwrap().unwrap_or_default() }
 }
 
 fn over_http1(server: &Server, path: &str) -> Seen {
@@ -170,16 +162,8 @@ fn trailers_and_hints_pass_between_all_protocols_but_hints_over_http1() {
                 Front::Http3 => run(over_http3(&server, &folder, path)),
             };
             // hyper sends no informational responses but 100.
-            let hints = if front == Front::Http1 {
-                Vec::new()
-            } else {
-                vec![LINK.to_owned()]
-            };
-            let expected = Seen {
-                hints,
-                body: b"ok".to_vec(),
-                trailers: trailers(),
-            };
+            let hints = if front == Front::Http1 { Vec::new() } else { vec![LINK.to_owned()] };
+            let expected = Seen { hints, body: b"ok".to_vec(), trailers: trailers() };
             assert_eq!(seen, expected, "{front:?} {path}");
         }
     }

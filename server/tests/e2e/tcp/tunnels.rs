@@ -107,10 +107,7 @@ impl Client {
         let raw = Raw::open_with(server.address(), b"\x02h2");
         let mut raw = begin(raw, settings);
         raw.send(&frame(HEADERS, END_HEADERS, 1, &connect()));
-        let mut client = Client {
-            raw,
-            is_http2: true,
-        };
+        let mut client = Client { raw, is_http2: true };
         let (kind, flags, head) = client.next().unwrap();
         // `:status: 200`, which does not end the stream.
         assert_eq!((kind, flags & END_STREAM, head[0]), (HEADERS, 0, 0x88));
@@ -163,10 +160,9 @@ impl Client {
 /// Returns whether an upstream's connection ends, whatever comes before.
 fn ends(mut upstream: TcpStream) -> bool {
     let mut rest = Vec::new();
-    upstream.read_to_end(&mut rest).map_or_else(
-        |error| error.kind() == std::io::ErrorKind::ConnectionReset,
-        |_| true,
-    )
+    upstream
+        .read_to_end(&mut rest)
+        .map_or_else(|error| error.kind() == std::io::ErrorKind::ConnectionReset, |_| true)
 }
 
 /// Has the system reset a connection when it is closed.
@@ -311,10 +307,7 @@ fn a_handshake_that_breaks_the_rules_is_refused_and_reaches_no_upstream() {
 fn a_tunnel_that_a_client_does_not_read_stops_its_upstream_and_then_ends() {
     let folder = Folder::new();
     let (upstream, switched) = upstream();
-    let tables = format!(
-        "{ADMIN}\n{}\n[limits]\nclient_timeout = \"1s\"",
-        route(upstream)
-    );
+    let tables = format!("{ADMIN}\n{}\n[limits]\nclient_timeout = \"1s\"", route(upstream));
     let mut server = server(&folder, &tables);
     let admin = address(&mut server);
     let closed = Client::open_with(&server, &NO_WINDOW);

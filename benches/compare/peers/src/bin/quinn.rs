@@ -20,9 +20,7 @@ fn main() -> Result<()> {
     let Some(arguments) = Arguments::read(&["quinn", "h3", "rustls", "aws-lc-rs"])? else {
         return Ok(());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(arguments))
 }
 

@@ -24,9 +24,7 @@ fn main() -> Result<()> {
     let Some(arguments) = Arguments::read(&["tokio-quiche", "quiche", "boring"])? else {
         return Ok(());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(arguments))
 }
 
@@ -66,10 +64,7 @@ fn accept(connection: InitialQuicConnection<UdpSocket, DefaultMetrics>, root: Ar
     connection.start(driver);
     tokio::spawn(async move {
         while let Some(event) = controller.event_receiver_mut().recv().await {
-            if let ServerH3Event::Headers {
-                incoming_headers, ..
-            } = event
-            {
+            if let ServerH3Event::Headers { incoming_headers, .. } = event {
                 tokio::spawn(respond(incoming_headers, Arc::clone(&root)));
             }
         }
@@ -77,9 +72,7 @@ fn accept(connection: InitialQuicConnection<UdpSocket, DefaultMetrics>, root: Ar
 }
 
 async fn respond(request: IncomingH3Headers, root: Arc<Path>) -> Result<()> {
-    let IncomingH3Headers {
-        headers, mut send, ..
-    } = request;
+    let IncomingH3Headers { headers, mut send, .. } = request;
     let value = |name: &[u8]| {
         let header = headers.iter().find(|header| header.name() == name);
         header.and_then(|header| std::str::from_utf8(header.value()).ok())

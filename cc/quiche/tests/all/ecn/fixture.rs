@@ -87,10 +87,7 @@ impl Test {
 
     /// Connects over a path with an algorithm whose response to marks is scalable.
     pub(crate) fn scalable_over(path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
-        let scalable = Algorithm {
-            scalable: true,
-            ..built_by("reno", watched)
-        };
+        let scalable = Algorithm { scalable: true, ..built_by("reno", watched) };
         Test::begun_with(scalable, true, path).settled()
     }
 
@@ -103,12 +100,7 @@ impl Test {
         set_algorithm(&mut server, algorithm);
         server.enable_ecn(enabled);
         COUNTED.take();
-        Test {
-            pair: Pair::new(&mut client, &mut server),
-            path,
-            sent: 0,
-            marked: 0,
-        }
+        Test { pair: Pair::new(&mut client, &mut server), path, sent: 0, marked: 0 }
     }
 
     /// Exchanges packets until both sides have nothing to send.

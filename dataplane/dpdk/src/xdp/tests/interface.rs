@@ -28,10 +28,7 @@ fn with_veth(function: impl FnOnce(u32) + Send) {
 }
 
 fn options() -> XdpOptions {
-    XdpOptions {
-        interface: "sga".to_owned(),
-        frames: XdpFrames::All,
-    }
+    XdpOptions { interface: "sga".to_owned(), frames: XdpFrames::All }
 }
 
 #[test]
@@ -42,10 +39,7 @@ fn the_program_stays_while_its_link_lives_and_a_second_one_is_refused() {
         let id = netlink::program_id(interface).unwrap().unwrap();
         assert_eq!(bpf::program_name(id).unwrap(), "sluicegate");
         let second = XdpOpening::new(&options(), 2).unwrap_err();
-        assert!(
-            second.cause.contains("sga has one already: sluicegate"),
-            "{second}"
-        );
+        assert!(second.cause.contains("sga has one already: sluicegate"), "{second}");
         assert_eq!(netlink::program_id(interface).unwrap(), Some(id));
         drop(link);
         assert_eq!(netlink::program_id(interface).unwrap(), None);
@@ -57,10 +51,8 @@ fn what_a_killed_process_left_is_removed_and_what_others_put_there_is_not() {
     with_veth(|interface| {
         let map = bpf::make_map(NAME, 1).unwrap();
         let code = program::program(&XdpFrames::All, map.as_raw_fd(), program::PASS).unwrap();
-        for (name, is_ours) in [
-            (b"sluicegate_pass\0", true),
-            (b"firewall\0\0\0\0\0\0\0\0", false),
-        ] {
+        for (name, is_ours) in [(b"sluicegate_pass\0", true), (b"firewall\0\0\0\0\0\0\0\0", false)]
+        {
             let program = bpf::load(name, &code).unwrap();
             netlink::set(interface, program.as_raw_fd()).unwrap();
             drop(program);
@@ -98,10 +90,7 @@ fn the_error_says_how_to_remove_a_program_whose_name_the_process_may_not_know() 
 
 #[test]
 fn an_interface_that_is_not_there_is_named() {
-    let missing = XdpOptions {
-        interface: "nowhere0".to_owned(),
-        ..options()
-    };
+    let missing = XdpOptions { interface: "nowhere0".to_owned(), ..options() };
     let error = XdpOpening::new(&missing, 1).unwrap_err();
     assert!(error.cause.contains("no interface nowhere0"), "{error}");
 }
@@ -133,10 +122,7 @@ fn three_capabilities_are_enough() {
     with_veth(|_| {
         keep_capabilities(&THREE).unwrap();
         for frames in [many(64, 64), XdpFrames::All] {
-            let options = XdpOptions {
-                frames,
-                ..options()
-            };
+            let options = XdpOptions { frames, ..options() };
             drop(XdpOpening::new(&options, 2).unwrap().attach().unwrap());
         }
     });

@@ -22,11 +22,7 @@ fn frames_cut_short_at_any_byte_are_truncated() {
     for whole in [v4(b"payload"), v6(b"payload"), arp, options, tagged] {
         assert!(!matches!(parse(None, &whole), Verdict::Dropped(_)));
         for len in 0..whole.len() {
-            dropped(
-                &format!("{len} bytes"),
-                &whole[..len],
-                DropReason::Truncated,
-            );
+            dropped(&format!("{len} bytes"), &whole[..len], DropReason::Truncated);
         }
     }
 }
@@ -91,10 +87,7 @@ fn padding_and_bytes_behind_the_lengths_are_skipped() {
     for frame in [v4(b"x"), v6(b"x")] {
         let mut padded = frame;
         padded.resize(padded.len().max(60) + 4, 0xee);
-        assert_eq!(
-            payload("padded to 60 bytes, with a checksum", &padded),
-            b"x"
-        );
+        assert_eq!(payload("padded to 60 bytes, with a checksum", &padded), b"x");
     }
     // A UDP length below the packet's: UDP options follow.
     for (frame, at) in [(v4(b"payload"), UDP_V4), (v6(b"payload"), UDP_V6)] {
@@ -116,14 +109,8 @@ fn wrong_checksums_are_refused_unless_the_port_vouches() {
     let parser = FrameParser::new(&config(None));
     for (case, frame) in broken {
         dropped(case, &frame, DropReason::Checksum);
-        let intact = RxChecksums {
-            ip: ChecksumState::Intact,
-            udp: ChecksumState::Intact,
-        };
-        assert!(
-            matches!(parser.parse(&frame, intact), Verdict::Udp(_)),
-            "{case}"
-        );
+        let intact = RxChecksums { ip: ChecksumState::Intact, udp: ChecksumState::Intact };
+        assert!(matches!(parser.parse(&frame, intact), Verdict::Udp(_)), "{case}");
     }
     for (ip, udp) in [
         (ChecksumState::Wrong, ChecksumState::Unknown),
@@ -140,10 +127,7 @@ fn a_missing_udp_checksum_is_accepted_over_ipv4_only() {
     assert_eq!(payload("none", &frame), b"payload");
     let frame = with(v6(b"payload"), UDP_V6 + 6, &[0, 0]);
     dropped("none over IPv6", &frame, DropReason::Checksum);
-    let intact = RxChecksums {
-        ip: ChecksumState::Intact,
-        udp: ChecksumState::Intact,
-    };
+    let intact = RxChecksums { ip: ChecksumState::Intact, udp: ChecksumState::Intact };
     let verdict = FrameParser::new(&config(None)).parse(&frame, intact);
     assert_eq!(verdict, Verdict::Dropped(DropReason::Checksum), "vouched");
 }
@@ -187,12 +171,7 @@ fn tags_are_those_of_the_configuration() {
         ("another tag", Some(8), &seven, false),
         ("priority tag where one is due", Some(7), &priority, false),
         ("stack", Some(7), &stack, false),
-        (
-            "stack on a port without tags",
-            None,
-            &tagged(&priority, 0x8100, 0),
-            false,
-        ),
+        ("stack on a port without tags", None, &tagged(&priority, 0x8100, 0), false),
         ("service tag", Some(7), &service, false),
         ("service tag on a port without tags", None, &service, false),
         ("old stack on a port without tags", None, &old, false),
@@ -240,11 +219,7 @@ fn extension_headers_are_skipped_up_to_a_bound() {
         ("router alert", 0, router_alert.to_vec()),
         ("64 bytes", 60, long(7, 64)),
     ] {
-        assert_eq!(
-            payload(case, &extended(first, &headers)),
-            b"behind",
-            "{case}"
-        );
+        assert_eq!(payload(case, &extended(first, &headers)), b"behind", "{case}");
     }
     for (case, first, headers) in [
         ("72 bytes", 60, long(8, 72)),
@@ -261,18 +236,10 @@ fn extension_headers_are_skipped_up_to_a_bound() {
         ("option to discard", 60, vec![17, 0, 0x41, 4, 0, 0, 0, 0]),
         ("option to refuse", 60, vec![17, 0, 0x81, 4, 0, 0, 0, 0]),
         ("jumbo option", 0, vec![17, 0, 0xc2, 4, 0, 1, 0, 0]),
-        (
-            "option longer than its header",
-            60,
-            vec![17, 0, 1, 5, 0, 0, 0, 0],
-        ),
+        ("option longer than its header", 60, vec![17, 0, 1, 5, 0, 0, 0, 0]),
         ("option without a length", 60, vec![17, 0, 1, 3, 0, 0, 0, 1]),
     ] {
-        dropped(
-            case,
-            &extended(first, &headers),
-            DropReason::ExtensionHeader,
-        );
+        dropped(case, &extended(first, &headers), DropReason::ExtensionHeader);
     }
     for (case, next) in [("nothing", 59), ("TCP", 6), ("unknown", 253)] {
         dropped(case, &extended(60, &pad(next)), DropReason::Protocol);

@@ -65,11 +65,7 @@ fn icmp_of_other_types_is_dropped() {
     for kind in (0..=255).filter(|kind| *kind != 8) {
         dropped("IPv4", &icmp(true, [kind, 0]), DropReason::IcmpType);
     }
-    dropped(
-        "unreachable port",
-        &icmp(true, [3, 3]),
-        DropReason::IcmpType,
-    );
+    dropped("unreachable port", &icmp(true, [3, 3]), DropReason::IcmpType);
     for kind in (0..=255).filter(|kind| ![2, 128, 135, 136].contains(kind)) {
         dropped("IPv6", &icmp(false, [kind, 0]), DropReason::IcmpType);
     }
@@ -82,12 +78,7 @@ fn icmp_of_other_types_is_dropped() {
 fn icmp_to_other_groups_is_dropped() {
     let icmpv6 = with(v6(b"payload"), IP + 6, &[58]);
     // Another host's, all hosts, and the port's low bits in another group.
-    for group in [
-        "ff02::1:ff00:2",
-        "ff02::1",
-        "ff02::1:fe00:1",
-        "ff05::1:ff00:1",
-    ] {
+    for group in ["ff02::1:ff00:2", "ff02::1", "ff02::1:fe00:1", "ff05::1:ff00:1"] {
         let address = group.parse::<std::net::Ipv6Addr>().unwrap();
         let frame = with(icmpv6.clone(), IP + 24, &address.octets());
         let frame = with(frame, 0, &[0x33, 0x33, 0xff, 0, 0, 1]);
@@ -98,11 +89,7 @@ fn icmp_to_other_groups_is_dropped() {
 #[test]
 fn destinations_are_addresses_of_the_port() {
     let to = |destination: &str| {
-        let source = if destination.starts_with('[') {
-            "[2001:db8::9]:5"
-        } else {
-            "192.0.2.9:5"
-        };
+        let source = if destination.starts_with('[') { "[2001:db8::9]:5" } else { "192.0.2.9:5" };
         let addresses = (source.parse().unwrap(), destination.parse().unwrap());
         frame(&header(addresses.0, addresses.1), b"payload")
     };
@@ -125,11 +112,7 @@ fn destinations_are_addresses_of_the_port() {
     let mac = with(v4(b"payload"), 0, &[2, 0, 0, 0, 0, 3]);
     dropped("foreign Ethernet address", &mac, DropReason::Destination);
     let broadcast = with(v4(b"payload"), 0, &[0xff; 6]);
-    dropped(
-        "unicast IP in a broadcast frame",
-        &broadcast,
-        DropReason::Destination,
-    );
+    dropped("unicast IP in a broadcast frame", &broadcast, DropReason::Destination);
 }
 
 #[test]
@@ -150,22 +133,14 @@ fn sources_are_other_hosts() {
         ("[fe80::1]:5", "[2001:db8::1]:443"),
     ] {
         let header = header(source.parse().unwrap(), destination.parse().unwrap());
-        dropped(
-            source,
-            &frame(&header, b"payload"),
-            DropReason::SourceAddress,
-        );
+        dropped(source, &frame(&header, b"payload"), DropReason::SourceAddress);
     }
     for mac in [PORT_MAC.0, [0; 6], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]] {
         let frame = with(v4(b"payload"), 6, &mac);
         dropped("Ethernet address", &frame, DropReason::SourceAddress);
     }
     for source in ["192.0.2.9:0", "[2001:db8::9]:0"] {
-        let local = if source.starts_with('[') {
-            "[2001:db8::1]:443"
-        } else {
-            "192.0.2.1:443"
-        };
+        let local = if source.starts_with('[') { "[2001:db8::1]:443" } else { "192.0.2.1:443" };
         let header = header(source.parse().unwrap(), local.parse().unwrap());
         dropped(source, &frame(&header, b"payload"), DropReason::SourcePort);
     }

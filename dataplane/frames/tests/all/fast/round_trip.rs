@@ -93,10 +93,7 @@ proptest! {
 
 #[test]
 fn link_local_peers_have_the_scope_of_the_port() {
-    let header = header(
-        "[fe80::9]:5000".parse().unwrap(),
-        "[fe80::1]:443".parse().unwrap(),
-    );
+    let header = header("[fe80::9]:5000".parse().unwrap(), "[fe80::1]:443".parse().unwrap());
     let frame = frame(&header, b"payload");
     let Verdict::Udp(udp) = crate::fast::fixture::parse(None, &frame) else {
         panic!("dropped");
@@ -116,21 +113,14 @@ fn a_checksum_of_zero_is_sent_as_ones() {
         // The payload that makes the sum complete: the checksum that the rest has.
         let sent = frame(&header, &open[at + 6..at + 8]);
         assert_eq!(sent[at + 6..at + 8], [0xff, 0xff]);
-        assert!(matches!(
-            crate::fast::fixture::parse(None, &sent),
-            Verdict::Udp(_)
-        ));
+        assert!(matches!(crate::fast::fixture::parse(None, &sent), Verdict::Udp(_)));
     }
 }
 
 #[test]
 fn headers_are_those_of_a_host_that_never_fragments() {
     let v4 = crate::fast::fixture::v4(b"payload");
-    assert_eq!(
-        v4[IP + 4..IP + 8],
-        [0, 0, 0x40, 0],
-        "identification 0 and DF"
-    );
+    assert_eq!(v4[IP + 4..IP + 8], [0, 0, 0x40, 0], "identification 0 and DF");
     assert_eq!(v4[IP + 8], 64, "TTL");
     let v6 = crate::fast::fixture::v6(b"payload");
     assert_eq!(v6[IP + 7], 64, "hop limit");
@@ -160,14 +150,8 @@ fn the_flow_label_depends_on_each_bit_of_the_flow() {
         assert_ne!(label((source, destination ^ bit), ports), plain);
     }
     for bit in (0..16).map(|bit| 1 << bit) {
-        assert_ne!(
-            label((source, destination), (ports.0 ^ bit, ports.1)),
-            plain
-        );
-        assert_ne!(
-            label((source, destination), (ports.0, ports.1 ^ bit)),
-            plain
-        );
+        assert_ne!(label((source, destination), (ports.0 ^ bit, ports.1)), plain);
+        assert_ne!(label((source, destination), (ports.0, ports.1 ^ bit)), plain);
     }
 }
 
@@ -176,12 +160,7 @@ fn a_port_that_computes_checksums_gets_the_sums_it_expects() {
     let payload = [7; 100];
     for (source, destination, at, addresses) in [
         ("192.0.2.9:5000", "192.0.2.1:443", UDP_V4, IP + 12..IP + 20),
-        (
-            "[2001:db8::9]:5000",
-            "[2001:db8::1]:443",
-            UDP_V6,
-            IP + 8..IP + 40,
-        ),
+        ("[2001:db8::9]:5000", "[2001:db8::1]:443", UDP_V6, IP + 8..IP + 40),
     ] {
         let header = header(source.parse().unwrap(), destination.parse().unwrap());
         for (udp, len) in [(UdpChecksum::Port, 108), (UdpChecksum::PortSegments, 0)] {
@@ -203,22 +182,10 @@ fn a_port_that_computes_checksums_gets_the_sums_it_expects() {
 
 #[test]
 fn headers_that_have_no_room_or_no_meaning_are_refused() {
-    let v6 = header(
-        "[2001:db8::9]:5000".parse().unwrap(),
-        "[2001:db8::1]:443".parse().unwrap(),
-    );
-    let v6 = TxHeader {
-        vlan: Some(1),
-        ..v6
-    };
-    let v4 = header(
-        "192.0.2.9:5000".parse().unwrap(),
-        "192.0.2.1:443".parse().unwrap(),
-    );
-    let mixed = TxHeader {
-        source: v6.source,
-        ..v4
-    };
+    let v6 = header("[2001:db8::9]:5000".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap());
+    let v6 = TxHeader { vlan: Some(1), ..v6 };
+    let v4 = header("192.0.2.9:5000".parse().unwrap(), "192.0.2.1:443".parse().unwrap());
+    let mixed = TxHeader { source: v6.source, ..v4 };
     let mut buffer = vec![0; 70_000];
     let mut write =
         |payload, header| write_headers(&mut buffer, payload, header, TxChecksums::SOFTWARE);

@@ -52,11 +52,7 @@ fn exchange(port: &mut Port, host: &mut Host, vlan: Option<u8>, now: u64) {
 
 fn echo_v4(len: usize) -> Vec<u8> {
     let data: Vec<u8> = (0..=255).cycle().take(len).collect();
-    let message = Icmpv4Repr::EchoRequest {
-        ident: Host::ident(),
-        seq_no: 7,
-        data: &data,
-    };
+    let message = Icmpv4Repr::EchoRequest { ident: Host::ident(), seq_no: 7, data: &data };
     let mut bytes = vec![0; message.buffer_len()];
     let mut packet = Icmpv4Packet::new_unchecked(&mut bytes[..]);
     message.emit(&mut packet, &ChecksumCapabilities::default());
@@ -65,11 +61,7 @@ fn echo_v4(len: usize) -> Vec<u8> {
 
 fn echo_v6(len: usize) -> Vec<u8> {
     let data: Vec<u8> = (0..=255).cycle().take(len).collect();
-    let message = Icmpv6Repr::EchoRequest {
-        ident: Host::ident(),
-        seq_no: 7,
-        data: &data,
-    };
+    let message = Icmpv6Repr::EchoRequest { ident: Host::ident(), seq_no: 7, data: &data };
     let mut bytes = vec![0; message.buffer_len()];
     let mut packet = Icmpv6Packet::new_unchecked(&mut bytes[..]);
     let checksums = ChecksumCapabilities::default();
@@ -81,10 +73,7 @@ fn echo_v6(len: usize) -> Vec<u8> {
 fn a_host_finds_the_port_and_its_pings_return() {
     for vlan in [None, Some(7)] {
         for len in [0, 1, 56, 1400] {
-            let config = PortConfig {
-                vlan: vlan.map(u16::from),
-                ..config()
-            };
+            let config = PortConfig { vlan: vlan.map(u16::from), ..config() };
             let (mut port, mut host) = (Port::new(config), host());
             host.send(&echo_v4(len), IpAddress::Ipv4(OWN_V4));
             host.send(&echo_v6(len), IpAddress::Ipv6(OWN_V6));
@@ -93,10 +82,7 @@ fn a_host_finds_the_port_and_its_pings_return() {
                 exchange(&mut port, &mut host, vlan, now);
             }
             let replies = host.received();
-            let parts: Vec<_> = replies
-                .iter()
-                .map(|reply| (reply[0], reply.len()))
-                .collect();
+            let parts: Vec<_> = replies.iter().map(|reply| (reply[0], reply.len())).collect();
             assert_eq!(parts, [(0, 8 + len), (129, 8 + len)], "{len} bytes");
             assert_eq!(replies[0][8..], echo_v4(len)[8..]);
             assert_eq!(replies[1][4..], echo_v6(len)[4..]);
@@ -115,21 +101,14 @@ fn the_port_finds_hosts_of_the_link() {
         exchange(&mut port, &mut host, None, 5);
         assert_eq!(port.known(address), Some(HOST_MAC));
         assert_eq!(port.stack.resolve(address, 6), Resolution::Known(HOST_MAC));
-        assert_eq!(
-            port.stack.take_resolved(),
-            None,
-            "only changes are reported"
-        );
+        assert_eq!(port.stack.take_resolved(), None, "only changes are reported");
     }
     assert_eq!(port.stack.counters().answers, 2);
 }
 
 #[test]
 fn gateways_are_found_without_being_needed_and_stay_known() {
-    let config = PortConfig {
-        gateways: vec![HOST_V4.into(), HOST_V6.into()],
-        ..config()
-    };
+    let config = PortConfig { gateways: vec![HOST_V4.into(), HOST_V6.into()], ..config() };
     let (mut port, mut host) = (Port::new(config), host());
     exchange(&mut port, &mut host, None, 1100);
     let far: IpAddr = "198.51.100.1".parse().unwrap();
@@ -138,10 +117,7 @@ fn gateways_are_found_without_being_needed_and_stay_known() {
         assert_eq!(port.stack.resolve(far, now), Resolution::Known(HOST_MAC));
     }
     let questions = port.stack.counters().questions;
-    assert!(
-        (40..60).contains(&questions),
-        "one each per 30 s: {questions}"
-    );
+    assert!((40..60).contains(&questions), "one each per 30 s: {questions}");
 }
 
 #[test]
@@ -179,10 +155,7 @@ fn destinations_without_a_way_have_no_route() {
     let far: IpAddr = "198.51.100.1".parse().unwrap();
     let mut port = Port::new(config());
     assert_eq!(port.stack.resolve(far, 0), Resolution::NoRoute);
-    let only_v4 = PortConfig {
-        addresses: vec![(OWN_V4.into(), 24)],
-        ..config()
-    };
+    let only_v4 = PortConfig { addresses: vec![(OWN_V4.into(), 24)], ..config() };
     let link_local: IpAddr = "fe80::9".parse().unwrap();
     let mut port = Port::new(only_v4);
     assert_eq!(port.stack.resolve(link_local, 0), Resolution::NoRoute);
@@ -200,10 +173,7 @@ fn fixed_neighbours_are_never_asked() {
     assert_eq!(port.stack.resolve(far, 9), Resolution::Known(HOST_MAC));
     port.input(&arp_frame(2, (MacAddr([2; 6]), HOST_V4)), 9);
     port.poll(100_000);
-    assert_eq!(
-        port.stack.resolve(far, 100_000),
-        Resolution::Known(HOST_MAC)
-    );
+    assert_eq!(port.stack.resolve(far, 100_000), Resolution::Known(HOST_MAC));
     assert_eq!(port.stack.counters().questions, 0);
 }
 
@@ -242,10 +212,7 @@ fn probes_for_an_address_in_use_are_answered() {
     port.input(&arp_frame(1, (HOST_MAC, "0.0.0.0".parse().unwrap())), 0);
     assert_eq!(port.sent.len(), 1, "ARP probe");
     port.sent.clear();
-    port.input(
-        &solicitation((HOST_MAC, None), Ipv6Addr::UNSPECIFIED, 255),
-        0,
-    );
+    port.input(&solicitation((HOST_MAC, None), Ipv6Addr::UNSPECIFIED, 255), 0);
     assert_eq!(port.sent[0][..6], [0x33, 0x33, 0, 0, 0, 1], "to all hosts");
     assert_eq!(port.stack.counters().ndp_replies, 1);
 }
@@ -269,11 +236,7 @@ fn replies_and_questions_of_the_stack_are_frames_of_the_port() {
     for frame in std::mem::take(&mut host.cable.from_host) {
         let verdict = FrameParser::new(&config()).parse(&frame, RxChecksums::UNKNOWN);
         let is_arp = frame[12..14] == [8, 6];
-        let kind = if is_arp {
-            SlowKind::Neighbor
-        } else {
-            SlowKind::Echo
-        };
+        let kind = if is_arp { SlowKind::Neighbor } else { SlowKind::Echo };
         assert_eq!(verdict, Verdict::Slow(kind));
         port.input(&frame, 0);
     }

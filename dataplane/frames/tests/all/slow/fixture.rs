@@ -39,10 +39,7 @@ impl Port {
     pub(crate) fn new(config: PortConfig) -> Self {
         assert_eq!(config.check(), Ok(()));
         let stack = Stack::new(Arc::new(config));
-        let mut port = Self {
-            stack,
-            sent: vec![],
-        };
+        let mut port = Self { stack, sent: vec![] };
         port.poll(0);
         port.sent.clear();
         port
@@ -50,8 +47,7 @@ impl Port {
 
     pub(crate) fn input(&mut self, frame: &[u8], now: u64) {
         let sent = &mut self.sent;
-        self.stack
-            .input(frame, now, &mut |frame| sent.push(frame.to_vec()));
+        self.stack.input(frame, now, &mut |frame| sent.push(frame.to_vec()));
     }
 
     pub(crate) fn poll(&mut self, now: u64) {
@@ -85,17 +81,8 @@ pub(crate) fn arp(
 
 /// Returns a frame with an ARP packet of the host to the port.
 pub(crate) fn arp_frame(operation: u8, sender: (MacAddr, Ipv4Addr)) -> Vec<u8> {
-    let to = if operation == 1 {
-        MacAddr::BROADCAST
-    } else {
-        PORT_MAC
-    };
-    ethernet(
-        to,
-        sender.0,
-        0x0806,
-        &arp(operation, sender, (PORT_MAC, OWN_V4)),
-    )
+    let to = if operation == 1 { MacAddr::BROADCAST } else { PORT_MAC };
+    ethernet(to, sender.0, 0x0806, &arp(operation, sender, (PORT_MAC, OWN_V4)))
 }
 
 /// An IPv6 packet with an ICMP message.
@@ -106,12 +93,7 @@ pub(crate) fn icmpv6(
 ) -> Vec<u8> {
     let mut icmp = vec![0; message.buffer_len()];
     let mut packet = Icmpv6Packet::new_unchecked(&mut icmp[..]);
-    message.emit(
-        &source,
-        &destination,
-        &mut packet,
-        &ChecksumCapabilities::default(),
-    );
+    message.emit(&source, &destination, &mut packet, &ChecksumCapabilities::default());
     let [high, low] = u16::try_from(icmp.len()).expect("short").to_be_bytes();
     let mut ip = vec![0x60, 0, 0, 0, high, low, 58, hop_limit];
     ip.extend(source.octets());

@@ -55,11 +55,7 @@ fn echo_requests_are_answered_up_to_a_rate() {
     let IpAddr::V6(own) = own else {
         panic!("IPv6 stands second");
     };
-    let message = smoltcp::wire::Icmpv6Repr::EchoRequest {
-        ident: 1,
-        seq_no: 1,
-        data: b"ping",
-    };
+    let message = smoltcp::wire::Icmpv6Repr::EchoRequest { ident: 1, seq_no: 1, data: b"ping" };
     let packet = icmpv6(("2001:db8::9".parse().unwrap(), own), 64, &message);
     let frame = ethernet(PORT_MAC, HOST_MAC, 0x86dd, &packet);
     for now in 0..1000 {
@@ -110,8 +106,7 @@ fn gateways_are_asked_for_while_strangers_use_up_the_questions() {
     for second in 1..=2u32 {
         for host in 0..200 {
             let near = Ipv4Addr::from_bits(0x0a00_0002 + second * 1000 + host);
-            port.stack
-                .resolve(near.into(), u64::from(second) * 1000 - 1);
+            port.stack.resolve(near.into(), u64::from(second) * 1000 - 1);
         }
         port.poll(u64::from(second) * 1000);
         assert_eq!(asked(&mut port), 1, "second {second}");

@@ -74,8 +74,7 @@ impl Host {
         let mut interface = Interface::new(config, &mut cable, Instant::ZERO);
         interface.update_ip_addrs(|own| {
             for (address, len) in addresses {
-                own.push(IpCidr::new(*address, *len))
-                    .expect("few addresses");
+                own.push(IpCidr::new(*address, *len)).expect("few addresses");
             }
         });
         let buffer =
@@ -84,12 +83,7 @@ impl Host {
         socket.bind(icmp::Endpoint::Ident(IDENT)).expect("open");
         let mut sockets = SocketSet::new(vec![]);
         let pings = sockets.add(socket);
-        Self {
-            cable,
-            interface,
-            sockets,
-            pings,
-        }
+        Self { cable, interface, sockets, pings }
     }
 
     /// Sends an ICMP message, which has the host's identifier.

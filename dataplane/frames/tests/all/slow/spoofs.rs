@@ -40,10 +40,7 @@ fn replies_that_nobody_asked_for_are_ignored() {
 fn requests_teach_the_port_nothing() {
     let mut port = Port::new(config());
     port.input(&arp_frame(1, (STRANGER_MAC, HOST_V4)), 0);
-    port.input(
-        &solicitation((STRANGER_MAC, Some(STRANGER_MAC)), HOST_V6, 255),
-        0,
-    );
+    port.input(&solicitation((STRANGER_MAC, Some(STRANGER_MAC)), HOST_V6, 255), 0);
     assert_eq!(port.sent.len(), 2, "both are answered");
     assert_eq!(port.stack.take_resolved(), None);
 }
@@ -75,19 +72,13 @@ fn a_known_host_is_asked_at_its_address_before_all_others() {
     };
     assert_eq!(asked(&port), [HOST_MAC.0]);
     port.input(&arp_frame(2, (STRANGER_MAC, HOST_V4)), 30_001);
-    assert_eq!(
-        port.stack.resolve(HOST_V4.into(), 30_002),
-        Resolution::Known(HOST_MAC)
-    );
+    assert_eq!(port.stack.resolve(HOST_V4.into(), 30_002), Resolution::Known(HOST_MAC));
     // Silent at its address for three seconds: whoever has the address now may answer.
     for now in [31_000, 32_000, 33_000] {
         port.poll(now);
     }
     assert_eq!(asked(&port).last(), Some(&MacAddr::BROADCAST.0.to_vec()));
-    assert_eq!(
-        port.stack.resolve(HOST_V4.into(), 33_000),
-        Resolution::Asked
-    );
+    assert_eq!(port.stack.resolve(HOST_V4.into(), 33_000), Resolution::Asked);
     let other = MacAddr([2, 0, 0, 0, 0, 3]);
     port.input(&arp_frame(2, (other, HOST_V4)), 33_001);
     assert_eq!(port.known(HOST_V4), Some(other));
@@ -115,56 +106,21 @@ fn contradictory_arp_is_ignored() {
         ),
         (
             "group as sender",
-            ethernet(
-                PORT_MAC,
-                HOST_MAC,
-                0x0806,
-                &arp(2, (MacAddr::BROADCAST, HOST_V4), target),
-            ),
+            ethernet(PORT_MAC, HOST_MAC, 0x0806, &arp(2, (MacAddr::BROADCAST, HOST_V4), target)),
         ),
         (
             "the port as sender",
-            ethernet(
-                PORT_MAC,
-                HOST_MAC,
-                0x0806,
-                &arp(2, (PORT_MAC, HOST_V4), target),
-            ),
+            ethernet(PORT_MAC, HOST_MAC, 0x0806, &arp(2, (PORT_MAC, HOST_V4), target)),
         ),
-        (
-            "reply to all",
-            ethernet(
-                MacAddr::BROADCAST,
-                HOST_MAC,
-                0x0806,
-                &arp(2, sender, target),
-            ),
-        ),
+        ("reply to all", ethernet(MacAddr::BROADCAST, HOST_MAC, 0x0806, &arp(2, sender, target))),
         (
             "reply for another station",
-            ethernet(
-                PORT_MAC,
-                HOST_MAC,
-                0x0806,
-                &arp(2, sender, (STRANGER_MAC, OWN_V4)),
-            ),
+            ethernet(PORT_MAC, HOST_MAC, 0x0806, &arp(2, sender, (STRANGER_MAC, OWN_V4))),
         ),
-        (
-            "sender of another network",
-            arp_frame(2, (HOST_MAC, Ipv4Addr::new(198, 51, 100, 9))),
-        ),
-        (
-            "request from another network",
-            arp_frame(1, (HOST_MAC, Ipv4Addr::new(198, 51, 100, 9))),
-        ),
-        (
-            "broadcast as sender",
-            arp_frame(1, (HOST_MAC, Ipv4Addr::BROADCAST)),
-        ),
-        (
-            "nobody as sender of a reply",
-            arp_frame(2, (HOST_MAC, Ipv4Addr::UNSPECIFIED)),
-        ),
+        ("sender of another network", arp_frame(2, (HOST_MAC, Ipv4Addr::new(198, 51, 100, 9)))),
+        ("request from another network", arp_frame(1, (HOST_MAC, Ipv4Addr::new(198, 51, 100, 9)))),
+        ("broadcast as sender", arp_frame(1, (HOST_MAC, Ipv4Addr::BROADCAST))),
+        ("nobody as sender of a reply", arp_frame(2, (HOST_MAC, Ipv4Addr::UNSPECIFIED))),
     ];
     check_unsolicited(&cases);
     let mut port = asking();
@@ -197,42 +153,27 @@ fn contradictory_neighbour_discovery_is_ignored() {
         frame
     };
     let cases = [
-        (
-            "answer through a router",
-            advertisement(HOST_MAC, HOST_V6, SOLICITED, 254),
-        ),
+        ("answer through a router", advertisement(HOST_MAC, HOST_V6, SOLICITED, 254)),
         (
             "answer to no question",
             advertisement(HOST_MAC, HOST_V6, NdiscNeighborFlags::OVERRIDE, 255),
         ),
         ("answer that states a group", stating(MacAddr::BROADCAST)),
         ("answer that states the port", stating(PORT_MAC)),
-        (
-            "question through a router",
-            solicitation((HOST_MAC, None), HOST_V6, 254),
-        ),
+        ("question through a router", solicitation((HOST_MAC, None), HOST_V6, 254)),
         (
             "question from another station",
             solicitation((STRANGER_MAC, Some(HOST_MAC)), HOST_V6, 255),
         ),
-        (
-            "question from another network",
-            solicitation((HOST_MAC, None), far, 255),
-        ),
-        (
-            "probe that states an address",
-            solicitation((HOST_MAC, Some(HOST_MAC)), nobody, 255),
-        ),
+        ("question from another network", solicitation((HOST_MAC, None), far, 255)),
+        ("probe that states an address", solicitation((HOST_MAC, Some(HOST_MAC)), nobody, 255)),
     ];
     check_unsolicited(&cases);
 }
 
 #[test]
 fn a_stated_gateway_cannot_be_replaced() {
-    let config = PortConfig {
-        gateways: vec![HOST_V4.into()],
-        ..config()
-    };
+    let config = PortConfig { gateways: vec![HOST_V4.into()], ..config() };
     let mut port = Port::new(config);
     port.input(&arp_frame(2, (HOST_MAC, HOST_V4)), 1);
     for now in 2..1000 {

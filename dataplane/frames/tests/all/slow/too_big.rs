@@ -43,9 +43,7 @@ fn fragmentation_needed(mtu: u16, quote: &[u8]) -> Vec<u8> {
     let sum = checksum(&icmp);
     icmp[2..4].copy_from_slice(&sum);
     let len = u16::try_from(20 + icmp.len()).unwrap().to_be_bytes();
-    let mut ip = vec![
-        0x45, 0, len[0], len[1], 0, 0, 0, 0, 60, 1, 0, 0, 203, 0, 113, 1,
-    ];
+    let mut ip = vec![0x45, 0, len[0], len[1], 0, 0, 0, 0, 60, 1, 0, 0, 203, 0, 113, 1];
     ip.extend(OWN_V4.octets());
     let sum = checksum(&ip);
     ip[10..12].copy_from_slice(&sum);
@@ -97,20 +95,12 @@ fn reports_about_datagrams_of_ours_become_events() {
     let v4 = sent(V4.0, V4.1, 1452);
     for quoted in [28, 33, 100, 500] {
         let frame = fragmentation_needed(1400, &v4[..quoted]);
-        assert_eq!(
-            event(&frame),
-            expected(V4, 1372, quoted - 28),
-            "{quoted} bytes quoted"
-        );
+        assert_eq!(event(&frame), expected(V4, 1372, quoted - 28), "{quoted} bytes quoted");
     }
     let v6 = sent(V6.0, V6.1, 1452);
     for quoted in [48, 100, 1232] {
         let frame = packet_too_big(1400, &v6[..quoted]);
-        assert_eq!(
-            event(&frame),
-            expected(V6, 1352, quoted - 48),
-            "{quoted} bytes quoted"
-        );
+        assert_eq!(event(&frame), expected(V6, 1352, quoted - 48), "{quoted} bytes quoted");
     }
     // Routers that state none, or less than QUIC can use.
     for mtu in [0, 68, 1200] {
@@ -135,10 +125,7 @@ fn forged_reports_are_counted_and_ignored() {
         fragmentation_needed(1400, &quote[..28])
     };
     let cases = [
-        (
-            "cut short",
-            fragmentation_needed(1400, &sent(V4.0, V4.1, 1452)[..27]),
-        ),
+        ("cut short", fragmentation_needed(1400, &sent(V4.0, V4.1, 1452)[..27])),
         ("nothing quoted", fragmentation_needed(1400, &[])),
         ("IPv6 quoted", v4(|quote| quote[0] = 0x60)),
         ("options", v4(|quote| quote[0] = 0x46)),
@@ -149,26 +136,11 @@ fn forged_reports_are_counted_and_ignored() {
         ("another source", v4(|quote| quote[15] = 2)),
         ("multicast peer", v4(|quote| quote[16] = 224)),
         ("lengths that contradict", v4(|quote| quote[25] ^= 1)),
-        (
-            "fits the MTU",
-            fragmentation_needed(1480, &sent(V4.0, V4.1, 1452)[..28]),
-        ),
-        (
-            "beyond the port's MTU",
-            fragmentation_needed(1480, &sent(V4.0, V4.1, 1473)[..28]),
-        ),
-        (
-            "of a size that QUIC needs",
-            fragmentation_needed(600, &sent(V4.0, V4.1, 1200)[..28]),
-        ),
-        (
-            "IPv6, cut short",
-            packet_too_big(1400, &sent(V6.0, V6.1, 1452)[..47]),
-        ),
-        (
-            "IPv6, fits",
-            packet_too_big(1500, &sent(V6.0, V6.1, 1452)[..48]),
-        ),
+        ("fits the MTU", fragmentation_needed(1480, &sent(V4.0, V4.1, 1452)[..28])),
+        ("beyond the port's MTU", fragmentation_needed(1480, &sent(V4.0, V4.1, 1473)[..28])),
+        ("of a size that QUIC needs", fragmentation_needed(600, &sent(V4.0, V4.1, 1200)[..28])),
+        ("IPv6, cut short", packet_too_big(1400, &sent(V6.0, V6.1, 1452)[..47])),
+        ("IPv6, fits", packet_too_big(1500, &sent(V6.0, V6.1, 1452)[..48])),
         ("IPv6, another source", {
             let mut quote = sent(V6.0, V6.1, 1452);
             quote[23] = 2;
@@ -209,10 +181,7 @@ fn events_are_bounded() {
     let mut port = Port::new(config());
     for peer in 1..5000u16 {
         let peer = format!("198.51.100.7:{peer}");
-        port.input(
-            &fragmentation_needed(1400, &sent(V4.0, &peer, 1452)[..28]),
-            0,
-        );
+        port.input(&fragmentation_needed(1400, &sent(V4.0, &peer, 1452)[..28]), 0);
     }
     let events = std::iter::from_fn(|| port.stack.take_event()).count();
     assert_eq!(events, 64);

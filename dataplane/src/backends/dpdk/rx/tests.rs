@@ -21,11 +21,7 @@ const BUFFERS: u32 = 1023;
 
 /// Returns the first worker of a port.
 fn core(name: &str) -> Core {
-    let options = EalOptions {
-        memory: 64,
-        hugepages: false,
-        pci: Vec::new(),
-    };
+    let options = EalOptions { memory: 64, hugepages: false, pci: Vec::new() };
     // The environment ends with its last handle, for good.
     static EAL: OnceLock<Eal> = OnceLock::new();
     let eal = EAL.get_or_init(|| Eal::start(&options).unwrap());
@@ -75,9 +71,7 @@ fn arp_request() -> Vec<u8> {
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 2] {
-    let words = bytes
-        .chunks_exact(2)
-        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let words = bytes.chunks_exact(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
     let sum: u32 = words.sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     (!u16::try_from(folded).unwrap()).to_be_bytes()

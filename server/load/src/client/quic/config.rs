@@ -72,11 +72,7 @@ pub(super) fn connect(
         let file = std::fs::File::create(path);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let title = "sluicegate load".to_owned();
-        connection.set_qlog(
-            Box::new(std::io::BufWriter::new(file)),
-            title.clone(),
-            title,
-        );
+        connection.set_qlog(Box::new(std::io::BufWriter::new(file)), title.clone(), title);
     }
     Ok(connection)
 }
@@ -87,11 +83,7 @@ pub(super) fn ping_after(connection: &quiche::Connection) -> Duration {
     let params = connection.peer_transport_params();
     // 0 is none.
     let of_peer = params.map_or(0, |params| params.max_idle_timeout);
-    let idle = if of_peer == 0 {
-        IDLE_MS
-    } else {
-        IDLE_MS.min(of_peer)
-    };
+    let idle = if of_peer == 0 { IDLE_MS } else { IDLE_MS.min(of_peer) };
     Duration::from_millis((idle / 2).max(1))
 }
 

@@ -81,13 +81,7 @@ impl Socket {
         let state = UdpSocketState::new((&socket).into())?;
         // What the kernel grants is enough to begin with.
         let _ = state.set_recv_buffer_size((&socket).into(), KERNEL_BUFFER);
-        Ok(Socket {
-            local: socket.local_addr()?,
-            state,
-            socket,
-            peer,
-            unsent: None,
-        })
+        Ok(Socket { local: socket.local_addr()?, state, socket, peer, unsent: None })
     }
 
     /// Returns the most datagrams that one batch may have.
@@ -108,10 +102,7 @@ impl Socket {
         let mut rooms = buffers.chunks_exact_mut(RECEIVE);
         let mut slices: [IoSliceMut<'_>; MESSAGES] =
             std::array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
-        let count = match self
-            .state
-            .recv((&self.socket).into(), &mut slices, &mut metas)
-        {
+        let count = match self.state.recv((&self.socket).into(), &mut slices, &mut metas) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
@@ -259,8 +250,7 @@ mod tests {
         let refused = (0..1000).any(|_| {
             let sent = socket.send(b"x", 1).err();
             let received = socket.receive(&mut Buffers::new().receive, |_, _| ()).err();
-            sent.or(received)
-                .is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            sent.or(received).is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
         });
         assert!(refused);
     }

@@ -41,14 +41,7 @@ impl Server {
         socket.set_nonblocking(true).unwrap();
         let mut config = config(10);
         config.set_max_idle_timeout(u64::try_from(idle.as_millis()).unwrap());
-        Server {
-            socket,
-            config,
-            quic: None,
-            h3: None,
-            requests: Vec::new(),
-            vanished: false,
-        }
+        Server { socket, config, quic: None, h3: None, requests: Vec::new(), vanished: false }
     }
 
     fn respond(&mut self, stream: u64) {

@@ -42,9 +42,7 @@ impl Quic {
                 h3::Event::Reset(_) => self.on_end(stream, false, exchanges, cx),
                 h3::Event::GoAway => {
                     let unprocessed = exchanges.on_goaway(stream);
-                    unprocessed
-                        .into_iter()
-                        .for_each(|stream| self.cancel_upload(stream));
+                    unprocessed.into_iter().for_each(|stream| self.cancel_upload(stream));
                 }
                 h3::Event::PriorityUpdate => {}
             }
@@ -90,9 +88,7 @@ impl Quic {
         if let Some(at) = self.uploads.iter().position(|upload| *upload == stream) {
             self.uploads.remove(at);
             // The stream may have ended.
-            let _ = self
-                .quic
-                .stream_shutdown(stream, Shutdown::Write, CANCELLED);
+            let _ = self.quic.stream_shutdown(stream, Shutdown::Write, CANCELLED);
         }
     }
 
@@ -131,11 +127,7 @@ impl Quic {
             }
         }
         let mtu = cx.plan.options.max_udp_payload_size;
-        let most = if cx.plan.options.no_udp_gso {
-            1
-        } else {
-            self.socket.max_datagrams()
-        };
+        let most = if cx.plan.options.no_udp_gso { 1 } else { self.socket.max_datagrams() };
         // Bytes of the batch, the size of its datagrams and their number.
         let (mut len, mut size, mut count) = (0, 0, 0);
         loop {

@@ -67,7 +67,7 @@ impl TcpConnector {
     /// There is no route, no descriptor left, or the name is none that TLS can send.
     pub(crate) fn open(&self, way: Way<'_>, cx: &Context<'_>) -> anyhow::Result<Tcp> {
         let peer = cx.plan.addresses[way.address];
-        let tls = { self.tls.as_ref() }.map(|tls| self.prepare(tls, cx.plan, peer));
+        let tls = self.tls.as_ref().map(|tls| self.prepare(tls, cx.plan, peer));
         let socket = socket2::Socket::new(Domain::for_address(peer), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -84,12 +84,7 @@ impl TcpConnector {
         let buffer = Rc::clone(&self.buffer);
         let handshake = Handshake::new(socket.clone(), tls.transpose()?, buffer);
         let is_h2c = cx.plan.protocol == Protocol::Plain(Version::Http2);
-        Ok(Tcp::new(
-            socket,
-            handshake,
-            Rc::clone(&self.requests),
-            is_h2c,
-        ))
+        Ok(Tcp::new(socket, handshake, Rc::clone(&self.requests), is_h2c))
     }
 
     /// Returns TLS for a connection to `peer`.

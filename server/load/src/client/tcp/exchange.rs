@@ -66,7 +66,7 @@ fn head(parts: &Parts) -> Head {
 }
 
 fn why_failed(error: hyper::Error) -> Event {
-    let h2 = { error.source() }.and_then(|source| source.downcast_ref::<h2::Error>());
+    let h2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
     match h2 {
         Some(h2) if h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM) => {
             Event::Rejected

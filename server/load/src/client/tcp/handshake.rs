@@ -57,10 +57,7 @@ impl Handshake {
     pub(super) fn new(socket: Socket, tls: Option<Ssl>, buffer: Rc<RefCell<Vec<u8>>>) -> Self {
         Handshake {
             phase: Phase::Connecting(socket, tls),
-            stream: StreamParts {
-                account: Rc::default(),
-                buffer,
-            },
+            stream: StreamParts { account: Rc::default(), buffer },
         }
     }
 
@@ -83,10 +80,7 @@ impl Handshake {
         cx: &mut Context<'_>,
     ) -> Step {
         let peer = exchanges.peer;
-        let Handshake {
-            phase,
-            stream: parts,
-        } = self;
+        let Handshake { phase, stream: parts } = self;
         let wait = |phase, stream| Step::Wait(Handshake { phase, stream });
         match phase {
             Phase::Connecting(socket, tls) => {
@@ -104,10 +98,7 @@ impl Handshake {
                     let Protocol::Plain(version) = cx.plan.protocol else {
                         unreachable!("there is TLS otherwise");
                     };
-                    let agreed = Agreed {
-                        protocol: version.without_tls(),
-                        ..Agreed::default()
-                    };
+                    let agreed = Agreed { protocol: version.without_tls(), ..Agreed::default() };
                     exchanges.on_established(agreed, cx);
                     return parts.begin(version, Layer::Plain(socket), spawner, cx);
                 };
@@ -143,10 +134,7 @@ impl StreamParts {
             Ok(stream) => stream,
             Err(HandshakeError::WouldBlock(stream)) => {
                 let phase = Phase::Tls(stream);
-                return Step::Wait(Handshake {
-                    phase,
-                    stream: self,
-                });
+                return Step::Wait(Handshake { phase, stream: self });
             }
             Err(error) => return Step::Failed(end::of_tls(peer, &error, offered)),
         };
@@ -177,18 +165,12 @@ impl StreamParts {
             *self.account.frames.borrow_mut() = Some(Frames::default());
         }
         self.account.begin_turn();
-        let stream = Stream {
-            layer,
-            account: Rc::clone(&self.account),
-            buffer: Rc::clone(&self.buffer),
-        };
+        let stream =
+            Stream { layer, account: Rc::clone(&self.account), buffer: Rc::clone(&self.buffer) };
         let options = &cx.plan.options;
         let windows = (options.window_bits, options.connection_window_bits);
         let begin = Http::begin(version, stream, spawner.clone(), windows);
         let phase = Phase::Http(Box::pin(begin));
-        Step::Next(Handshake {
-            phase,
-            stream: self,
-        })
+        Step::Next(Handshake { phase, stream: self })
     }
 }

@@ -50,10 +50,7 @@ impl Http {
         builder.initial_stream_window_size((1 << window) - 1);
         builder.initial_connection_window_size((1 << connection_window) - 1);
         let (sender, connection) = builder.handshake(stream).await?;
-        Ok(Http::Two {
-            sender: Some(sender),
-            connection: Some(Box::new(connection)),
-        })
+        Ok(Http::Two { sender: Some(sender), connection: Some(Box::new(connection)) })
     }
 
     /// Returns the version.
@@ -71,7 +68,7 @@ impl Http {
                 open == 0 && connection.is_some() && sender.borrow().is_some()
             }
             Http::Two { connection, .. } => {
-                let most = { connection.as_ref() }.map(|c| c.current_max_send_streams());
+                let most = connection.as_ref().map(|c| c.current_max_send_streams());
                 most.is_some_and(|most| open < most)
             }
         }

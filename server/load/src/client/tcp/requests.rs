@@ -47,7 +47,7 @@ fn forms(head: &[Header]) -> Result<Forms> {
     let method = Method::from_bytes(value(b":method"))?;
     let path = PathAndQuery::try_from(value(b":path"))?;
     let uri = Uri::builder().scheme(value(b":scheme"));
-    let uri = { uri.authority(value(b":authority")) }.path_and_query(path.clone());
+    let uri = uri.authority(value(b":authority")).path_and_query(path.clone());
     let mut http2 = Request::new(());
     *http2.method_mut() = method;
     for field in head.iter().filter(|field| field.name()[0] != b':') {

@@ -60,7 +60,7 @@ impl Account {
     /// Returns the bytes of responses that were read: all of them but frames of HTTP/2 that concern the connection.
     pub(super) fn content(&self) -> u64 {
         let frames = self.frames.borrow();
-        { frames.as_ref() }.map_or(self.received.get(), |frames| frames.content)
+        frames.as_ref().map_or(self.received.get(), |frames| frames.content)
     }
 
     /// Begins a turn: wakes what waits for the socket.

@@ -106,9 +106,7 @@ mod tests {
         alert.take();
         tasks.run(&mut cx);
         assert_eq!((turns.get(), alert.is_set()), (1, false));
-        { kept.borrow_mut().take() }
-            .into_iter()
-            .for_each(Waker::wake);
+        kept.borrow_mut().take().into_iter().for_each(Waker::wake);
         assert!(alert.take() && !alert.is_set());
         tasks.run(&mut cx);
         assert_eq!((turns.get(), ended.get()), (2, true));

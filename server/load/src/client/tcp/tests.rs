@@ -33,11 +33,7 @@ impl Server {
     fn new() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        Server {
-            listener,
-            stream: None,
-            received: Vec::new(),
-        }
+        Server { listener, stream: None, received: Vec::new() }
     }
 
     fn send(&mut self, bytes: &[u8]) {
@@ -211,10 +207,7 @@ fn a_server_without_h2c_is_named_with_the_remedy() {
     let status = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
     for (response, part) in [
         (&status[..], "speaks HTTP/1.1 but no h2c; use --h1"),
-        (
-            b"<!doctype html>",
-            "; if it speaks HTTP/1.1 alone, use --h1",
-        ),
+        (b"<!doctype html>", "; if it speaks HTTP/1.1 alone, use --h1"),
         (b"", "complete; if it speaks HTTP/1.1 alone, use --h1"),
     ] {
         let server = Server::new();

@@ -54,9 +54,7 @@ impl Profile for CpuProfile {
             *stacks.entry(stack(frames, self.threads)).or_default() += count.unsigned_abs();
         });
         let lines = stacks.iter();
-        lines
-            .map(|(stack, count)| format!("{} {count}\n", stack.join(";")))
-            .collect()
+        lines.map(|(stack, count)| format!("{} {count}\n", stack.join(";"))).collect()
     }
 
     fn pprof(&self) -> Result<Vec<u8>, RecordError> {
@@ -119,10 +117,7 @@ mod tests {
     }
 
     fn profile(samples: impl IntoIterator<Item = (Frames, isize)>) -> CpuProfile {
-        let report = Report {
-            data: samples.into_iter().collect(),
-            timing: Default::default(),
-        };
+        let report = Report { data: samples.into_iter().collect(), timing: Default::default() };
         CpuProfile {
             report,
             cpu_time: Duration::from_millis(1500),
@@ -137,10 +132,7 @@ mod tests {
         let profile = profile([
             (frames(&["memcpy", "turn", "main"], 1), 2),
             (frames(&["memcpy", "turn", "main"], 2), 3),
-            (
-                frames(&["_ZN13_$LT$impl$GT$1f17h0123456789abcdefE", "main"], 3),
-                3,
-            ),
+            (frames(&["_ZN13_$LT$impl$GT$1f17h0123456789abcdefE", "main"], 3), 3),
             (frames(&["[u8; 2]::f", "main"], 4), 4),
         ]);
         assert_eq!(
@@ -182,10 +174,7 @@ mod tests {
         let mut second = frames(&["turn", "main"], 2);
         second.thread_name = "default-1".into();
         let mut both = profile([(frames(&["turn", "main"], 1), 2), (second, 3)]);
-        assert_eq!(
-            both.folded(),
-            "default-0;main;turn 2\ndefault-1;main;turn 3\n"
-        );
+        assert_eq!(both.folded(), "default-0;main;turn 2\ndefault-1;main;turn 3\n");
         both.threads = Threads::Merged;
         assert_eq!(both.folded(), "default-*;main;turn 5\n");
         let svg = String::from_utf8(both.svg().unwrap()).unwrap();

@@ -28,10 +28,9 @@ pub(super) struct Amount {
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
-        for (sum, part) in [
-            (&mut self.allocated, other.allocated),
-            (&mut self.in_use, other.in_use),
-        ] {
+        for (sum, part) in
+            [(&mut self.allocated, other.allocated), (&mut self.in_use, other.in_use)]
+        {
             sum.objects = sum.objects.saturating_add(part.objects);
             sum.bytes = sum.bytes.saturating_add(part.bytes);
         }
@@ -93,10 +92,7 @@ fn counted(text: &str, interval: f64) -> Option<Counts> {
         Some(estimate(objects, numbers.next()?.ok()?, interval))
     };
     let in_use = amount()?;
-    Some(Counts {
-        allocated: amount()?,
-        in_use,
-    })
+    Some(Counts { allocated: amount()?, in_use })
 }
 
 /// Estimates what was allocated by what was sampled: a block is sampled with the probability 1 − e^(−size / interval).
@@ -159,21 +155,14 @@ mod tests {
         assert_eq!(grown.in_use, amount(1, 4_096));
         assert_eq!(grown.allocated, amount(4, 4 * 4_096));
         assert_eq!(between(dump(2, 5), dump(1, 5)).in_use, amount(0, 0));
-        assert_eq!(
-            between(Dump::default(), dump(1, 1)).in_use,
-            amount(1, 4_096)
-        );
+        assert_eq!(between(Dump::default(), dump(1, 1)).in_use, amount(1, 4_096));
     }
 
     #[test]
     fn another_form_is_refused() {
-        for text in [
-            "",
-            "heap_v1/1\n",
-            "heap_v2/x\n",
-            "heap_v2/1\n@ 0xg\n",
-            "heap_v2/1\n@ 0x1\n t*: 1:\n",
-        ] {
+        for text in
+            ["", "heap_v1/1\n", "heap_v2/x\n", "heap_v2/1\n@ 0xg\n", "heap_v2/1\n@ 0x1\n t*: 1:\n"]
+        {
             assert_eq!(Dump::parse(text), None, "{text}");
         }
         assert!(Dump::parse("heap_v2/1\n").unwrap().stacks.is_empty());

@@ -34,10 +34,7 @@ impl HeapProfile {
     pub(super) fn new(dump: &Dump, memory: Memory, length: Option<Duration>) -> Self {
         // The address to return to is after the call, and may be after the function.
         let calls = |stack: &[usize]| -> Vec<_> {
-            stack
-                .iter()
-                .map(|address| address.saturating_sub(1))
-                .collect()
+            stack.iter().map(|address| address.saturating_sub(1)).collect()
         };
         let all: BTreeSet<_> = dump.stacks.keys().flat_map(|stack| calls(stack)).collect();
         let names = names(&all);
@@ -51,11 +48,7 @@ impl HeapProfile {
             functions.drain(..profiler_frames(&functions));
             *stacks.entry(functions).or_default() += *counts;
         }
-        HeapProfile {
-            stacks,
-            length,
-            memory,
-        }
+        HeapProfile { stacks, length, memory }
     }
 
     /// Returns the bytes of all stacks.
@@ -103,18 +96,14 @@ impl Profile for HeapProfile {
         let mut stacks: Vec<_> = counts.filter(|(_, bytes)| *bytes > 0).collect();
         stacks.sort();
         let lines = stacks.iter();
-        lines
-            .map(|(stack, bytes)| format!("{} {bytes}\n", stack.join(";")))
-            .collect()
+        lines.map(|(stack, bytes)| format!("{} {bytes}\n", stack.join(";"))).collect()
     }
 
     /// The message has both kinds of memory, and says which one to show.
     fn pprof(&self) -> Result<Vec<u8>, RecordError> {
         let mut texts = Texts::default();
-        let sample_type = COLUMNS.map(|(ty, unit)| protos::ValueType {
-            ty: texts.index(ty),
-            unit: texts.index(unit),
-        });
+        let sample_type = COLUMNS
+            .map(|(ty, unit)| protos::ValueType { ty: texts.index(ty), unit: texts.index(unit) });
         let shown = match self.memory {
             Memory::Allocated => "alloc_space",
             Memory::InUse => "inuse_space",
@@ -134,30 +123,16 @@ impl Profile for HeapProfile {
                         system_name: name,
                         ..Default::default()
                     });
-                    let line = vec![protos::Line {
-                        function_id: id,
-                        line: 0,
-                    }];
-                    locations.push(protos::Location {
-                        id,
-                        line,
-                        ..Default::default()
-                    });
+                    let line = vec![protos::Line { function_id: id, line: 0 }];
+                    locations.push(protos::Location { id, line, ..Default::default() });
                     id
                 })
             });
             let Counts { allocated, in_use } = counts;
-            let columns = [
-                allocated.objects,
-                allocated.bytes,
-                in_use.objects,
-                in_use.bytes,
-            ];
+            let columns = [allocated.objects, allocated.bytes, in_use.objects, in_use.bytes];
             sample.push(protos::Sample {
                 location_id: location_id.collect(),
-                value: columns
-                    .map(|value| i64::try_from(value).unwrap_or(i64::MAX))
-                    .into(),
+                value: columns.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).into(),
                 ..Default::default()
             });
         }
@@ -183,10 +158,7 @@ const PROFILER_DEPTH: usize = 8;
 fn profiler_frames(functions: &[String]) -> usize {
     let of_profiler = |name: &String| name.contains("prof_") && !name.contains("::");
     let innermost = &functions[..functions.len().min(PROFILER_DEPTH)];
-    innermost
-        .iter()
-        .rposition(of_profiler)
-        .map_or(0, |last| last + 1)
+    innermost.iter().rposition(of_profiler).map_or(0, |last| last + 1)
 }
 
 /// The message's texts, each once. The first one is empty.
@@ -197,10 +169,7 @@ struct Texts {
 
 impl Default for Texts {
     fn default() -> Self {
-        Texts {
-            table: vec![String::new()],
-            indices: BTreeMap::new(),
-        }
+        Texts { table: vec![String::new()], indices: BTreeMap::new() }
     }
 }
 
@@ -227,32 +196,17 @@ mod tests {
 
     fn profile(memory: Memory, stacks: &[(&[&str], u64, u64)]) -> HeapProfile {
         let stacks = stacks.iter().map(|(stack, allocated, in_use)| {
-            let amount = |bytes| Amount {
-                objects: bytes / 8,
-                bytes,
-            };
-            let counts = Counts {
-                allocated: amount(*allocated),
-                in_use: amount(*in_use),
-            };
-            (
-                stack.iter().map(|name| (*name).to_owned()).collect(),
-                counts,
-            )
+            let amount = |bytes| Amount { objects: bytes / 8, bytes };
+            let counts = Counts { allocated: amount(*allocated), in_use: amount(*in_use) };
+            (stack.iter().map(|name| (*name).to_owned()).collect(), counts)
         });
-        HeapProfile {
-            stacks: stacks.collect(),
-            length: Some(Duration::from_secs(3)),
-            memory,
-        }
+        HeapProfile { stacks: stacks.collect(), length: Some(Duration::from_secs(3)), memory }
     }
 
     #[test]
     fn both_kinds_are_drawn_in_bytes() {
-        let stacks: [(&[&str], _, _); 2] = [
-            (&["malloc", "turn", "main"], 64, 0),
-            (&["malloc", "main"], 32, 16),
-        ];
+        let stacks: [(&[&str], _, _); 2] =
+            [(&["malloc", "turn", "main"], 64, 0), (&["malloc", "main"], 32, 16)];
         let [allocated, in_use] =
             [Memory::Allocated, Memory::InUse].map(|memory| profile(memory, &stacks));
         let folded = "main;malloc 32\nmain;turn;malloc 64\n";
@@ -268,33 +222,21 @@ mod tests {
 
     #[test]
     fn pprof_has_the_columns_of_go() {
-        let profile = profile(
-            Memory::InUse,
-            &[(&["malloc", "turn"], 64, 0), (&["malloc", "main"], 32, 16)],
-        );
+        let profile =
+            profile(Memory::InUse, &[(&["malloc", "turn"], 64, 0), (&["malloc", "main"], 32, 16)]);
         let mut message = Vec::new();
         let compressed = profile.pprof().unwrap();
-        GzDecoder::new(&*compressed)
-            .read_to_end(&mut message)
-            .unwrap();
+        GzDecoder::new(&*compressed).read_to_end(&mut message).unwrap();
         let message = protos::Profile::decode(&*message).unwrap();
         let text = |index: i64| message.string_table[usize::try_from(index).unwrap()].as_str();
         assert_eq!(text(message.default_sample_type), "inuse_space");
         let columns = message.sample_type.iter().map(|column| text(column.ty));
         assert!(columns.eq(COLUMNS.map(|(name, _)| name)));
         assert_eq!(text(0), "");
-        let values: Vec<_> = message
-            .sample
-            .iter()
-            .map(|sample| &sample.value[..])
-            .collect();
+        let values: Vec<_> = message.sample.iter().map(|sample| &sample.value[..]).collect();
         assert_eq!(values, [[4, 32, 2, 16], [8, 64, 0, 0]]);
         let function = |id: u64| text(message.function[usize::try_from(id - 1).unwrap()].name);
-        let stack: Vec<_> = message.sample[1]
-            .location_id
-            .iter()
-            .map(|id| function(*id))
-            .collect();
+        let stack: Vec<_> = message.sample[1].location_id.iter().map(|id| function(*id)).collect();
         assert_eq!(stack, ["malloc", "turn"]);
     }
 
@@ -308,12 +250,8 @@ mod tests {
 
     #[test]
     fn frames_of_the_profiler_are_left_out() {
-        let names = |names: &[&str]| {
-            names
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let stack = names(&[
             "prof_backtrace_impl",
             "_rjem_je_prof_tctx_create",

@@ -117,11 +117,7 @@ fn filled_origin() -> origin::Counters {
     let mut compress = compress::Counters::default();
     let mut n = Numbers(3000);
     for algorithm in Algorithm::ALL {
-        for figure in [
-            &mut compress.begun,
-            &mut compress.input,
-            &mut compress.output,
-        ] {
+        for figure in [&mut compress.begun, &mut compress.input, &mut compress.output] {
             figure[*algorithm] = n.next();
         }
     }
@@ -232,9 +228,7 @@ fn without_own_figures(page: &str) -> String {
 fn names_labels_and_help_of_the_page_stay() {
     let page = without_own_figures(&page());
     let known = include_str!("metrics.txt");
-    let missing: Vec<&str> = known
-        .lines()
-        .filter(|line| page.lines().all(|found| found != *line))
-        .collect();
+    let missing: Vec<&str> =
+        known.lines().filter(|line| page.lines().all(|found| found != *line)).collect();
     assert!(missing.is_empty(), "{missing:#?} not in {page}");
 }

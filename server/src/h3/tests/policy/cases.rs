@@ -56,26 +56,15 @@ const GET: Case = Case {
 };
 
 fn get(path: &'static str, outcome: Option<u16>) -> Case {
-    Case {
-        path,
-        outcome,
-        ..GET
-    }
+    Case { path, outcome, ..GET }
 }
 
 fn ask(method: &'static str, path: &'static str, body: Body, outcome: Option<u16>) -> Case {
-    Case {
-        method,
-        body,
-        ..get(path, outcome)
-    }
+    Case { method, body, ..get(path, outcome) }
 }
 
 fn early(method: &'static str, path: &'static str, outcome: Option<u16>) -> Case {
-    Case {
-        early_data: true,
-        ..ask(method, path, Body::None, outcome)
-    }
+    Case { early_data: true, ..ask(method, path, Body::None, outcome) }
 }
 
 /// Returns the policy. Of the site, `/page` and `/bytes/` need no handler and take bodies of 1000 bytes, and `/app/` has a handler and
@@ -126,25 +115,10 @@ pub(crate) fn cases() -> Vec<Case> {
         early("OPTIONS", "/app/x", None),
         early("POST", "/app%2fx", Some(425)),
         // Limits.
-        Case {
-            running: 3,
-            ..get("/app/x", None)
-        },
-        Case {
-            running: 4,
-            ..get("/app/x", Some(503))
-        },
-        Case {
-            running: 4,
-            ..get("/page", Some(200))
-        },
-        Case {
-            no_memory: true,
-            ..get("/app/x", Some(503))
-        },
-        Case {
-            no_memory: true,
-            ..get("/page", Some(200))
-        },
+        Case { running: 3, ..get("/app/x", None) },
+        Case { running: 4, ..get("/app/x", Some(503)) },
+        Case { running: 4, ..get("/page", Some(200)) },
+        Case { no_memory: true, ..get("/app/x", Some(503)) },
+        Case { no_memory: true, ..get("/page", Some(200)) },
     ]
 }

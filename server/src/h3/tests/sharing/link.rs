@@ -62,11 +62,8 @@ fn site(more: &str) -> Arc<Site> {
          [[route]]\npath = \"/long-head\"\nfixed = {{ body = \"hello\" }}\n\
          response_headers = {{ add = {{ x-long = \"{head}\" }} }}\n{more}"
     );
-    let limits = Limits {
-        connection_send_buffer: 256 << 10,
-        max_concurrent_streams: 100,
-        ..limits()
-    };
+    let limits =
+        Limits { connection_send_buffer: 256 << 10, max_concurrent_streams: 100, ..limits() };
     Site::of_routes(&text, &limits)
 }
 
@@ -106,11 +103,7 @@ impl Link {
     /// Sends a request without a body.
     pub(super) fn ask(&mut self, path: &str, priority: &str) -> u64 {
         let field = [("priority", priority)];
-        let more = if priority.is_empty() {
-            &field[..0]
-        } else {
-            &field
-        };
+        let more = if priority.is_empty() { &field[..0] } else { &field };
         let stream = self.bench.pair.request("GET", path, more, true);
         self.asked.insert(stream, self.now);
         stream
@@ -206,10 +199,7 @@ fn send(from: &mut quiche::Connection, most: usize, now: u64, link: &mut InFligh
         let Ok((count, info)) = from.send(&mut buffer) else {
             return;
         };
-        let info = quiche::RecvInfo {
-            from: info.from,
-            to: info.to,
-        };
+        let info = quiche::RecvInfo { from: info.from, to: info.to };
         link.push_back((now + DELAY, buffer[..count].to_vec(), info));
     }
 }

@@ -17,9 +17,7 @@ fn moved(link: &mut Link, streams: [u64; 2]) -> [u64; 2] {
 fn update(link: &mut Link, stream: u64, urgency: u8, incremental: bool) {
     let pair = &mut link.bench.pair;
     let priority = quiche::h3::Priority::new(urgency, incremental);
-    pair.h3
-        .send_priority_update_for_request(&mut pair.client, stream, &priority)
-        .unwrap();
+    pair.h3.send_priority_update_for_request(&mut pair.client, stream, &priority).unwrap();
 }
 
 #[test]
@@ -70,10 +68,8 @@ fn a_routes_priority_takes_precedence_over_the_clients() {
 fn parameters_that_a_response_leaves_out_are_the_clients() {
     let mut link = Link::with_routes(ROUTES);
     // Of the same urgency, and incremental: they share.
-    let streams = [
-        link.ask("/download/1900000", "u=1, i"),
-        link.ask("/download/1900000", "u=2, i"),
-    ];
+    let streams =
+        [link.ask("/download/1900000", "u=1, i"), link.ask("/download/1900000", "u=2, i")];
     let done = streams.map(|stream| link.wait(stream));
     assert!(done[0].abs_diff(done[1]) < 60, "{done:?}");
 }
@@ -84,12 +80,8 @@ fn an_upstreams_priority_takes_precedence_over_the_clients_and_over_its_updates(
     let page = link.bytes(2_000_000, "u=3");
     link.pass(100);
     let (stream, exchange) = link.app("u=6");
-    let head = Head {
-        status: 200,
-        fields: fields(&[("priority", "u=1")]),
-        length: None,
-        end: false,
-    };
+    let head =
+        Head { status: 200, fields: fields(&[("priority", "u=1")]), length: None, end: false };
     link.bench.give(exchange, ToFront::Head(head));
     update(&mut link, stream, 5, false);
     link.pass(60);
@@ -121,8 +113,7 @@ fn a_response_that_pauses_keeps_its_urgency() {
     assert_eq!(before, 800_000);
     link.bytes(DOWNLOAD, "u=1");
     link.pass(500);
-    link.bench
-        .give(exchange, ToFront::Data(Bytes::from_static(&[0; 100_000])));
+    link.bench.give(exchange, ToFront::Data(Bytes::from_static(&[0; 100_000])));
     link.pass(20 + 16 * 100_000 / 15 / RATE + 5);
     assert_eq!(link.received(events) - before, 100_000);
 }

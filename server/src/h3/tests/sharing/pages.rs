@@ -5,10 +5,8 @@ use super::link::{DOWNLOAD, Link, RATE, ROUND_TRIP};
 /// Returns when each response was complete, in ms from the first request.
 fn load(link: &mut Link, page: &[(u64, &str)]) -> Vec<u64> {
     let start = link.now;
-    let streams: Vec<u64> = page
-        .iter()
-        .map(|(bytes, priority)| link.bytes(*bytes, priority))
-        .collect();
+    let streams: Vec<u64> =
+        page.iter().map(|(bytes, priority)| link.bytes(*bytes, priority)).collect();
     let waited = streams.into_iter().map(|stream| {
         link.wait(stream);
         link.done(stream).unwrap() - start
@@ -42,16 +40,10 @@ fn urgent_responses_of_a_page_come_first_and_one_after_the_other() {
         assert!(*style <= least(number * 50_000) * 11 / 10, "{done:?}");
     }
     for (number, script) in (1..).zip(scripts) {
-        assert!(
-            *script <= least(150_000 + number * 400_000) * 11 / 10,
-            "{done:?}"
-        );
+        assert!(*script <= least(150_000 + number * 400_000) * 11 / 10, "{done:?}");
     }
     // Images share, and so end together.
-    assert!(
-        images.iter().max().unwrap() - images.iter().min().unwrap() < 150,
-        "{done:?}"
-    );
+    assert!(images.iter().max().unwrap() - images.iter().min().unwrap() < 150, "{done:?}");
 }
 
 #[test]

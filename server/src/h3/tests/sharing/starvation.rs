@@ -20,10 +20,7 @@ fn a_small_response_comes_soon_beside_a_download_whatever_their_priorities() {
                 link.pass(head_start);
                 let small = link.bytes(SMALL, priority);
                 let took = link.wait(small);
-                assert!(
-                    took <= SOON,
-                    "{first:?}, {priority:?}, {head_start}: {took} ms"
-                );
+                assert!(took <= SOON, "{first:?}, {priority:?}, {head_start}: {took} ms");
                 assert!(link.done(download).is_none());
             }
         }
@@ -56,9 +53,7 @@ fn an_upload_beside_a_download_is_answered() {
     link.pass(500);
     let pair = &mut link.bench.pair;
     let upload = pair.request("GET", "/page", &[], false);
-    pair.h3
-        .send_body(&mut pair.client, upload, &[0; 900], true)
-        .unwrap();
+    pair.h3.send_body(&mut pair.client, upload, &[0; 900], true).unwrap();
     link.pass(2 * ROUND_TRIP);
     assert!(link.done(upload).is_some() && link.done(download).is_none());
 }
@@ -82,10 +77,7 @@ fn downloads_share_whatever_their_priorities() {
         let sum: u64 = moved.iter().sum();
         assert!(sum > 3000 * RATE * 9 / 10, "{priorities:?}: {moved:?}");
         let shares: Vec<f64> = moved.iter().map(|one| *one as f64 / sum as f64).collect();
-        assert!(
-            shares.iter().all(|share| *share > least),
-            "{priorities:?}: {shares:?}"
-        );
+        assert!(shares.iter().all(|share| *share > least), "{priorities:?}: {shares:?}");
     }
 }
 
@@ -128,11 +120,7 @@ fn a_less_urgent_response_ends_beside_small_ones_without_end() {
         pass_beside_small_ones(&mut link, 100);
         let late = link.bytes(5 * SMALL, priority);
         pass_beside_small_ones(&mut link, 4000);
-        assert!(
-            link.done(late).is_some(),
-            "{priority}: {}",
-            link.received(late)
-        );
+        assert!(link.done(late).is_some(), "{priority}: {}", link.received(late));
     }
 }
 

@@ -27,10 +27,7 @@ fn slots(verifier: &Verifier) -> [impl Drop; 2] {
 }
 
 fn claim(user: &str, password: &str) -> Credentials {
-    Credentials {
-        user: user.into(),
-        password: password.into(),
-    }
+    Credentials { user: user.into(), password: password.into() }
 }
 
 fn client(last: u8) -> ValidatedAddress {
@@ -48,11 +45,7 @@ async fn all(mut waiting: Vec<Pin<Box<impl Future<Output = Verdict>>>>) -> Vec<V
             }
             Poll::Pending => true,
         });
-        if waiting.is_empty() {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
     verdicts
@@ -60,12 +53,7 @@ async fn all(mut waiting: Vec<Pin<Box<impl Future<Output = Verdict>>>>) -> Vec<V
 
 fn run(test: impl Future<Output = ()>) {
     let builder = &mut tokio::runtime::Builder::new_current_thread();
-    builder
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap()
-        .block_on(test);
+    builder.enable_time().start_paused(true).build().unwrap().block_on(test);
 }
 
 fn is_ready(future: Pin<&mut impl Future<Output = Verdict>>) -> Option<Verdict> {
@@ -88,18 +76,11 @@ fn only_a_user_with_the_password_is_accepted() {
             ("", "secret", Verdict::Refused),
         ] {
             for _ in 0..2 {
-                let verdict = verifier
-                    .verify(&users, claim(user, password), client(1))
-                    .await;
+                let verdict = verifier.verify(&users, claim(user, password), client(1)).await;
                 assert_eq!(verdict, expected, "{user}:{password}");
             }
         }
-        let expected = Counters {
-            accepted: 2,
-            refused: 8,
-            busy: 0,
-            hashes: 5,
-        };
+        let expected = Counters { accepted: 2, refused: 8, busy: 0, hashes: 5 };
         assert_eq!(verifier.counters(), expected);
     });
 }
@@ -139,11 +120,7 @@ fn requests_with_the_same_credentials_share_one_check() {
         assert_eq!(second.await, Verdict::Accepted);
         let (third, fourth) = tokio::join!(ask(3), ask(4));
         assert_eq!((third, fourth), (Verdict::Accepted, Verdict::Accepted));
-        assert_eq!(
-            verifier.counters().hashes,
-            1,
-            "the first one had no slot yet"
-        );
+        assert_eq!(verifier.counters().hashes, 1, "the first one had no slot yet");
         assert!(verifier.pending.borrow().is_empty());
     });
 }
@@ -166,31 +143,18 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
             if number == PENDING_OF_CLIENT - 1 {
                 assert_eq!(is_ready(ask(0, 1000).as_mut()), Some(Verdict::Busy));
                 let mut same = ask(0, 0);
-                assert_eq!(
-                    is_ready(same.as_mut()),
-                    None,
-                    "the same credentials share a check"
-                );
+                assert_eq!(is_ready(same.as_mut()), None, "the same credentials share a check");
             }
         }
         assert_eq!(verifier.counters().hashes, 0, "all slots are taken");
         let mut next = ask(200, 1000);
-        assert_eq!(
-            is_ready(next.as_mut()),
-            None,
-            "the fourth check of another client gives way"
-        );
+        assert_eq!(is_ready(next.as_mut()), None, "the fourth check of another client gives way");
         assert_eq!(verifier.checks.pending(), PENDING);
         let place = usize::try_from(PENDING_OF_CLIENT).unwrap() - 1;
         assert_eq!(waiting.remove(place).await, Verdict::Busy);
         waiting.push(next);
         drop(slots);
-        assert!(
-            all(waiting)
-                .await
-                .iter()
-                .all(|one| *one == Verdict::Refused)
-        );
+        assert!(all(waiting).await.iter().all(|one| *one == Verdict::Refused));
         assert!(verifier.pending.borrow().is_empty());
         assert_eq!(verifier.checks.pending(), 0);
         assert_eq!(verifier.counters().busy, 2);
@@ -214,9 +178,8 @@ fn a_hash_that_is_computed_keeps_its_place_and_its_result_when_the_request_is_ca
         assert_eq!(verifier.counters().hashes, 2);
         assert!(verifier.pending.borrow().is_empty());
         assert_eq!(verifier.checks.pending(), 2, "the hashes go on");
-        let mut waiting: Vec<_> = (2..PENDING_OF_CLIENT)
-            .map(|number| ask(&format!("guess {number}")))
-            .collect();
+        let mut waiting: Vec<_> =
+            (2..PENDING_OF_CLIENT).map(|number| ask(&format!("guess {number}"))).collect();
         for one in &mut waiting {
             assert_eq!(is_ready(one.as_mut()), None);
         }
@@ -261,11 +224,7 @@ fn valid_credentials_are_renewed_by_each_use_for_an_hour() {
         assert_eq!(ask("wrong").await, Verdict::Refused);
         tokio::time::advance(Duration::from_secs(40)).await;
         assert_eq!(ask("wrong").await, Verdict::Refused);
-        assert_eq!(
-            verifier.counters().hashes,
-            4,
-            "refused ones are not renewed"
-        );
+        assert_eq!(verifier.counters().hashes, 4, "refused ones are not renewed");
     });
 }
 

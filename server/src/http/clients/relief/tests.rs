@@ -32,9 +32,7 @@ fn what_is_above_the_level_is_just_what_is_to_be_freed() {
     let mut random: u64 = 1;
     for _ in 0..10_000 {
         let mut draw = |most: u64| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) % most
         };
         let amounts: Vec<u64> = (0..draw(8)).map(|_| draw(20)).collect();
@@ -44,10 +42,7 @@ fn what_is_above_the_level_is_just_what_is_to_be_freed() {
             assert_eq!(found, 0, "{amounts:?} {to_free}");
         } else {
             assert!(above(&amounts, found) >= to_free, "{amounts:?} {to_free}");
-            assert!(
-                above(&amounts, found + 1) < to_free,
-                "{amounts:?} {to_free}"
-            );
+            assert!(above(&amounts, found + 1) < to_free, "{amounts:?} {to_free}");
         }
     }
 }
@@ -59,9 +54,7 @@ fn client_that_holds_most_loses_alone_as_long_as_that_suffices() {
     let held = [(1, 40 * MIB), (2, 30 * MIB), (3, 2 * MIB)];
     let shares = report(&front, &held, &budget(10 * MIB));
     let excess = |shares: &Shares| {
-        let excess = held
-            .iter()
-            .map(|(number, own)| shares.excess(client(*number), *own));
+        let excess = held.iter().map(|(number, own)| shares.excess(client(*number), *own));
         excess.collect::<Vec<_>>()
     };
     assert_eq!(excess(&shares), [10 * MIB, 0, 0]);
@@ -80,17 +73,9 @@ fn clients_count_by_what_they_hold_at_all_fronts() {
     report(&one, &[(1, 30 * MIB), (2, 4 * MIB)], &memory);
     let shares = report(&other, &[(1, 2 * MIB), (3, 5 * MIB)], &memory);
     assert_eq!(shares.keeps(), 22 * MIB);
-    assert_eq!(
-        shares.total(client(2), 0),
-        4 * MIB,
-        "it is at the other one"
-    );
+    assert_eq!(shares.total(client(2), 0), 4 * MIB, "it is at the other one");
     assert_eq!(shares.excess(client(1), 2 * MIB), 2 * MIB);
-    assert_eq!(
-        shares.excess(client(3), 5 * MIB),
-        0,
-        "most of this front, and not of all"
-    );
+    assert_eq!(shares.excess(client(3), 5 * MIB), 0, "most of this front, and not of all");
     let shares = report(&one, &[(1, 30 * MIB), (2, 4 * MIB)], &memory);
     assert_eq!(shares.excess(client(1), 30 * MIB), 10 * MIB);
 }

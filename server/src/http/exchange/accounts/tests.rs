@@ -11,11 +11,7 @@ fn address(last: u8) -> ValidatedAddress {
 fn fronts_that_share_accounts_share_the_bounds() {
     let accounts = Accounts::new(1000, 6000);
     let other = Arc::clone(&accounts);
-    let one = [
-        accounts.admit(address(1)),
-        other.admit(address(1)),
-        accounts.admit(address(1)),
-    ];
+    let one = [accounts.admit(address(1)), other.admit(address(1)), accounts.admit(address(1))];
     assert!(one.iter().all(Option::is_some));
     assert!(other.admit(address(1)).is_none());
     assert!(other.admit(address(2)).is_none());
@@ -66,12 +62,8 @@ fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
             }
         };
         let accounts = room_for(210);
-        let mut greedy: Vec<_> = (0..10)
-            .filter_map(|_| accounts.admit(address(250)))
-            .collect();
-        let modest: Vec<_> = (0..200)
-            .filter_map(|n| accounts.admit(address(n)))
-            .collect();
+        let mut greedy: Vec<_> = (0..10).filter_map(|_| accounts.admit(address(250))).collect();
+        let modest: Vec<_> = (0..200).filter_map(|n| accounts.admit(address(n))).collect();
         assert_eq!((greedy.len(), modest.len()), (10, 200));
         let mut others = Vec::new();
         for _ in 0..4 {

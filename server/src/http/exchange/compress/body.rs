@@ -71,10 +71,7 @@ impl Compressors {
 
     /// Returns the counters.
     pub fn counters(&self) -> Counters {
-        Counters {
-            memory: self.memory.taken(),
-            ..self.counters.borrow().clone()
-        }
+        Counters { memory: self.memory.taken(), ..self.counters.borrow().clone() }
     }
 
     /// Begins a body for a client; `None` if there is no memory for another one.
@@ -210,10 +207,8 @@ mod tests {
     /// A handler that waits for a file or an upstream must not wait for a compressor, too.
     #[test]
     fn only_small_pieces_are_compressed_on_the_origin_thread() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .max_blocking_threads(1)
-            .build()
-            .unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         runtime.block_on(async {
             // The only other thread is busy until the test releases it.
             let (release, released) = channel::<()>();
@@ -223,15 +218,11 @@ mod tests {
             let client = "192.0.2.1".parse::<ValidatedAddress>().unwrap().into();
             let mut context = Context::from_waker(Waker::noop());
 
-            let mut small = compressors
-                .begin(Algorithm::Gzip, &settings, client)
-                .unwrap();
+            let mut small = compressors.begin(Algorithm::Gzip, &settings, client).unwrap();
             let work = pin!(small.data(Bytes::from(vec![7; AT_ONCE])));
             assert!(work.poll(&mut context).is_ready());
 
-            let mut large = compressors
-                .begin(Algorithm::Gzip, &settings, client)
-                .unwrap();
+            let mut large = compressors.begin(Algorithm::Gzip, &settings, client).unwrap();
             let mut work = pin!(large.data(Bytes::from(vec![7; AT_ONCE + 1])));
             assert!(work.as_mut().poll(&mut context).is_pending());
             release.send(()).unwrap();
@@ -242,10 +233,7 @@ mod tests {
 
     #[test]
     fn slow_readers_of_one_client_leave_memory_to_others() {
-        let settings = Compress {
-            memory: 10 * (384 << 10),
-            ..Config::embedded().compress
-        };
+        let settings = Compress { memory: 10 * (384 << 10), ..Config::embedded().compress };
         let compressors = Rc::<Compressors>::default();
         let begin = |host: u8| {
             let client = format!("192.0.2.{host}").parse::<ValidatedAddress>();
@@ -262,10 +250,7 @@ mod tests {
         assert_eq!(compressors.counters().memory, 0);
         let little = Rc::new(Compressors::within(500 << 10));
         let client = "192.0.2.1".parse::<ValidatedAddress>().unwrap().into();
-        let unlimited = Compress {
-            memory: 0,
-            ..settings
-        };
+        let unlimited = Compress { memory: 0, ..settings };
         let _one = little.begin(Algorithm::Gzip, &unlimited, client).unwrap();
         assert!(little.begin(Algorithm::Gzip, &unlimited, client).is_none());
     }

@@ -108,8 +108,7 @@ impl Output {
     fn finish(mut self) -> Vec<Bytes> {
         if self.used > 0 {
             // A block in flight takes no more memory than its bytes.
-            self.full
-                .push(Bytes::copy_from_slice(&self.last[..self.used]));
+            self.full.push(Bytes::copy_from_slice(&self.last[..self.used]));
         }
         self.full
     }

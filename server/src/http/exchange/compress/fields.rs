@@ -48,10 +48,7 @@ pub(super) fn has_directive(fields: &Fields, name: &HeaderName, directive: &str)
     let lines = fields.iter().filter(|(known, _)| known == name);
     let mut members = lines.flat_map(|(_, value)| value.as_bytes().split(|byte| *byte == b','));
     members.any(|member| {
-        let name = member
-            .split(|byte| *byte == b'=')
-            .next()
-            .unwrap_or_default();
+        let name = member.split(|byte| *byte == b'=').next().unwrap_or_default();
         name.trim_ascii().eq_ignore_ascii_case(directive.as_bytes())
     })
 }

@@ -14,8 +14,8 @@ use crate::observe::metrics::Label as _;
 const PLENTY: u64 = 1 << 30;
 
 fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.build().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
@@ -36,16 +36,8 @@ fn fields(lines: &Lines) -> Fields {
 
 fn html(lines: &Lines) -> Head {
     let mut fields = fields(lines);
-    fields.extend(self::fields(&[(
-        "content-type",
-        "text/html; charset=utf-8",
-    )]));
-    Head {
-        status: 200,
-        fields,
-        length: Some(5000),
-        end: false,
-    }
+    fields.extend(self::fields(&[("content-type", "text/html; charset=utf-8")]));
+    Head { status: 200, fields, length: Some(5000), end: false }
 }
 
 /// A request whose responses the thread compresses.
@@ -63,11 +55,7 @@ impl Exchange {
         let compressors = Rc::<Compressors>::default();
         let offer = Offer::new(&compressors, &Arc::new(settings), &incoming.request);
         incoming.reply.offer_compression(offer);
-        Exchange {
-            compressors,
-            reply: incoming.reply,
-            front,
-        }
+        Exchange { compressors, reply: incoming.reply, front }
     }
 
     fn get(accepted: &'static str) -> Exchange {
@@ -145,48 +133,27 @@ fn each_algorithm_is_described_and_counted() {
 #[test]
 fn responses_that_do_not_fit_pass_as_they_are() {
     let lines = |lines: &Lines| html(lines);
-    let status = |status| Head {
-        status,
-        ..html(&[])
-    };
-    let typed = |value: &'static str| Head {
-        fields: fields(&[("content-type", value)]),
-        ..html(&[])
-    };
+    let status = |status| Head { status, ..html(&[]) };
+    let typed =
+        |value: &'static str| Head { fields: fields(&[("content-type", value)]), ..html(&[]) };
     for (why, head) in [
         ("encoded", lines(&[("content-encoding", "gzip")])),
-        (
-            "kept as it is",
-            lines(&[("cache-control", "public, No-Transform")]),
-        ),
+        ("kept as it is", lines(&[("cache-control", "public, No-Transform")])),
         ("a part", lines(&[("content-range", "bytes 0-4/9")])),
         ("206", status(206)),
         ("205", status(205)),
-        (
-            "short",
-            Head {
-                length: Some(1023),
-                ..html(&[])
-            },
-        ),
+        ("short", Head { length: Some(1023), ..html(&[]) }),
         ("an image", typed("image/png")),
         ("a stream of events", typed("text/event-stream")),
         ("a call", typed("application/grpc+json")),
         ("two types", lines(&[("content-type", "text/css")])),
-        (
-            "no type",
-            Head {
-                fields: Vec::new(),
-                ..html(&[])
-            },
-        ),
+        ("no type", Head { fields: Vec::new(), ..html(&[]) }),
     ] {
         run(async {
             let expected = head.fields.clone();
             let length = head.length;
-            let (received, counters) = Exchange::get("gzip, br, zstd")
-                .respond(head, b"original")
-                .await;
+            let (received, counters) =
+                Exchange::get("gzip, br, zstd").respond(head, b"original").await;
             assert_eq!(received.body, b"original", "{why}");
             let head = received.head.unwrap();
             assert_eq!((head.fields, head.length), (expected, length), "{why}");
@@ -200,21 +167,12 @@ fn a_response_varies_even_where_this_client_gets_the_original() {
     for (method, lines) in [
         ("GET", &[][..]),
         ("GET", &[("accept-encoding", "gzip;q=0")]),
-        (
-            "GET",
-            &[
-                ("accept-encoding", "gzip"),
-                ("cache-control", "no-transform"),
-            ],
-        ),
+        ("GET", &[("accept-encoding", "gzip"), ("cache-control", "no-transform")]),
         ("HEAD", &[("accept-encoding", "gzip;q=0")]),
     ] {
         run(async {
             let exchange = Exchange::new(settings(), method, lines, PLENTY);
-            let head = Head {
-                end: method == "HEAD",
-                ..html(&[("etag", "\"x\"")])
-            };
+            let head = Head { end: method == "HEAD", ..html(&[("etag", "\"x\"")]) };
             let (received, _) = exchange.respond(head, b"original").await;
             assert_eq!(field(&received, "vary"), Some("accept-encoding"));
             assert_eq!(field(&received, "content-encoding"), None);
@@ -261,12 +219,8 @@ fn a_304_varies_and_names_the_tag_that_the_client_has() {
         run(async {
             let lines = [("accept-encoding", "br"), ("if-none-match", held)];
             let exchange = Exchange::new(settings(), "GET", &lines, PLENTY);
-            let head = Head {
-                status: 304,
-                fields: fields(&[("etag", "\"x\"")]),
-                length: None,
-                end: true,
-            };
+            let head =
+                Head { status: 304, fields: fields(&[("etag", "\"x\"")]), length: None, end: true };
             let (received, _) = exchange.respond(head, b"").await;
             assert_eq!(field(&received, "vary"), Some("accept-encoding"));
             assert_eq!(field(&received, "etag"), Some(expected), "{held}");
@@ -285,10 +239,7 @@ async fn begun(exchange: Exchange, head: Head) -> (BodySender, Front) {
 fn a_block_that_is_flushed_leaves_at_once() {
     run(async {
         for algorithm in Algorithm::ALL {
-            let head = Head {
-                length: None,
-                ..html(&[])
-            };
+            let head = Head { length: None, ..html(&[]) };
             let (mut writer, front) = begun(Exchange::get(algorithm.name()), head).await;
             let mut sent = 0;
             for length in [1, 3000, 1] {
@@ -353,10 +304,7 @@ fn output_goes_no_further_than_its_credit() {
 #[test]
 fn a_response_beyond_the_memory_is_sent_as_it_is_and_counted() {
     run(async {
-        let settings = Arc::new(Compress {
-            memory: 500 << 10,
-            ..settings()
-        });
+        let settings = Arc::new(Compress { memory: 500 << 10, ..settings() });
         let compressors = Rc::<Compressors>::default();
         let mut open = Vec::new();
         for place in 0..2 {
@@ -369,10 +317,7 @@ fn a_response_beyond_the_memory_is_sent_as_it_is_and_counted() {
             let ToFront::Head(head) = front.next().await else {
                 panic!("no head");
             };
-            let encoded = head
-                .fields
-                .iter()
-                .any(|(name, _)| name == "content-encoding");
+            let encoded = head.fields.iter().any(|(name, _)| name == "content-encoding");
             assert_eq!((encoded, head.length.is_none()), (place == 0, place == 0));
             open.push((writer, front));
         }

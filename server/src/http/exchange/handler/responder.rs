@@ -20,10 +20,7 @@ pub struct Responder {
 
 impl Responder {
     pub(super) fn new(shared: Rc<Shared>) -> Responder {
-        Responder {
-            shared,
-            offer: None,
-        }
+        Responder { shared, offer: None }
     }
 
     /// Compresses the response if its head is fit for that. The handler does not notice.
@@ -59,14 +56,9 @@ impl Responder {
         self.shared.begun.set(true);
         self.shared.ended.set(head.end);
         let opens = |opening: Opening| opening.is(head.status);
-        self.shared
-            .is_tunnel_open
-            .set(self.shared.opening.is_some_and(opens));
+        self.shared.is_tunnel_open.set(self.shared.opening.is_some_and(opens));
         self.shared.send(ToFront::Head(head));
-        Ok(BodySender {
-            shared: Rc::clone(&self.shared),
-            encoder,
-        })
+        Ok(BodySender { shared: Rc::clone(&self.shared), encoder })
     }
 }
 
@@ -75,8 +67,7 @@ impl Drop for Responder {
         if !self.shared.begun.get() {
             self.shared.begun.set(true);
             self.shared.ended.set(true);
-            self.shared
-                .send(ToFront::Abort(self.shared.abort_status.get()));
+            self.shared.send(ToFront::Abort(self.shared.abort_status.get()));
         }
     }
 }
@@ -196,8 +187,7 @@ impl BodySender {
 impl Drop for BodySender {
     fn drop(&mut self) {
         if !self.shared.ended.replace(true) {
-            self.shared
-                .send(ToFront::Abort(self.shared.abort_status.get()));
+            self.shared.send(ToFront::Abort(self.shared.abort_status.get()));
         }
     }
 }

@@ -136,8 +136,7 @@ impl Shared {
                 *self.sender.borrow_mut() = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            self.credit
-                .set(self.credit.get().saturating_sub_unsigned(amount));
+            self.credit.set(self.credit.get().saturating_sub_unsigned(amount));
             Poll::Ready(Ok(()))
         })
         .await

@@ -12,18 +12,13 @@ fn start(has_body: bool, credit: u64) -> (Incoming, Front) {
 }
 
 fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_time().build().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
 fn ok(end: bool) -> Head {
-    Head {
-        status: 200,
-        fields: Vec::new(),
-        length: None,
-        end,
-    }
+    Head { status: 200, fields: Vec::new(), length: None, end }
 }
 
 #[test]
@@ -77,9 +72,8 @@ fn a_range_is_lent_until_it_comes_back_and_may_end_the_response() {
             front.range_read(read);
             assert_eq!(sender.await.unwrap(), read);
             let rest = std::iter::from_fn(|| front.try_next());
-            let rest: Vec<_> = rest
-                .filter(|message| !matches!(message, ToFront::StopBody))
-                .collect();
+            let rest: Vec<_> =
+                rest.filter(|message| !matches!(message, ToFront::StopBody)).collect();
             match &rest[..] {
                 [] => assert!(ends && read == 7),
                 [ToFront::End(None)] => assert!(!ends && read == 7),
@@ -151,10 +145,8 @@ fn a_request_body_arrives_whole_with_its_trailers_and_returns_its_credit() {
         let (mut incoming, front) = start(true, 1000);
         front.data(b"one ");
         front.data(b"two");
-        let (name, value) = (
-            http::HeaderName::from_static("x-sum"),
-            http::HeaderValue::from_static("7"),
-        );
+        let (name, value) =
+            (http::HeaderName::from_static("x-sum"), http::HeaderValue::from_static("7"));
         front.end(Some(vec![(name.clone(), value.clone())]));
         let all = (&mut incoming.body).collect().await.unwrap();
         assert_eq!(all.trailers().unwrap()[&name], value);
@@ -170,9 +162,7 @@ fn a_request_body_arrives_whole_with_its_trailers_and_returns_its_credit() {
 
 #[test]
 fn a_tunnel_carries_bytes_both_ways_after_its_head() {
-    let echo = async |Incoming {
-                          mut body, reply, ..
-                      }: Incoming| {
+    let echo = async |Incoming { mut body, reply, .. }: Incoming| {
         let mut writer = reply.head(ok(false)).await.unwrap();
         while let Some(frame) = body.frame().await {
             let block = frame.unwrap().into_data().unwrap();
@@ -219,10 +209,7 @@ fn either_direction_of_a_tunnel_may_end_first() {
         writer.data(Bytes::from_static(b"later")).await.unwrap();
         writer.end(None).await.unwrap();
         let response = front.response().await;
-        assert_eq!(
-            (&response.body[..], response.complete),
-            (&b"later"[..], true)
-        );
+        assert_eq!((&response.body[..], response.complete), (&b"later"[..], true));
     });
 }
 
@@ -234,10 +221,7 @@ fn a_response_dropped_before_its_end_is_aborted() {
         writer.data(Bytes::from_static(b"begun")).await.unwrap();
         drop(writer);
         let response = front.response().await;
-        assert_eq!(
-            (&response.body[..], response.complete),
-            (&b"begun"[..], false)
-        );
+        assert_eq!((&response.body[..], response.complete), (&b"begun"[..], false));
 
         let (incoming, front) = start(false, 1000);
         drop(incoming.reply);

@@ -31,11 +31,7 @@ metrics! {
 impl OriginRing {
     /// Returns how full the rings are now.
     pub fn depth(&self) -> Depth {
-        let Balance {
-            promised,
-            refused_memory,
-            refused_client,
-        } = self.accounts.balance();
+        let Balance { promised, refused_memory, refused_client } = self.accounts.balance();
         let capacity = self.to.buffer().capacity();
         Depth {
             to_origin: (capacity - self.to.slots()) as u64,
@@ -44,11 +40,7 @@ impl OriginRing {
             capacity: capacity as u64,
             running: self.running() as u64,
             promised,
-            counters: OriginRingCounters {
-                refused_memory,
-                refused_client,
-                ..self.counters
-            },
+            counters: OriginRingCounters { refused_memory, refused_client, ..self.counters },
         }
     }
 }

@@ -3,11 +3,7 @@ use crate::address::ValidatedAddress;
 use crate::http::exchange::test_front::{self, KEY, open};
 
 fn request() -> Box<Request> {
-    Box::new(test_front::request(
-        test_front::head("GET", "/", &[]),
-        None,
-        true,
-    ))
+    Box::new(test_front::request(test_front::head("GET", "/", &[]), None, true))
 }
 
 #[test]
@@ -20,13 +16,7 @@ fn a_full_ring_refuses_exchanges_and_loses_no_end() {
     assert_eq!(open(&mut origin_ring, request()), None);
     origin_ring.end(first, None);
     origin_ring.cancel(first);
-    assert_eq!(
-        (
-            origin_ring.counters.refused_queue,
-            origin_ring.counters.waited
-        ),
-        (1, 2)
-    );
+    assert_eq!((origin_ring.counters.refused_queue, origin_ring.counters.waited), (1, 2));
     let full = Depth {
         to_origin: 2,
         overflow: 2,
@@ -38,31 +28,16 @@ fn a_full_ring_refuses_exchanges_and_loses_no_end() {
     };
     assert_eq!(origin_ring.depth(), full);
 
-    assert!(matches!(
-        worker_ring.take().unwrap().message,
-        ToHandler::Open { credit: 1000, .. }
-    ));
-    assert!(matches!(
-        worker_ring.take().unwrap().message,
-        ToHandler::Data(_)
-    ));
+    assert!(matches!(worker_ring.take().unwrap().message, ToHandler::Open { credit: 1000, .. }));
+    assert!(matches!(worker_ring.take().unwrap().message, ToHandler::Data(_)));
     assert!(worker_ring.take().is_none());
     // What waits comes first, whatever is said later.
     origin_ring.credit(first, 1);
     origin_ring.flush();
-    assert!(matches!(
-        worker_ring.take().unwrap().message,
-        ToHandler::End(None)
-    ));
-    assert!(matches!(
-        worker_ring.take().unwrap().message,
-        ToHandler::Cancel
-    ));
+    assert!(matches!(worker_ring.take().unwrap().message, ToHandler::End(None)));
+    assert!(matches!(worker_ring.take().unwrap().message, ToHandler::Cancel));
     origin_ring.flush();
-    assert!(matches!(
-        worker_ring.take().unwrap().message,
-        ToHandler::Credit(1)
-    ));
+    assert!(matches!(worker_ring.take().unwrap().message, ToHandler::Credit(1)));
     assert!(origin_ring.has_room());
 }
 
@@ -74,10 +49,7 @@ fn memory_is_promised_until_an_exchange_is_closed_and_forgotten() {
     assert_eq!(origin_ring.depth().counters.refused_memory, 1);
     origin_ring.cancel(first);
     assert_eq!(open(&mut origin_ring, request()), None);
-    let closed = Envelope {
-        exchange: first,
-        message: ToFront::Closed,
-    };
+    let closed = Envelope { exchange: first, message: ToFront::Closed };
     worker_ring.give(closed).unwrap();
     assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
     assert_eq!(origin_ring.running(), 0);
@@ -89,19 +61,13 @@ fn memory_is_promised_until_an_exchange_is_closed_and_forgotten() {
     let second = open(&mut origin_ring, request()).unwrap();
     assert_ne!(first, second);
     // Of an exchange that is closed nothing more is heard.
-    let late = Envelope {
-        exchange: first,
-        message: ToFront::End(None),
-    };
+    let late = Envelope { exchange: first, message: ToFront::End(None) };
     worker_ring.give(late).unwrap();
     assert!(origin_ring.take().is_none());
     // The other way round.
     origin_ring.forget(second);
     assert_eq!(origin_ring.depth().promised, 2000);
-    let closed = Envelope {
-        exchange: second,
-        message: ToFront::Closed,
-    };
+    let closed = Envelope { exchange: second, message: ToFront::Closed };
     worker_ring.give(closed).unwrap();
     assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
     assert_eq!(origin_ring.depth().promised, 0);
@@ -117,9 +83,7 @@ fn request_of(client: u8) -> Box<Request> {
 fn a_client_alone_may_use_all_memory_and_gives_way_to_others() {
     // Room for 12 exchanges of 2000 bytes.
     let (mut origin_ring, mut worker_ring) = rings(256, Accounts::new(1000, 24_000));
-    let first: Vec<u64> = (0..12)
-        .map_while(|_| open(&mut origin_ring, request_of(1)))
-        .collect();
+    let first: Vec<u64> = (0..12).map_while(|_| open(&mut origin_ring, request_of(1))).collect();
     assert_eq!(first.len(), 12);
     assert_eq!(open(&mut origin_ring, request_of(1)), None);
     // The oldest exchange of the first client goes for each of the second one, up to one half.
@@ -131,12 +95,7 @@ fn a_client_alone_may_use_all_memory_and_gives_way_to_others() {
         assert_eq!(open(&mut origin_ring, request_of(client)), None);
     }
     assert!(open(&mut origin_ring, request_of(3)).is_some());
-    let Depth {
-        counters,
-        promised,
-        running,
-        ..
-    } = origin_ring.depth();
+    let Depth { counters, promised, running, .. } = origin_ring.depth();
     assert_eq!((counters.revoked, promised, running), (7, 24_000, 19));
     assert_eq!((counters.refused_memory, counters.refused_client), (1, 2));
     for exchange in first {
@@ -179,10 +138,7 @@ fn a_full_ring_takes_the_few_exchanges_of_a_modest_client() {
         assert!(worker_ring.take().is_some());
     }
     origin_ring.flush();
-    assert!(matches!(
-        worker_ring.take().unwrap().message,
-        ToHandler::Open { .. }
-    ));
+    assert!(matches!(worker_ring.take().unwrap().message, ToHandler::Open { .. }));
 }
 
 #[test]
@@ -210,19 +166,10 @@ fn credit_rises_to_the_share_once_a_direction_moves() {
 fn a_message_that_does_not_fit_comes_back() {
     let (mut origin_ring, mut worker_ring) = rings(1, Accounts::new(1000, u64::MAX));
     let exchange = open(&mut origin_ring, request()).unwrap();
-    let message = |n| Envelope {
-        exchange,
-        message: ToFront::Credit(n),
-    };
+    let message = |n| Envelope { exchange, message: ToFront::Credit(n) };
     worker_ring.give(message(1)).unwrap();
     let back = worker_ring.give(message(2)).unwrap_err();
-    assert!(matches!(
-        origin_ring.take(),
-        Some((KEY, ToFront::Credit(1)))
-    ));
+    assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Credit(1)))));
     worker_ring.give(back).unwrap();
-    assert!(matches!(
-        origin_ring.take(),
-        Some((KEY, ToFront::Credit(2)))
-    ));
+    assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Credit(2)))));
 }

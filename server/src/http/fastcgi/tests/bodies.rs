@@ -12,10 +12,7 @@ static BLOCK: [u8; 64 << 10] = [7; 64 << 10];
 fn echo() -> FastCgiServer {
     FastCgiServer::start(async |request, stream| {
         let length = request.params.get("CONTENT_LENGTH");
-        let head = format!(
-            "X-Length: {}\r\n\r\n",
-            length.map_or("none", |length| length)
-        );
+        let head = format!("X-Length: {}\r\n\r\n", length.map_or("none", |length| length));
         let mut parts = vec![output(head.as_bytes())];
         parts.extend(request.body.chunks(65_535).map(output));
         parts.push(end(0));
@@ -63,10 +60,7 @@ fn a_body_arrives_whole_whether_its_length_is_known_or_not() {
             assert_eq!(body, blocks.concat());
         }
         let (status, _, body) = post(&edge, None, &[&LARGE]).await;
-        assert_eq!(
-            (status, &body[..]),
-            (411, &b"411 state the length of the body\n"[..])
-        );
+        assert_eq!((status, &body[..]), (411, &b"411 state the length of the body\n"[..]));
     });
 }
 
@@ -81,9 +75,7 @@ fn what_is_longer_than_the_buffer_is_passed_on_as_it_arrives() {
                     body.extend_from_slice(&content);
                 }
             }
-            connection
-                .send(&[output(b"X-A: b\r\n\r\n"), output(&body[BEGINNING.len()..])])
-                .await;
+            connection.send(&[output(b"X-A: b\r\n\r\n"), output(&body[BEGINNING.len()..])]).await;
             while connection.record().await.unwrap() != (5, Vec::new()) {}
             connection.send(&[end(0)]).await;
         });
@@ -130,10 +122,7 @@ fn a_kept_body_counts_until_the_server_has_taken_it() {
         let path = folder.path().join("fpm.sock");
         // Its connections are never read.
         let server = tokio::net::UnixListener::bind(&path).unwrap();
-        let edge = Edge::new(
-            &format!("unix:{}", path.display()),
-            "body_buffer = \"8MiB\"",
-        );
+        let edge = Edge::new(&format!("unix:{}", path.display()), "body_buffer = \"8MiB\"");
         let begin = |blocks: usize| {
             let (front, task) = edge.begin(request(head("POST", "/", &[]), None, true), PLENTY);
             for _ in 0..blocks {
@@ -152,10 +141,7 @@ fn a_kept_body_counts_until_the_server_has_taken_it() {
         let (front, task) = begin(40);
         let refused = front.response().await;
         task.await.unwrap();
-        assert_eq!(
-            (status(&refused), refused.report.cause),
-            (503, Some("no_room"))
-        );
+        assert_eq!((status(&refused), refused.report.cause), (503, Some("no_room")));
         for (_, task) in sent {
             task.abort();
             assert!(task.await.unwrap_err().is_cancelled());
@@ -195,9 +181,7 @@ fn a_body_without_room_goes_on_as_it_arrives_if_its_length_is_known() {
 fn a_script_that_responds_early_leaves_the_rest_of_the_body() {
     run(async {
         let server = FastCgiServer::start_raw(async |connection| {
-            connection
-                .send(&[output(b"Status: 403\r\n\r\nno"), end(0)])
-                .await;
+            connection.send(&[output(b"Status: 403\r\n\r\nno"), end(0)]).await;
             connection.closed().await;
         });
         let edge = Edge::new(&server.address, "body_buffer = 1024");

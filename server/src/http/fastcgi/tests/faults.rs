@@ -24,15 +24,9 @@ fn what_is_no_response_is_502() {
             (output(b"no head\n\n"), "malformed"),
             (output(b"Status: 101\r\n\r\n"), "switched"),
             (output(b"Status: 700\r\n\r\n"), "malformed"),
-            (
-                output(b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
-                "malformed",
-            ),
+            (output(b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n"), "malformed"),
             (end(0), "malformed"),
-            (
-                [error(b"Primary script unknown\n"), end(0)].concat(),
-                "malformed",
-            ),
+            ([error(b"Primary script unknown\n"), end(0)].concat(), "malformed"),
             (end(2), "request_refused"),
             (large, "head_too_large"),
         ] {
@@ -53,26 +47,14 @@ fn a_body_that_breaks_off_does_not_look_whole() {
         let of_five = |body: &str| output(format!("Content-Length: 5\r\n\r\n{body}").as_bytes());
         for (bytes, body, cause) in [
             (part(), "part", Some("body_cut")),
-            (
-                [part(), b"garbage!".to_vec()].concat(),
-                "part",
-                Some("body_cut"),
-            ),
+            ([part(), b"garbage!".to_vec()].concat(), "part", Some("body_cut")),
             ([part(), end_request(1)].concat(), "part", Some("body_cut")),
             ([part(), end_request(0)].concat(), "part", None),
             // The output has ended, and nothing behind it counts.
             ([part(), output(b"")].concat(), "part", None),
             ([part(), end(1)].concat(), "part", None),
-            (
-                [part(), output(b""), b"garbage!".to_vec()].concat(),
-                "part",
-                None,
-            ),
-            (
-                [of_five("1234"), output(b"")].concat(),
-                "1234",
-                Some("body_cut"),
-            ),
+            ([part(), output(b""), b"garbage!".to_vec()].concat(), "part", None),
+            ([of_five("1234"), output(b"")].concat(), "1234", Some("body_cut")),
             ([of_five("1234"), end(0)].concat(), "1234", Some("body_cut")),
             (of_five("1234"), "1234", Some("body_cut")),
             (of_five("12345"), "12345", None),
@@ -103,10 +85,8 @@ fn a_server_that_stands_still_is_504_or_a_reset() {
                 stream.send(std::slice::from_ref(&sent)).await;
                 stream.closed().await;
             });
-            let edge = Edge::new(
-                &server.address,
-                "head_timeout = \"50ms\"\nidle_timeout = \"50ms\"",
-            );
+            let edge =
+                Edge::new(&server.address, "head_timeout = \"50ms\"\nidle_timeout = \"50ms\"");
             let response = edge.get("/").await;
             assert_eq!((status(&response), response.complete), (expected, complete));
             assert_eq!(response.report.cause, Some(cause));
@@ -121,9 +101,7 @@ fn a_response_ends_with_the_output_of_its_script() {
         let server = {
             let ended = Rc::clone(&ended);
             FastCgiServer::start(async move |request, stream| {
-                stream
-                    .send(&[output(b"X-A: b\r\n\r\nall"), output(b"")])
-                    .await;
+                stream.send(&[output(b"X-A: b\r\n\r\nall"), output(b"")]).await;
                 ended.notified().await;
                 stream.send(&[error(b"PHP Notice: goodbye\n")]).await;
                 if request.params["QUERY_STRING"].is_empty() {
@@ -159,9 +137,7 @@ fn a_server_that_gave_up_on_a_client_that_did_not_read_is_not_blamed() {
                 let close = Rc::clone(&close);
                 FastCgiServer::start(async move |_, stream| {
                     let block = output(&[7; 65_535]);
-                    stream
-                        .send(&[output(b"X-A: b\r\n\r\n"), block.clone(), block])
-                        .await;
+                    stream.send(&[output(b"X-A: b\r\n\r\n"), block.clone(), block]).await;
                     close.notified().await;
                 })
             };
@@ -176,10 +152,7 @@ fn a_server_that_gave_up_on_a_client_that_did_not_read_is_not_blamed() {
             close.notify_one();
             front.credit(PLENTY);
             let response = front.response().await;
-            assert_eq!(
-                (response.complete, response.report.cause),
-                (false, Some(cause))
-            );
+            assert_eq!((response.complete, response.report.cause), (false, Some(cause)));
             task.await.unwrap();
             let counters = edge.pools.counters();
             assert_eq!(counters.upstreams[&edge.upstream()].failures, blamed);
@@ -204,17 +177,10 @@ fn messages_of_a_script_do_not_prolong_the_wait_for_its_head() {
 fn a_body_that_stands_still_is_the_fault_of_the_side_that_does_not_move() {
     run(async {
         let server = FastCgiServer::start_raw(async |connection| connection.closed().await);
-        let edge = Edge::new(
-            &server.address,
-            "idle_timeout = \"50ms\"\nbody_buffer = 1024",
-        );
+        let edge = Edge::new(&server.address, "idle_timeout = \"50ms\"\nbody_buffer = 1024");
         for length in [Some(5), None, Some(5000)] {
             let (front, task) = edge.begin(request(head("POST", "/", &[]), length, true), PLENTY);
-            let beginning: &[u8] = if length == Some(5000) {
-                &[7; 1024]
-            } else {
-                b"one"
-            };
+            let beginning: &[u8] = if length == Some(5000) { &[7; 1024] } else { b"one" };
             front.data(beginning);
             let response = front.response().await;
             assert_eq!(status(&response), 408);

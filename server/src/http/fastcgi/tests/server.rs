@@ -102,9 +102,7 @@ impl Connection {
         }
         let [params, body] = streams;
         let params = pairs(&params);
-        let length = params
-            .get("CONTENT_LENGTH")
-            .map(|length| length.parse().unwrap());
+        let length = params.get("CONTENT_LENGTH").map(|length| length.parse().unwrap());
         assert_eq!(length.unwrap_or(0), body.len());
         Some(ReceivedRequest { params, body })
     }

@@ -16,12 +16,7 @@ fn key(number: usize) -> Key {
 
 fn folder(id: u64, precompressed: bool) -> Folder {
     let files = Arc::new(files(precompressed));
-    Folder {
-        id,
-        files,
-        compress: None,
-        scripts: Arc::default(),
-    }
+    Folder { id, files, compress: None, scripts: Arc::default() }
 }
 
 fn entry(size: usize) -> Arc<Entry> {

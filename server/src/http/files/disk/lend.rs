@@ -31,16 +31,10 @@ pub(super) fn lend(held: &Arc<Held>, range: Range<u64>, ends: bool) -> Option<Le
     let step = usize::try_from(BLOCK).unwrap_or(usize::MAX);
     let blocks = range.clone().step_by(step);
     let looks = blocks.chain(range.end.checked_sub(1));
-    if !looks
-        .into_iter()
-        .all(|offset| is_cached(&held.file, offset))
-    {
+    if !looks.into_iter().all(|offset| is_cached(&held.file, offset)) {
         return None;
     }
-    let file = LentFile {
-        held: Some(Arc::clone(held)),
-        runtime: Handle::current(),
-    };
+    let file = LentFile { held: Some(Arc::clone(held)), runtime: Handle::current() };
     Some(LentRange::new(Box::new(file), range, ends))
 }
 

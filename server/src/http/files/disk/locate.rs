@@ -85,37 +85,20 @@ impl From<Errno> for Miss {
 }
 
 fn is_exhaustion(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN
-    )
+    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN)
 }
 
 /// Finds what the query asks for below `files.root`. With [`Wait::Never`] every error but [`Miss::NotFound`] may mean that it takes
 /// another look, which may wait.
 pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located, Miss> {
     let root = Root::open(&files.root, files.symlinks, wait).map_err(|errno| {
-        if is_exhaustion(errno) {
-            Miss::Exhausted(errno)
-        } else {
-            Miss::Root(errno)
-        }
+        if is_exhaustion(errno) { Miss::Exhausted(errno) } else { Miss::Root(errno) }
     })?;
     let ((path, file, stat), is_requested) = first(&root, files, query)?;
     let (file, stat, encoding) = encoded(&root, &path, (file, stat), query)?;
     let meta = Meta::new(&path, &stat, encoding, files, query.now);
-    let bytes = if stat.size <= query.whole {
-        read_whole(&file, &stat, wait)?
-    } else {
-        None
-    };
-    Ok(Located {
-        file,
-        meta,
-        bytes,
-        is_requested,
-        is_exception: false,
-    })
+    let bytes = if stat.size <= query.whole { read_whole(&file, &stat, wait)? } else { None };
+    Ok(Located { file, meta, bytes, is_requested, is_exception: false })
 }
 
 /// File in its original encoding, with its path below the root.
@@ -123,11 +106,7 @@ type Original = (Vec<u8>, File, FileStat);
 
 /// Opens the first candidate that exists; the second value says whether the request names it.
 fn first(root: &Root, files: &Files, query: &Query) -> Result<(Original, bool), Miss> {
-    for Candidate {
-        target,
-        is_requested,
-    } in &query.candidates
-    {
+    for Candidate { target, is_requested } in &query.candidates {
         match original(root, files, target) {
             Ok(found) => return Ok((found, *is_requested)),
             Err(Miss::NotFound) => {}
@@ -203,11 +182,7 @@ fn encoded(
             _ => {}
         }
     }
-    if query.compresses {
-        Ok((file, stat, Coding::Identity))
-    } else {
-        Err(Miss::NotAcceptable)
-    }
+    if query.compresses { Ok((file, stat, Coding::Identity)) } else { Err(Miss::NotAcceptable) }
 }
 
 /// Reads the whole file; returns `None` if it changed since `stat`.

@@ -12,9 +12,7 @@ use super::walk;
 use crate::http::files::FileStat;
 
 /// Flags for reading. A FIFO without a writer, or a device, must not block.
-const READ: OFlags = OFlags::NONBLOCK
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NOCTTY);
+const READ: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 /// File systems that open a file without waiting for another machine or process once its path is in memory.
 const LOCAL: [i64; 5] = [
     libc::BTRFS_SUPER_MAGIC,
@@ -68,11 +66,7 @@ impl Root {
                 folder
             }
         };
-        Ok(Root {
-            folder,
-            symlinks,
-            wait,
-        })
+        Ok(Root { folder, symlinks, wait })
     }
 
     /// Returns what is at `path`, which is relative, not empty and without `..`.
@@ -140,11 +134,7 @@ impl Root {
 /// Returns how the kernel is to resolve a path below the root.
 fn bounds(links: bool) -> ResolveFlags {
     let below = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    if links {
-        below
-    } else {
-        below | ResolveFlags::NO_SYMLINKS
-    }
+    if links { below } else { below | ResolveFlags::NO_SYMLINKS }
 }
 
 fn errno(error: &std::io::Error) -> Errno {

@@ -73,16 +73,10 @@ impl OpenFiles {
         let mut holders = self.holders.borrow_mut();
         holders.last += 1;
         let (number, revoked) = (holders.last, Rc::new(Notify::new()));
-        holders
-            .responses
-            .insert((client, number), Rc::clone(&revoked));
+        holders.responses.insert((client, number), Rc::clone(&revoked));
         holders.enter(client);
         let files = Rc::clone(self);
-        let place = Place {
-            files,
-            key: (client, number),
-            revoked,
-        };
+        let place = Place { files, key: (client, number), revoked };
         Some((permit, place))
     }
 
@@ -141,10 +135,7 @@ impl Holders {
 impl Waiting {
     fn new(files: &Rc<OpenFiles>, client: ClientPrefix) -> Waiting {
         files.holders.borrow_mut().enter(client);
-        Waiting {
-            files: Rc::clone(files),
-            client,
-        }
+        Waiting { files: Rc::clone(files), client }
     }
 }
 
@@ -185,9 +176,7 @@ mod tests {
         let files = Rc::clone(files);
         let client = ClientPrefix::from(ValidatedAddress::from(IpAddr::from([192, 0, 2, client])));
         let mut opening: Opening = Box::pin(async move { files.open(client).await });
-        let polled = opening
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
+        let polled = opening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         (opening, polled)
     }
 
@@ -195,16 +184,10 @@ mod tests {
     fn a_burst_of_a_client_with_no_file_ends_no_more_than_makes_parts_equal() {
         let files = OpenFiles::new(8);
         let held: Vec<_> = (0..8).map(|_| begin(&files, 1).1).collect();
-        assert!(
-            held.iter()
-                .all(|polled| matches!(polled, Poll::Ready(Some(_))))
-        );
+        assert!(held.iter().all(|polled| matches!(polled, Poll::Ready(Some(_)))));
         let burst: Vec<_> = (0..8).map(|_| begin(&files, 2)).collect();
         let waiting = burst.iter().filter(|(_, polled)| polled.is_pending());
-        assert_eq!(
-            (waiting.count(), files.holders.borrow().responses.len()),
-            (4, 4)
-        );
+        assert_eq!((waiting.count(), files.holders.borrow().responses.len()), (4, 4));
         // One that waits for a revoked place has its part, too.
         let (third, polled) = begin(&files, 3);
         assert!(polled.is_pending());
@@ -223,10 +206,7 @@ mod tests {
         // Two places are revoked, but their files are not closed yet; those that wait for them hold nothing to revoke.
         assert_eq!(files.holders.borrow().responses.len(), 2);
         let third: Vec<_> = (0..2).map(|_| begin(&files, 3)).collect();
-        let pending: Vec<_> = third
-            .iter()
-            .map(|(_, polled)| polled.is_pending())
-            .collect();
+        let pending: Vec<_> = third.iter().map(|(_, polled)| polled.is_pending()).collect();
         assert_eq!(pending, [true, false]);
         assert_eq!(files.holders.borrow().responses.len(), 1);
         assert_eq!(files.holders.borrow().revocable.len(), 1);

@@ -90,24 +90,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn new(held: &Arc<Held>, range: Range<u64>, slow_until: u64) -> Reader<'_> {
-        Reader {
-            held,
-            slow_until,
-            left: range,
-            tells: true,
-            turn: 0,
-        }
+        Reader { held, slow_until, left: range, tells: true, turn: 0 }
     }
 
     /// Reads the next block if the kernel has it in its memory, or begins to read it from the disk. Returns `None` at the end of
     /// the range.
     fn begin(&mut self) -> Option<Block> {
         let offset = self.left.start;
-        let most = if offset < self.slow_until {
-            FIRST
-        } else {
-            BLOCK
-        };
+        let most = if offset < self.slow_until { FIRST } else { BLOCK };
         let count = most.min(self.left.end.saturating_sub(offset));
         if count == 0 {
             return None;
@@ -126,8 +116,6 @@ impl Reader<'_> {
         let held = Arc::clone(self.held);
         // Whoever waits for it, the others run meanwhile.
         self.turn = 0;
-        Some(Block::Reading(spawn_blocking(move || {
-            read(&held.file, offset, count)
-        })))
+        Some(Block::Reading(spawn_blocking(move || read(&held.file, offset, count))))
     }
 }

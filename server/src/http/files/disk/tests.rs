@@ -151,18 +151,14 @@ async fn serve(
 ) {
     let rest = incoming.request.head.path[1..].to_owned();
     let learn = |entry| *learnt.borrow_mut() = entry;
-    let served = Served {
-        folder,
-        pages: &ErrorPages::default(),
-        has_fallback: false,
-    };
+    let served = Served { folder, pages: &ErrorPages::default(), has_fallback: false };
     let left = server.serve(served, &rest, incoming, learn).await;
     assert!(left.is_none(), "nobody else takes it");
 }
 
 fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.build().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 

@@ -63,8 +63,5 @@ pub(super) fn open(
 /// Returns the names of a path, the last one first.
 fn names(path: &[u8]) -> Vec<Vec<u8>> {
     let names = path.split(|byte| *byte == b'/').rev();
-    names
-        .filter(|name| !name.is_empty() && *name != b".")
-        .map(<[u8]>::to_vec)
-        .collect()
+    names.filter(|name| !name.is_empty() && *name != b".").map(<[u8]>::to_vec).collect()
 }

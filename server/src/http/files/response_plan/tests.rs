@@ -8,11 +8,7 @@ use crate::http::path::CanonicalPath;
 use crate::http::target::Query;
 
 fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
-    let stat = FileStat {
-        size: text.len() as u64,
-        seconds: 0,
-        nanoseconds: 0,
-    };
+    let stat = FileStat { size: text.len() as u64, seconds: 0, nanoseconds: 0 };
     let meta = Meta::new(b"a.txt", &stat, encoding, &files(varies), Duration::MAX);
     let bytes = Bytes::from_static(text.as_bytes());
     Entry::new(meta, bytes)
@@ -71,10 +67,7 @@ fn what_the_client_has_is_not_sent_again() {
         assert_eq!(status, 412);
         assert_eq!(fields, format!("{TYPE}vary: accept-encoding\n"));
     }
-    let plan = respond(
-        &head("GET", "/a.txt", &[("if-none-match", "*")]),
-        &entry.meta,
-    );
+    let plan = respond(&head("GET", "/a.txt", &[("if-none-match", "*")]), &entry.meta);
     assert_eq!((plan.length(), plan.reads_file()), (None, false));
 }
 
@@ -104,18 +97,11 @@ fn a_small_range_does_not_hold_the_file() {
     let mut entry = entry("", Coding::Identity, false);
     entry.meta.size = 100_000;
     entry.bytes = vec![7; 100_000].into();
-    for (range, holds) in [
-        ("bytes=0-0", false),
-        ("bytes=-4096", false),
-        ("bytes=0-4096", true),
-        ("bytes=0-", true),
-    ] {
+    for (range, holds) in
+        [("bytes=0-0", false), ("bytes=-4096", false), ("bytes=0-4096", true), ("bytes=0-", true)]
+    {
         let reply = fixture::reply(&head("GET", "/a.txt", &[("range", range)]), &entry);
-        assert_eq!(
-            (reply.status, !entry.bytes.is_unique()),
-            (206, holds),
-            "{range}"
-        );
+        assert_eq!((reply.status, !entry.bytes.is_unique()), (206, holds), "{range}");
     }
 }
 
@@ -127,14 +113,8 @@ fn ranges_are_passed_over_where_they_do_not_count() {
     assert_eq!(ask("HEAD", &[("range", "bytes=10-")], &entry).0, 200);
     assert_eq!(ask("GET", &[range, range], &entry).0, 200);
     assert_eq!(ask("GET", &[range, ("if-range", "\"x\"")], &entry).0, 200);
-    assert_eq!(
-        ask("GET", &[range, ("if-range", "W/\"a-0.0\"")], &entry).0,
-        200
-    );
-    assert_eq!(
-        ask("GET", &[range, ("if-range", "\"a-0.0\"")], &entry).0,
-        206
-    );
+    assert_eq!(ask("GET", &[range, ("if-range", "W/\"a-0.0\"")], &entry).0, 200);
+    assert_eq!(ask("GET", &[range, ("if-range", "\"a-0.0\"")], &entry).0, 206);
     // Preconditions come first.
     assert_eq!(ask("GET", &[range, ("if-match", "\"x\"")], &entry).0, 412);
 }
@@ -166,10 +146,7 @@ fn several_ranges_are_parts() {
     let plan = respond(&request, &entry.meta);
     assert_eq!(plan.length(), Some(body.len() as u64));
     // Another state of the file has another boundary.
-    let other = Meta {
-        etag: HeaderValue::from_static("\"x\""),
-        ..entry.meta.clone()
-    };
+    let other = Meta { etag: HeaderValue::from_static("\"x\""), ..entry.meta.clone() };
     assert_ne!(self::boundary(&other), boundary);
     assert_eq!(self::boundary(&entry.meta), boundary);
 }
@@ -200,9 +177,7 @@ fn a_folder_is_a_place_of_this_host() {
         head.query = query.map(Query::new);
         let plan = ResponsePlan::moved(&head);
         assert_eq!(plan.status, 301);
-        let (_, found) = { plan.fields.iter() }
-            .find(|(name, _)| name == LOCATION)
-            .unwrap();
+        let (_, found) = plan.fields.iter().find(|(name, _)| name == LOCATION).unwrap();
         assert_eq!(found, place, "{path}");
     }
 }

@@ -45,11 +45,7 @@ fn encoded_slashes_need_the_permission_of_the_route_or_its_site() {
     for (site, route, is_taken) in [
         ("", "", false),
         ("allow_encoded_slashes = true", "", true),
-        (
-            "allow_encoded_slashes = true",
-            "allow_encoded_slashes = false",
-            false,
-        ),
+        ("allow_encoded_slashes = true", "allow_encoded_slashes = false", false),
         ("", "allow_encoded_slashes = true", true),
     ] {
         let mut fixture = Fixture::new(&format!(

@@ -13,9 +13,7 @@ const PROXY: &str = "proxy = { upstreams = \"a:1\" }";
 
 /// Returns a gate with one route: its settings, its handler, and the changes.
 fn fixture(settings: &str, handler: &str) -> Fixture {
-    Fixture::new(&format!(
-        "[[route]]\npath = \"/\"\n{settings}\n{handler}\n{CHANGES}"
-    ))
+    Fixture::new(&format!("[[route]]\npath = \"/\"\n{settings}\n{handler}\n{CHANGES}"))
 }
 
 /// Checks that an error has the fields for errors and for every response, and not that for successes.
@@ -57,10 +55,9 @@ fn every_refusal_of_a_request_with_a_route_has_the_fields_for_errors() {
             fixture.decide(&request, &peer(false));
         }
         let length = (status == 413).then_some(u64::MAX);
-        let decision = fixture.gate().decide(&Arrival {
-            content_length: length,
-            ..arrival(&request, &peer(false))
-        });
+        let decision = fixture
+            .gate()
+            .decide(&Arrival { content_length: length, ..arrival(&request, &peer(false)) });
         match decision {
             Decision::Refuse(refusal) => check(&refusal.reply, status),
             other => panic!("{settings} {handler}: {other:?}"),
@@ -87,10 +84,7 @@ fn a_request_for_which_there_is_no_room_has_the_fields_for_errors() {
         let mut fixture = fixture("", PROXY);
         let mut gate = fixture.gate();
         gate.memory_is_short = memory_is_short;
-        let decision = gate.decide(&Arrival {
-            running,
-            ..arrival(&request, &peer(false))
-        });
+        let decision = gate.decide(&Arrival { running, ..arrival(&request, &peer(false)) });
         match decision {
             Decision::Refuse(refusal) => check(&refusal.reply, 503),
             other => panic!("{other:?}"),
@@ -117,10 +111,7 @@ fn a_response_in_place_of_a_handlers_has_the_fields_for_errors() {
 fn a_tunnel_that_the_route_does_not_open_has_the_fields_for_errors() {
     for handler in ["files = { root = \"/\" }", "fixed = {}"] {
         let mut fixture = fixture("", handler);
-        check(
-            &fixture.refused(&tunnel(Some("websocket")), &peer(false)),
-            501,
-        );
+        check(&fixture.refused(&tunnel(Some("websocket")), &peer(false)), 501);
     }
 }
 
@@ -151,11 +142,8 @@ fn a_handlers_response_has_the_fields_for_its_status() {
         handling.edit_response(&mut head);
         let fields = ReplyFields::Own(head.fields);
         let year = value(&fields, "cache-control") == Some("max-age=31536000");
-        let there = [
-            year,
-            value(&fields, "x-always").is_some(),
-            value(&fields, "x-error").is_some(),
-        ];
+        let there =
+            [year, value(&fields, "x-always").is_some(), value(&fields, "x-error").is_some()];
         assert_eq!(there, expected, "{status}");
         assert_eq!(value(&fields, "x-powered-by"), None, "{status}");
         let is_there = value(&fields, "cache-control").is_some();

@@ -23,11 +23,7 @@ fn each_handler_opens_tunnels_of_its_protocol_alone() {
     let (websocket, udp) = (tunnel(Some("websocket")), tunnel(Some("connect-udp")));
     for (handler, opened, refused) in [
         ("proxy = { upstreams = \"a:1\" }", &websocket, &udp),
-        (
-            "files = { root = \"/\" }\nproxy = { upstreams = \"a:1\" }",
-            &websocket,
-            &udp,
-        ),
+        ("files = { root = \"/\" }\nproxy = { upstreams = \"a:1\" }", &websocket, &udp),
         ("connect_udp = { allow = \"a:1\" }", &udp, &websocket),
     ] {
         let mut fixture = Fixture::new(&format!("[[route]]\npath = \"/\"\n{handler}\n"));

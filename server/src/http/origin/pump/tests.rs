@@ -84,12 +84,7 @@ fn with_commands<C, H, F, G, T>(
 
 /// Returns the head of a response with a body.
 fn ok(length: Option<u64>) -> Head {
-    Head {
-        status: 200,
-        fields: Vec::new(),
-        length,
-        end: false,
-    }
+    Head { status: 200, fields: Vec::new(), length, end: false }
 }
 
 async fn echo(incoming: Incoming) {
@@ -111,10 +106,7 @@ fn a_request_becomes_a_task_whose_end_closes_the_exchange() {
         origin_ring.end(exchange, None);
         origin_ring.flush();
         settle().await;
-        assert_eq!(
-            messages(&mut origin_ring),
-            ["head 200", "data 5", "end", "closed"]
-        );
+        assert_eq!(messages(&mut origin_ring), ["head 200", "data 5", "end", "closed"]);
         assert_eq!(origin_ring.running(), 0);
     });
 }
@@ -126,10 +118,7 @@ fn a_command_is_executed_before_the_requests_that_are_sent_after_it() {
         let log = Rc::clone(&log);
         move |incoming: Incoming| {
             let log = Rc::clone(&log);
-            async move {
-                log.borrow_mut()
-                    .push(incoming.request.head.path.to_string())
-            }
+            async move { log.borrow_mut().push(incoming.request.head.path.to_string()) }
         }
     };
     let execute = {
@@ -258,11 +247,7 @@ fn a_time_limit_spares_a_tunnel_that_is_open_and_no_other_response() {
             tokio::time::sleep(Duration::from_secs(6)).await;
             settle().await;
             let said = messages(&mut origin_ring);
-            assert_eq!(
-                said.contains(&"closed".to_owned()),
-                status != 200,
-                "{said:?}"
-            );
+            assert_eq!(said.contains(&"closed".to_owned()), status != 200, "{said:?}");
             tokio::time::sleep(Duration::from_secs(60)).await;
             messages(&mut origin_ring);
             assert_eq!(origin_ring.running(), 0);

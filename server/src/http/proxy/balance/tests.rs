@@ -38,21 +38,14 @@ fn shares(policy: &Policy, mut all: Vec<Candidate>, requests: u64) -> Vec<u64> {
 fn turns_follow_the_weights_and_lie_apart() {
     let all = candidates(&[5, 1, 1]);
     let balancer = Balancer::new(&Policy::RoundRobin, 3, SEED);
-    let turns: Vec<_> = (0..14)
-        .filter_map(|_| balancer.choose(&all, None))
-        .collect();
+    let turns: Vec<_> = (0..14).filter_map(|_| balancer.choose(&all, None)).collect();
     assert_eq!(turns, [0, 0, 1, 0, 2, 0, 0, 0, 0, 1, 0, 2, 0, 0]);
 }
 
 #[test]
 fn every_policy_shares_out_by_weight() {
-    let policies = [
-        Policy::RoundRobin,
-        Policy::LeastRequests,
-        Policy::RandomTwo,
-        hashing(0),
-        hashing(125),
-    ];
+    let policies =
+        [Policy::RoundRobin, Policy::LeastRequests, Policy::RandomTwo, hashing(0), hashing(125)];
     for policy in policies {
         let found = shares(&policy, candidates(&[1, 2, 3, 4]), 10_000);
         for (got, expected) in found.iter().zip([1000, 2000, 3000, 4000]) {

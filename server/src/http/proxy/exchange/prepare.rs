@@ -43,12 +43,7 @@ impl Exchange<'_> {
     /// have a body, this waits for the body's first byte or its end, so that such a request does not become a chunked one. For others,
     /// whose client may wait for the response before it sends anything, it waits only for what has arrived with the head.
     pub(in crate::http::proxy) async fn framing(&self) -> Result<Framing, Stop> {
-        let Request {
-            head,
-            content_length,
-            has_body,
-            ..
-        } = &*self.request;
+        let Request { head, content_length, has_body, .. } = &*self.request;
         if self.handshake.is_some() {
             return Ok(Framing::None);
         }

@@ -67,13 +67,7 @@ impl Exchange<'_> {
         response: UpstreamResponse,
         reply: Responder,
     ) -> Result<(), Stop> {
-        let UpstreamResponse {
-            mut connection,
-            version,
-            head,
-            body,
-            ..
-        } = response;
+        let UpstreamResponse { mut connection, version, head, body, .. } = response;
         let (length, end) = (head.length, head.end);
         let times = self.times.get().with_head(self.begun.elapsed(), end);
         self.times.set(times);

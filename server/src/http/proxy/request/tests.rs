@@ -18,21 +18,13 @@ fn config() -> Proxy {
 fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unsendable> {
     let rest = head.path.strip_prefix("/api/").unwrap_or(&head.path);
     let rest = if proxy.strip_prefix { rest } else { &head.path }.to_owned();
-    rewrite(
-        &request(head, None, false),
-        (proxy, &Unchanged),
-        &rest,
-        Framing::None,
-        "192.0.2.80",
-    )
+    rewrite(&request(head, None, false), (proxy, &Unchanged), &rest, Framing::None, "192.0.2.80")
 }
 
 fn lines(head: RequestHead) -> Vec<(String, String)> {
     let request = rewritten(head, &config()).unwrap();
     let lines = request.headers().iter();
-    lines
-        .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
-        .collect()
+    lines.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
 }
 
 /// Returns the values of a field of the rewritten request.
@@ -73,9 +65,7 @@ fn early_data_is_announced_by_this_server_or_by_its_client() {
         given.peer.early_data = early_data;
         let rewritten = rewrite(&given, (&config(), &Unchanged), "/", Framing::None, "x").unwrap();
         let lines = rewritten.headers().get_all("early-data").iter();
-        lines
-            .map(|value| value.to_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
+        lines.map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(announced(&[], true), ["1"]);
     assert_eq!(announced(&[("early-data", "0")], true), ["1"]);
@@ -87,40 +77,19 @@ fn early_data_is_announced_by_this_server_or_by_its_client() {
 
 #[test]
 fn cookies_are_one_line_again() {
-    let crumbs = [
-        ("cookie", "a=1"),
-        ("x", "y"),
-        ("cookie", "b=2"),
-        ("cookie", "c=3"),
-    ];
-    assert_eq!(
-        values(head("GET", "/", &crumbs), "cookie"),
-        ["a=1; b=2; c=3"]
-    );
-    let empty = [
-        ("cookie", ""),
-        ("cookie", "a=1"),
-        ("cookie", ""),
-        ("cookie", "b=2"),
-        ("cookie", ""),
-    ];
+    let crumbs = [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2"), ("cookie", "c=3")];
+    assert_eq!(values(head("GET", "/", &crumbs), "cookie"), ["a=1; b=2; c=3"]);
+    let empty =
+        [("cookie", ""), ("cookie", "a=1"), ("cookie", ""), ("cookie", "b=2"), ("cookie", "")];
     assert_eq!(values(head("GET", "/", &empty), "cookie"), ["a=1; b=2"]);
     assert!(values(head("GET", "/", &empty[..1]), "cookie").is_empty());
 }
 
 #[test]
 fn other_fields_pass_in_all_their_lines() {
-    let given = [
-        ("accept", "a"),
-        ("via", "2 before"),
-        ("accept", "b"),
-        ("x-empty", ""),
-    ];
+    let given = [("accept", "a"), ("via", "2 before"), ("accept", "b"), ("x-empty", "")];
     assert_eq!(values(head("GET", "/", &given), "accept"), ["a", "b"]);
-    assert_eq!(
-        values(head("GET", "/", &given), "via"),
-        ["2 before", "3 sluicegate"]
-    );
+    assert_eq!(values(head("GET", "/", &given), "via"), ["2 before", "3 sluicegate"]);
     assert_eq!(values(head("GET", "/", &given), "x-empty"), [""]);
 }
 
@@ -136,15 +105,9 @@ fn there_is_exactly_one_host() {
     for (policy, expected) in [
         (HostHeader::Client, "example.org"),
         (HostHeader::Upstream, "192.0.2.80"),
-        (
-            HostHeader::Name("inner.example:81".to_owned()),
-            "inner.example:81",
-        ),
+        (HostHeader::Name("inner.example:81".to_owned()), "inner.example:81"),
     ] {
-        let proxy = Proxy {
-            host: policy,
-            ..config()
-        };
+        let proxy = Proxy { host: policy, ..config() };
         let head = head("GET", "/", &[("host", "example.org")]);
         let request = rewritten(head, &proxy).unwrap();
         let hosts: Vec<_> = request.headers().get_all("host").iter().collect();
@@ -156,10 +119,7 @@ fn there_is_exactly_one_host() {
 #[test]
 fn targets_are_in_origin_form() {
     let of = |method: &str, path: &str, strip_prefix| {
-        let proxy = Proxy {
-            strip_prefix,
-            ..config()
-        };
+        let proxy = Proxy { strip_prefix, ..config() };
         rewritten(head(method, path, &[]), &proxy).map(|request| request.uri().to_string())
     };
     for (path, whole, stripped) in [
@@ -176,10 +136,7 @@ fn targets_are_in_origin_form() {
     }
     assert_eq!(of("OPTIONS", "*", true).unwrap(), "*");
     assert_eq!(of("GET", "*", false), Err(Unsendable::Path));
-    assert_eq!(
-        of("GET", "/a#b c\r\nx: y", false).unwrap(),
-        "/a%23b%20c%0D%0Ax:%20y"
-    );
+    assert_eq!(of("GET", "/a#b c\r\nx: y", false).unwrap(), "/a%23b%20c%0D%0Ax:%20y");
     // Fronts refuse these.
     for (path, sent) in [
         ("/a?#b", "/a?%23b"),
@@ -202,21 +159,12 @@ fn no_line_break_gets_into_a_request() {
         assert!(HeaderName::from_bytes(text.as_bytes()).is_err());
         let mut bad = head("GET", "/", &[]);
         bad.authority = text.to_owned();
-        let named = Proxy {
-            host: HostHeader::Name("fine.example".to_owned()),
-            ..config()
-        };
+        let named = Proxy { host: HostHeader::Name("fine.example".to_owned()), ..config() };
         // Neither `host` nor the forwarded fields can hold it.
-        assert_eq!(
-            rewritten(bad.clone(), &config()).err(),
-            Some(Unsendable::Authority)
-        );
+        assert_eq!(rewritten(bad.clone(), &config()).err(), Some(Unsendable::Authority));
         assert_eq!(rewritten(bad, &named).err(), Some(Unsendable::Authority));
         let mut bad = head(text, "/", &[]);
-        assert_eq!(
-            rewritten(bad.clone(), &config()).err(),
-            Some(Unsendable::Method)
-        );
+        assert_eq!(rewritten(bad.clone(), &config()).err(), Some(Unsendable::Method));
         bad = head("GET", "/", &[]);
         bad.scheme = Some(text.to_owned());
         // The front knows the scheme, whatever the client says.
@@ -244,20 +192,14 @@ fn bodies_are_framed_in_one_way() {
     assert_eq!(framed("GET", Framing::None), "");
     assert_eq!(framed("POST", Framing::None), "content-length: 0");
     assert_eq!(framed("POST", Framing::Length(9)), "content-length: 9");
-    assert_eq!(
-        framed("GET", Framing::Chunked),
-        "transfer-encoding: chunked, trailer: x"
-    );
+    assert_eq!(framed("GET", Framing::Chunked), "transfer-encoding: chunked, trailer: x");
 }
 
 #[test]
 fn hops_are_counted_down_where_they_have_a_meaning() {
     let left = |method, hops: &'static str| {
         let request = rewritten(head(method, "/", &[("max-forwards", hops)]), &config())?;
-        Ok(request.headers()["max-forwards"]
-            .to_str()
-            .unwrap()
-            .to_owned())
+        Ok(request.headers()["max-forwards"].to_str().unwrap().to_owned())
     };
     assert_eq!(left("OPTIONS", "3").unwrap(), "2");
     assert_eq!(left("TRACE", "0"), Err(Unsendable::LastHop));

@@ -38,16 +38,7 @@ fn assert_unused(slots: &Slots) {
 
 #[test]
 fn clients_leave_some_of_many_slots_to_others() {
-    for (count, alone) in [
-        (1, 1),
-        (7, 7),
-        (8, 7),
-        (9, 8),
-        (10, 9),
-        (15, 13),
-        (16, 14),
-        (64, 56),
-    ] {
+    for (count, alone) in [(1, 1), (7, 7), (8, 7), (9, 8), (10, 9), (15, 13), (16, 14), (64, 56)] {
         let slots = Slots::new(count);
         let held = take_all(&slots, 1);
         assert_eq!(held.len(), alone, "{count}");
@@ -125,9 +116,7 @@ fn slots_are_neither_lost_nor_made() {
     let (mut held, mut waits) = (Vec::new(), Vec::<Wait<'_>>::new());
     let mut random: u64 = 1;
     for _ in 0..20_000 {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let [action, host, place, ..] = random.to_be_bytes();
         let (host, place) = (u64::from(host % 4), usize::from(place));
         match action % 4 {

@@ -9,12 +9,7 @@ use super::*;
 fn weighted(upstreams: &[(SocketAddr, u64)]) -> Proxy {
     let mut proxy = Proxy {
         retries: 0,
-        ..proxy(
-            &upstreams
-                .iter()
-                .map(|(address, _)| *address)
-                .collect::<Vec<_>>(),
-        )
+        ..proxy(&upstreams.iter().map(|(address, _)| *address).collect::<Vec<_>>())
     };
     let (PoolChoice::Inline(pool) | PoolChoice::Named(pool)) = &mut proxy.pool;
     let members = &mut Arc::make_mut(pool).upstreams.0;
@@ -85,9 +80,7 @@ fn trial_ends_with_the_head_of_its_response_however_long_the_body_lasts() {
         };
         fail_until_out().await;
         let (long, long_task, mut long_conn) = server.asked(edge.get("/")).await;
-        long_conn
-            .send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
-            .await;
+        long_conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome").await;
         long.next().await;
         fail_until_out().await;
         let (front, task) = edge.get("/");
@@ -111,10 +104,7 @@ fn request_that_all_others_failed_goes_to_a_backup() {
     run(async {
         let (b, _b) = named("b").await;
         let proxy = weighted(&[(nobody().await, 1), (b, 0)]);
-        let edge = Edge::new(Proxy {
-            retries: 1,
-            ..proxy
-        });
+        let edge = Edge::new(Proxy { retries: 1, ..proxy });
         assert_eq!(names(&edge, 1).await, "b");
     });
 }
@@ -168,10 +158,7 @@ fn hashed_requests_keep_their_upstream_until_it_fails() {
             settings.balance = Balance::Hash;
             settings.hash_by = HashBy::Field("x-user".to_owned());
         });
-        let edge = Edge::new(Proxy {
-            retries: 1,
-            ..proxy
-        });
+        let edge = Edge::new(Proxy { retries: 1, ..proxy });
         let of = async |user: usize| {
             let mut head = head("GET", "/", &[]);
             let user = user.to_string().parse().unwrap();
@@ -192,10 +179,7 @@ fn hashed_requests_keep_their_upstream_until_it_fails() {
         let _ = task.await;
         for (user, name) in before.iter().enumerate() {
             let now = of(user).await;
-            assert!(
-                now == *name || *name == gone && now != gone,
-                "{user}: {now}"
-            );
+            assert!(now == *name || *name == gone && now != gone, "{user}: {now}");
         }
     });
 }

@@ -39,23 +39,14 @@ fn an_upload_is_passed_on_while_it_comes_in() {
         let (front, task) = edge.start(head("POST", "/", &trailer), None, true, PLENTY);
         let mut conn = server.accept().await;
         let request = conn.head().await;
-        assert!(
-            request.contains("transfer-encoding: chunked\r\n"),
-            "{request}"
-        );
+        assert!(request.contains("transfer-encoding: chunked\r\n"), "{request}");
         assert!(!request.contains("content-length"), "{request}");
         front.data(b"first");
         assert_eq!(conn.take(10).await, b"5\r\nfirst\r\n");
         front.data(b"second");
-        front.end(Some(vec![(
-            HeaderName::from_static("x-sum"),
-            HeaderValue::from_static("9"),
-        )]));
+        front.end(Some(vec![(HeaderName::from_static("x-sum"), HeaderValue::from_static("9"))]));
         let (content, trailers) = chunked(&mut conn).await;
-        assert_eq!(
-            (content.as_slice(), trailers.as_str()),
-            (&b"second"[..], "x-sum: 9\r\n\r\n")
-        );
+        assert_eq!((content.as_slice(), trailers.as_str()), (&b"second"[..], "x-sum: 9\r\n\r\n"));
         conn.send(OK).await;
         assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
@@ -77,8 +68,7 @@ fn a_request_without_a_body_does_not_become_chunked() {
             let request = conn.head().await;
             assert!(!request.contains("transfer-encoding"), "{request}");
             assert!(!request.contains("content-length"), "{request}");
-            conn.send(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
-                .await;
+            conn.send(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
             assert_eq!(status(&front.response().await), 204);
         }
         // But a body is a body.
@@ -145,8 +135,7 @@ fn a_download_waits_for_a_slow_client() {
         let edge = server.edge();
         let begun = edge.start(head("GET", "/", &[]), None, false, 64 << 10);
         let (front, task, mut conn) = server.asked(begun).await;
-        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n").await;
         let sent = Rc::new(Cell::new(0_usize));
         let progress = Rc::clone(&sent);
         let upstream = tokio::task::spawn_local(async move {
@@ -196,16 +185,14 @@ fn a_download_waits_for_a_slow_client() {
 #[test]
 fn upstream_that_gave_up_on_a_client_that_did_not_read_is_not_blamed() {
     run(async {
-        for (pause, failure, blamed) in [
-            (1, Failure::BodyCut, 1),
-            (30, Failure::CutWhileClientPaused, 0),
-        ] {
+        for (pause, failure, blamed) in
+            [(1, Failure::BodyCut, 1), (30, Failure::CutWhileClientPaused, 0)]
+        {
             let server = Server::new().await;
             let edge = server.edge();
             let begun = edge.start(head("GET", "/", &[]), None, false, 1 << 10);
             let (front, task, mut conn) = server.asked(begun).await;
-            conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n")
-                .await;
+            conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n").await;
             conn.send(&vec![9; 200 << 10]).await;
             settle().await;
             pass(Duration::from_secs(pause)).await;
@@ -225,13 +212,11 @@ fn no_byte_waits_for_another() {
         let server = Server::new().await;
         let edge = server.edge();
         let (front, _task, mut conn) = server.asked(edge.get("/events")).await;
-        conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
         assert!(matches!(front.next().await, ToFront::Head(_)));
         for event in 0..50 {
             let text = format!("data: {event:03}\n\n");
-            conn.send(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
-                .await;
+            conn.send(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).await;
             match front.next().await {
                 ToFront::Data(block) => assert_eq!(block, text),
                 other => panic!("{other:?}"),
@@ -279,8 +264,7 @@ fn an_early_response_gets_through_and_stops_the_upload() {
                 front.data(&[1; 16 << 10]);
             }
             conn.take(100).await;
-            conn.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig")
-                .await;
+            conn.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig").await;
             if reset {
                 // The upstream leaves what it has not read, which makes its system reset the connection.
                 drop(conn);
@@ -370,8 +354,7 @@ fn both_bodies_move_at_the_same_time() {
         let server = Server::new().await;
         let edge = server.edge();
         let (front, task, mut conn) = server.asked(edge.post(None)).await;
-        conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
         assert!(matches!(front.next().await, ToFront::Head(_)));
         for _ in 0..20 {
             front.data(b"ping");

@@ -11,10 +11,7 @@ fn get(edge: &Edge, rules: Rules) -> (Front, JoinHandle<()>) {
 }
 
 fn intercepting(server: &Server) -> Edge {
-    Edge::new(Proxy {
-        intercept_errors: true,
-        ..proxy(&[server.address()])
-    })
+    Edge::new(Proxy { intercept_errors: true, ..proxy(&[server.address()]) })
 }
 
 #[test]
@@ -22,9 +19,7 @@ fn a_failure_of_the_upstream_has_the_page_and_keeps_its_cause() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task, mut conn) = { server }
-            .asked(get(&edge, Rules::with_page(5, "sorry")))
-            .await;
+        let (front, task, mut conn) = server.asked(get(&edge, Rules::with_page(5, "sorry"))).await;
         conn.send(b"garbage\r\n\r\n").await;
         let received = front.response().await;
         task.await.unwrap();
@@ -81,8 +76,7 @@ fn an_intercepted_error_with_a_long_body_costs_its_connection_and_no_more() {
         let edge = intercepting(&server);
         let begun = get(&edge, Rules::with_page(5, "page"));
         let (front, task, mut conn) = server.asked(begun).await;
-        conn.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 100000\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 100000\r\n\r\n").await;
         let received = front.response().await;
         assert_eq!((status(&received), &*received.body), (500, &b"page"[..]));
         assert!(received.complete);
@@ -100,8 +94,7 @@ fn the_response_to_head_has_the_length_of_the_page() {
         let edge = intercepting(&server);
         let begun = edge.by(Rules::with_page(4, "page"), head("HEAD", "/", &[]));
         let (front, task, mut conn) = server.asked(begun).await;
-        conn.send(b"HTTP/1.1 404 Not Found\r\ncontent-length: 700\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 404 Not Found\r\ncontent-length: 700\r\n\r\n").await;
         let head = front.response().await.head.unwrap();
         task.await.unwrap();
         assert_eq!((head.status, head.length, head.end), (404, Some(4), true));

@@ -8,10 +8,7 @@ use crate::observe::metrics::Label as _;
 /// Returns what a client receives if the upstream sends `response` and closes, without retries.
 async fn received_for(response: &[u8]) -> (Received, Edge) {
     let server = Server::new().await;
-    let edge = Edge::new(Proxy {
-        retries: 0,
-        ..proxy(&[server.address()])
-    });
+    let edge = Edge::new(Proxy { retries: 0, ..proxy(&[server.address()]) });
     let (front, task, mut conn) = server.asked(edge.get("/")).await;
     // The proxy may have closed the connection before all is sent.
     let _ = conn.0.write_all(response).await;
@@ -130,31 +127,13 @@ fn a_flood_of_informational_responses_is_502() {
 fn a_body_that_breaks_off_does_not_look_whole() {
     run(async {
         for (response, arrived) in [
-            (
-                &b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"[..],
-                &b"short"[..],
-            ),
+            (&b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"[..], &b"short"[..]),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n", b""),
-            (
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n",
-                b"abcd",
-            ),
-            (
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nab",
-                b"ab",
-            ),
-            (
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\nzz\r\n",
-                b"a",
-            ),
-            (
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\naXX0\r\n\r\n",
-                b"a",
-            ),
-            (
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
-                b"",
-            ),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n", b"abcd"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nab", b"ab"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\nzz\r\n", b"a"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\naXX0\r\n\r\n", b"a"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n", b""),
         ] {
             let (received, edge) = received_for(response).await;
             let shown = String::from_utf8_lossy(response);
@@ -165,11 +144,7 @@ fn a_body_that_breaks_off_does_not_look_whole() {
             assert_eq!(edge.counters().answered, 0);
             let report = received.report;
             assert_eq!(report.cause, Some("body_cut"), "{shown}");
-            let UpstreamTimes {
-                connect,
-                head,
-                total,
-            } = report.upstream_times;
+            let UpstreamTimes { connect, head, total } = report.upstream_times;
             assert!(connect.is_some() && connect <= head, "{shown}");
             assert_eq!(total, None, "{shown}");
         }
@@ -200,10 +175,7 @@ fn more_than_was_promised_is_not_passed_and_ends_the_connection() {
         let (received, edge) =
             received_for(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n")
                 .await;
-        assert_eq!(
-            (received.body.as_slice(), received.complete),
-            (&b"ok"[..], true)
-        );
+        assert_eq!((received.body.as_slice(), received.complete), (&b"ok"[..], true));
         assert_eq!(edge.state().idle, 0);
     });
 }
@@ -217,10 +189,7 @@ fn an_upstream_that_is_not_there_is_502() {
         let received = front.response().await;
         task.await.unwrap();
         assert_eq!(status(&received), 502);
-        assert_eq!(
-            field(&received, "proxy-status"),
-            Some("sluicegate; error=connection_refused")
-        );
+        assert_eq!(field(&received, "proxy-status"), Some("sluicegate; error=connection_refused"));
         // The retry has failed too.
         assert_eq!(edge.failures(Failure::Refused), 2);
         let expected = HandlerReport {

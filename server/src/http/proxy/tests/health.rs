@@ -68,10 +68,7 @@ fn a_request_goes_on_to_the_next_upstream_where_one_refuses() {
             assert_eq!(status(&front.response().await), 200);
             task.await.unwrap();
         }
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..proxy(&[nobody().await, b])
-        });
+        let edge = Edge::new(Proxy { retries: 0, ..proxy(&[nobody().await, b]) });
         assert_eq!(who(&edge).await, "502");
         edge.assert_nothing_open();
     });
@@ -82,10 +79,7 @@ fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
     run(async {
         let (b, _b) = named("b").await;
         let down = nobody().await;
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..proxy(&[down, b])
-        });
+        let edge = Edge::new(Proxy { retries: 0, ..proxy(&[down, b]) });
         let mut seen = Vec::new();
         for _ in 0..10 {
             seen.push(who(&edge).await);
@@ -102,11 +96,7 @@ fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
             seen.push(who(&edge).await);
         }
         // One trial is enough to be out again.
-        assert_eq!(
-            seen.iter().filter(|name| *name == "502").count(),
-            1,
-            "{seen:?}"
-        );
+        assert_eq!(seen.iter().filter(|name| *name == "502").count(), 1, "{seen:?}");
         assert_eq!(state(&edge).out, 1);
 
         // And one is enough to be back.
@@ -124,11 +114,7 @@ fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
         for _ in 0..4 {
             seen.push(who(&edge).await);
         }
-        assert_eq!(
-            seen.iter().filter(|name| *name == "a").count(),
-            2,
-            "{seen:?}"
-        );
+        assert_eq!(seen.iter().filter(|name| *name == "a").count(), 2, "{seen:?}");
         back.abort();
     });
 }
@@ -139,10 +125,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         let server = Server::new().await;
         let (b, _b) = named("b").await;
         let strict = with(proxy(&[server.address(), b]), |s| s.max_fails = 1);
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..strict
-        });
+        let edge = Edge::new(Proxy { retries: 0, ..strict });
         let (front, task) = edge.get("/");
         drop(server.accept().await);
         assert_eq!(status(&front.response().await), 502);
@@ -184,10 +167,7 @@ fn trial_that_takes_too_long_leaves_another_to_the_next_request() {
         let server = Server::new().await;
         let (b, _b) = named("b").await;
         let patient = with(proxy(&[server.address(), b]), |s| s.max_fails = 2);
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..patient
-        });
+        let edge = Edge::new(Proxy { retries: 0, ..patient });
         for _ in 0..2 {
             let (front, task, conn) = next_at(&server, &edge).await;
             drop(conn);
@@ -285,8 +265,7 @@ fn a_425_of_the_upstream_passes_and_is_no_failure() {
         let (front, task) = edge.pass(route, pair(early, PLENTY));
         let mut conn = server.accept().await;
         assert!(conn.head().await.contains("early-data: 1\r\n"));
-        conn.send(b"HTTP/1.1 425 Too Early\r\ncontent-length: 0\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 425 Too Early\r\ncontent-length: 0\r\n\r\n").await;
         assert_eq!(status(&front.response().await), 425);
         task.await.unwrap();
         let counters = edge.counters();

@@ -13,10 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns an edge that checks its upstreams.
 fn checked(upstreams: Vec<UpstreamAddress>, change: impl FnOnce(&mut HealthCheck)) -> Edge {
-    let mut proxy = Proxy {
-        retries: 0,
-        ..proxy_to(upstreams)
-    };
+    let mut proxy = Proxy { retries: 0, ..proxy_to(upstreams) };
     let PoolChoice::Inline(pool) = &mut proxy.pool else {
         panic!("the route lists its upstreams");
     };
@@ -28,18 +25,12 @@ fn checked(upstreams: Vec<UpstreamAddress>, change: impl FnOnce(&mut HealthCheck
         host: None,
         interval: INTERVAL,
         timeout: Duration::from_secs(60),
-        status: vec![StatusRange {
-            first: 200,
-            last: 299,
-        }],
+        status: vec![StatusRange { first: 200, last: 299 }],
         rises: 2,
         falls: 2,
     };
     change(&mut pool.health_check);
-    Edge {
-        pools: Rc::new(Pools::new(true)),
-        ..Edge::new(proxy)
-    }
+    Edge { pools: Rc::new(Pools::new(true)), ..Edge::new(proxy) }
 }
 
 fn tcp(address: SocketAddr) -> UpstreamAddress {
@@ -109,18 +100,8 @@ fn upstream_whose_checks_fail_gets_no_requests_until_they_succeed() {
         let both = [who(&edge).await, who(&edge).await].concat();
         assert_eq!(both, "patientb");
         patient.wait_for_checks(1).await;
-        assert!(
-            patient
-                .last
-                .borrow()
-                .starts_with("GET /health?deep=1 HTTP/1.1\r\n")
-        );
-        assert!(
-            patient
-                .last
-                .borrow()
-                .contains(&format!("host: {}\r\n", patient.address))
-        );
+        assert!(patient.last.borrow().starts_with("GET /health?deep=1 HTTP/1.1\r\n"));
+        assert!(patient.last.borrow().contains(&format!("host: {}\r\n", patient.address)));
 
         patient.status.set(503);
         wait(|| edge.state().down == 1).await;
@@ -145,11 +126,8 @@ fn other_threads_go_by_the_same_verdict_and_check_nothing() {
         let (b, _b) = named("b").await;
         let edge = checked(vec![tcp(patient.address), tcp(b)], |_| {});
         let route = edge.reload([&*edge.proxy]).remove(0);
-        let other = Edge {
-            pools: Rc::default(),
-            proxy: Rc::clone(&edge.proxy),
-            site: RefCell::default(),
-        };
+        let other =
+            Edge { pools: Rc::default(), proxy: Rc::clone(&edge.proxy), site: RefCell::default() };
         other.pools.adopt(&edge.site.borrow());
         patient.status.set(500);
         wait(|| edge.state().down == 1).await;
@@ -230,10 +208,7 @@ fn upstreams_of_http2_are_checked_over_http2() {
         let upstream = Http2Upstream::new().await;
         let edge = checked(vec![upstream.address()], |check| {
             check.host = Some("app.test".to_owned());
-            check.status = vec![StatusRange {
-                first: 200,
-                last: 200,
-            }];
+            check.status = vec![StatusRange { first: 200, last: 200 }];
         });
         edge.reload([&*edge.proxy]);
         for _ in 0..2 {

@@ -16,10 +16,7 @@ async fn start() -> (TlsUpstream, Certified, Edge) {
         select_next_proto(b"\x02h2\x08http/1.1", offered).ok_or(AlpnError::NOACK)
     });
     let upstream = TlsUpstream::with(acceptor).await;
-    let edge = Edge::new(Proxy {
-        retries: 0,
-        ..upstream.proxy(certified.trusted())
-    });
+    let edge = Edge::new(Proxy { retries: 0, ..upstream.proxy(certified.trusted()) });
     (upstream, certified, edge)
 }
 

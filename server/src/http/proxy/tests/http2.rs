@@ -27,14 +27,8 @@ fn a_request_has_the_form_of_http2() {
         assert_eq!(request.method(), "GET");
         let mut names: Vec<_> = request.headers().keys().map(ToString::to_string).collect();
         names.sort();
-        let expected = [
-            "forwarded",
-            "te",
-            "via",
-            "x-forwarded-for",
-            "x-forwarded-host",
-            "x-forwarded-proto",
-        ];
+        let expected =
+            ["forwarded", "te", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
         assert_eq!(names, expected);
         assert_eq!(request.headers()["te"], "trailers");
         assert!(request.body().is_end_stream());
@@ -43,10 +37,7 @@ fn a_request_has_the_form_of_http2() {
         body.send_data(Bytes::from_static(b"ok"), true).unwrap();
         let received = front.response().await;
         task.await.unwrap();
-        assert_eq!(
-            (status(&received), field(&received, "x-b")),
-            (203, Some("2"))
-        );
+        assert_eq!((status(&received), field(&received, "x-b")), (203, Some("2")));
         assert_eq!(received.head.as_ref().unwrap().length, Some(2));
         assert_eq!(received.body, b"ok");
         assert!(received.complete);
@@ -111,16 +102,11 @@ fn informational_responses_pass() {
         let edge = upstream.edge();
         let (front, _task, _conn, (_request, mut sender)) = upstream.asked(edge.get("/")).await;
         for status in [100, 103] {
-            sender
-                .send_informational(response(status, &[("link", "</a>")]))
-                .unwrap();
+            sender.send_informational(response(status, &[("link", "</a>")])).unwrap();
         }
         ok(sender);
         let received = front.response().await;
-        assert_eq!(
-            (received.interim.as_slice(), status(&received)),
-            (&[103][..], 200)
-        );
+        assert_eq!((received.interim.as_slice(), status(&received)), (&[103][..], 200));
     });
 }
 
@@ -206,14 +192,10 @@ fn an_upstream_without_http2_is_502() {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
         let (front, task, mut conn) = upstream.server.asked(edge.get("/")).await;
-        conn.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
         let received = front.response().await;
         task.await.unwrap();
-        assert_eq!(
-            (status(&received), edge.failures(Failure::NoHttp2)),
-            (502, 1)
-        );
+        assert_eq!((status(&received), edge.failures(Failure::NoHttp2)), (502, 1));
         conn.closed().await;
     });
 }
@@ -317,10 +299,7 @@ fn connections_of_an_upstream_that_chose_http1_are_opened_at_the_same_time() {
         conn.head().await;
         let others = [edge.get("/"), edge.get("/")];
         // Neither handshake waits for the other.
-        let _both = (
-            upstream.server.accept().await,
-            upstream.server.accept().await,
-        );
+        let _both = (upstream.server.accept().await, upstream.server.accept().await);
         conn.send(OK).await;
         assert_eq!(first.0.response().await.body, b"ok");
         for (_front, task) in others {

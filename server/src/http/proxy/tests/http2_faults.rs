@@ -21,10 +21,7 @@ async fn two() -> (Http2Upstream, Http2Upstream, Edge) {
 fn a_body_that_does_not_end_as_announced_is_reset() {
     run(async {
         let reasons = [Some(Reason::NO_ERROR), Some(Reason::INTERNAL_ERROR), None];
-        for (reason, length) in reasons
-            .into_iter()
-            .flat_map(|r| [(r, None), (r, Some("4"))])
-        {
+        for (reason, length) in reasons.into_iter().flat_map(|r| [(r, None), (r, Some("4"))]) {
             let upstream = Http2Upstream::new().await;
             let edge = upstream.edge();
             let begun = upstream.asked(edge.get("/")).await;
@@ -226,10 +223,7 @@ fn a_head_that_is_too_large_or_no_response_is_502() {
             sender.send_response(head, true).unwrap();
             let received = front.response().await;
             task.await.unwrap();
-            assert_eq!(
-                (status(&received), received.report.cause),
-                (502, Some("malformed"))
-            );
+            assert_eq!((status(&received), received.report.cause), (502, Some("malformed")));
         }
         assert_eq!(edge.counters().opened, 1);
     });

@@ -34,10 +34,7 @@ enum Order {
 
 impl Http2Upstream {
     pub(super) async fn new() -> Http2Upstream {
-        Http2Upstream {
-            server: Server::new().await,
-            builder: Builder::new(),
-        }
+        Http2Upstream { server: Server::new().await, builder: Builder::new() }
     }
 
     pub(super) fn address(&self) -> UpstreamAddress {
@@ -46,10 +43,7 @@ impl Http2Upstream {
 
     /// Returns an edge that has only this upstream, and makes one attempt.
     pub(super) fn edge(&self) -> Edge {
-        Edge::new(Proxy {
-            retries: 0,
-            ..proxy_to(vec![self.address()])
-        })
+        Edge::new(Proxy { retries: 0, ..proxy_to(vec![self.address()]) })
     }
 
     pub(super) async fn accept(&self) -> Http2Conn {
@@ -86,11 +80,7 @@ impl Http2Conn {
         let (asked, requests) = unbounded_channel();
         let (orders, given) = unbounded_channel();
         let task = tokio::task::spawn_local(serve(connection, asked, given));
-        Http2Conn {
-            requests,
-            orders,
-            task,
-        }
+        Http2Conn { requests, orders, task }
     }
 
     /// Waits for a request.
@@ -228,9 +218,7 @@ impl Frames {
     /// Sends a frame.
     pub(super) async fn send(&mut self, kind: u8, flags: u8, stream: u8, payload: &[u8]) {
         let length = u8::try_from(payload.len()).unwrap();
-        self.0
-            .send(&[0, 0, length, kind, flags, 0, 0, 0, stream])
-            .await;
+        self.0.send(&[0, 0, length, kind, flags, 0, 0, 0, stream]).await;
         self.0.send(payload).await;
     }
 

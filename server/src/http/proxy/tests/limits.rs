@@ -35,10 +35,7 @@ fn requests_beyond_the_limit_wait_in_order_and_use_the_same_connection() {
         }
         settle().await;
         let counters = edge.counters();
-        assert_eq!(
-            (counters.waiting, counters.queued, counters.opened),
-            (0, 3, 1)
-        );
+        assert_eq!((counters.waiting, counters.queued, counters.opened), (0, 3, 1));
         assert_eq!(edge.state().active, 0);
     });
 }
@@ -156,11 +153,8 @@ fn threads_share_the_limit_and_the_queue() {
         let server = Server::new().await;
         let edge = limited(&[server.address()], 2, |settings| settings.queue = 1);
         let route = edge.reload([&*edge.proxy]).remove(0);
-        let other = Edge {
-            pools: Rc::default(),
-            proxy: Rc::clone(&edge.proxy),
-            site: RefCell::default(),
-        };
+        let other =
+            Edge { pools: Rc::default(), proxy: Rc::clone(&edge.proxy), site: RefCell::default() };
         other.pools.adopt(&edge.site.borrow());
         let (_front, _task, _conn) = server.asked(edge.get_by(route.clone())).await;
         let (front, _task, mut conn) = server.asked(other.get_by(route.clone())).await;
@@ -219,10 +213,7 @@ fn request_that_waits_goes_to_the_backup_once_the_others_are_out() {
             panic!("the route lists its upstreams");
         };
         Arc::make_mut(pool).upstreams.0[1].backup = true;
-        edge.proxy = Rc::new(Proxy {
-            retries: 0,
-            ..settings
-        });
+        edge.proxy = Rc::new(Proxy { retries: 0, ..settings });
         let (front, _task, conn) = server.asked(edge.get("/")).await;
         let route = edge.reload([&*edge.proxy]).remove(0);
         let state = route.pool.members[0].state.clone();

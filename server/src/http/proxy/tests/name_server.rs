@@ -37,11 +37,7 @@ impl NameServer {
             is_silent: Cell::new(false),
         });
         let task = tokio::task::spawn_local(serve(socket, Rc::clone(&state)));
-        NameServer {
-            address,
-            state,
-            task,
-        }
+        NameServer { address, state, task }
     }
 
     /// Gives the name other addresses.

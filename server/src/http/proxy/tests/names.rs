@@ -41,16 +41,10 @@ async fn two() -> (u16, [JoinHandle<()>; 2]) {
 /// Returns an edge whose upstream has a name that the name server knows.
 fn edge(name: &str, port: u16, server: &NameServer) -> Edge {
     let upstream = UpstreamAddress::Tcp(format!("{name}:{port}"));
-    Edge::new(with(
-        Proxy {
-            retries: 0,
-            ..proxy_to(vec![upstream])
-        },
-        |settings| {
-            settings.resolver = vec![server.address];
-            settings.max_fails = 0;
-        },
-    ))
+    Edge::new(with(Proxy { retries: 0, ..proxy_to(vec![upstream]) }, |settings| {
+        settings.resolver = vec![server.address];
+        settings.max_fails = 0;
+    }))
 }
 
 #[test]

@@ -24,10 +24,7 @@ fn each_request_has_a_connection_that_begins_with_its_client() {
         let route = edge.reload([&*edge.proxy]).remove(0);
         for host in 7..10 {
             let mut request = request(head("GET", "/", &[]), None, false);
-            request.peer = Peer {
-                address: ([192, 0, 2, host], 50_000).into(),
-                ..peer(false)
-            };
+            request.peer = Peer { address: ([192, 0, 2, host], 50_000).into(), ..peer(false) };
             let (front, task) = edge.pass(route.clone(), pair(request, PLENTY));
             let mut conn = server.accept().await;
             let line = format!("PROXY TCP4 192.0.2.{host} 0.0.0.0 50000 0\r\nGET / HTTP/1.1\r\n");
@@ -49,10 +46,7 @@ fn header_goes_ahead_of_tls_and_an_upstream_is_offered_http1_alone() {
     run(async {
         let certified = Certified::new("app.test", None);
         let upstream = TlsUpstream::new(&certified).await;
-        let tls = UpstreamTls {
-            tls_name: Some("app.test".to_owned()),
-            ..certified.trusted()
-        };
+        let tls = UpstreamTls { tls_name: Some("app.test".to_owned()), ..certified.trusted() };
         let edge = naming(upstream.proxy(tls), ProxyProtocolVersion::V2);
         let (front, task) = edge.get("/");
         let mut conn = upstream.server.accept().await;
@@ -124,17 +118,11 @@ fn health_check_names_no_client() {
                 host: None,
                 interval: Duration::from_millis(5),
                 timeout: Duration::from_secs(60),
-                status: vec![StatusRange {
-                    first: 200,
-                    last: 299,
-                }],
+                status: vec![StatusRange { first: 200, last: 299 }],
                 rises: 1,
                 falls: 1,
             };
-            let edge = Edge {
-                pools: Rc::new(Pools::new(true)),
-                ..Edge::new(proxy)
-            };
+            let edge = Edge { pools: Rc::new(Pools::new(true)), ..Edge::new(proxy) };
             edge.reload([&*edge.proxy]);
             let mut conn = server.accept().await;
             assert_eq!(conn.take(header.len()).await, header);

@@ -9,10 +9,7 @@ fn a_configuration_that_keeps_an_upstream_keeps_its_connections() {
     run(async {
         let server = Server::new().await;
         let (edge, mut conn) = warm(&server).await;
-        let other = Proxy {
-            strip_prefix: true,
-            ..Proxy::clone(&edge.proxy)
-        };
+        let other = Proxy { strip_prefix: true, ..Proxy::clone(&edge.proxy) };
         edge.reload([&other]);
         assert_eq!(edge.state().idle, 1);
         exchange(&edge, &mut conn).await;
@@ -46,10 +43,7 @@ fn a_late_request_does_not_bring_back_a_removed_upstream() {
 
 /// Returns a proxy that leaves an upstream out after one failure and does not retry.
 fn strict(upstreams: &[SocketAddr]) -> Proxy {
-    Proxy {
-        retries: 0,
-        ..with(proxy(upstreams), |settings| settings.max_fails = 1)
-    }
+    Proxy { retries: 0, ..with(proxy(upstreams), |settings| settings.max_fails = 1) }
 }
 
 #[test]
@@ -72,10 +66,7 @@ fn unchanged_pool_keeps_its_turn_over_reloads_and_routes() {
     run(async {
         let (a, b) = (Server::new().await, Server::new().await);
         let edge = Edge::new(proxy(&[a.address(), b.address()]));
-        let other = Proxy {
-            strip_prefix: true,
-            ..Proxy::clone(&edge.proxy)
-        };
+        let other = Proxy { strip_prefix: true, ..Proxy::clone(&edge.proxy) };
         for (route, server) in [(0, &a), (1, &b), (1, &a), (0, &b)] {
             let mut routes = edge.reload([&*edge.proxy, &other]);
             let (front, task, mut conn) = server.asked(edge.get_by(routes.remove(route))).await;

@@ -59,10 +59,7 @@ fn bodies_of_every_framing_leave_the_connection_usable() {
                 .await;
             let received = front.response().await;
             task.await.unwrap();
-            assert_eq!(
-                (received.body.as_slice(), received.complete),
-                (&b"ok"[..], true)
-            );
+            assert_eq!((received.body.as_slice(), received.complete), (&b"ok"[..], true));
             assert_eq!(received.trailers.unwrap()[0].0, "x-t");
         }
         assert_eq!(edge.counters().opened, 1);
@@ -84,10 +81,7 @@ fn what_ends_the_connection_leaves_none_idle() {
             conn.0.shutdown().await.unwrap();
             let received = front.response().await;
             task.await.unwrap();
-            assert_eq!(
-                (received.body.as_slice(), received.complete),
-                (&b"ok"[..], true)
-            );
+            assert_eq!((received.body.as_slice(), received.complete), (&b"ok"[..], true));
             assert_eq!(edge.state().idle, 0);
             edge.assert_nothing_open();
         }
@@ -136,18 +130,10 @@ async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retrie
 fn only_what_may_be_done_twice_is_tried_again_after_a_stale_connection() {
     run(async {
         for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"] {
-            assert_eq!(
-                on_a_stale_connection(method, None, 1).await,
-                200,
-                "{method}"
-            );
+            assert_eq!(on_a_stale_connection(method, None, 1).await, 200, "{method}");
         }
         for method in ["POST", "PATCH", "BREW"] {
-            assert_eq!(
-                on_a_stale_connection(method, None, 1).await,
-                502,
-                "{method}"
-            );
+            assert_eq!(on_a_stale_connection(method, None, 1).await, 502, "{method}");
         }
         assert_eq!(on_a_stale_connection("PUT", Some(b"body"), 1).await, 502);
         // A connection that had waited is no failed attempt.

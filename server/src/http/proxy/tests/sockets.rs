@@ -68,10 +68,7 @@ fn a_socket_serves_several_requests_on_one_connection() {
         let (front, task) = edge.get("/a?b");
         let mut stream = listener.accept().await.unwrap().0;
         let request = head(&mut stream).await;
-        assert!(
-            request.starts_with("GET /a?b HTTP/1.1\r\nhost: localhost\r\n"),
-            "{request}"
-        );
+        assert!(request.starts_with("GET /a?b HTTP/1.1\r\nhost: localhost\r\n"), "{request}");
         stream.write_all(OK).await.unwrap();
         assert_eq!(front.response().await.body, b"ok");
         task.await.unwrap();
@@ -87,10 +84,7 @@ fn a_socket_serves_several_requests_on_one_connection() {
         assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         let counters = edge.counters();
-        assert_eq!(
-            (counters.opened, counters.reused, counters.lookups),
-            (1, 1, 0)
-        );
+        assert_eq!((counters.opened, counters.reused, counters.lookups), (1, 1, 0));
         let label = format!("unix:{}", folder.path().join("app.sock").display());
         assert_eq!(counters.upstreams[&label].idle, 1);
     });

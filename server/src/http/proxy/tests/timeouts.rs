@@ -66,8 +66,7 @@ fn a_body_that_stands_still_is_reset_and_one_that_drips_is_not() {
         let server = Server::new().await;
         let edge = server.edge();
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
-        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
-            .await;
+        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n").await;
         assert!(matches!(front.next().await, ToFront::Head(_)));
         for _ in 0..5 {
             pass(edge.proxy.idle_timeout - Duration::from_secs(1)).await;
@@ -90,8 +89,7 @@ fn a_client_that_reads_late_is_not_the_upstreams_fault() {
         let edge = server.edge();
         let begun = edge.start(head("GET", "/", &[]), None, false, 1);
         let (front, task, mut conn) = server.asked(begun).await;
-        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab")
-            .await;
+        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab").await;
         assert!(matches!(front.next().await, ToFront::Head(_)));
         assert_eq!(block(&front).await, "ab");
         conn.send(b"c").await;
@@ -104,10 +102,7 @@ fn a_client_that_reads_late_is_not_the_upstreams_fault() {
         conn.send(b"d").await;
         let received = front.response().await;
         task.await.unwrap();
-        assert_eq!(
-            (received.body.as_slice(), received.complete),
-            (&b"d"[..], true)
-        );
+        assert_eq!((received.body.as_slice(), received.complete), (&b"d"[..], true));
     });
 }
 

@@ -12,10 +12,11 @@ fn requests_pass_over_one_verified_connection() {
     run(async {
         let certified = Certified::new("app.test", None);
         let upstream = TlsUpstream::new(&certified).await;
-        let edge = Edge::new(upstream.proxy(UpstreamTls {
-            tls_name: Some("app.test".to_owned()),
-            ..certified.trusted()
-        }));
+        let edge =
+            Edge::new(upstream.proxy(UpstreamTls {
+                tls_name: Some("app.test".to_owned()),
+                ..certified.trusted()
+            }));
         let begun = edge.get("/a");
         let mut conn = upstream.accept().await.unwrap();
         let ssl = conn.0.ssl();
@@ -44,10 +45,7 @@ async fn assert_distrusted(certified: &Certified, tls: UpstreamTls, failure: Fai
     use crate::observe::metrics::Label as _;
 
     let upstream = TlsUpstream::new(certified).await;
-    let edge = Edge::new(Proxy {
-        retries: 0,
-        ..upstream.proxy(tls)
-    });
+    let edge = Edge::new(Proxy { retries: 0, ..upstream.proxy(tls) });
     let (front, task) = edge.get("/");
     // In TLS 1.3 the alert arrives after the server's part of the handshake.
     if let Ok(mut conn) = upstream.accept().await {
@@ -72,10 +70,8 @@ fn an_upstream_that_cannot_be_trusted_gets_no_request() {
         let of_host = unset();
         assert_distrusted(&certified, of_host, Failure::CertificateIssuer).await;
 
-        let named = |name: &str| UpstreamTls {
-            tls_name: Some(name.to_owned()),
-            ..certified.trusted()
-        };
+        let named =
+            |name: &str| UpstreamTls { tls_name: Some(name.to_owned()), ..certified.trusted() };
         for name in ["app.test", "127.0.0.2"] {
             assert_distrusted(&certified, named(name), Failure::CertificateName).await;
         }
@@ -92,10 +88,7 @@ fn a_certificate_that_is_not_verified_may_be_any() {
     run(async {
         let expired = Certified::new("app.test", Some(2));
         let upstream = TlsUpstream::new(&expired).await;
-        let edge = Edge::new(upstream.proxy(UpstreamTls {
-            tls_verify: false,
-            ..unset()
-        }));
+        let edge = Edge::new(upstream.proxy(UpstreamTls { tls_verify: false, ..unset() }));
         let (front, _task) = edge.get("/");
         let mut conn = upstream.accept().await.unwrap();
         conn.head().await;
@@ -109,11 +102,7 @@ fn a_handshake_that_fails_is_502_and_the_request_goes_elsewhere_with_its_body() 
     run(async {
         let certified = Certified::new("127.0.0.1", None);
         let upstream = TlsUpstream::new(&certified).await;
-        for answer in [
-            Some(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]),
-            Some(b""),
-            None,
-        ] {
+        for answer in [Some(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]), Some(b""), None] {
             let broken = Server::new().await;
             let address = UpstreamAddress::Tls(broken.address().to_string());
             let both = vec![address, upstream.address()];
@@ -151,17 +140,12 @@ fn a_certificate_that_is_not_verified_is_no_cause_of_a_failed_handshake() {
         let certified = Certified::new("app.test", Some(2));
         let mut acceptor = certified.acceptor();
         // In TLS 1.2 the upstream refuses a client without a certificate within the handshake.
-        acceptor
-            .set_max_proto_version(Some(SslVersion::TLS1_2))
-            .unwrap();
+        acceptor.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
         acceptor.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
         let upstream = TlsUpstream::with(acceptor).await;
         let edge = Edge::new(Proxy {
             retries: 0,
-            ..upstream.proxy(UpstreamTls {
-                tls_verify: false,
-                ..unset()
-            })
+            ..upstream.proxy(UpstreamTls { tls_verify: false, ..unset() })
         });
         let (front, task) = edge.get("/");
         assert!(upstream.accept().await.is_err());
@@ -227,8 +211,7 @@ fn an_early_response_arrives_though_the_upstream_reads_no_further() {
         let (front, task) = edge.post(None);
         let mut conn = upstream.accept().await.unwrap();
         conn.head().await;
-        conn.send(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno")
-            .await;
+        conn.send(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno").await;
         conn.0.shutdown().await.unwrap();
         drop(conn);
         front.data(&[0; 100_000]);
@@ -278,18 +261,12 @@ fn an_upstream_that_asks_for_a_certificate_gets_the_one_of_the_configuration() {
         let (front, _task) = edge.get("/");
         let mut conn = upstream.accept().await.unwrap();
         let shown = conn.0.ssl().peer_certificate().unwrap();
-        assert_eq!(
-            shown.to_der().unwrap(),
-            client.certificate.to_der().unwrap()
-        );
+        assert_eq!(shown.to_der().unwrap(), client.certificate.to_der().unwrap());
         conn.head().await;
         conn.send(OK).await;
         assert_eq!(front.response().await.body, b"ok");
 
-        let without = Edge::new(Proxy {
-            retries: 0,
-            ..upstream.proxy(certified.trusted())
-        });
+        let without = Edge::new(Proxy { retries: 0, ..upstream.proxy(certified.trusted()) });
         let (front, _task) = without.get("/");
         assert!(upstream.accept().await.is_err());
         assert_eq!(status(&front.response().await), 502);
@@ -311,10 +288,7 @@ fn files_that_cannot_be_used_are_refused_with_their_key() {
         tls_key: key,
         ..certified.trusted()
     };
-    let ca = |name: &str| UpstreamTls {
-        tls_ca: certified.file(name),
-        ..certified.trusted()
-    };
+    let ca = |name: &str| UpstreamTls { tls_ca: certified.file(name), ..certified.trusted() };
     for (tls, key, words) in [
         (ca("none.pem"), "tls_ca", "none.pem: No such file"),
         (ca("key.pem"), "tls_ca", "BEGIN CERTIFICATE"),
@@ -323,11 +297,7 @@ fn files_that_cannot_be_used_are_refused_with_their_key() {
             "tls_key",
             "does not belong to tls_certificate",
         ),
-        (
-            pair(certified.file("cert.pem"), other.file("cert.pem")),
-            "tls_key",
-            "BEGIN PRIVATE KEY",
-        ),
+        (pair(certified.file("cert.pem"), other.file("cert.pem")), "tls_key", "BEGIN PRIVATE KEY"),
         (
             pair(certified.file("key.pem"), certified.file("key.pem")),
             "tls_certificate",
@@ -354,11 +324,7 @@ fn a_reload_keeps_the_pool_unless_its_files_have_changed() {
     let (site, same) = compile(&site);
     assert!(Arc::ptr_eq(&first, &same));
     let other = Certified::new("app.test", None).certificate;
-    std::fs::write(
-        certified.folder.path().join("cert.pem"),
-        other.to_pem().unwrap(),
-    )
-    .unwrap();
+    std::fs::write(certified.folder.path().join("cert.pem"), other.to_pem().unwrap()).unwrap();
     let (_, changed) = compile(&site);
     assert!(!Arc::ptr_eq(&first, &changed));
 }
@@ -372,11 +338,7 @@ fn routes_of_a_pool_share_it_though_its_files_change_while_they_are_compiled() {
     let mut compiler = PoolCompiler::new(&site);
     let first = compiler.compile(&proxy).unwrap().pool;
     let other = Certified::new("app.test", None).certificate;
-    std::fs::write(
-        certified.folder.path().join("cert.pem"),
-        other.to_pem().unwrap(),
-    )
-    .unwrap();
+    std::fs::write(certified.folder.path().join("cert.pem"), other.to_pem().unwrap()).unwrap();
     let next = compiler.compile(&proxy).unwrap().pool;
     assert!(Arc::ptr_eq(&first, &next));
 }

@@ -10,15 +10,9 @@ fn pools_that_verify_differently_offer_no_session_of_each_other() {
         let upstream = TlsUpstream::new(&certified).await;
         let proxy = |tls: UpstreamTls| with(upstream.proxy(tls), |pool| pool.keepalive = 0);
         let named = |name: &str| {
-            proxy(UpstreamTls {
-                tls_name: Some(name.to_owned()),
-                ..certified.trusted()
-            })
+            proxy(UpstreamTls { tls_name: Some(name.to_owned()), ..certified.trusted() })
         };
-        let unverified = proxy(UpstreamTls {
-            tls_verify: false,
-            ..unset()
-        });
+        let unverified = proxy(UpstreamTls { tls_verify: false, ..unset() });
         let proxies = [named("a.app.test"), named("b.app.test"), unverified];
         let edge = Edge::new(proxies[0].clone());
         let resumes = async |pool: usize| {

@@ -42,18 +42,10 @@ impl Certified {
         let key = self_signed::key().unwrap();
         let certificate = self_signed::certificate(&key, &[name], &[1], from).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(
-            folder.path().join("cert.pem"),
-            certificate.to_pem().unwrap(),
-        )
-        .unwrap();
+        std::fs::write(folder.path().join("cert.pem"), certificate.to_pem().unwrap()).unwrap();
         let pem = key.private_key_to_pem_pkcs8().unwrap();
         std::fs::write(folder.path().join("key.pem"), pem).unwrap();
-        Certified {
-            key,
-            certificate,
-            folder,
-        }
+        Certified { key, certificate, folder }
     }
 
     pub(super) fn file(&self, name: &str) -> Option<PathBuf> {
@@ -62,10 +54,7 @@ impl Certified {
 
     /// Returns settings by which this certificate is trusted.
     pub(super) fn trusted(&self) -> UpstreamTls {
-        UpstreamTls {
-            tls_ca: self.file("cert.pem"),
-            ..unset()
-        }
+        UpstreamTls { tls_ca: self.file("cert.pem"), ..unset() }
     }
 
     pub(super) fn acceptor(&self) -> boring::ssl::SslAcceptorBuilder {
@@ -92,10 +81,7 @@ impl TlsUpstream {
     }
 
     pub(super) async fn with(acceptor: boring::ssl::SslAcceptorBuilder) -> TlsUpstream {
-        TlsUpstream {
-            server: Server::new().await,
-            acceptor: acceptor.build(),
-        }
+        TlsUpstream { server: Server::new().await, acceptor: acceptor.build() }
     }
 
     pub(super) fn address(&self) -> UpstreamAddress {
@@ -108,9 +94,7 @@ impl TlsUpstream {
 
     pub(super) async fn accept(&self) -> Result<TlsConn, HandshakeError<TcpStream>> {
         let stream = self.server.0.accept().await.unwrap().0;
-        tokio_boring::accept(&self.acceptor, stream)
-            .await
-            .map(TlsConn)
+        tokio_boring::accept(&self.acceptor, stream).await.map(TlsConn)
     }
 }
 

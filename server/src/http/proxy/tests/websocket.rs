@@ -9,10 +9,7 @@ use crate::http::websocket::accept;
 /// Begins a request for a WebSocket.
 pub(super) fn ask(edge: &Edge, credit: u64) -> (Front, JoinHandle<()>) {
     let mut head = tunnel(Some("websocket"));
-    let fields = [
-        ("sec-websocket-protocol", "chat"),
-        ("sec-websocket-key", "from the client"),
-    ];
+    let fields = [("sec-websocket-protocol", "chat"), ("sec-websocket-key", "from the client")];
     head.headers = crate::http::exchange::test_front::head("GET", "/", &fields).headers;
     edge.start(head, None, true, credit)
 }
@@ -64,8 +61,7 @@ fn bytes_pass_both_ways_and_each_way_ends_by_itself() {
         }
         assert!(!request.contains("from the client"));
         // The first bytes come with the head.
-        conn.send(format!("{}hi", switching(&request)).as_bytes())
-            .await;
+        conn.send(format!("{}hi", switching(&request)).as_bytes()).await;
         let ToFront::Head(head) = next(&front).await else {
             panic!("no head");
         };
@@ -84,10 +80,7 @@ fn bytes_pass_both_ways_and_each_way_ends_by_itself() {
         conn.send(b"bye").await;
         drop(conn);
         let received = front.response().await;
-        assert_eq!(
-            (received.body.as_slice(), received.complete),
-            (&b"bye"[..], true)
-        );
+        assert_eq!((received.body.as_slice(), received.complete), (&b"bye"[..], true));
         task.await.unwrap();
         let counters = edge.counters();
         assert_eq!((counters.answered, counters.opened), (1, 1));
@@ -140,13 +133,9 @@ fn a_refusal_passes_and_its_connection_serves_the_next_request() {
         // Nothing of the client passes before the upstream has switched, or it would be read as another request.
         front.data(b"GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n");
         settle().await;
-        conn.send(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno")
-            .await;
+        conn.send(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno").await;
         let received = front.response().await;
-        assert_eq!(
-            (status(&received), received.body.as_slice()),
-            (403, &b"no"[..])
-        );
+        assert_eq!((status(&received), received.body.as_slice()), (403, &b"no"[..]));
         task.await.unwrap();
         let (front, _task) = edge.get("/next");
         assert!(conn.head().await.starts_with("GET /next "));
@@ -159,10 +148,7 @@ fn a_refusal_passes_and_its_connection_serves_the_next_request() {
 fn an_upstream_that_does_not_speak_websocket_is_502() {
     run(async {
         let server = Server::new().await;
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..proxy(&[server.address()])
-        });
+        let edge = Edge::new(Proxy { retries: 0, ..proxy(&[server.address()]) });
         let responses: [fn(&str) -> String; 5] = [
             |_| "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned(),
             |request| {
@@ -193,10 +179,7 @@ fn a_silent_tunnel_ends_after_its_timeout_and_never_before() {
         let server = Server::new().await;
         let limit = Duration::from_secs(10);
         for (tunnel_timeout, ends) in [(limit, true), (Duration::ZERO, false)] {
-            let edge = Edge::new(Proxy {
-                tunnel_timeout,
-                ..proxy(&[server.address()])
-            });
+            let edge = Edge::new(Proxy { tunnel_timeout, ..proxy(&[server.address()]) });
             let (front, task, mut conn, _) = open(&server, &edge, PLENTY).await;
             for _ in 0..3 {
                 // Either direction keeps the tunnel.
@@ -267,10 +250,7 @@ fn an_upstream_with_tls_is_offered_http1_alone() {
             request.push(stream.read_u8().await.unwrap());
         }
         let request = String::from_utf8(request).unwrap();
-        stream
-            .write_all(switching(&request).as_bytes())
-            .await
-            .unwrap();
+        stream.write_all(switching(&request).as_bytes()).await.unwrap();
         assert!(matches!(next(&front).await, ToFront::Head(head) if head.status == 200));
         front.data(b"ping");
         assert_eq!(stream.read_u8().await.unwrap(), b'p');

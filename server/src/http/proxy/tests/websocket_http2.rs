@@ -24,13 +24,7 @@ async fn open(
     upstream: &Http2Upstream,
     edge: &Edge,
     credit: u64,
-) -> (
-    Front,
-    JoinHandle<()>,
-    Http2Conn,
-    h2::RecvStream,
-    h2::SendStream<Bytes>,
-) {
+) -> (Front, JoinHandle<()>, Http2Conn, h2::RecvStream, h2::SendStream<Bytes>) {
     let (front, task, conn, asked) = upstream.asked(ask(edge, credit)).await;
     let (body, sender) = accept(asked);
     assert!(matches!(next(&front).await, ToFront::Head(head) if head.status == 200));
@@ -88,10 +82,7 @@ fn bytes_pass_both_ways_and_each_way_ends_by_itself() {
         assert_eq!(read(&mut body).await.0, b"");
         sender.send_data(Bytes::from_static(b"bye"), true).unwrap();
         let received = front.response().await;
-        assert_eq!(
-            (received.body.as_slice(), received.complete),
-            (&b"bye"[..], true)
-        );
+        assert_eq!((received.body.as_slice(), received.complete), (&b"bye"[..], true));
         task.await.unwrap();
         assert_eq!(edge.counters().answered, 1);
         assert_eq!(edge.state().active, 0);
@@ -151,10 +142,7 @@ fn a_refusal_passes() {
         let mut refusal = sender.send_response(response(403, &[]), false).unwrap();
         refusal.send_data(Bytes::from_static(b"no"), true).unwrap();
         let received = front.response().await;
-        assert_eq!(
-            (status(&received), received.body.as_slice()),
-            (403, &b"no"[..])
-        );
+        assert_eq!((status(&received), received.body.as_slice()), (403, &b"no"[..]));
         task.await.unwrap();
         assert_eq!(reset(&mut request.into_body()).await, Some(Reason::CANCEL));
         let next = edge.get("/");
@@ -193,10 +181,7 @@ fn a_silent_tunnel_ends_after_its_timeout() {
     run(async {
         let upstream = upstream().await;
         let limit = Duration::from_secs(10);
-        let edge = Edge::new(Proxy {
-            tunnel_timeout: limit,
-            ..proxy_to(vec![upstream.address()])
-        });
+        let edge = Edge::new(Proxy { tunnel_timeout: limit, ..proxy_to(vec![upstream.address()]) });
         let (front, _task, _conn, mut body, mut sender) = open(&upstream, &edge, PLENTY).await;
         for _ in 0..3 {
             // Either direction keeps the tunnel.
@@ -204,9 +189,7 @@ fn a_silent_tunnel_ends_after_its_timeout() {
             front.data(b"ping");
             assert_eq!(body.data().await.unwrap().unwrap(), b"ping"[..]);
             pass(limit - Duration::from_secs(1)).await;
-            sender
-                .send_data(Bytes::from_static(b"pong"), false)
-                .unwrap();
+            sender.send_data(Bytes::from_static(b"pong"), false).unwrap();
             assert!(matches!(next(&front).await, ToFront::Data(_)));
         }
         pass(limit).await;
@@ -247,9 +230,7 @@ fn neither_side_sends_more_than_the_other_reads() {
         for _ in 0..50 {
             front.data(&[7; 4096]);
             settle().await;
-            credit += std::iter::from_fn(|| front.try_next())
-                .map(credited)
-                .sum::<u64>();
+            credit += std::iter::from_fn(|| front.try_next()).map(credited).sum::<u64>();
         }
         assert!(credit < 150 << 10, "{credit}");
         let first = body.data().await.unwrap().unwrap();
@@ -309,10 +290,7 @@ fn an_upstream_with_tls_that_speaks_http2_alone_is_502_and_not_to_blame() {
             selected.ok_or(boring::ssl::AlpnError::ALERT_FATAL)
         });
         let upstream = TlsUpstream::with(acceptor).await;
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..upstream.proxy(certified.trusted())
-        });
+        let edge = Edge::new(Proxy { retries: 0, ..upstream.proxy(certified.trusted()) });
         let (front, task) = ask(&edge, PLENTY);
         assert!(upstream.accept().await.is_err(), "no protocol in common");
         let received = front.response().await;

@@ -106,7 +106,7 @@ impl HostName {
     async fn look_up(self: Rc<HostName>) {
         self.tally.count(|c| c.lookups += 1);
         let found = resolver::look_up(&self.host, &self.servers, self.doubted.get()).await;
-        let addresses = { found.addresses.into_iter() }.map(|ip| SocketAddr::new(ip, self.port));
+        let addresses = found.addresses.into_iter().map(|ip| SocketAddr::new(ip, self.port));
         // Alternately, so that a name with many addresses of one family keeps some of the other.
         let mut addresses = alternately(addresses.collect());
         addresses.truncate(MAX_ADDRESSES);
@@ -127,7 +127,7 @@ impl HostName {
 pub(super) fn alternately(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (one, other): (Vec<_>, Vec<_>) =
-        { addresses.iter() }.partition(|address| address.is_ipv4() == first);
+        addresses.iter().partition(|address| address.is_ipv4() == first);
     let (mut one, mut other) = (one.into_iter(), other.into_iter());
     let pairs = std::iter::repeat_with(|| [one.next(), other.next()]);
     let pairs = pairs.take(addresses.len());

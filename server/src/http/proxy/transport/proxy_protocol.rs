@@ -94,10 +94,7 @@ fn addresses(peer: &Peer) -> (SocketAddr, SocketAddr) {
     } else {
         [client, server].map(mapped)
     };
-    (
-        SocketAddr::new(client, peer.address.port()),
-        SocketAddr::new(server, local.port()),
-    )
+    (SocketAddr::new(client, peer.address.port()), SocketAddr::new(server, local.port()))
 }
 
 /// Returns an address as one of IPv6.

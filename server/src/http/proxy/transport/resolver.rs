@@ -68,12 +68,7 @@ static LOOKUPS: LazyLock<io::Result<UnboundedSender<Question>>> = LazyLock::new(
 /// own.
 pub(super) async fn look_up(host: &str, servers: &[SocketAddr], fresh: bool) -> Found {
     let (reply, found) = oneshot::channel();
-    let question = Question {
-        host: host.to_owned(),
-        servers: servers.to_vec(),
-        fresh,
-        reply,
-    };
+    let question = Question { host: host.to_owned(), servers: servers.to_vec(), fresh, reply };
     match &*LOOKUPS {
         Ok(sender) => {
             // The thread ends only with the process.
@@ -183,10 +178,7 @@ async fn ask(resolver: &TokioResolver, hosts: &Hosts, question: &Question) -> Fo
     };
     let pinned = addresses_in(hosts, &name);
     if !pinned.is_empty() {
-        return Found {
-            addresses: pinned,
-            valid: VALIDITY.1,
-        };
+        return Found { addresses: pinned, valid: VALIDITY.1 };
     }
     if question.fresh {
         for kind in [RecordType::A, RecordType::AAAA] {
@@ -196,7 +188,7 @@ async fn ask(resolver: &TokioResolver, hosts: &Hosts, question: &Question) -> Fo
     match resolver.lookup_ip(name).await {
         Ok(answer) => Found {
             addresses: answer.iter().collect(),
-            valid: { answer.valid_until() }.saturating_duration_since(clock::now()),
+            valid: answer.valid_until().saturating_duration_since(clock::now()),
         },
         Err(error) => {
             tracing::debug!(%error, host, "the lookup of an upstream's name failed");
@@ -238,11 +230,7 @@ mod tests {
     #[test]
     fn lookup_needs_no_blocking_thread_of_the_runtime() {
         let mut runtime = Builder::new_current_thread();
-        let runtime = { &mut runtime }
-            .enable_all()
-            .max_blocking_threads(1)
-            .build()
-            .unwrap();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         runtime.block_on(async {
             let busy = tokio::task::spawn_blocking(move || blocked.recv().is_ok());

@@ -70,11 +70,8 @@ impl TlsServer {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => {
                 // The result of a verification that was not asked for is no cause.
-                let failure = if self.context.verify {
-                    failure(&error)
-                } else {
-                    Failure::TlsHandshake
-                };
+                let failure =
+                    if self.context.verify { failure(&error) } else { Failure::TlsHandshake };
                 tracing::debug!(%error, name = self.name, "a TLS handshake with an upstream failed");
                 Err(failure)
             }

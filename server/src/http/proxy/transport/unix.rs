@@ -27,10 +27,7 @@ pub(in crate::http::proxy) struct SocketPath {
 
 impl SocketPath {
     pub(super) fn new(path: &Path) -> SocketPath {
-        SocketPath {
-            path: path.to_owned(),
-            retrier: Mutex::new(()),
-        }
+        SocketPath { path: path.to_owned(), retrier: Mutex::new(()) }
     }
 
     /// Connects within `limit`.
@@ -135,11 +132,7 @@ mod tests {
                     let attempt = || {
                         attempts.set(attempts.get() + 1);
                         let has_room = room.get();
-                        async move {
-                            has_room
-                                .then_some(())
-                                .ok_or(io::ErrorKind::WouldBlock.into())
-                        }
+                        async move { has_room.then_some(()).ok_or(io::ErrorKind::WouldBlock.into()) }
                     };
                     socket.until_room(attempt).await.unwrap();
                     connected.borrow_mut().push(number);
@@ -157,11 +150,7 @@ mod tests {
             for request in requests {
                 request.await.unwrap();
             }
-            assert!(
-                (0..=WAITING)
-                    .filter(|number| *number != 1)
-                    .eq(connected.take())
-            );
+            assert!((0..=WAITING).filter(|number| *number != 1).eq(connected.take()));
             assert_eq!(attempts.get(), WAITING);
         });
     }
@@ -176,10 +165,7 @@ mod tests {
             let limit = Duration::from_secs(60);
             let _first = socket.connect(limit).await.unwrap();
             tokio::time::pause();
-            let (short, long) = (
-                socket.connect(Duration::from_secs(1)),
-                socket.connect(limit),
-            );
+            let (short, long) = (socket.connect(Duration::from_secs(1)), socket.connect(limit));
             let accept = async {
                 sleep(Duration::from_secs(2)).await;
                 listener.accept().await

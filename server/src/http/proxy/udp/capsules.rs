@@ -35,10 +35,7 @@ impl CapsuleReader {
     /// The capsule is malformed or too long.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Malformed> {
         loop {
-            let skipped = self
-                .bytes
-                .len()
-                .min(usize::try_from(self.skipped).unwrap_or(usize::MAX));
+            let skipped = self.bytes.len().min(usize::try_from(self.skipped).unwrap_or(usize::MAX));
             self.bytes.advance(skipped);
             self.skipped -= skipped as u64;
             if self.bytes.is_empty() {
@@ -102,7 +99,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let length = 1 << (first >> 6);
     let (number, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
-    let number = { number.iter() }.fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let number = number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Some(number & (u64::MAX >> (66 - 8 * length)))
 }
 
@@ -129,10 +126,7 @@ mod tests {
     fn datagrams_of_every_size_pass_in_blocks_of_every_size() {
         let sizes = [0, 1, 62, 63, 64, 16_382, 16_383, 16_384, MAX_PAYLOAD];
         let payloads: Vec<Vec<u8>> = sizes.iter().map(|size| vec![7; *size]).collect();
-        let stream: Vec<u8> = payloads
-            .iter()
-            .flat_map(|payload| capsule(payload))
-            .collect();
+        let stream: Vec<u8> = payloads.iter().flat_map(|payload| capsule(payload)).collect();
         for size in [1, 2, 1000, usize::MAX] {
             assert_eq!(read(&stream, size).unwrap(), payloads, "{size}");
         }

@@ -41,10 +41,9 @@ impl Refusal {
     /// Returns the response.
     pub(super) fn reply(self) -> Reply {
         let (mut reply, field) = match self {
-            Refusal::Method => (
-                Reply::plain(405, "405 this path is for CONNECT-UDP\n"),
-                Some((ALLOW, "CONNECT")),
-            ),
+            Refusal::Method => {
+                (Reply::plain(405, "405 this path is for CONNECT-UDP\n"), Some((ALLOW, "CONNECT")))
+            }
             Refusal::Malformed => (Reply::plain(400, "400 no target in the path\n"), None),
             Refusal::Denied => (
                 Reply::plain(403, "403 target not allowed\n"),

@@ -40,10 +40,7 @@ impl Target {
         let path = path.strip_suffix('/').unwrap_or(path);
         let (host, port) = path.split_once('/')?;
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-        let port = port
-            .parse::<u16>()
-            .ok()
-            .filter(|port| is_number && *port > 0)?;
+        let port = port.parse::<u16>().ok().filter(|port| is_number && *port > 0)?;
         let host = match host.parse::<IpAddr>() {
             Ok(address) => Host::Address(address.to_canonical()),
             Err(_) => Host::Name(name(host)?),
@@ -58,16 +55,14 @@ impl Target {
     pub(super) async fn address(&self, targets: &[UdpTarget]) -> Result<SocketAddr, Refusal> {
         let of_port = |target: &&UdpTarget| target.port.is_none_or(|port| port == self.port);
         let is_listed = |address: &IpAddr| {
-            { targets.iter().filter(of_port) }.any(
+            targets.iter().filter(of_port).any(
                 |target| matches!(&target.host, UdpHost::Network(network) if network.contains(address)),
             )
         };
         let name = match &self.host {
             Host::Address(address) => {
                 let allowed = is_listed(address).then_some(*address);
-                return allowed
-                    .map(|address| (address, self.port).into())
-                    .ok_or(Refusal::Denied);
+                return allowed.map(|address| (address, self.port).into()).ok_or(Refusal::Denied);
             }
             Host::Name(name) => name,
         };
@@ -84,9 +79,7 @@ impl Target {
         // Whoever owns the name must not lead clients to hosts beside this one.
         let mut found = found.into_iter().map(|address| address.to_canonical());
         let allowed = found.find(|address| is_public(*address) || is_listed(address));
-        allowed
-            .map(|address| (address, self.port).into())
-            .ok_or(Refusal::Denied)
+        allowed.map(|address| (address, self.port).into()).ok_or(Refusal::Denied)
     }
 }
 
@@ -136,9 +129,7 @@ mod tests {
             None => HostPattern::Exact(host.to_owned()),
         };
         UdpTarget {
-            host: host
-                .parse()
-                .map_or(UdpHost::Name(pattern), UdpHost::Network),
+            host: host.parse().map_or(UdpHost::Name(pattern), UdpHost::Network),
             port: port.parse().ok(),
         }
     }
@@ -184,12 +175,7 @@ mod tests {
     fn addresses_must_be_in_a_network_of_the_list_with_their_port() {
         let list = ["192.0.2.0/24:443"];
         assert!(allowed("192.0.2.9/443/", &list).is_ok());
-        for refused in [
-            "192.0.2.9/444/",
-            "192.0.3.1/443/",
-            "127.0.0.1/443/",
-            "example.com/443/",
-        ] {
+        for refused in ["192.0.2.9/444/", "192.0.3.1/443/", "127.0.0.1/443/", "example.com/443/"] {
             assert_eq!(allowed(refused, &list), Err(Refusal::Denied), "{refused}");
         }
         let any_port = ["127.0.0.0/8:*"];
@@ -199,23 +185,14 @@ mod tests {
 
     #[test]
     fn name_leads_to_no_host_beside_this_one_unless_its_network_is_listed() {
-        assert_eq!(
-            allowed("localhost/53/", &["localhost:53"]),
-            Err(Refusal::Denied)
-        );
-        assert_eq!(
-            allowed("localhost/54/", &["localhost:53"]),
-            Err(Refusal::Denied)
-        );
+        assert_eq!(allowed("localhost/53/", &["localhost:53"]), Err(Refusal::Denied));
+        assert_eq!(allowed("localhost/54/", &["localhost:53"]), Err(Refusal::Denied));
         let both = ["localhost:53", "127.0.0.0/8:53"];
         let address = allowed("localhost/53/", &both).unwrap();
         assert!(address.ip().is_loopback() && address.port() == 53);
         let wrong_port = ["localhost:53", "127.0.0.0/8:54"];
         assert_eq!(allowed("localhost/53/", &wrong_port), Err(Refusal::Denied));
-        assert_eq!(
-            allowed("nothing.invalid/53/", &["*.invalid:53"]),
-            Err(Refusal::Resolve)
-        );
+        assert_eq!(allowed("nothing.invalid/53/", &["*.invalid:53"]), Err(Refusal::Resolve));
     }
 
     #[test]
@@ -245,13 +222,9 @@ mod tests {
         ] {
             assert!(!is_public(address.parse().unwrap()), "{address}");
         }
-        for address in [
-            "1.1.1.1",
-            "100.128.0.1",
-            "198.20.0.1",
-            "2606:4700::1111",
-            "2001:4860:4860::8888",
-        ] {
+        for address in
+            ["1.1.1.1", "100.128.0.1", "198.20.0.1", "2606:4700::1111", "2001:4860:4860::8888"]
+        {
             assert!(is_public(address.parse().unwrap()), "{address}");
         }
     }

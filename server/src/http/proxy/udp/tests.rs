@@ -21,9 +21,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a test on a thread of handlers.
 fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     LocalSet::new().block_on(&runtime.unwrap(), test);
 }
 
@@ -69,10 +67,7 @@ async fn open(
     let ToFront::Head(head) = asked.0.next().await else {
         panic!("no head");
     };
-    assert_eq!(
-        (head.status, head.fields.as_slice()),
-        (200, &[CAPSULE_PROTOCOL][..])
-    );
+    assert_eq!((head.status, head.fields.as_slice()), (200, &[CAPSULE_PROTOCOL][..]));
     asked
 }
 
@@ -109,10 +104,7 @@ fn datagrams_pass_both_ways_until_the_client_ends_the_tunnel() {
         assert_eq!(bytes, b"one");
         assert_eq!(receive(&target).await.0, b"");
         target.send_to(b"two", client).await.unwrap();
-        assert!(matches!(
-            front.next().await,
-            ToFront::Credit(_) | ToFront::Data(_)
-        ));
+        assert!(matches!(front.next().await, ToFront::Credit(_) | ToFront::Data(_)));
         let received = loop {
             match front.try_next() {
                 Some(ToFront::Data(block)) => break block,
@@ -156,10 +148,7 @@ fn requests_that_get_no_tunnel_have_their_status() {
             task.await.unwrap();
             assert!(tunnels.counters().refused[refusal] > 0);
         }
-        let full = ConnectUdp {
-            max_tunnels: 4,
-            ..settings()
-        };
+        let full = ConnectUdp { max_tunnels: 4, ..settings() };
         let _open = [
             open(&tunnels, &full, address, 1 << 20).await,
             open(&tunnels, &full, address, 1 << 20).await,

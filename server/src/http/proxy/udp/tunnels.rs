@@ -19,10 +19,7 @@ pub struct UdpTunnels {
 impl UdpTunnels {
     /// Returns the counters.
     pub fn counters(&self) -> Counters {
-        Counters {
-            open: self.open.taken(),
-            ..self.counters.borrow().clone()
-        }
+        Counters { open: self.open.taken(), ..self.counters.borrow().clone() }
     }
 
     /// Changes the counters.

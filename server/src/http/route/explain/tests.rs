@@ -71,16 +71,8 @@ fn a_fallback_is_named_beside_the_files() {
             "redirect = \"/to{path}\"",
             "files in /, or status 308, location: /to/app/x where there is none",
         ),
-        (
-            "POST",
-            "proxy = { upstreams = \"a:1\" }",
-            "proxy to a:1 (files are for GET and HEAD)",
-        ),
-        (
-            "DELETE",
-            "fixed = { status = 405 }",
-            "status 405 (files are for GET and HEAD)",
-        ),
+        ("POST", "proxy = { upstreams = \"a:1\" }", "proxy to a:1 (files are for GET and HEAD)"),
+        ("DELETE", "fixed = { status = 405 }", "status 405 (files are for GET and HEAD)"),
     ] {
         let text = format!("{route}{fallback}\n");
         let explanation = explain_text(&text, &head(method, "/app/x", &[]));
@@ -98,46 +90,19 @@ fn a_route_that_is_behind_says_by_which_rule() {
             format!("path = \"= /a/b.c\"\n{host}"),
             Rule::Priority,
         ),
-        (
-            format!("path = \"/\"\n{host}"),
-            "path = \"= /a/b.c\"".to_owned(),
-            Rule::Host,
-        ),
-        (
-            format!("path = \"/\"\n{host}"),
-            "path = \"/\"\nhost = \"*.org\"".to_owned(),
-            Rule::Host,
-        ),
-        (
-            "path = \"= /a/b.c\"".to_owned(),
-            "path = \"~ c$\"".to_owned(),
-            Rule::ExactPath,
-        ),
-        (
-            "path = \"~ c$\"".to_owned(),
-            format!("path = \"/a/\"\n{get}"),
-            Rule::RegexBeforePrefix,
-        ),
-        (
-            "path = \"/a/\"".to_owned(),
-            format!("path = \"/a\"\n{get}"),
-            Rule::LongestPrefix,
-        ),
+        (format!("path = \"/\"\n{host}"), "path = \"= /a/b.c\"".to_owned(), Rule::Host),
+        (format!("path = \"/\"\n{host}"), "path = \"/\"\nhost = \"*.org\"".to_owned(), Rule::Host),
+        ("path = \"= /a/b.c\"".to_owned(), "path = \"~ c$\"".to_owned(), Rule::ExactPath),
+        ("path = \"~ c$\"".to_owned(), format!("path = \"/a/\"\n{get}"), Rule::RegexBeforePrefix),
+        ("path = \"/a/\"".to_owned(), format!("path = \"/a\"\n{get}"), Rule::LongestPrefix),
         (
             "path = \"/a\"\nmatch_query = \"q\"".to_owned(),
             format!("path = \"/a\"\n{get}"),
             Rule::Conditions,
         ),
-        (
-            format!("path = \"/a\"\n{get}"),
-            "path = \"/a\"".to_owned(),
-            Rule::Method,
-        ),
+        (format!("path = \"/a\"\n{get}"), "path = \"/a\"".to_owned(), Rule::Method),
     ] {
-        let request = RequestHead {
-            query: Some(Query::new("q")),
-            ..head("GET", "/a/b.c", &[])
-        };
+        let request = RequestHead { query: Some(Query::new("q")), ..head("GET", "/a/b.c", &[]) };
         let (first, behind) = (route(&first), route(&behind));
         let explain = |text: String| explain_text(&text, &request).verdicts;
         let verdicts = [Verdict::Responds, Verdict::Outranked(rule)];
@@ -173,21 +138,9 @@ fn an_encoded_slash_is_refused_with_the_key_that_allows_it() {
 fn a_proxy_has_its_pool_and_the_path_that_upstreams_receive() {
     for (keys, path, expected) in [
         ("", "/api/x", "proxy to a:1"),
-        (
-            "strip_prefix = true",
-            "/api/x",
-            "proxy to a:1, which receives /x by `strip_prefix`",
-        ),
-        (
-            "strip_prefix = true",
-            "/api",
-            "proxy to a:1, which receives / by `strip_prefix`",
-        ),
-        (
-            "rewrite = \"/v2{rest}\"",
-            "/api/x",
-            "proxy to a:1, which receives /v2/x by `rewrite`",
-        ),
+        ("strip_prefix = true", "/api/x", "proxy to a:1, which receives /x by `strip_prefix`"),
+        ("strip_prefix = true", "/api", "proxy to a:1, which receives / by `strip_prefix`"),
+        ("rewrite = \"/v2{rest}\"", "/api/x", "proxy to a:1, which receives /v2/x by `rewrite`"),
     ] {
         let route = "[[route]]\npath = \"/api\"\n[route.proxy]\nupstreams = \"a:1\"\n";
         let explanation = explain_text(&format!("{route}{keys}"), &head("GET", path, &[]));

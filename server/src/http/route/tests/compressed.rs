@@ -29,11 +29,9 @@ fn page(keys: &str, length: usize) -> String {
 
 #[test]
 fn a_fixed_body_is_compressed_for_clients_that_prefer_it_and_head_says_the_same() {
-    for (accepted, encoding) in [
-        ("gzip", Some("gzip")),
-        ("br, zstd;q=0.5", Some("br")),
-        ("identity", None),
-    ] {
+    for (accepted, encoding) in
+        [("gzip", Some("gzip")), ("br, zstd;q=0.5", Some("br")), ("identity", None)]
+    {
         let [get, of_head] =
             ["GET", "HEAD"].map(|method| ask(&page("", 2000), method, "/", accepted));
         assert_eq!(value(&get, &CONTENT_ENCODING).as_deref(), encoding);
@@ -52,10 +50,7 @@ fn what_is_short_or_is_encoded_already_or_must_not_change_is_sent_as_it_is() {
         (page("compress = false", 2000), None),
         (set("content-encoding = \"gzip\""), Some("gzip")),
         (set("cache-control = \"No-Transform\""), None),
-        (
-            page("response_headers.remove = [\"Content-Encoding\"]", 2000),
-            None,
-        ),
+        (page("response_headers.remove = [\"Content-Encoding\"]", 2000), None),
     ] {
         let reply = ask(&routes, "GET", "/", "zstd");
         assert_eq!(value(&reply, &CONTENT_ENCODING).as_deref(), encoding);
@@ -88,7 +83,7 @@ fn an_error_page_is_compressed() {
 
     let site = Site::of_routes(&format!("[compress]\nenabled = true\n{routes}"), &limits());
     let mut early = Reply::plain(404, "404 not found\n");
-    { site.any_route().unwrap().error_pages() }.apply(&mut early);
+    site.any_route().unwrap().error_pages().apply(&mut early);
     assert_eq!(value(&early, &CONTENT_ENCODING), None);
     assert_eq!(value(&early, &VARY).as_deref(), Some("accept-encoding"));
 }

@@ -21,10 +21,7 @@ fn an_error_has_the_page_of_its_route_unless_it_has_a_body_of_its_own() {
     fs::write(&file, "<p>gone").unwrap();
     let with_page = |route: Route| Route {
         own: RouteSettings {
-            error_pages: vec![ErrorPage {
-                statuses: ErrorStatuses::One(404),
-                file: file.clone(),
-            }],
+            error_pages: vec![ErrorPage { statuses: ErrorStatuses::One(404), file: file.clone() }],
             ..RouteSettings::default()
         },
         ..route
@@ -45,9 +42,8 @@ fn an_error_has_the_page_of_its_route_unless_it_has_a_body_of_its_own() {
         let reply = ask(&site, "GET", path);
         assert_eq!(reply.status, 404, "{path}");
         assert_eq!(super::text(&reply), text.as_bytes(), "{path}");
-        let kinds: Vec<_> = { reply.headers.iter() }
-            .filter(|(name, _)| name == "content-type")
-            .collect();
+        let kinds: Vec<_> =
+            reply.headers.iter().filter(|(name, _)| name == "content-type").collect();
         assert_eq!(kinds.len(), 1, "{path}");
         assert_eq!(kinds[0].1, kind, "{path}");
     }

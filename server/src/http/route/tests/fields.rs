@@ -14,17 +14,10 @@ fn left(edits: &str) -> Vec<String> {
     );
     let site = Site::of_routes(&text, &limits());
     let line = |name| (HeaderName::from_static(name), HeaderValue::from_static("1"));
-    let mut head = RequestHead {
-        headers: vec![line("x-a"), line("x-b")],
-        ..head("GET", "/", &[])
-    };
-    site.any_route()
-        .unwrap()
-        .edit_request(&mut head, &peer(false), None);
+    let mut head = RequestHead { headers: vec![line("x-a"), line("x-b")], ..head("GET", "/", &[]) };
+    site.any_route().unwrap().edit_request(&mut head, &peer(false), None);
     let lines = head.headers.iter();
-    lines
-        .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()))
-        .collect()
+    lines.map(|(name, value)| format!("{name}={}", value.to_str().unwrap())).collect()
 }
 
 #[test]
@@ -39,28 +32,15 @@ fn fields_that_are_set_or_removed_are_so_with_underscores_too() {
     let text = "[[route]]\npath = \"/\"\nfixed = {}\n[route.request_headers]\n\
                 set = { x-client-subject = \"{client_subject}\" }\nremove = [\"x_user\"]\n";
     let site = Site::of_routes(text, &limits());
-    let names = [
-        "x-client-subject",
-        "x_client_subject",
-        "x_client-subject",
-        "x-user",
-        "x_user",
-        "x-users",
-    ];
+    let names =
+        ["x-client-subject", "x_client_subject", "x_client-subject", "x-user", "x_user", "x-users"];
     let line = |name| (HeaderName::from_static(name), HeaderValue::from_static("1"));
-    let mut head = RequestHead {
-        headers: names.map(line).to_vec(),
-        ..head("GET", "/", &[])
-    };
+    let mut head = RequestHead { headers: names.map(line).to_vec(), ..head("GET", "/", &[]) };
     let route = site.any_route().unwrap();
     route.edit_request(&mut head, &peer(false), None);
     assert_eq!(head.headers, [line("x-users")]);
     let replaced = route.replaced();
-    assert!(
-        names[..5]
-            .iter()
-            .all(|name| replaced.contains(&HeaderName::from_static(name)))
-    );
+    assert!(names[..5].iter().all(|name| replaced.contains(&HeaderName::from_static(name))));
 }
 
 #[test]
@@ -82,12 +62,7 @@ fn a_proxy_learns_which_fields_its_route_removes_for_good() {
                 set = { x-b = \"1\" }\nadd = { x-c = \"1\" }\n";
     let site = Site::of_routes(text, &limits());
     let route = site.any_route().unwrap();
-    for (name, removed) in [
-        ("x-a", true),
-        ("x-b", false),
-        ("x-c", false),
-        ("x-d", false),
-    ] {
+    for (name, removed) in [("x-a", true), ("x-b", false), ("x-c", false), ("x-d", false)] {
         let removes = route.removes(&HeaderName::from_static(name));
         assert_eq!(removes, removed, "{name}");
     }
@@ -126,31 +101,18 @@ fn set_to(value: &str, path: &str, lines: &[(&'static str, &str)]) -> Option<Str
     };
     route.edit_request(&mut head, &peer(false), None);
     let mut values = head.headers.iter().filter(|(name, _)| name == "x-a");
-    let value = values
-        .next()
-        .map(|(_, value)| value.to_str().unwrap().to_owned());
+    let value = values.next().map(|(_, value)| value.to_str().unwrap().to_owned());
     assert_eq!(values.next(), None);
     value
 }
 
 #[test]
 fn placeholders_of_a_field_stand_for_values_of_the_request() {
-    let lines = [
-        ("x-b", "1"),
-        ("cookie", "a=1"),
-        ("cookie", "id=7"),
-        ("x-b", "2"),
-    ];
+    let lines = [("x-b", "1"), ("cookie", "a=1"), ("cookie", "id=7"), ("x-b", "2")];
     for (value, expected) in [
-        (
-            "{method} {host}{path}{query}",
-            "GET example.org/p%2Bq?v=a%20b&w",
-        ),
+        ("{method} {host}{path}{query}", "GET example.org/p%2Bq?v=a%20b&w"),
         ("{rest}", "/p%2Bq"),
-        (
-            "{scheme} {client} {client_port} {listener}",
-            "https 192.0.2.7 50000 main",
-        ),
+        ("{scheme} {client} {client_port} {listener}", "https 192.0.2.7 50000 main"),
         ("{header:X-B}, {cookie:id}, {query:v}", "1, 2, 7, a%20b"),
         ("{header:cookie}", "a=1; id=7"),
         ("<{capture:1}>", "<p>"),
@@ -172,11 +134,7 @@ fn a_field_whose_value_is_empty_for_a_request_is_not_sent() {
         "{query:v}",
         "{query} ",
     ] {
-        assert_eq!(
-            set_to(value.trim(), "/x", &[("cookie", "ids=1")]),
-            None,
-            "{value}"
-        );
+        assert_eq!(set_to(value.trim(), "/x", &[("cookie", "ids=1")]), None, "{value}");
     }
     assert_eq!(set_to("", "/x", &[]).as_deref(), Some(""), "as configured");
 }
@@ -192,9 +150,7 @@ fn fields_for_files_are_not_in_the_reply_in_place_of_a_missing_one() {
         );
         let site = Site::of_routes(&text, &limits());
         let mut fields = Vec::new();
-        site.any_route()
-            .unwrap()
-            .edit_response(404, &mut fields, None);
+        site.any_route().unwrap().edit_response(404, &mut fields, None);
         assert_eq!(fields.len(), expected, "{handlers}");
     }
 }
@@ -205,12 +161,7 @@ fn fields_of_a_response_have_values_of_its_request() {
                 [[route]]\npath = \"/app\"\nproxy = { upstreams = \"app:80\" }\n[route.response_headers]\n\
                 remove = \"x-c\"\nadd = { x-a = \"{header:x-id}\" }\n";
     let site = Site::of_routes(text, &limits());
-    let line = |name, value| {
-        (
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        )
-    };
+    let line = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
     let reply = ask(&site, "GET", "/x");
     assert!(reply.headers.contains(&line("x-a", "example.org/x")));
     assert!(reply.headers.contains(&line("x-b", "b")));

@@ -8,11 +8,7 @@ fn other_paths_and_methods_are_refused() {
     assert_eq!(ask(&site, "GET", "/b").status, 404);
     let refused = ask(&site, "POST", "/a/1");
     assert_eq!(refused.status, 405);
-    assert!(
-        refused
-            .headers
-            .contains(&(ALLOW, HeaderValue::from_static("GET, HEAD")))
-    );
+    assert!(refused.headers.contains(&(ALLOW, HeaderValue::from_static("GET, HEAD"))));
     assert_eq!(ask(&site, "get", "/a/1").status, 405);
     let of_the_server = ask(&site, "OPTIONS", "*");
     assert_eq!(of_the_server.status, 204);
@@ -28,18 +24,12 @@ fn the_method_decides_last_and_405_lists_the_others() {
     let site = site(&[
         only(&["GET"], "get"),
         only(&["HEAD", "PUT"], "put"),
-        Route {
-            paths: vec!["/".into()],
-            ..only(&["GET", "PATCH"], "root")
-        },
+        Route { paths: vec!["/".into()], ..only(&["GET", "PATCH"], "root") },
     ]);
     assert_eq!(text(&ask(&site, "GET", "/a")), b"get");
     let refused = ask(&site, "DELETE", "/a/b");
     assert_eq!(refused.status, 405);
-    assert_eq!(
-        *refused.headers,
-        [(ALLOW, HeaderValue::from_static("GET, HEAD, PUT, PATCH"))]
-    );
+    assert_eq!(*refused.headers, [(ALLOW, HeaderValue::from_static("GET, HEAD, PUT, PATCH"))]);
 }
 
 #[test]
@@ -66,10 +56,7 @@ fn request_whose_method_does_not_match_gets_the_next_route_that_matches() {
     }
     let refused = ask(&site, "PATCH", "/upload/x");
     let allow = HeaderValue::from_static("POST, PUT, GET, DELETE");
-    assert_eq!(
-        (refused.status, refused.headers),
-        (405, vec![(ALLOW, allow)].into())
-    );
+    assert_eq!((refused.status, refused.headers), (405, vec![(ALLOW, allow)].into()));
 }
 
 #[test]
@@ -78,25 +65,14 @@ fn fixed_response_answers_every_method() {
     for method in ["GET", "HEAD", "POST", "OPTIONS", "DELETE", "BREW"] {
         let reply = ask(&site, method, "/x");
         // The front sends only the length to HEAD.
-        assert_eq!(
-            (reply.status, text(&reply)),
-            (200, &b"down"[..]),
-            "{method}"
-        );
+        assert_eq!((reply.status, text(&reply)), (200, &b"down"[..]), "{method}");
     }
 }
 
 #[test]
 fn another_path_of_the_same_length_is_not_in_the_way() {
-    let get = |route: Route| Route {
-        methods: vec!["GET".to_owned()],
-        ..route
-    };
-    let site = site(&[
-        get(page("/ab", "get")),
-        get(page("/cd", "other")),
-        page("/ab", "any"),
-    ]);
+    let get = |route: Route| Route { methods: vec!["GET".to_owned()], ..route };
+    let site = site(&[get(page("/ab", "get")), get(page("/cd", "other")), page("/ab", "any")]);
     assert_eq!(text(&ask(&site, "GET", "/ab")), b"get");
     assert_eq!(text(&ask(&site, "HEAD", "/ab")), b"any");
 }

@@ -19,11 +19,7 @@ fn an_exact_path_comes_before_an_expression_and_that_before_a_prefix() {
             ("/a/b.php/c", "prefix"),
             ("/a", "root"),
         ] {
-            assert_eq!(
-                text(&ask(&site, "GET", path)),
-                expected.as_bytes(),
-                "{path}"
-            );
+            assert_eq!(text(&ask(&site, "GET", path)), expected.as_bytes(), "{path}");
         }
         routes.reverse();
     }
@@ -44,9 +40,7 @@ fn the_first_expression_of_the_file_that_matches_applies() {
 #[test]
 fn a_route_may_have_several_paths() {
     let route = Route {
-        paths: ["/api", "= /health", "~ ^/v[0-9]+/"]
-            .map(Into::into)
-            .to_vec(),
+        paths: ["/api", "= /health", "~ ^/v[0-9]+/"].map(Into::into).to_vec(),
         ..page("/", "several")
     };
     let site = site(&[route]);
@@ -62,10 +56,7 @@ fn a_route_may_have_several_paths() {
 fn a_route_without_a_prefix_has_the_whole_path_as_its_rest() {
     let redirect = |path: &str| {
         let location = "https://example.net{rest}".to_owned();
-        let redirect = Redirect {
-            status: 307,
-            location,
-        };
+        let redirect = Redirect { status: 307, location };
         Route::new(path, Handler::Redirect(redirect))
     };
     let site = site(&[redirect("= /exact"), redirect("~ x$"), redirect("/prefix")]);
@@ -82,9 +73,7 @@ fn a_route_without_a_prefix_has_the_whole_path_as_its_rest() {
 /// A path may match many prefixes that are nested in each other, with others in between that are no segments.
 #[test]
 fn the_longest_prefix_wins_among_nested_ones() {
-    let prefixes = [
-        "/", "/a", "/a/", "/a/b", "/a/b/c", "/a/b/d", "/a/bb", "/a-b", "/b",
-    ];
+    let prefixes = ["/", "/a", "/a/", "/a/b", "/a/b/c", "/a/b/d", "/a/bb", "/a-b", "/b"];
     let routes: Vec<Route> = prefixes.iter().map(|path| page(path, path)).collect();
     let site = site(&routes);
     for (path, expected) in [
@@ -103,20 +92,13 @@ fn the_longest_prefix_wins_among_nested_ones() {
         ("/b/b", "/b"),
         ("/z", "/"),
     ] {
-        assert_eq!(
-            text(&ask(&site, "GET", path)),
-            expected.as_bytes(),
-            "{path}"
-        );
+        assert_eq!(text(&ask(&site, "GET", path)), expected.as_bytes(), "{path}");
     }
 }
 
 #[test]
 fn without_a_method_that_matches_the_shorter_prefixes_follow() {
-    let put = |path: &str| Route {
-        methods: vec!["PUT".to_owned()],
-        ..page(path, "put")
-    };
+    let put = |path: &str| Route { methods: vec!["PUT".to_owned()], ..page(path, "put") };
     let site = site(&[put("= /a/b"), put("~ b$"), put("/a/b"), page("/a", "a")]);
     assert_eq!(text(&ask(&site, "GET", "/a/b")), b"a");
     assert_eq!(text(&ask(&site, "PUT", "/a/b")), b"put");
@@ -142,17 +124,11 @@ fn a_rewrite_has_what_the_groups_of_the_expression_matched() {
 #[test]
 fn a_redirect_has_what_the_groups_matched_and_no_other_host() {
     let redirect = |path: &str, location: &str| {
-        let redirect = Redirect {
-            status: 308,
-            location: location.to_owned(),
-        };
+        let redirect = Redirect { status: 308, location: location.to_owned() };
         Route::new(path, Handler::Redirect(redirect))
     };
     let site = site(&[
-        redirect(
-            "~ ^/u/(.*)/(.*)$",
-            "https://{capture:1}.example.com/{capture:2}{query}",
-        ),
+        redirect("~ ^/u/(.*)/(.*)$", "https://{capture:1}.example.com/{capture:2}{query}"),
         redirect("~ ^/v/(.*)$", "{capture:1}"),
     ]);
     for (path, expected) in [

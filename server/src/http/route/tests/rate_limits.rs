@@ -40,13 +40,7 @@ fn routes_share_the_limit_of_their_site_unless_they_have_their_own_or_none() {
          [[route]]\npath = \"/d\"\nsite = \"shop\"\nfixed = {}\nrate_limit = \"off\"\n",
         &limits(),
     );
-    let expected = [
-        ("/a", true),
-        ("/b", false),
-        ("/c", true),
-        ("/c", true),
-        ("/c", false),
-    ];
+    let expected = [("/a", true), ("/b", false), ("/c", true), ("/c", true), ("/c", false)];
     for (path, expected) in expected {
         assert_eq!(is_admitted(&site, path), expected, "{path}");
     }
@@ -68,8 +62,7 @@ fn a_limit_keeps_its_counts_as_long_as_its_route_and_settings() {
             &sluicegate_cc::Registry::builtin(),
         );
         let routes = &new.unwrap().routes;
-        site.recompile(routes, &limits(), Identification::off())
-            .unwrap()
+        site.recompile(routes, &limits(), Identification::off()).unwrap()
     };
     let same = reload(&site, &ROUTES.replace("fixed = {}", "generate = {}"));
     assert!(!is_admitted(&same, "/b") && !is_admitted(&same, "/c"));

@@ -67,15 +67,9 @@ fn client_behind_a_trusted_proxy_has_no_port_unless_the_proxy_names_one() {
         ..record()
     };
     let line = as_json(&named("[2001:db8::1]:0"));
-    assert!(
-        line.contains("\"client\":\"2001:db8::1\",\"proxy\":\"10.0.0.1:443\","),
-        "{line}"
-    );
+    assert!(line.contains("\"client\":\"2001:db8::1\",\"proxy\":\"10.0.0.1:443\","), "{line}");
     let line = as_json(&named("198.51.100.1:7"));
-    assert!(
-        line.contains("\"client\":\"198.51.100.1:7\",\"proxy\":"),
-        "{line}"
-    );
+    assert!(line.contains("\"client\":\"198.51.100.1:7\",\"proxy\":"), "{line}");
     assert!(as_combined(&named("[2001:db8::1]:0")).starts_with("2001:db8::1 - - "));
 }
 
@@ -128,10 +122,7 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
 fn characters_that_could_mislead_a_reader_are_escaped() {
     for character in MISLEADING {
         let agent = format!("a{character}b");
-        let record = Record {
-            user_agent: Some(agent.as_bytes()),
-            ..record()
-        };
+        let record = Record { user_agent: Some(agent.as_bytes()), ..record() };
         let line = as_json(&record);
         assert!(!line.trim_end_matches('\n').contains(*character), "{line}");
         let parsed: Value = serde_json::from_str(&line).unwrap();
@@ -147,11 +138,7 @@ fn characters_that_could_mislead_a_reader_are_escaped() {
 #[test]
 fn hostile_values_stay_within_their_field() {
     let agent = b"\"},{\"a\":\"\\\r\n\t\x00\x1b[2J\x7f\xc2\x85\xe2\x80\xa8\xff\xc3\xa9";
-    let hostile = Record {
-        path: "/a \" b\n",
-        user_agent: Some(agent),
-        ..record()
-    };
+    let hostile = Record { path: "/a \" b\n", user_agent: Some(agent), ..record() };
     let line = as_json(&hostile);
     assert!(
         line.contains(
@@ -163,10 +150,7 @@ fn hostile_values_stay_within_their_field() {
     assert_eq!(parsed["user_agent"], *lossy);
     assert_eq!(parsed["path"], "/a \" b\n?c=d");
     let line = as_combined(&hostile);
-    assert!(
-        line.contains(r#""GET /a\x20\x22\x20b\x0A?c=d HTTP/3""#),
-        "{line}"
-    );
+    assert!(line.contains(r#""GET /a\x20\x22\x20b\x0A?c=d HTTP/3""#), "{line}");
     let expected =
         r#""\x22},{\x22a\x22:\x22\x5C\x0D\x0A\x09\x00\x1B[2J\x7F\xC2\x85\xE2\x80\xA8\xFF\xC3\xA9""#;
     assert!(line.ends_with(&format!("{expected}\n")), "{line}");
@@ -175,19 +159,12 @@ fn hostile_values_stay_within_their_field() {
 #[test]
 fn a_long_value_is_cut() {
     let long = "é".repeat(escape::MAX_FIELD);
-    let tall = Record {
-        path: &long,
-        ..record()
-    };
+    let tall = Record { path: &long, ..record() };
     let parsed: Value = serde_json::from_str(&as_json(&tall)).unwrap();
     let path = parsed["path"].as_str().unwrap();
     let (start, end) = path.split_at(escape::MAX_FIELD);
     assert!(long.starts_with(start) && end == escape::CUT, "{end}");
-    let fits = Record {
-        path: &long[..escape::MAX_FIELD],
-        query: None,
-        ..record()
-    };
+    let fits = Record { path: &long[..escape::MAX_FIELD], query: None, ..record() };
     let parsed: Value = serde_json::from_str(&as_json(&fits)).unwrap();
     assert_eq!(parsed["path"], long[..escape::MAX_FIELD]);
 }

@@ -30,21 +30,14 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new() -> Memory {
-        Memory {
-            files: Arc::default(),
-            mode: Arc::new(Mutex::new(Mode::Work)),
-            gate: None,
-        }
+        Memory { files: Arc::default(), mode: Arc::new(Mutex::new(Mode::Work)), gate: None }
     }
 
     /// Holds each write: reports it, and waits for permission.
     pub(super) fn gated() -> (Memory, Receiver<()>, Sender<()>) {
         let ((entered, told), (leave, wait)) = (channel(), channel());
         let gate = Some(Arc::new(Mutex::new((entered, wait))));
-        let memory = Memory {
-            gate,
-            ..Memory::new()
-        };
+        let memory = Memory { gate, ..Memory::new() };
         (memory, told, leave)
     }
 

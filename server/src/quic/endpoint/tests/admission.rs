@@ -19,11 +19,9 @@ fn connections_that_the_low_rtt_guard_moves_to_another_algorithm_are_counted() {
     let selection = &mut listener.unwrap().selection;
     let network = selection.learn(near, Duration::from_micros(100), bench.now);
     assert!(network.is_some());
-    for (address, guarded) in [
-        ("192.0.2.1:5000", 1),
-        ("198.51.100.1:5000", 1),
-        ("192.0.2.2:5000", 2),
-    ] {
+    for (address, guarded) in
+        [("192.0.2.1:5000", 1), ("198.51.100.1:5000", 1), ("192.0.2.2:5000", 2)]
+    {
         Client::new(address).speak(&mut bench.endpoint, bench.now);
         assert_eq!(bench.endpoint.counters.guarded, guarded, "{address}");
     }

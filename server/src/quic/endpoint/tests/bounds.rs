@@ -64,18 +64,12 @@ fn a_client_that_closes_a_connection_may_open_another() {
     let mut client = bench.connect("192.0.2.1:5000");
     let refused = Client::new("192.0.2.1:5001").speak(&mut bench.endpoint, bench.now);
     let refused = refused.len() as u64;
-    assert_eq!(
-        bench.endpoint.counters.refused[RefusalReason::Client],
-        refused
-    );
+    assert_eq!(bench.endpoint.counters.refused[RefusalReason::Client], refused);
     client.quic.close(true, 0x100, b"").unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     bench.pass(Duration::from_secs(10));
     bench.connect("192.0.2.1:5001");
-    assert_eq!(
-        bench.endpoint.counters.refused[RefusalReason::Client],
-        refused
-    );
+    assert_eq!(bench.endpoint.counters.refused[RefusalReason::Client], refused);
 }
 
 #[test]
@@ -90,20 +84,14 @@ fn a_handshake_that_takes_too_long_is_closed_with_a_word() {
     client.speak(&mut bench.endpoint, bench.now);
     let mut unheard = bench.pass(limit - Duration::from_millis(1));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
-    assert_eq!(
-        (bench.endpoint.len(), bench.endpoint.half_open.len()),
-        (1, 1)
-    );
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open.len()), (1, 1));
     unheard.extend(bench.pass(Duration::from_millis(1)));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
     client.hear(unheard);
     let error = client.quic.peer_error().unwrap();
     assert_eq!((error.is_app, error.error_code), (false, 0x2));
     bench.pass(bench.endpoint.settings.quic.idle_timeout);
-    assert_eq!(
-        (bench.endpoint.len(), bench.endpoint.half_open.len()),
-        (0, 0)
-    );
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open.len()), (0, 0));
     let counters = &bench.endpoint.counters;
     assert_eq!((counters.handshake_timeouts, counters.unfinished), (1, 1));
 }
@@ -132,10 +120,7 @@ fn who_never_proved_an_address_is_forgotten_when_the_time_is_up() {
     assert_eq!(bench.endpoint.len(), 1);
     let last_words = bench.pass(Duration::from_millis(1));
     assert!(last_words.is_empty());
-    assert_eq!(
-        (bench.endpoint.len(), bench.endpoint.half_open.len()),
-        (0, 0)
-    );
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open.len()), (0, 0));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
     assert!(bench.endpoint.cid_table.is_empty());
 }
@@ -147,10 +132,7 @@ fn a_handshake_that_is_done_in_time_is_left_alone() {
     assert!(limit < bench.endpoint.settings.quic.idle_timeout);
     let client = bench.connect("192.0.2.1:5000");
     bench.pass(limit + Duration::from_secs(1));
-    assert_eq!(
-        (bench.endpoint.len(), bench.endpoint.half_open.len()),
-        (1, 0)
-    );
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open.len()), (1, 0));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
     assert!(client.quic.peer_error().is_none());
     let counters = &bench.endpoint.counters;

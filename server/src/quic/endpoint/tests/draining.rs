@@ -16,12 +16,8 @@ pub(super) const STEP: Duration = Duration::from_millis(20);
 
 pub(super) fn head(length: usize) -> [quiche::h3::Header; 4] {
     let path = format!("/bytes/{length}");
-    let head = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", &path),
-    ];
+    let head =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", &path)];
     head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()))
 }
 
@@ -36,8 +32,7 @@ fn asked_for(bench: &mut Bench, length: usize) -> (Client, quiche::h3::Connectio
     let mut client = bench.connect("192.0.2.1:5000");
     let plain = quiche::h3::Config::new().unwrap();
     let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
-    h3.send_request(&mut client.quic, &head(length), true)
-        .unwrap();
+    h3.send_request(&mut client.quic, &head(length), true).unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.said();
     (client, h3, said)
@@ -47,8 +42,7 @@ fn asked_for(bench: &mut Bench, length: usize) -> (Client, quiche::h3::Connectio
 pub(super) fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
     let plain = quiche::h3::Config::new().unwrap();
     let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
-    h3.send_request(&mut client.quic, &head(length), true)
-        .unwrap();
+    h3.send_request(&mut client.quic, &head(length), true).unwrap();
     h3
 }
 
@@ -180,9 +174,7 @@ fn a_request_in_early_data_is_answered_first() {
     assert!(client.quic.is_in_early_data());
     let mut h3 = begin(&mut client, LENGTH);
     let meta = client.meta;
-    bench
-        .endpoint
-        .ingest(&meta, &mut first[..length], bench.now, UNIX);
+    bench.endpoint.ingest(&meta, &mut first[..length], bench.now, UNIX);
     client.speak(&mut bench.endpoint, bench.now);
     let mut said = bench.said();
     bench.endpoint.drain(bench.now);

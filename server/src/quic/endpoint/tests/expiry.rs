@@ -63,8 +63,7 @@ fn an_old_connection_serves_what_crosses_goaway_and_is_closed() {
     // The lifetime ends while the response is on its way.
     let said = until_expired(&mut bench, ExpiryReason::Lifetime);
     // This one crosses the server's GOAWAY.
-    h3.send_request(&mut client.quic, &head(LENGTH), true)
-        .unwrap();
+    h3.send_request(&mut client.quic, &head(LENGTH), true).unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     client.hear(said);
     until_closed(&mut bench, &mut client);
@@ -89,8 +88,7 @@ fn an_old_connection_rejects_what_its_client_sends_long_after_goaway() {
     let mut h3 = begin(&mut client, 10_000_000);
     talk(&mut bench, &mut client, lifetime + GRACE + STEP);
     assert_eq!(expired(&bench, ExpiryReason::Lifetime), 1);
-    h3.send_request(&mut client.quic, &head(LENGTH), true)
-        .unwrap();
+    h3.send_request(&mut client.quic, &head(LENGTH), true).unwrap();
     step(&mut bench, &mut client);
     assert_eq!(resets(&mut client, &mut h3), [(4, REJECTED)]);
     assert_eq!(bench.endpoint.totals().h3.gate.rejected, 1);
@@ -128,12 +126,7 @@ fn a_draining_connection_has_no_lifetime() {
     bench.endpoint.drain(bench.now);
     talk(&mut bench, &mut client, lifetime + STEP);
     assert_eq!(bench.endpoint.len(), 1);
-    assert!(
-        bench
-            .endpoint
-            .next_deadline()
-            .is_none_or(|at| at > bench.now)
-    );
+    assert!(bench.endpoint.next_deadline().is_none_or(|at| at > bench.now));
 }
 
 #[test]
@@ -176,10 +169,7 @@ fn requests_beyond_the_number_of_a_connection_are_served_for_a_while_and_then_re
         h3.send_request(&mut client.quic, &head(0), true).unwrap();
     }
     step(&mut bench, &mut client);
-    assert_eq!(
-        resets(&mut client, &mut h3),
-        [(20, REJECTED), (24, REJECTED)]
-    );
+    assert_eq!(resets(&mut client, &mut h3), [(20, REJECTED), (24, REJECTED)]);
     let totals = bench.endpoint.totals();
     assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (7, 2));
     // Another connection has its own number.

@@ -36,10 +36,7 @@ impl Client {
         let meta = meta_of(address);
         let id = quiche::ConnectionId::from_ref(&[7; 16]);
         let quic = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
-        Client {
-            quic: quic.unwrap(),
-            meta,
-        }
+        Client { quic: quic.unwrap(), meta }
     }
 
     /// Sends all that it wants to send. Returns the lengths of the datagrams.
@@ -54,10 +51,7 @@ impl Client {
     }
 
     pub(super) fn hear(&mut self, datagrams: Vec<Vec<u8>>) {
-        let info = quiche::RecvInfo {
-            from: self.meta.local,
-            to: self.meta.peer,
-        };
+        let info = quiche::RecvInfo { from: self.meta.local, to: self.meta.peer };
         for mut datagram in datagrams {
             // Some come too late for it.
             let _ = self.quic.recv(&mut datagram, info);

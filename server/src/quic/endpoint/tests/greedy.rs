@@ -71,12 +71,7 @@ impl Peer {
     fn connect(bench: &mut Bench, address: &str, window: u64) -> Peer {
         let client = bench.connect_client(Client::with_window(address, window));
         let (client, h3) = with_session(bench, client);
-        Peer {
-            client,
-            h3,
-            statuses: Vec::new(),
-            resets: 0,
-        }
+        Peer { client, h3, statuses: Vec::new(), resets: 0 }
     }
 
     /// Sends what is to be sent, lets the server and its handlers respond, and reads what comes back.
@@ -167,10 +162,7 @@ fn leave_a_ninth_unharmed(handlers: Handlers, expected: (u64, u64)) {
     bench.endpoint.on_origin(usize::MAX, bench.now);
     assert_eq!(bench.endpoint.len(), 33 - 1);
     assert_eq!((running(&bench), promised(&bench)), (0, 0));
-    assert_eq!(
-        bench.endpoint.totals().h3.stalled_responses,
-        8 * 4 * STREAMS as u64
-    );
+    assert_eq!(bench.endpoint.totals().h3.stalled_responses, 8 * 4 * STREAMS as u64);
 }
 
 #[test]

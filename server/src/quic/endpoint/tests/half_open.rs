@@ -22,9 +22,9 @@ fn with_limit(retry_above: Option<u64>) -> Attack {
 
 /// Begins a handshake from `address`, and never goes on.
 fn begin(attack: &mut Attack, address: &str) -> Peer {
-    let number = address.bytes().fold(0_u64, |number, byte| {
-        number.wrapping_mul(31).wrapping_add(byte.into())
-    });
+    let number = address
+        .bytes()
+        .fold(0_u64, |number, byte| number.wrapping_mul(31).wrapping_add(byte.into()));
     let mut peer = Peer::new(address, Setup::new(number));
     (peer.client.policy.handshake, peer.client.policy.acks) = (false, false);
     attack.speak(&mut peer);
@@ -54,10 +54,7 @@ fn unfinished_handshakes_of_one_client_give_way_to_newcomers_that_prove_their_ad
     let mut attack = with_limit(Some(1000));
     let mut honest = attack.connect("192.0.2.77:4000", Setup::new(77));
     for port in 1..CONNECTIONS {
-        begin(
-            &mut attack,
-            &format!("192.0.2.1:{}", 5000 + u16::from(port)),
-        );
+        begin(&mut attack, &format!("192.0.2.1:{}", 5000 + u16::from(port)));
     }
     assert_eq!(attack.endpoint().len(), ALL);
     // The last few have as much time as any client.
@@ -80,10 +77,7 @@ fn unfinished_handshakes_of_one_client_give_way_to_newcomers_that_prove_their_ad
 fn who_has_not_proved_an_address_displaces_nobody() {
     let mut attack = with_limit(Some(1000));
     for port in 0..CONNECTIONS {
-        begin(
-            &mut attack,
-            &format!("192.0.2.1:{}", 5000 + u16::from(port)),
-        );
+        begin(&mut attack, &format!("192.0.2.1:{}", 5000 + u16::from(port)));
     }
     for port in 0..100 {
         begin(&mut attack, &format!("198.51.100.1:{}", 5000 + port));
@@ -97,10 +91,7 @@ fn who_has_not_proved_an_address_displaces_nobody() {
 fn where_no_proof_is_ever_asked_for_newcomers_have_room_all_the_same() {
     let mut attack = with_limit(None);
     for port in 0..CONNECTIONS {
-        begin(
-            &mut attack,
-            &format!("192.0.2.1:{}", 5000 + u16::from(port)),
-        );
+        begin(&mut attack, &format!("192.0.2.1:{}", 5000 + u16::from(port)));
     }
     let peer = newcomer(&mut attack, 1);
     assert_eq!((peer.client.retries, displaced(&attack)), (0, 1));

@@ -72,25 +72,14 @@ fn flood_of_initials_asks_for_a_filter_of_what_the_kernel_drops() {
         let per_second = FLOOD as u64 * 10;
         assert_eq!(flood(&mut bench, &packet), Some(Change::Begins(per_second)));
         let shares = bench.endpoint.initial_shares();
-        let (flooded, other) = if of_known {
-            (shares.known, shares.unknown)
-        } else {
-            (shares.unknown, shares.known)
-        };
+        let (flooded, other) =
+            if of_known { (shares.known, shares.unknown) } else { (shares.unknown, shares.known) };
         assert!((all / 5..all / 3).contains(&flooded), "{flooded}");
         assert_eq!(other, all);
         let filter = bench.endpoint.initial_filter().unwrap();
-        assert_eq!(
-            (filter.known, filter.unknown),
-            (shares.known, shares.unknown)
-        );
+        assert_eq!((filter.known, filter.unknown), (shares.known, shares.unknown));
         assert_eq!((filter.cid_len, filter.cid_mark), (16, own[1]));
-        assert!(
-            bench
-                .endpoint
-                .next_deadline()
-                .is_some_and(|at| at <= bench.now + WINDOW)
-        );
+        assert!(bench.endpoint.next_deadline().is_some_and(|at| at <= bench.now + WINDOW));
         // It passes, and the worker sleeps.
         let mut last = None;
         while bench.endpoint.initial_shares() != all_pass || last != Some(Change::Ends) {

@@ -44,12 +44,8 @@ fn download(mut limit: impl FnMut(&quiche::Connection, usize) -> usize) -> (usiz
     let plain = quiche::h3::Config::new().unwrap();
     let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
     let path = format!("/bytes/{LENGTH}");
-    let head = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", &path),
-    ];
+    let head =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", &path)];
     let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
     h3.send_request(&mut client.quic, &head, true).unwrap();
     let began = bench.now;
@@ -210,9 +206,7 @@ fn without_a_search_a_refused_datagram_leads_to_the_size_of_every_path() {
     let mut bench = bench(|settings| settings.quic.path_mtu_discovery = false);
     let client = bench.connect("192.0.2.1:5000");
     assert_eq!(served(&bench).max_send_udp_payload_size(), 1472);
-    bench
-        .endpoint
-        .on_too_big(ListenerId(0), client.meta.peer, 1472);
+    bench.endpoint.on_too_big(ListenerId(0), client.meta.peer, 1472);
     assert_eq!(served(&bench).max_send_udp_payload_size(), 1200);
 }
 

@@ -26,19 +26,14 @@ fn is_refused(client: &Client) -> bool {
 
 fn refused(bench: &Bench) -> Vec<u64> {
     let all = RefusalReason::ALL.iter();
-    all.map(|reason| bench.endpoint.counters.refused[*reason])
-        .collect()
+    all.map(|reason| bench.endpoint.counters.refused[*reason]).collect()
 }
 
 #[test]
 fn a_refused_client_receives_connection_refused_at_once() {
     type Case = (RefusalReason, fn(&mut Settings), fn(&mut Bench));
     let cases: [Case; 4] = [
-        (
-            RefusalReason::Draining,
-            |_| {},
-            |bench| bench.endpoint.drain(bench.now),
-        ),
+        (RefusalReason::Draining, |_| {}, |bench| bench.endpoint.drain(bench.now)),
         (
             RefusalReason::Worker,
             |s| s.limits.connections_per_worker = 1,

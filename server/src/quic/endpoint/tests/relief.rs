@@ -42,9 +42,7 @@ fn measured(bench: &Bench, to_free: u64) {
 
 fn connect(bench: &mut Bench, client: u8, count: u16) -> Vec<Client> {
     let address = |port| format!("192.0.2.{client}:{port}");
-    (5000..5000 + count)
-        .map(|port| bench.connect(&address(port)))
-        .collect()
+    (5000..5000 + count).map(|port| bench.connect(&address(port))).collect()
 }
 
 /// Lets a measurement follow another until none closes any more, and the clients hear what was said to them.
@@ -61,10 +59,7 @@ fn relieve(bench: &mut Bench, clients: &mut [Client]) {
 fn open(bench: &Bench, client: &str) -> u64 {
     let client: ValidatedAddress = client.parse().unwrap();
     let holders = [false, true].map(|is_proxy| Holder::new(client, is_proxy));
-    holders
-        .map(|holder| bench.endpoint.holders.open(holder))
-        .iter()
-        .sum()
+    holders.map(|holder| bench.endpoint.holders.open(holder)).iter().sum()
 }
 
 #[test]
@@ -80,9 +75,7 @@ fn while_memory_is_short_the_client_that_holds_most_gives_way_and_keeps_a_little
     assert_eq!(open(&bench, "192.0.2.3"), several.len() as u64);
     assert_eq!(bench.endpoint.counters.relieved, 60 - left);
     let codes = greedy.iter().filter_map(|client| client.quic.peer_error());
-    let codes: Vec<_> = codes
-        .map(|error| (error.is_app, error.error_code))
-        .collect();
+    let codes: Vec<_> = codes.map(|error| (error.is_app, error.error_code)).collect();
     assert!(!codes.is_empty());
     assert!(codes.iter().all(|code| *code == (true, EXCESSIVE_LOAD)));
     bench.endpoint.check();
@@ -135,10 +128,7 @@ impl Handled {
         let sessions = &mut bench.endpoint.settings.sessions;
         sessions.origin_ring = Some(origin_ring);
         sessions.memory = Arc::new(MemoryBudget::new(LIMIT));
-        Handled {
-            bench,
-            _worker_ring: worker_ring,
-        }
+        Handled { bench, _worker_ring: worker_ring }
     }
 
     /// Opens a connection with so many requests.
@@ -170,9 +160,7 @@ fn who_holds_most_bytes_loses_first_however_few_connections_hold_them() {
     for client in &mut greedy {
         client.hear(said.clone());
     }
-    let closed = greedy
-        .each_ref()
-        .map(|client| client.quic.peer_error().is_some());
+    let closed = greedy.each_ref().map(|client| client.quic.peer_error().is_some());
     assert_eq!(closed, [false, false, true], "the one that holds most");
     assert_eq!(open(bench, "192.0.2.2"), 24);
     assert_eq!(bench.endpoint.counters.relieved, 1);
@@ -244,8 +232,5 @@ fn log_names_a_few_clients_at_once_and_one_a_second() {
     let mut named = |now| (0..100).filter(|_| bench.endpoint.may_log(now)).count();
     let now = crate::clock::now();
     let second = Duration::from_secs(1);
-    assert_eq!(
-        [named(now), named(now + second), named(now + 9 * second)],
-        [4, 1, 4]
-    );
+    assert_eq!([named(now), named(now + second), named(now + 9 * second)], [4, 1, 4]);
 }

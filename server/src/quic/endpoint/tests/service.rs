@@ -43,15 +43,10 @@ pub(super) fn request(
     method: &str,
     path: &str,
 ) -> u64 {
-    let head = [
-        (":method", method),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", path),
-    ];
+    let head =
+        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
     let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
-    h3.send_request(&mut client.quic, &head, method == "GET")
-        .unwrap()
+    h3.send_request(&mut client.quic, &head, method == "GET").unwrap()
 }
 
 /// A turn without what a worker does around its endpoint.
@@ -72,8 +67,7 @@ fn a_full_socket_stops_neither_requests_nor_uploads() {
     bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
     let (mut client, mut h3) = connect(&mut bench);
     let upload = request(&mut client, &mut h3, "POST", "/app/x");
-    h3.send_body(&mut client.quic, upload, &[7; 10_000], false)
-        .unwrap();
+    h3.send_body(&mut client.quic, upload, &[7; 10_000], false).unwrap();
     request(&mut client, &mut h3, "GET", "/page");
     client.speak(&mut bench.endpoint, bench.now);
     turn(&mut bench, &mut FullSocket);
@@ -83,11 +77,7 @@ fn a_full_socket_stops_neither_requests_nor_uploads() {
     assert!(matches!(message, ToHandler::Open { .. }));
     let taken = |worker_ring: &mut crate::http::exchange::ring::WorkerRing| {
         let mut bytes = 0;
-        while let Some(Envelope {
-            message: ToHandler::Data(block),
-            ..
-        }) = worker_ring.take()
-        {
+        while let Some(Envelope { message: ToHandler::Data(block), .. }) = worker_ring.take() {
             bytes += block.len();
         }
         bytes
@@ -196,10 +186,8 @@ fn turn_with(stranger: Option<Vec<u8>>, retry_above: Option<u64>) -> (usize, usi
     let mut out = SentDatagrams::new(Budget::of_datagrams(TURN));
     bench.endpoint.service(ENOUGH, bench.now);
     bench.endpoint.emit(&mut out, TURN / 8, bench.now);
-    let (to_client, to_strangers): (Vec<_>, Vec<_>) = out
-        .datagrams
-        .iter()
-        .partition(|(_, meta, _)| meta.peer == client.meta.peer);
+    let (to_client, to_strangers): (Vec<_>, Vec<_>) =
+        out.datagrams.iter().partition(|(_, meta, _)| meta.peer == client.meta.peer);
     assert!(to_strangers.len() <= TURN / 8);
     (to_client.len(), to_strangers.len())
 }
@@ -214,10 +202,7 @@ fn stateless_packets_get_an_eighth_of_a_turn() {
         let (alone, _) = turn_with(None, retry_above);
         let (with_flood, stateless) = turn_with(Some(flood), retry_above);
         assert_eq!(stateless, 8);
-        assert!(
-            alone > 5 && with_flood * 10 >= alone * 8,
-            "{alone} {with_flood}"
-        );
+        assert!(alone > 5 && with_flood * 10 >= alone * 8, "{alone} {with_flood}");
     }
 }
 
@@ -236,9 +221,7 @@ fn a_long_upload_arrives_whole() {
         rounds += 1;
         assert!(rounds < 5000, "{received} of {sent} sent of {LENGTH}");
         if sent < LENGTH {
-            sent += h3
-                .send_body(&mut client.quic, upload, &body[sent..], true)
-                .unwrap_or(0);
+            sent += h3.send_body(&mut client.quic, upload, &body[sent..], true).unwrap_or(0);
         }
         client.speak(&mut bench.endpoint, bench.now);
         bench.endpoint.service(ENOUGH, bench.now);
@@ -256,11 +239,7 @@ fn a_long_upload_arrives_whole() {
         bench.endpoint.on_origin(ENOUGH, bench.now);
         let said = bench.pass(Duration::from_millis(5));
         client.hear(said);
-        if client
-            .quic
-            .timeout_instant()
-            .is_some_and(|at| at <= bench.now)
-        {
+        if client.quic.timeout_instant().is_some_and(|at| at <= bench.now) {
             client.quic.on_timeout();
         }
     }

@@ -57,7 +57,7 @@ impl Fixture {
             (":path", "/app/x"),
         ];
         let head = head.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()));
-        let stream = { h3.send_request(&mut client.quic, &head, false) }.unwrap();
+        let stream = h3.send_request(&mut client.quic, &head, false).unwrap();
         client.speak(&mut bench.endpoint, bench.now);
         bench.said();
         let Some(Envelope { exchange, message }) = worker_ring.take() else {
@@ -74,12 +74,7 @@ impl Fixture {
             received: Vec::new(),
             ended: false,
         };
-        fixture.give(ToFront::Head(Head {
-            status,
-            fields: Vec::new(),
-            length: None,
-            end: false,
-        }));
+        fixture.give(ToFront::Head(Head { status, fields: Vec::new(), length: None, end: false }));
         fixture
     }
 
@@ -123,8 +118,7 @@ impl Fixture {
     /// Ends the tunnel in both directions, with a last word of the handler.
     fn end(&mut self) {
         let Fixture { h3, client, .. } = self;
-        h3.send_body(&mut client.quic, self.stream, b"", true)
-            .unwrap();
+        h3.send_body(&mut client.quic, self.stream, b"", true).unwrap();
         client.speak(&mut self.bench.endpoint, self.bench.now);
         self.bench.said();
         self.give(ToFront::Data(Bytes::from_static(b"bye")));
@@ -145,10 +139,7 @@ impl Fixture {
 fn an_old_connection_lives_on_for_its_tunnel_and_then_ends() {
     let mut one = Fixture::new(200);
     one.talk(LIFETIME + GRACE + 3 * DRAIN);
-    assert_eq!(
-        one.bench.endpoint.counters.expired[ExpiryReason::Lifetime],
-        1
-    );
+    assert_eq!(one.bench.endpoint.counters.expired[ExpiryReason::Lifetime], 1);
     assert_eq!(one.client.quic.peer_error(), None);
     one.give(ToFront::Data(Bytes::from_static(b"still there ")));
     one.talk(SECOND);
@@ -212,10 +203,7 @@ fn tunnels_of_a_removed_listener_end_with_its_time() {
         one.bench.endpoint.retire_listeners(before, LIMIT);
         let waited = one.until_closed();
         assert!(waited >= LIMIT, "{waited:?} after {age:?}");
-        assert!(
-            waited < LIMIT + GRACE + 2 * SECOND,
-            "{waited:?} after {age:?}"
-        );
+        assert!(waited < LIMIT + GRACE + 2 * SECOND, "{waited:?} after {age:?}");
     }
 }
 

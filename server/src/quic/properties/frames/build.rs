@@ -57,12 +57,7 @@ fn ack(bytes: &mut Bytes<'_>, n: u64, client: &Client) -> Frame {
     let (first, count) = (integer(bytes, n, newest), bytes.byte());
     let range = (integer(bytes, n, 0), integer(bytes, n, 0));
     let ranges = vec![range; count.into()];
-    Frame::Ack {
-        largest,
-        delay,
-        first,
-        ranges,
-    }
+    Frame::Ack { largest, delay, first, ranges }
 }
 
 fn new_connection_id(bytes: &mut Bytes<'_>, n: u64) -> Frame {
@@ -83,37 +78,15 @@ fn stream_frame(bytes: &mut Bytes<'_>, n: u64) -> Frame {
     let bidirectional = kind & 1 == 0;
     let (stream, number) = (integer(bytes, n, 16), integer(bytes, n, 1 << 18));
     match kind >> 1 & 7 {
-        0 | 1 => Frame::Stream {
-            stream,
-            offset: number,
-            data: data(bytes),
-            fin: bytes.byte() & 1 == 1,
-        },
-        2 => Frame::ResetStream {
-            stream,
-            code: integer(bytes, n, 0x10c),
-            size: number,
-        },
-        3 => Frame::StopSending {
-            stream,
-            code: number,
-        },
-        4 => Frame::MaxStreamData {
-            stream,
-            max: number,
-        },
-        5 => Frame::StreamDataBlocked {
-            stream,
-            limit: number,
-        },
-        6 => Frame::MaxStreams {
-            bidirectional,
-            max: number,
-        },
-        _ => Frame::StreamsBlocked {
-            bidirectional,
-            limit: number,
-        },
+        0 | 1 => {
+            Frame::Stream { stream, offset: number, data: data(bytes), fin: bytes.byte() & 1 == 1 }
+        }
+        2 => Frame::ResetStream { stream, code: integer(bytes, n, 0x10c), size: number },
+        3 => Frame::StopSending { stream, code: number },
+        4 => Frame::MaxStreamData { stream, max: number },
+        5 => Frame::StreamDataBlocked { stream, limit: number },
+        6 => Frame::MaxStreams { bidirectional, max: number },
+        _ => Frame::StreamsBlocked { bidirectional, limit: number },
     }
 }
 
@@ -124,10 +97,7 @@ fn frame(bytes: &mut Bytes<'_>, n: u64, client: &Client) -> Frame {
         1 => Frame::Ping,
         2 | 3 => ack(bytes, n, client),
         4..=7 => stream_frame(bytes, n),
-        8 => Frame::Crypto {
-            offset: integer(bytes, n, 1 << 16),
-            data: data(bytes),
-        },
+        8 => Frame::Crypto { offset: integer(bytes, n, 1 << 16), data: data(bytes) },
         9 => Frame::NewToken(data(bytes)),
         10 => Frame::MaxData(integer(bytes, n, 1 << 20)),
         11 => Frame::DataBlocked(integer(bytes, n, 1 << 20)),
@@ -217,11 +187,7 @@ pub(super) fn packet(bytes: &mut Bytes<'_>, n: &mut u64, client: &mut Client) ->
 /// Returns a packet with a long header that nobody can decrypt, of a connection that is not there, or of this one.
 fn foreign(bytes: &mut Bytes<'_>, client: &Client) -> Vec<u8> {
     let mut packet = vec![0xe0, 0, 0, 0, 1];
-    let id = if bytes.byte() & 1 == 0 {
-        bytes.take(8)
-    } else {
-        &client.dcid
-    };
+    let id = if bytes.byte() & 1 == 0 { bytes.take(8) } else { &client.dcid };
     packet.push(u8::try_from(id.len()).unwrap_or_default());
     packet.extend(id);
     packet.extend([0, 0x40, 25]);

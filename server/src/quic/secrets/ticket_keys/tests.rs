@@ -45,10 +45,7 @@ fn hourly(keys: TicketKeys) -> TicketKeys {
 fn kinds() -> Vec<(TicketKeys, Clock)> {
     let clocks = [Clock::at(START), Clock::at(START)];
     let roots = vec![RootSecret::new([7; 32])];
-    let keys = [
-        TicketKeys::random(clocks[0].read()),
-        TicketKeys::shared(roots, clocks[1].read()),
-    ];
+    let keys = [TicketKeys::random(clocks[0].read()), TicketKeys::shared(roots, clocks[1].read())];
     keys.into_iter().map(hourly).zip(clocks).collect()
 }
 
@@ -166,16 +163,10 @@ fn a_seed_of_the_distant_past_or_future_and_damage_are_not_used() {
     let text = keys.text().unwrap();
     assert!(TicketKeys::parse(&text, clock.read()).is_some());
     for at in [START + 3 * HOUR, START - 3 * HOUR, 0] {
-        assert!(
-            TicketKeys::parse(&text, Clock::at(at).read()).is_none(),
-            "{at}"
-        );
+        assert!(TicketKeys::parse(&text, Clock::at(at).read()).is_none(), "{at}");
     }
     for damaged in ["", "1", "0 0 0", &text[..40], &format!("{text} more")] {
-        assert!(
-            TicketKeys::parse(damaged, clock.read()).is_none(),
-            "{damaged}"
-        );
+        assert!(TicketKeys::parse(damaged, clock.read()).is_none(), "{damaged}");
     }
 }
 
@@ -196,10 +187,7 @@ fn another_lifetime_begins_other_keys() {
     let keys = hourly(TicketKeys::random(clock.read()));
     let sealed = keys.sealing("main");
     keys.set_lifetime(Duration::from_secs(HOUR));
-    assert!(
-        keys.opening("main", &sealed.name).is_some(),
-        "nothing changed"
-    );
+    assert!(keys.opening("main", &sealed.name).is_some(), "nothing changed");
     keys.set_lifetime(Duration::from_secs(60));
     assert!(keys.opening("main", &sealed.name).is_none());
     let sealed = keys.sealing("main");

@@ -142,10 +142,7 @@ fn tokens_of_one_client_cannot_be_linked() {
     let mut tokens = worker(&[1]);
     let (first, second) = (sealed(&mut tokens), sealed(&mut tokens));
     assert_eq!(first[..2], second[..2]);
-    assert_eq!(
-        first[..2],
-        tokens.seal("2001:db8::1".parse().unwrap(), "other", NOW)[..2]
-    );
+    assert_eq!(first[..2], tokens.seal("2001:db8::1".parse().unwrap(), "other", NOW)[..2]);
     let pairs = first[2..].iter().zip(&second[2..]);
     let same = pairs.filter(|(a, b)| a == b).count();
     assert!(same < 12, "{same} bytes alike");

@@ -54,9 +54,8 @@ const VALUES: [&str; 14] = [
 ];
 
 /// Parts of paths.
-const PARTS: [&str; 14] = [
-    "/", "a", "//", "..", "%2e", "%0d%0a", "%20", "?", "#", "*", ";", ":", "@", "x=y",
-];
+const PARTS: [&str; 14] =
+    ["/", "a", "//", "..", "%2e", "%0d%0a", "%20", "?", "#", "*", ";", ":", "@", "x=y"];
 
 fn value() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(&VALUES[..]).prop_map(|text| text.as_bytes().to_vec());
@@ -71,10 +70,7 @@ fn fields() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
 
 fn path() -> impl Strategy<Value = String> {
     let known = prop::collection::vec(prop::sample::select(&PARTS[..]), 0..8);
-    prop_oneof![
-        known.prop_map(|parts| format!("/{}", parts.concat())),
-        "[!-~]{0,12}"
-    ]
+    prop_oneof![known.prop_map(|parts| format!("/{}", parts.concat())), "[!-~]{0,12}"]
 }
 
 /// Returns a map of the fields that HTTP/2 can bring.
@@ -133,28 +129,16 @@ fn read<'a>(parsed: &ParsedRequest, sent: &'a [u8]) -> (bool, &'a [u8]) {
     let target = request.path.unwrap_or_default();
     assert!(target.starts_with('/') || target == "*", "{shown}");
     let values = |wanted: &str| {
-        let lines = request
-            .headers
-            .iter()
-            .filter(|line| line.name.eq_ignore_ascii_case(wanted));
+        let lines = request.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(wanted));
         lines.map(|line| line.value).collect::<Vec<_>>()
     };
     assert_eq!(values("host"), [b"localhost"], "{shown}");
     let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
     assert!(lengths.len() + codings.len() <= 1, "{shown}");
-    for name in [
-        "upgrade",
-        "keep-alive",
-        "proxy-connection",
-        "http2-settings",
-        "expect",
-    ] {
+    for name in ["upgrade", "keep-alive", "proxy-connection", "http2-settings", "expect"] {
         assert!(values(name).is_empty(), "{shown}");
     }
-    assert!(
-        values("connection").iter().all(|value| *value == b"te"),
-        "{shown}"
-    );
+    assert!(values("connection").iter().all(|value| *value == b"te"), "{shown}");
     let rest = &sent[end..];
     if let Some(length) = lengths.first() {
         assert_eq!(*length, rest.len().to_string().as_bytes(), "{shown}");

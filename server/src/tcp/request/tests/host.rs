@@ -19,12 +19,9 @@ fn an_absolute_target_of_http1_overrides_the_host() {
             assert_eq!(head.headers, [(HOST, host)]);
         }
     }
-    for lines in [
-        &[][..],
-        &[("host", "a"), ("host", "a")],
-        &[("host", "a, b")],
-        &[("host", "user@a")],
-    ] {
+    for lines in
+        [&[][..], &[("host", "a"), ("host", "a")], &[("host", "a, b")], &[("host", "user@a")]]
+    {
         let refused = absolute(Version::HTTP_11, lines).unwrap_err();
         assert_eq!(refused, Malformed, "{lines:?}");
     }

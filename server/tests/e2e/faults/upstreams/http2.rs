@@ -85,11 +85,7 @@ pub(super) const FAULTS: &[Fault] = &[
         },
         TERMINATED,
     ),
-    fault(
-        "goaway_within_a_whole_response",
-        goaway_within,
-        Expected::Whole("halfhalf"),
-    ),
+    fault("goaway_within_a_whole_response", goaway_within, Expected::Whole("halfhalf")),
     fault(
         "goaway_and_cut_in_body",
         |peer| {
@@ -155,11 +151,7 @@ pub(super) const FAULTS: &[Fault] = &[
         },
         Expected::Broken,
     ),
-    fault(
-        "slow_settings",
-        |peer| peer.wait(),
-        Expected::Status(504, "connection_timeout"),
-    ),
+    fault("slow_settings", |peer| peer.wait(), Expected::Status(504, "connection_timeout")),
     fault(
         "slow_head",
         |peer| {

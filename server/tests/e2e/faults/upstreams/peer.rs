@@ -61,10 +61,7 @@ impl Peer {
             None => Stream::Plain(stream),
             Some(tls) => Stream::Tls(tls.accept(stream).ok()?),
         };
-        Some(Peer {
-            stream,
-            is_new: true,
-        })
+        Some(Peer { stream, is_new: true })
     }
 
     pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {

@@ -23,11 +23,7 @@ pub(super) struct Arrival {
 impl Arrival {
     /// Returns a request without fields.
     pub(super) fn of(line: &str, body: &str) -> Arrival {
-        Arrival {
-            line: line.to_owned(),
-            body: body.to_owned(),
-            ..Arrival::default()
-        }
+        Arrival { line: line.to_owned(), body: body.to_owned(), ..Arrival::default() }
     }
 
     /// Adds a field; they are compared in the order of their names.

@@ -5,20 +5,13 @@ use super::{Case, Line, Sent, check};
 use crate::fronts::Front;
 
 fn head(method: &'static str, path: &'static str, more: &[Line]) -> Vec<Line> {
-    let pseudo = [
-        (":method", method),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", path),
-    ];
+    let pseudo =
+        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
     [&pseudo, more].concat()
 }
 
 fn case(head: Vec<Line>, body: &'static str, trailers: &[Line], arrives: Option<Arrival>) -> Case {
-    Case {
-        sent: Sent::Lines(head, body, trailers.to_vec()),
-        arrives,
-    }
+    Case { sent: Sent::Lines(head, body, trailers.to_vec()), arrives }
 }
 
 /// Returns a GET with further fields that is refused.
@@ -75,40 +68,16 @@ pub(in crate::smuggling) const NAMES: &[&str] = &[
 
 /// Values that pseudo-header fields cannot have.
 const PSEUDO: &[(&str, [&str; 5])] = &[
-    (
-        ":method",
-        ["GET /p HTTP/1.1\r\nx: y", "GET\n", "GET\0", "G T", ""],
-    ),
+    (":method", ["GET /p HTTP/1.1\r\nx: y", "GET\n", "GET\0", "G T", ""]),
     (":scheme", ["https\r\n", "https\0", "https ", "ftp", ""]),
     (
         ":authority",
-        [
-            "localhost\r\nx: y",
-            "localhost\0",
-            "local host",
-            "user@localhost",
-            "localhost/p",
-        ],
+        ["localhost\r\nx: y", "localhost\0", "local host", "user@localhost", "localhost/p"],
     ),
-    (
-        ":authority",
-        [
-            "localhost#x",
-            "localhost?x",
-            "localhost::",
-            "local,host",
-            "other\\localhost",
-        ],
-    ),
-    (
-        ":path",
-        ["/p HTTP/1.1\r\nx: y", "/p\n", "/p\0", "/p x", "/p\tx"],
-    ),
+    (":authority", ["localhost#x", "localhost?x", "localhost::", "local,host", "other\\localhost"]),
+    (":path", ["/p HTTP/1.1\r\nx: y", "/p\n", "/p\0", "/p x", "/p\tx"]),
     (":path", ["", "p", "?p", "*", "https://other/p"]),
-    (
-        ":path",
-        ["/p%00", "/p\\..\\x", "/p/..;/x", "/p%2f..", "/p%zz"],
-    ),
+    (":path", ["/p%00", "/p\\..\\x", "/p/..;/x", "/p%2f..", "/p%zz"]),
 ];
 
 /// Fields that only a connection of HTTP/1.1 has.
@@ -127,19 +96,8 @@ const OF_CONNECTIONS: &[Line] = &[
 ];
 
 /// Values of `content-length` that do not name the length of a body of five bytes.
-const LENGTHS: &[&str] = &[
-    "",
-    "+5",
-    "-5",
-    "0x5",
-    "5, 5",
-    "5 ",
-    "4",
-    "6",
-    "0",
-    "five",
-    "99999999999999999999999",
-];
+const LENGTHS: &[&str] =
+    &["", "+5", "-5", "0x5", "5, 5", "5 ", "4", "6", "0", "five", "99999999999999999999999"];
 
 fn good() -> Case {
     let arrives = Arrival::of("GET /p/good", "");
@@ -174,32 +132,16 @@ fn bodies_arrive_framed_once_whatever_they_hold() {
         passed(&[length], "12345"),
         passed(&[length, length], "12345"),
         passed(&[("content-length", "0")], ""),
-        passed(
-            &[],
-            "0\r\n\r\nGET /p/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        ),
-        passed(
-            &[("content_length", "0"), ("transfer_encoding", "chunked")],
-            "12345",
-        ),
+        passed(&[], "0\r\n\r\nGET /p/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        passed(&[("content_length", "0"), ("transfer_encoding", "chunked")], "12345"),
         passed(&[("host", "localhost")], "12345"),
         passed(&[("expect", "100-continue"), length], "12345"),
-        case(
-            head("GET", "/p", &[length]),
-            "12345",
-            &[],
-            Some(Arrival::of("GET /p", "12345")),
-        ),
+        case(head("GET", "/p", &[length]), "12345", &[], Some(Arrival::of("GET /p", "12345"))),
         case(
             head(
                 "GET",
                 "/p",
-                &[
-                    ("cookie", "a=1"),
-                    ("x-a", ""),
-                    ("cookie", "b=2"),
-                    ("te", "trailers"),
-                ],
+                &[("cookie", "a=1"), ("x-a", ""), ("cookie", "b=2"), ("te", "trailers")],
             ),
             "",
             &[],
@@ -226,12 +168,7 @@ fn what_frames_twice_or_wrongly_or_names_another_host_is_refused() {
         refused(&[(":x", "y")]),
         refused(&[(":Path", "/p")]),
         case(head("CONNECT", "/p", &[]), "", &[], None),
-        case(
-            vec![(":method", "CONNECT"), (":authority", "localhost:80")],
-            "",
-            &[],
-            None,
-        ),
+        case(vec![(":method", "CONNECT"), (":authority", "localhost:80")], "", &[], None),
     ];
     for field in OF_CONNECTIONS {
         cases.push(case(head("POST", "/p", &[*field]), "12345", &[], None));

@@ -8,10 +8,7 @@ use crate::fronts::Front;
 const SMUGGLED: &str = "GET /p/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 fn text(text: String, arrives: Option<Arrival>) -> Case {
-    Case {
-        sent: Sent::Text(text),
-        arrives,
-    }
+    Case { sent: Sent::Text(text), arrives }
 }
 
 fn lines(line: &str, fields: &str, body: &str) -> String {
@@ -172,30 +169,14 @@ fn bodies_of_http1_arrive_framed_once_whatever_they_hold() {
     let chunks = format!("0\r\n\r\n{SMUGGLED}");
     let mut cases = vec![
         passed("POST /p", "Content-Length: 5\r\n", ("12345", "12345")),
-        passed(
-            "POST /p",
-            "Transfer-Encoding: chunked\r\n",
-            ("5\r\n12345\r\n0\r\n\r\n", "12345"),
-        ),
-        passed(
-            "POST /p",
-            "Transfer-Encoding: Chunked\r\n",
-            ("5\r\n12345\r\n0\r\n\r\n", "12345"),
-        ),
+        passed("POST /p", "Transfer-Encoding: chunked\r\n", ("5\r\n12345\r\n0\r\n\r\n", "12345")),
+        passed("POST /p", "Transfer-Encoding: Chunked\r\n", ("5\r\n12345\r\n0\r\n\r\n", "12345")),
         // What follows the last message is none.
         passed("GET /p", "", (SMUGGLED, "")),
         passed("POST /p", "Content-Length: 0\r\n", (SMUGGLED, "")),
         // Bodies of methods that rarely have one.
-        passed(
-            "GET /p",
-            &format!("Content-Length: {}\r\n", SMUGGLED.len()),
-            (SMUGGLED, SMUGGLED),
-        ),
-        passed(
-            "DELETE /p",
-            "Transfer-Encoding: chunked\r\n",
-            ("5\r\n12345\r\n0\r\n\r\n", "12345"),
-        ),
+        passed("GET /p", &format!("Content-Length: {}\r\n", SMUGGLED.len()), (SMUGGLED, SMUGGLED)),
+        passed("DELETE /p", "Transfer-Encoding: chunked\r\n", ("5\r\n12345\r\n0\r\n\r\n", "12345")),
         // Names that upstreams could take for others.
         passed(
             "POST /p",
@@ -228,18 +209,10 @@ fn lengths_and_codings_of_http1_that_servers_read_differently_are_refused() {
     let chunks = format!("0\r\n\r\n{SMUGGLED}");
     let mut cases = Vec::new();
     for length in LENGTHS {
-        cases.push(refused(
-            "POST /p",
-            &format!("Content-Length: {length}\r\n"),
-            "12345",
-        ));
+        cases.push(refused("POST /p", &format!("Content-Length: {length}\r\n"), "12345"));
     }
     for coding in CODINGS {
-        cases.push(refused(
-            "POST /p",
-            &format!("Transfer-Encoding: {coding}\r\n"),
-            &chunks,
-        ));
+        cases.push(refused("POST /p", &format!("Transfer-Encoding: {coding}\r\n"), &chunks));
     }
     for fields in NO_FIELDS {
         cases.push(refused("POST /p", fields, &chunks));
@@ -279,11 +252,7 @@ fn targets_and_fields_of_http1_arrive_in_one_form() {
         one("GET //p//a", "GET /p/a"),
         one("GET /p%0d%0aX:%20y", "GET /p%0D%0AX:%20y"),
         text(
-            lines(
-                "GET /p",
-                "X-A: 1\r\nConnection: x-a, x-b\r\nX-B: 2\r\nX-C: 3\r\n",
-                "",
-            ),
+            lines("GET /p", "X-A: 1\r\nConnection: x-a, x-b\r\nX-B: 2\r\nX-C: 3\r\n", ""),
             Some(Arrival::of("GET /p", "").with("x-c", "3")),
         ),
         // What would change the protocol.
@@ -297,17 +266,9 @@ fn targets_and_fields_of_http1_arrive_in_one_form() {
             "Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 5\r\n",
             ("12345", "12345"),
         ),
-        passed(
-            "GET /p",
-            "Connection: Upgrade\r\nUpgrade: TLS/1.3\r\n",
-            ("", ""),
-        ),
+        passed("GET /p", "Connection: Upgrade\r\nUpgrade: TLS/1.3\r\n", ("", "")),
         // The upstream is not asked for a 100.
-        passed(
-            "POST /p",
-            "Expect: 100-continue\r\nContent-Length: 5\r\n",
-            ("12345", "12345"),
-        ),
+        passed("POST /p", "Expect: 100-continue\r\nContent-Length: 5\r\n", ("12345", "12345")),
         passed(
             "POST /p",
             "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n",

@@ -37,10 +37,7 @@ fn a_connection_is_not_too_old_for_its_tunnel() {
     let folder = Folder::new();
     let (address, switched) = upstream();
     let limits = "connection_lifetime = \"1s\"\nconnection_drain_timeout = \"1s\"";
-    let tables = format!(
-        "{}\n[limits]\nclient_timeout = \"1s\"\n{limits}",
-        route(address)
-    );
+    let tables = format!("{}\n[limits]\nclient_timeout = \"1s\"\n{limits}", route(address));
     let server = server(&folder, &tables);
     let clients = [false, true].map(|is_http2| {
         let client = Client::open(&server, is_http2);

@@ -49,12 +49,7 @@ impl Pair<'_, Server> {
     /// Returns the numbers of connections: all, those that resumed a session, and those whose early data was accepted or rejected.
     fn connections(&self) -> [u64; 4] {
         let tally = &self.cx.tally;
-        [
-            tally.connections,
-            tally.resumed,
-            tally.early_accepted,
-            tally.early_rejected,
-        ]
+        [tally.connections, tally.resumed, tally.early_accepted, tally.early_rejected]
     }
 }
 

@@ -89,18 +89,12 @@ fn links_are_followed_as_the_policy_says() {
             (Symlinks::Inside, inside),
             (Symlinks::Follow, follow),
         ] {
-            let root = Root {
-                symlinks,
-                folder: root.folder.try_clone().unwrap(),
-                wait: Wait::Allowed,
-            };
+            let root =
+                Root { symlinks, folder: root.folder.try_clone().unwrap(), wait: Wait::Allowed };
             let read = content(root.read(path.as_bytes()));
             assert_eq!(read, expected, "{path}, {symlinks:?}");
             // What is found without waiting is the same.
-            let hurried = Root {
-                wait: Wait::Never,
-                ..root
-            };
+            let hurried = Root { wait: Wait::Never, ..root };
             let found = content(hurried.read(path.as_bytes()));
             assert!(found.is_err() || found == expected, "{path}, {symlinks:?}");
         }
@@ -180,9 +174,7 @@ fn no_tree_leads_out() {
         }
         let root = Root::open(&path, Symlinks::Inside, Wait::Allowed).unwrap();
         for _ in 0..60 {
-            let names: Vec<_> = (0..=random(4))
-                .map(|_| NAMES[random(NAMES.len())])
-                .collect();
+            let names: Vec<_> = (0..=random(4)).map(|_| NAMES[random(NAMES.len())]).collect();
             let asked = names.join("/");
             for links in [false, true] {
                 let found = both(&root, &asked, links);

@@ -36,10 +36,7 @@ fn what_the_kernel_has_in_memory_needs_no_thread() {
         let response = response_without_threads(&folder, "/a.txt");
         assert_eq!(response, Some((200, b"a".to_vec())));
     }
-    if root
-        .find(b"missing.txt")
-        .is_err_and(|errno| errno == Errno::NOENT)
-    {
+    if root.find(b"missing.txt").is_err_and(|errno| errno == Errno::NOENT) {
         let response = response_without_threads(&folder, "/missing.txt");
         assert_eq!(response.map(|(status, _)| status), Some(404));
     }

@@ -31,10 +31,7 @@ fn the_first_file_that_exists_is_served() {
         assert_eq!(folder.text(path), (200, expected.to_owned()), "{path}");
     }
     let page = folder.get("/users/7");
-    assert_eq!(
-        field(&page, "content-type"),
-        Some("text/html; charset=utf-8")
-    );
+    assert_eq!(field(&page, "content-type"), Some("text/html; charset=utf-8"));
 }
 
 #[test]

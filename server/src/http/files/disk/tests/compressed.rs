@@ -51,10 +51,7 @@ fn a_small_file_is_kept_compressed() {
     let length = response.head.as_ref().unwrap().length;
     assert_eq!(length, Some(response.body.len() as u64));
     let entry = folder.learnt.borrow_mut().take().unwrap();
-    assert_eq!(
-        (&entry.bytes[..], entry.meta.compressed),
-        (&response.body[..], true)
-    );
+    assert_eq!((&entry.bytes[..], entry.meta.compressed), (&response.body[..], true));
 
     let unchanged = folder.ask("GET", "/a.html", &[GZIP, ("if-none-match", &tag)]);
     assert_eq!(status(&unchanged), 304);
@@ -68,10 +65,7 @@ fn ranges_are_those_of_the_original() {
     let folder = folder();
     let range = ("range", "bytes=3-10");
     let response = folder.ask("GET", "/a.html", &[GZIP, range]);
-    assert_eq!(
-        (status(&response), &*response.body),
-        (206, &b"It works"[..])
-    );
+    assert_eq!((status(&response), &*response.body), (206, &b"It works"[..]));
     assert_eq!(field(&response, "content-encoding"), None);
     // The worker has none of it in memory, even if it has the compressed file.
     let whole = folder.ask("GET", "/a.html", &[GZIP]);
@@ -80,14 +74,9 @@ fn ranges_are_those_of_the_original() {
         |lines: &[_]| response_plan::reply_from_memory(&head("GET", "/a.html", lines), &entry);
     assert!(asked(&[GZIP, range]).is_none());
     let reply = asked(&[GZIP]).unwrap();
-    assert_eq!(
-        reply.body,
-        crate::http::exchange::Body::Bytes(whole.body.into())
-    );
+    assert_eq!(reply.body, crate::http::exchange::Body::Bytes(whole.body.into()));
     // A part that the client has of the compressed file cannot be continued.
-    let tag = field(&folder.ask("GET", "/a.html", &[GZIP]), "etag")
-        .unwrap()
-        .to_owned();
+    let tag = field(&folder.ask("GET", "/a.html", &[GZIP]), "etag").unwrap().to_owned();
     let response = folder.ask("GET", "/a.html", &[("if-range", &tag), range]);
     assert_eq!(status(&response), 200);
 }

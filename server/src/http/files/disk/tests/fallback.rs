@@ -9,11 +9,8 @@ fn ask(folder: &Folder, method: &str, target: &str) -> Option<Received> {
     run(async {
         let asked = request(head(method, target, &[("x-a", "1")]), None, false);
         let (incoming, front) = pair(asked, 1 << 20);
-        let served = Served {
-            folder: &folder.served(),
-            pages: &ErrorPages::default(),
-            has_fallback: true,
-        };
+        let served =
+            Served { folder: &folder.served(), pages: &ErrorPages::default(), has_fallback: true };
         let left = folder.server.serve(served, &rest, incoming, drop).await;
         match left {
             None => Some(front.response().await),
@@ -71,14 +68,10 @@ fn files_are_tried_in_order_before_the_fallback() {
     let mut folder = Folder::new();
     folder.write("page.html", "page");
     folder.write("pages/index.html", "pages");
-    folder.files.candidates = ["{path}", "{path}.html", "{path}/"]
-        .map(str::to_owned)
-        .to_vec();
-    for (target, expected) in [
-        ("/page", Some("page")),
-        ("/pages/", Some("pages")),
-        ("/other", None),
-    ] {
+    folder.files.candidates = ["{path}", "{path}.html", "{path}/"].map(str::to_owned).to_vec();
+    for (target, expected) in
+        [("/page", Some("page")), ("/pages/", Some("pages")), ("/other", None)]
+    {
         let found = ask(&folder, "GET", target).map(|response| response.body);
         assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{target}");
     }

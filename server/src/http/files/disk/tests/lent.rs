@@ -39,10 +39,9 @@ fn a_file_in_memory_is_read_by_the_front_and_ends_the_response() {
     run(async {
         let folder = with_large();
         let all = bytes(BLOCKS);
-        for (lines, part) in [
-            (&[][..], 0..all.len()),
-            (&[("range", "bytes=100000-199999")], 100_000..200_000),
-        ] {
+        for (lines, part) in
+            [(&[][..], 0..all.len()), (&[("range", "bytes=100000-199999")], 100_000..200_000)]
+        {
             let (front, task) = begin(&folder, lines).await;
             let Some(mut range) = lent(&front).await else {
                 return;

@@ -17,14 +17,8 @@ fn a_file_is_sent() {
         let response = folder.ask(method, "/a%20b/page.html?x=1", &[]);
         let head = response.head.as_ref().unwrap();
         assert_eq!((head.status, head.length), (200, Some(3)));
-        assert_eq!(
-            field(&response, "content-type"),
-            Some("text/html; charset=utf-8")
-        );
-        assert_eq!(
-            field(&response, "last-modified"),
-            Some("Sun, 06 Nov 1994 08:49:37 GMT")
-        );
+        assert_eq!(field(&response, "content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(field(&response, "last-modified"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
         assert_eq!(field(&response, "accept-ranges"), Some("bytes"));
         assert_eq!(field(&response, "vary"), Some("accept-encoding"));
         assert!(response.complete);
@@ -76,11 +70,7 @@ fn folders_respond_with_their_index() {
     for target in ["/", "/three/", "/five/", "/one/index.html/"] {
         assert_eq!(status(&folder.get(target)), 404, "{target}");
     }
-    let kind = |target| {
-        field(&folder.get(target), "content-type")
-            .unwrap()
-            .to_owned()
-    };
+    let kind = |target| field(&folder.get(target), "content-type").unwrap().to_owned();
     assert_eq!(kind("/two/"), "text/plain; charset=utf-8");
     for (target, place) in [
         ("/one", "/one/"),
@@ -105,11 +95,7 @@ fn an_error_has_its_page() {
             let asked = request(head(method, "/none", &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
             let served = folder.served();
-            let served = Served {
-                folder: &served,
-                pages: &pages,
-                has_fallback: false,
-            };
+            let served = Served { folder: &served, pages: &pages, has_fallback: false };
             let left = folder.server.serve(served, "none", incoming, drop).await;
             assert!(left.is_none());
             front.response().await
@@ -131,11 +117,8 @@ fn the_root_of_a_prefix_is_a_folder() {
             let asked = request(head("GET", path, &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
             let served = folder.served();
-            let served = Served {
-                folder: &served,
-                pages: &ErrorPages::default(),
-                has_fallback: false,
-            };
+            let served =
+                Served { folder: &served, pages: &ErrorPages::default(), has_fallback: false };
             let left = folder.server.serve(served, rest, incoming, drop).await;
             assert!(left.is_none());
             front.response().await
@@ -174,11 +157,9 @@ fn links_are_followed_as_the_route_says() {
     fs::write(folder.outer.path().join("secret"), "secret").unwrap();
     symlink("a", folder.path("near")).unwrap();
     symlink("../secret", folder.path("far")).unwrap();
-    for (symlinks, near, far) in [
-        (Symlinks::Never, 403, 403),
-        (Symlinks::Inside, 200, 403),
-        (Symlinks::Follow, 200, 200),
-    ] {
+    for (symlinks, near, far) in
+        [(Symlinks::Never, 403, 403), (Symlinks::Inside, 200, 403), (Symlinks::Follow, 200, 200)]
+    {
         folder.files.symlinks = symlinks;
         assert_eq!(status(&folder.get("/a")), 200, "{symlinks:?}");
         assert_eq!(status(&folder.get("/near")), near, "{symlinks:?}");
@@ -231,10 +212,7 @@ fn encodings_are_left_alone_where_the_route_has_none() {
     folder.write("a.js.gz", "gzip");
     for accept in ["gzip", "gzip, identity;q=0"] {
         let response = folder.ask("GET", "/a.js", &[("accept-encoding", accept)]);
-        assert_eq!(
-            (status(&response), &response.body[..]),
-            (200, &b"original"[..])
-        );
+        assert_eq!((status(&response), &response.body[..]), (200, &b"original"[..]));
         assert_eq!(field(&response, "vary"), None);
     }
 }
@@ -295,10 +273,7 @@ fn memory_and_disk_respond_alike() {
                 let entry = folder.learnt.borrow().clone().unwrap();
                 let memory = fixture::reply(&request, &entry);
                 let sent = disk.head.as_ref().unwrap();
-                assert_eq!(
-                    (memory.status, &*memory.headers),
-                    (sent.status, &sent.fields)
-                );
+                assert_eq!((memory.status, &*memory.headers), (sent.status, &sent.fields));
                 let length = memory.body.len();
                 assert_eq!(length, sent.length.unwrap_or(0), "{method} {lines:?}");
                 let body = match memory.body {

@@ -69,12 +69,7 @@ fn a_large_file_arrives_whole_and_in_parts() {
     let response = folder.ask("GET", "/large", &[("range", "bytes=0-99999,200000-200009")]);
     let length = response.head.as_ref().unwrap().length;
     assert_eq!(length, Some(response.body.len() as u64));
-    let holds = |part: &[u8]| {
-        response
-            .body
-            .windows(part.len())
-            .any(|window| window == part)
-    };
+    let holds = |part: &[u8]| response.body.windows(part.len()).any(|window| window == part);
     assert!(holds(&all[..100_000]) && holds(&all[200_000..200_010]));
 }
 
@@ -237,9 +232,8 @@ fn more_requests_than_may_look_at_once_are_all_served() {
     run(async {
         let folder = Folder::new();
         folder.write("a", "a");
-        let begun: Vec<_> = (0..LOOKING * 3)
-            .map(|_| folder.begin(head("GET", "/a", &[]), 1000))
-            .collect();
+        let begun: Vec<_> =
+            (0..LOOKING * 3).map(|_| folder.begin(head("GET", "/a", &[]), 1000)).collect();
         for (front, task) in begun {
             assert_eq!(front.response().await.body, b"a");
             task.await.unwrap();

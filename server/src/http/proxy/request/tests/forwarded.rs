@@ -25,15 +25,9 @@ fn claims_of_the_client_about_itself_are_replaced() {
         |(_, value): &(String, String)| value.contains("127.0.0.1") || value.contains("admin");
     assert!(!all.iter().any(claimed), "{all:?}");
     assert!(!all.iter().any(|(name, _)| name.contains('_')));
-    assert_eq!(
-        values(head("GET", "/", &claims), "x-forwarded-for"),
-        ["192.0.2.7"]
-    );
+    assert_eq!(values(head("GET", "/", &claims), "x-forwarded-for"), ["192.0.2.7"]);
     // They are not believed either where nothing is put in their place.
-    let silent = Proxy {
-        forwarded: false,
-        ..config()
-    };
+    let silent = Proxy { forwarded: false, ..config() };
     let request = rewritten(head("GET", "/", &claims), &silent).unwrap();
     assert_eq!(request.headers().len(), 2, "{request:?}");
 }
@@ -54,10 +48,7 @@ fn claims_have_one_shape_and_a_route_may_let_some_through() {
     let plain = rewritten(head("GET", "/", &[]), &config()).unwrap();
     let request = rewritten(head("GET", "/", &claims), &config()).unwrap();
     assert_eq!(request.headers(), plain.headers());
-    let passing = Proxy {
-        pass_fields: vec!["x-original-url".to_owned()],
-        ..config()
-    };
+    let passing = Proxy { pass_fields: vec!["x-original-url".to_owned()], ..config() };
     let request = rewritten(head("GET", "/", &claims), &passing).unwrap();
     let mut expected = plain.headers().clone();
     expected.insert("x-original-url", HeaderValue::from_static("/admin"));
@@ -152,11 +143,7 @@ fn what_a_client_leaves_open_reaches_no_upstream() {
                    x-forwarded-for: 198.51.100.1, 192.0.2.7\n";
     assert!(rewritten.contains(written), "{rewritten}");
     // Without anything readable, the proxy is all that is known.
-    let request = trusting(
-        "192.0.2.7",
-        "forwarded",
-        head("GET", "/", &[("forwarded", "\"")]),
-    );
+    let request = trusting("192.0.2.7", "forwarded", head("GET", "/", &[("forwarded", "\"")]));
     assert_eq!(request.peer.address, request.peer.proxy.unwrap());
     let rewritten = sent(&request, &config());
     let written =
@@ -167,11 +154,7 @@ fn what_a_client_leaves_open_reaches_no_upstream() {
 #[test]
 fn upstreams_that_learn_no_addresses_get_none_from_a_trusted_proxy_either() {
     let request = trusting("192.0.2.7", "x-forwarded-for", head("GET", "/", &CLAIMS));
-    let silent = Proxy {
-        forwarded: false,
-        via: Via::Off,
-        ..config()
-    };
+    let silent = Proxy { forwarded: false, via: Via::Off, ..config() };
     assert_eq!(sent(&request, &silent), "host: example.org\naccept: a");
 }
 
@@ -211,17 +194,12 @@ fn what_the_configuration_says_about_the_client_stays() {
     let handler = sluicegate_config::Handler::Generate(sluicegate_config::Generate { max_size: 1 });
     let mut route = sluicegate_config::Route::new("/", handler);
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    route.own.request_headers.set = vec![
-        set("x-forwarded-prefix", "/app"),
-        set("x-forwarded-proto", "other"),
-    ];
+    route.own.request_headers.set =
+        vec![set("x-forwarded-prefix", "/app"), set("x-forwarded-proto", "other")];
     let limits = sluicegate_config::Config::embedded().limits;
     let site = crate::http::route::Site::compile(&[route], &limits).unwrap();
-    let lines = [
-        ("x-forwarded-prefix", "/app"),
-        ("x-forwarded-proto", "other"),
-        ("x-forwarded-port", "1"),
-    ];
+    let lines =
+        [("x-forwarded-prefix", "/app"), ("x-forwarded-proto", "other"), ("x-forwarded-port", "1")];
     let given = request(head("GET", "/", &lines), None, false);
     let rules = (&config(), &**site.any_route().unwrap() as &dyn RequestRules);
     let rewritten = rewrite(&given, rules, "/", Framing::None, "x").unwrap();

@@ -41,9 +41,7 @@ fn who_acknowledges_every_number_up_to_the_last_is_caught_by_one_that_was_left_o
     let mut attack = Attack::new(|_| {});
     let mut honest = attack.connect(HONEST, Setup::new(77));
     let mut peer = download(&mut attack);
-    let arrived = until_closed(&mut attack, &mut peer, |client| {
-        Frame::ack(0, largest(client))
-    });
+    let arrived = until_closed(&mut attack, &mut peer, |client| Frame::ack(0, largest(client)));
     assert!(arrived < LENGTH, "{arrived}");
     attack.check_honest(&mut honest);
 }

@@ -16,18 +16,9 @@ use crate::http::route::Site;
 use crate::quic::properties::attack::meta_of;
 
 /// Addresses at which the client receives; [`PEER`] is the first.
-const OWN: [&str; 4] = [
-    PEER,
-    "192.0.2.1:5001",
-    "198.51.100.7:6000",
-    "[2001:db8::7]:6000",
-];
+const OWN: [&str; 4] = [PEER, "192.0.2.1:5001", "198.51.100.7:6000", "[2001:db8::7]:6000"];
 /// Addresses of others, in whose name the client sends.
-const FORGED: [&str; 3] = [
-    "192.0.2.200:40000",
-    "203.0.113.9:40000",
-    "[2001:db8::bad]:40000",
-];
+const FORGED: [&str; 3] = ["192.0.2.200:40000", "203.0.113.9:40000", "[2001:db8::bad]:40000"];
 /// A route for all, and one for a single address of others.
 const ROUTES: &str = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n\
      [[route]]\npath = \"/admin/\"\nallow = [\"192.0.2.200/32\", \"203.0.113.9/32\"]\n\
@@ -77,12 +68,7 @@ fn handle(attack: &mut Attack, worker_ring: &mut WorkerRing) -> Vec<Request> {
         }
     }
     for exchange in opened {
-        let head = Head {
-            status: 200,
-            fields: Vec::new(),
-            length: Some(0),
-            end: true,
-        };
+        let head = Head { status: 200, fields: Vec::new(), length: Some(0), end: true };
         for message in [ToFront::Head(head), ToFront::Closed] {
             worker_ring.give(Envelope { exchange, message }).unwrap();
         }
@@ -141,9 +127,7 @@ impl Trial {
         }
         let (at, data) = self.challenges.remove(place % self.challenges.len());
         self.proved.insert(at);
-        self.peer
-            .client
-            .send(&[Frame::PathResponse(data), Frame::Padding(1150)]);
+        self.peer.client.send(&[Frame::PathResponse(data), Frame::Padding(1150)]);
         self.send_from(from);
     }
 
@@ -184,14 +168,11 @@ impl Trial {
         let end = self.attack.now + time;
         loop {
             self.turn();
-            let next = self
-                .attack
-                .metered(|endpoint, _, _| endpoint.next_deadline());
+            let next = self.attack.metered(|endpoint, _, _| endpoint.next_deadline());
             let next = next.filter(|at| *at <= end);
             self.attack.now = next.map_or(end, |at| at.max(self.attack.now));
             quiche::clock::set(Some(self.attack.now));
-            self.attack
-                .metered(|endpoint, _, now| endpoint.on_deadline(usize::MAX, now));
+            self.attack.metered(|endpoint, _, now| endpoint.on_deadline(usize::MAX, now));
             if next.is_none() {
                 self.turn();
                 return;

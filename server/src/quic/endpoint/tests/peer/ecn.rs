@@ -50,11 +50,7 @@ fn counts_that_cannot_be_true_end_the_marking_and_not_the_connection() {
         let mut liar = Liar::new();
         liar.acknowledge(counts);
         let found = liar.counters();
-        assert_eq!(
-            (found.failed[failure], found.ce_reported),
-            (1, 0),
-            "{counts:?}"
-        );
+        assert_eq!((found.failed[failure], found.ce_reported), (1, 0), "{counts:?}");
         liar.peer.client.policy.acks = true;
         liar.attack.ask(&mut liar.peer, 0, LENGTH);
         liar.attack.pass(Duration::from_secs(2), &mut liar.peer);

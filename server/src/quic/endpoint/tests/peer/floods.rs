@@ -41,12 +41,7 @@ struct Flood {
 }
 
 fn flood(what: &'static str, acks: bool, packets: Packets, end: End) -> Flood {
-    Flood {
-        what,
-        acks,
-        packets,
-        end,
-    }
+    Flood { what, acks, packets, end }
 }
 
 /// Runs packets of a flood. Time passes, so that the server's timers do what they do.
@@ -72,12 +67,7 @@ fn check(flood: &Flood, setup: Setup) -> Result<(), String> {
     peer.client.policy.acks = flood.acks;
     run(&mut attack, &mut peer, flood.packets, 1..WARM_UP);
     let before = attack.held;
-    run(
-        &mut attack,
-        &mut peer,
-        flood.packets,
-        WARM_UP..WARM_UP + FLOOD,
-    );
+    run(&mut attack, &mut peer, flood.packets, WARM_UP..WARM_UP + FLOOD);
     let grown = attack.held - before;
     let closed = peer.client.closed();
     attack.check_honest(&mut honest);
@@ -90,17 +80,13 @@ fn check(flood: &Flood, setup: Setup) -> Result<(), String> {
     if end == flood.end && grown <= FLAT {
         return Ok(());
     }
-    Err(format!(
-        "{}: {end:x?}, not {:x?}; {grown} bytes more",
-        flood.what, flood.end
-    ))
+    Err(format!("{}: {end:x?}, not {:x?}; {grown} bytes more", flood.what, flood.end))
 }
 
 fn check_all(floods: Vec<Flood>) {
     let results = (1..).zip(floods);
-    let wrong: Vec<_> = results
-        .filter_map(|(number, flood)| check(&flood, Setup::new(number)).err())
-        .collect();
+    let wrong: Vec<_> =
+        results.filter_map(|(number, flood)| check(&flood, Setup::new(number)).err()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

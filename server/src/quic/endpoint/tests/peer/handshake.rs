@@ -34,10 +34,7 @@ fn a_foreign_client_connects_and_gets_its_response() {
 fn a_foreign_client_proves_its_address_by_retry() {
     let mut attack = Attack::new(|s| s.quic.retry_above = Some(0));
     let mut peer = attack.connect(PEER, Setup::new(1));
-    assert_eq!(
-        (peer.client.retries, attack.endpoint().counters.retries),
-        (1, 1)
-    );
+    assert_eq!((peer.client.retries, attack.endpoint().counters.retries), (1, 1));
     attack.check_honest(&mut peer);
 }
 
@@ -58,15 +55,9 @@ fn a_foreign_client_resumes_its_session() {
 fn a_retry_token_is_good_for_its_server_address_and_connection_for_a_while() {
     let changes: [(&str, Change); 5] = [
         ("cut", |peer| peer.client.token.truncate(20)),
-        ("of another key", |peer| {
-            *peer.client.token.last_mut().unwrap() ^= 1
-        }),
-        ("from another port", |peer| {
-            peer.meta = meta_of("192.0.2.1:5001")
-        }),
-        ("from another address", |peer| {
-            peer.meta = meta_of("192.0.2.2:5000")
-        }),
+        ("of another key", |peer| *peer.client.token.last_mut().unwrap() ^= 1),
+        ("from another port", |peer| peer.meta = meta_of("192.0.2.1:5001")),
+        ("from another address", |peer| peer.meta = meta_of("192.0.2.2:5000")),
         ("for another connection", |peer| peer.client.dcid[15] ^= 1),
     ];
     for (what, change) in changes {
@@ -114,13 +105,8 @@ fn an_initial_below_1200_bytes_is_dropped() {
     let mut peer = Peer::new(PEER, Setup::new(1));
     let whole = peer.client.take_datagrams().remove(0);
     assert_eq!(whole.len(), 1200);
-    let hello = Frame::Crypto {
-        offset: 0,
-        data: vec![1; 300],
-    };
-    let short = peer
-        .client
-        .packet(Kind::Initial, &[hello, Frame::Padding(800)]);
+    let hello = Frame::Crypto { offset: 0, data: vec![1; 300] };
+    let short = peer.client.packet(Kind::Initial, &[hello, Frame::Padding(800)]);
     for datagram in [short, whole[..1199].to_vec()] {
         assert!(datagram.len() < 1200);
         attack.ingest(&peer.meta, datagram);
@@ -162,10 +148,7 @@ fn nobody_gets_more_than_three_times_what_came_from_the_address() {
         peer.client.policy.acks = false;
         attack.pass(LONG, &mut peer);
         let (sent, received) = (peer.sent, peer.received);
-        assert!(
-            received > sent && received <= 3 * sent,
-            "{what}: {received} for {sent}"
-        );
+        assert!(received > sent && received <= 3 * sent, "{what}: {received} for {sent}");
     }
 }
 
@@ -208,35 +191,17 @@ fn a_connection_that_a_restart_has_ended_is_reset() {
 fn transport_parameters_that_no_client_may_send_end_the_handshake() {
     let plain = Parameters::plain;
     let cases = [
-        (
-            "no connection ID of its own",
-            plain().with_bytes(Parameters::INITIAL_SCID, vec![5; 4]),
-        ),
-        (
-            "a server's: the original ID",
-            plain().with_bytes(Parameters::ORIGINAL_DCID, vec![1; 8]),
-        ),
-        (
-            "a server's: a reset token",
-            plain().with_bytes(Parameters::RESET_TOKEN, vec![1; 16]),
-        ),
-        (
-            "a server's: the ID of a Retry",
-            plain().with_bytes(Parameters::RETRY_SCID, vec![1; 8]),
-        ),
+        ("no connection ID of its own", plain().with_bytes(Parameters::INITIAL_SCID, vec![5; 4])),
+        ("a server's: the original ID", plain().with_bytes(Parameters::ORIGINAL_DCID, vec![1; 8])),
+        ("a server's: a reset token", plain().with_bytes(Parameters::RESET_TOKEN, vec![1; 16])),
+        ("a server's: the ID of a Retry", plain().with_bytes(Parameters::RETRY_SCID, vec![1; 8])),
         ("datagrams below 1200 bytes", plain().with(0x3, 1199)),
         ("an exponent above 20", plain().with(0xa, 21)),
         ("a delay of 2^14 ms", plain().with(0xb, 1 << 14)),
         ("one connection ID", plain().with(Parameters::CID_LIMIT, 1)),
         ("too many streams", plain().with(0x8, (1 << 60) + 1)),
-        (
-            "one parameter twice",
-            plain().and(Parameters::MAX_DATA, vec![1]),
-        ),
-        (
-            "half an integer",
-            plain().with_bytes(Parameters::MAX_DATA, vec![0x80]),
-        ),
+        ("one parameter twice", plain().and(Parameters::MAX_DATA, vec![1])),
+        ("half an integer", plain().with_bytes(Parameters::MAX_DATA, vec![0x80])),
     ];
     let mut attack = Attack::new(|_| {});
     let mut wrong = Vec::new();
@@ -278,13 +243,9 @@ fn early_request(attack: &mut Attack, setup: &Setup, head: &[u8]) -> Peer {
     setup.token = token.unwrap();
     let mut peer = Peer::new("192.0.2.1:5001", setup);
     assert!(peer.client.has_keys(Kind::ZeroRtt));
-    let control = peer
-        .client
-        .stream_frames(http3::CONTROL, &http3::control(&[]), false);
+    let control = peer.client.stream_frames(http3::CONTROL, &http3::control(&[]), false);
     let request = peer.client.stream_frames(0, head, true);
-    let packet = peer
-        .client
-        .packet(Kind::ZeroRtt, &[control, request].concat());
+    let packet = peer.client.packet(Kind::ZeroRtt, &[control, request].concat());
     peer.client.queue(packet);
     peer
 }
@@ -330,11 +291,7 @@ fn replayed_early_data_runs_safe_methods_only() {
         for datagram in flight {
             attack.ingest(&meta, datagram);
         }
-        let said: usize = attack
-            .turn()
-            .iter()
-            .map(|(_, datagram)| datagram.len())
-            .sum();
+        let said: usize = attack.turn().iter().map(|(_, datagram)| datagram.len()).sum();
         assert!(said <= 3 * length, "{said} for {length}");
         let h3 = attack.endpoint().totals().h3;
         let found = [h3.requests, h3.responses.of(200), h3.responses.of(425)];

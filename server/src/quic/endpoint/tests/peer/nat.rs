@@ -64,15 +64,7 @@ impl Nat {
         let heard = attack.now;
         let random = Random(case.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         peer.client.frames.clear();
-        Nat {
-            attack,
-            peer,
-            random,
-            case,
-            heard,
-            issued,
-            retired: BTreeSet::new(),
-        }
+        Nat { attack, peer, random, case, heard, issued, retired: BTreeSet::new() }
     }
 
     fn change_port(&mut self) {
@@ -105,11 +97,7 @@ impl Nat {
                 self.issued += 1;
                 self.peer.client.send(&[issue(self.issued, 0)]);
             }
-            assert!(
-                !matches!(frame, Frame::Close { .. }),
-                "{frame:?}, {:?}",
-                self.case
-            );
+            assert!(!matches!(frame, Frame::Close { .. }), "{frame:?}, {:?}", self.case);
         }
         if self.attack.now >= self.heard + KEEP_ALIVE {
             self.heard = self.attack.now;
@@ -117,8 +105,7 @@ impl Nat {
         }
         self.attack.now += STEP;
         quiche::clock::set(Some(self.attack.now));
-        self.attack
-            .metered(|endpoint, _, now| endpoint.on_deadline(1000, now));
+        self.attack.metered(|endpoint, _, now| endpoint.on_deadline(1000, now));
     }
 
     fn is_complete(&self) -> bool {
@@ -151,12 +138,7 @@ fn downloads_survive_changes_of_the_port_at_any_time() {
     for seed in 1..=5 {
         for (issues, loss) in [(true, 0), (true, 100), (false, 0), (false, 100)] {
             for changes in [50, 300] {
-                let case = Case {
-                    seed,
-                    issues,
-                    loss,
-                    changes,
-                };
+                let case = Case { seed, issues, loss, changes };
                 if !Nat::new(case).download() {
                     lost.push(case);
                 }

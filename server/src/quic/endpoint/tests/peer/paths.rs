@@ -221,15 +221,8 @@ fn a_new_path_begins_with_the_first_window() {
     move_away(&mut peer);
     peer.client.send(&[Frame::Ping, Frame::Padding(1150)]);
     attack.exchange(&mut peer);
-    assert_eq!(
-        attack.endpoint().connections[0].as_ref().unwrap().address,
-        peer.meta.peer.into()
-    );
-    assert!(
-        window(&attack) <= first,
-        "{} after {first}",
-        window(&attack)
-    );
+    assert_eq!(attack.endpoint().connections[0].as_ref().unwrap().address, peer.meta.peer.into());
+    assert!(window(&attack) <= first, "{} after {first}", window(&attack));
 }
 
 /// Somebody on the way sends copies of a client's datagrams from an address of its own.

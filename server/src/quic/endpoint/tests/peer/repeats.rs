@@ -11,31 +11,14 @@ const PROTOCOL_VIOLATION: u64 = 0xa;
 
 /// A frame of each kind that is counted.
 fn counted() -> [(&'static str, Frame); 15] {
-    let id = Frame::NewConnectionId {
-        sequence: 1,
-        retire_prior_to: 0,
-        id: vec![7; 8],
-        token: [7; 16],
-    };
-    let empty = Frame::Crypto {
-        offset: 0,
-        data: Vec::new(),
-    };
+    let id =
+        Frame::NewConnectionId { sequence: 1, retire_prior_to: 0, id: vec![7; 8], token: [7; 16] };
+    let empty = Frame::Crypto { offset: 0, data: Vec::new() };
     // Of a stream with a type that the server does not know.
-    let stream = |data: &[u8]| Frame::Stream {
-        stream: 14,
-        offset: 0,
-        data: data.to_vec(),
-        fin: false,
-    };
-    let limit = |bidirectional| Frame::MaxStreams {
-        bidirectional,
-        max: 200,
-    };
-    let blocked = |bidirectional| Frame::StreamsBlocked {
-        bidirectional,
-        limit: 200,
-    };
+    let stream =
+        |data: &[u8]| Frame::Stream { stream: 14, offset: 0, data: data.to_vec(), fin: false };
+    let limit = |bidirectional| Frame::MaxStreams { bidirectional, max: 200 };
+    let blocked = |bidirectional| Frame::StreamsBlocked { bidirectional, limit: 200 };
     [
         ("PING", Frame::Ping),
         ("ACK", Frame::ack(0, 0)),
@@ -95,21 +78,9 @@ fn packet_that_repeats_a_frame_too_often_closes_its_connection() {
 #[test]
 fn packet_may_speak_of_many_streams() {
     let mut attack = Attack::new(|_| {});
-    let reset = |stream| Frame::ResetStream {
-        stream,
-        code: 0x10c,
-        size: 0,
-    };
-    let stop = |stream| Frame::StopSending {
-        stream,
-        code: 0x10c,
-    };
-    let end = |stream| Frame::Stream {
-        stream,
-        offset: 0,
-        data: Vec::new(),
-        fin: true,
-    };
+    let reset = |stream| Frame::ResetStream { stream, code: 0x10c, size: 0 };
+    let stop = |stream| Frame::StopSending { stream, code: 0x10c };
+    let end = |stream| Frame::Stream { stream, offset: 0, data: Vec::new(), fin: true };
     let cancelled = (0..50).flat_map(|n| [reset(4 * n), stop(4 * n)]);
     let ended = (50..90).map(|n| end(4 * n));
     let frames: Vec<Frame> = cancelled.chain(ended).collect();
@@ -129,14 +100,7 @@ fn first_message_in_pieces_between_pings_is_taken() {
     for data in pieces {
         frames.splice(
             0..0,
-            [
-                Frame::Crypto {
-                    offset,
-                    data: data.to_vec(),
-                },
-                Frame::Ping,
-                Frame::Padding(3),
-            ],
+            [Frame::Crypto { offset, data: data.to_vec() }, Frame::Ping, Frame::Padding(3)],
         );
         offset += data.len() as u64;
     }

@@ -27,10 +27,7 @@ fn with_roots(settings: &mut Settings, roots: &[u8]) {
 
 /// Adds a listener, number 1.
 fn with_another_listener(settings: &mut Settings) {
-    let mut other = Settings::plain(0, 1)
-        .listeners
-        .remove(&ListenerId(0))
-        .unwrap();
+    let mut other = Settings::plain(0, 1).listeners.remove(&ListenerId(0)).unwrap();
     other.name = "other".into();
     settings.listeners.insert(ListenerId(1), other);
 }
@@ -47,11 +44,7 @@ fn tokens(peer: &Peer) -> Vec<Vec<u8>> {
 /// Returns the token of a client that has closed its connection.
 fn token_of(attack: &mut Attack, address: &str) -> Vec<u8> {
     let mut peer = attack.connect(address, Setup::new(1));
-    peer.client.send(&[Frame::Close {
-        application: true,
-        code: 0x100,
-        reason: Vec::new(),
-    }]);
+    peer.client.send(&[Frame::Close { application: true, code: 0x100, reason: Vec::new() }]);
     attack.pass(Duration::from_secs(10), &mut peer);
     assert!(attack.endpoint().is_empty());
     tokens(&peer).remove(0)
@@ -88,10 +81,7 @@ fn refused(attack: &Attack, reason: Refusal) -> u64 {
 fn a_returning_client_is_spared_the_retry_and_gets_another_token() {
     let mut attack = guarded(|_| {});
     let token = token_of(&mut attack, PEER);
-    assert_eq!(
-        (Kind::of(&token), token.len()),
-        (Some(Kind::NewToken), NewTokens::LEN)
-    );
+    assert_eq!((Kind::of(&token), token.len()), (Some(Kind::NewToken), NewTokens::LEN));
     let mut peer = come_back(&mut attack, RETURNED, &token);
     check_served(&attack, &peer, 0, "another port");
     let counters = &attack.endpoint().counters;
@@ -124,19 +114,11 @@ fn a_token_that_is_not_good_counts_as_none() {
         ("expired", Refusal::Expired, |attack, _| {
             attack.unix += Duration::from_secs(86_400) + Duration::from_millis(1);
         }),
-        ("altered", Refusal::Forged, |_, peer| {
-            peer.client.token[60] ^= 1
+        ("altered", Refusal::Forged, |_, peer| peer.client.token[60] ^= 1),
+        ("cut", Refusal::Truncated, |_, peer| peer.client.token.truncate(50)),
+        ("of a key that there is not", Refusal::UnknownKey, |_, peer| {
+            peer.client.token[1] ^= 1;
         }),
-        ("cut", Refusal::Truncated, |_, peer| {
-            peer.client.token.truncate(50)
-        }),
-        (
-            "of a key that there is not",
-            Refusal::UnknownKey,
-            |_, peer| {
-                peer.client.token[1] ^= 1;
-            },
-        ),
         ("used", Refusal::Used, |attack, peer| {
             let token = peer.client.token.clone();
             let other = come_back(attack, "192.0.2.1:7000", &token);
@@ -276,11 +258,7 @@ fn a_token_opens_no_connection_beyond_the_client_s_share() {
     assert_eq!(attack.endpoint().counters.refused[RefusalReason::Client], 1);
     assert_eq!(attack.endpoint().counters.new_tokens_accepted, 0);
     assert_eq!(attack.endpoint().len(), 1);
-    first.client.send(&[Frame::Close {
-        application: true,
-        code: 0x100,
-        reason: Vec::new(),
-    }]);
+    first.client.send(&[Frame::Close { application: true, code: 0x100, reason: Vec::new() }]);
     attack.pass(Duration::from_secs(10), &mut first);
     // The refusal has not used it up.
     let peer = come_back(&mut attack, RETURNED, &token);
@@ -294,10 +272,7 @@ fn a_token_opens_no_connection_to_a_server_that_drains() {
     attack.metered(|endpoint, _, now| endpoint.drain(now));
     let peer = come_back(&mut attack, RETURNED, &token);
     assert_eq!(peer.client.closed(), Some((false, 0x2)));
-    assert_eq!(
-        attack.endpoint().counters.refused[RefusalReason::Draining],
-        1
-    );
+    assert_eq!(attack.endpoint().counters.refused[RefusalReason::Draining], 1);
 }
 
 #[test]
@@ -308,10 +283,7 @@ fn a_client_whose_port_changes_gets_no_further_token() {
     peer.client.send(&[Frame::Ping, Frame::Padding(1150)]);
     attack.pass(Duration::from_secs(5), &mut peer);
     let connection = attack.endpoint().connections[0].as_ref().unwrap();
-    assert_eq!(
-        connection.quic().validated_path().map(|path| path.1),
-        Some(peer.meta.peer)
-    );
+    assert_eq!(connection.quic().validated_path().map(|path| path.1), Some(peer.meta.peer));
     assert_eq!(tokens(&peer).len(), 1);
 }
 
@@ -353,9 +325,6 @@ fn with_a_lifetime_of_zero_no_token_is_given_or_accepted() {
     check_served(&attack, &peer, 1, "off");
     assert!(tokens(&peer).is_empty());
     let counters = &attack.endpoint().counters;
-    assert_eq!(
-        (counters.new_tokens_sent, counters.new_tokens_accepted),
-        (0, 0)
-    );
+    assert_eq!((counters.new_tokens_sent, counters.new_tokens_accepted), (0, 0));
     assert_eq!(counters.new_tokens_refused, <_>::default());
 }

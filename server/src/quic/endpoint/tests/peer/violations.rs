@@ -21,30 +21,16 @@ const FAR: u64 = 1 << 40;
 
 fn stream(stream: u64, offset: u64, data: &[u8], fin: bool) -> Frame {
     let data = data.to_vec();
-    Frame::Stream {
-        stream,
-        offset,
-        data,
-        fin,
-    }
+    Frame::Stream { stream, offset, data, fin }
 }
 
 fn reset(stream: u64, size: u64) -> Frame {
-    Frame::ResetStream {
-        stream,
-        code: 1,
-        size,
-    }
+    Frame::ResetStream { stream, code: 1, size }
 }
 
 fn new_id(sequence: u64, retire_prior_to: u64, length: usize) -> Frame {
     let id = vec![u8::try_from(sequence & 0xff).unwrap(); length];
-    Frame::NewConnectionId {
-        sequence,
-        retire_prior_to,
-        id,
-        token: [7; 16],
-    }
+    Frame::NewConnectionId { sequence, retire_prior_to, id, token: [7; 16] }
 }
 
 /// Sends the frames in 1-RTT packets, each of a client of its own beside an honest one, and checks the code.
@@ -75,26 +61,14 @@ fn close_each(cases: Vec<(&str, Vec<Frame>, u64)>) {
 fn streams_are_used_in_their_direction() {
     let stop = |stream| Frame::StopSending { stream, code: 1 };
     close_each(vec![
-        (
-            "data of a server's stream",
-            vec![stream(SERVER_UNI, 0, b"x", false)],
-            STREAM_STATE_ERROR,
-        ),
+        ("data of a server's stream", vec![stream(SERVER_UNI, 0, b"x", false)], STREAM_STATE_ERROR),
         (
             "data of a stream that the server did not open",
             vec![stream(SERVER_BIDI, 0, b"x", false)],
             STREAM_STATE_ERROR,
         ),
-        (
-            "reset of a server's stream",
-            vec![reset(SERVER_UNI, 0)],
-            STREAM_STATE_ERROR,
-        ),
-        (
-            "stop of a client's stream",
-            vec![stop(2)],
-            STREAM_STATE_ERROR,
-        ),
+        ("reset of a server's stream", vec![reset(SERVER_UNI, 0)], STREAM_STATE_ERROR),
+        ("stop of a client's stream", vec![stop(2)], STREAM_STATE_ERROR),
         (
             "stop of a stream that the server did not open",
             vec![stop(SERVER_BIDI)],
@@ -111,26 +85,10 @@ fn streams_are_used_in_their_direction() {
 #[test]
 fn limits_and_final_sizes_are_kept_to() {
     close_each(vec![
-        (
-            "a stream beyond the limit",
-            vec![stream(FAR, 0, b"x", false)],
-            STREAM_LIMIT_ERROR,
-        ),
-        (
-            "reset of a stream beyond the limit",
-            vec![reset(FAR, 0)],
-            STREAM_LIMIT_ERROR,
-        ),
-        (
-            "data beyond the window",
-            vec![stream(0, FAR, b"x", false)],
-            FLOW_CONTROL_ERROR,
-        ),
-        (
-            "a reset beyond the window",
-            vec![reset(0, FAR)],
-            FLOW_CONTROL_ERROR,
-        ),
+        ("a stream beyond the limit", vec![stream(FAR, 0, b"x", false)], STREAM_LIMIT_ERROR),
+        ("reset of a stream beyond the limit", vec![reset(FAR, 0)], STREAM_LIMIT_ERROR),
+        ("data beyond the window", vec![stream(0, FAR, b"x", false)], FLOW_CONTROL_ERROR),
+        ("a reset beyond the window", vec![reset(0, FAR)], FLOW_CONTROL_ERROR),
         (
             "a final size that shrinks",
             vec![stream(0, 10, b"x", false), stream(0, 0, b"x", true)],
@@ -146,25 +104,15 @@ fn limits_and_final_sizes_are_kept_to() {
             vec![stream(0, 5, b"x", true), stream(0, 6, b"x", true)],
             FINAL_SIZE_ERROR,
         ),
-        (
-            "a reset of another size",
-            vec![stream(0, 5, b"x", true), reset(0, 3)],
-            FINAL_SIZE_ERROR,
-        ),
+        ("a reset of another size", vec![stream(0, 5, b"x", true), reset(0, 3)], FINAL_SIZE_ERROR),
         (
             "too many streams",
-            vec![Frame::MaxStreams {
-                bidirectional: true,
-                max: (1 << 60) + 1,
-            }],
+            vec![Frame::MaxStreams { bidirectional: true, max: (1 << 60) + 1 }],
             FRAME_ENCODING_ERROR,
         ),
         (
             "blocked at too many streams",
-            vec![Frame::StreamsBlocked {
-                bidirectional: false,
-                limit: (1 << 60) + 1,
-            }],
+            vec![Frame::StreamsBlocked { bidirectional: false, limit: (1 << 60) + 1 }],
             FRAME_ENCODING_ERROR,
         ),
     ]);
@@ -174,36 +122,16 @@ fn limits_and_final_sizes_are_kept_to() {
 fn frames_that_are_no_clients_or_none_at_all_close_the_connection() {
     close_each(vec![
         ("no frame", vec![], PROTOCOL_VIOLATION),
-        (
-            "HANDSHAKE_DONE",
-            vec![Frame::HandshakeDone],
-            PROTOCOL_VIOLATION,
-        ),
-        (
-            "NEW_TOKEN",
-            vec![Frame::NewToken(vec![1; 16])],
-            PROTOCOL_VIOLATION,
-        ),
-        (
-            "an unknown type",
-            vec![Frame::Raw(vec![0x40, 0x42])],
-            FRAME_ENCODING_ERROR,
-        ),
-        (
-            "half a frame",
-            vec![Frame::Raw(vec![0x1a, 1, 2])],
-            PROTOCOL_VIOLATION,
-        ),
+        ("HANDSHAKE_DONE", vec![Frame::HandshakeDone], PROTOCOL_VIOLATION),
+        ("NEW_TOKEN", vec![Frame::NewToken(vec![1; 16])], PROTOCOL_VIOLATION),
+        ("an unknown type", vec![Frame::Raw(vec![0x40, 0x42])], FRAME_ENCODING_ERROR),
+        ("half a frame", vec![Frame::Raw(vec![0x1a, 1, 2])], PROTOCOL_VIOLATION),
         (
             "a length beyond the packet",
             vec![Frame::Raw(vec![0x0a, 0, 0x7f, 0xff])],
             PROTOCOL_VIOLATION,
         ),
-        (
-            "a datagram frame",
-            vec![Frame::Raw(vec![0x31, 1, 1])],
-            PROTOCOL_VIOLATION,
-        ),
+        ("a datagram frame", vec![Frame::Raw(vec![0x31, 1, 1])], PROTOCOL_VIOLATION),
     ]);
 }
 
@@ -211,94 +139,34 @@ fn frames_that_are_no_clients_or_none_at_all_close_the_connection() {
 fn connection_ids_are_bounded_and_consistent() {
     let ids = |count| (1..=count).map(|sequence| new_id(sequence, 0, 8)).collect();
     close_each(vec![
-        (
-            "retire prior to a later ID",
-            vec![new_id(1, 2, 8)],
-            FRAME_ENCODING_ERROR,
-        ),
+        ("retire prior to a later ID", vec![new_id(1, 2, 8)], FRAME_ENCODING_ERROR),
         ("an empty ID", vec![new_id(1, 0, 0)], FRAME_ENCODING_ERROR),
-        (
-            "an ID of 21 bytes",
-            vec![new_id(1, 0, 21)],
-            FRAME_ENCODING_ERROR,
-        ),
+        ("an ID of 21 bytes", vec![new_id(1, 0, 21)], FRAME_ENCODING_ERROR),
         ("too many IDs", ids(20), CONNECTION_ID_LIMIT_ERROR),
-        (
-            "one number, two IDs",
-            vec![new_id(1, 0, 8), new_id(1, 0, 9)],
-            FRAME_ENCODING_ERROR,
-        ),
-        (
-            "retired in use",
-            vec![Frame::RetireConnectionId(0)],
-            PROTOCOL_VIOLATION,
-        ),
-        (
-            "retired before it is issued",
-            vec![Frame::RetireConnectionId(100)],
-            PROTOCOL_VIOLATION,
-        ),
+        ("one number, two IDs", vec![new_id(1, 0, 8), new_id(1, 0, 9)], FRAME_ENCODING_ERROR),
+        ("retired in use", vec![Frame::RetireConnectionId(0)], PROTOCOL_VIOLATION),
+        ("retired before it is issued", vec![Frame::RetireConnectionId(100)], PROTOCOL_VIOLATION),
     ]);
 }
 
 #[test]
 fn acknowledgements_name_packets_that_were_sent() {
-    let ranges = |largest, first, ranges| Frame::Ack {
-        largest,
-        delay: 0,
-        first,
-        ranges,
-    };
+    let ranges = |largest, first, ranges| Frame::Ack { largest, delay: 0, first, ranges };
     close_each(vec![
-        (
-            "never sent",
-            vec![Frame::ack(0, 1 << 30)],
-            PROTOCOL_VIOLATION,
-        ),
-        (
-            "the largest number",
-            vec![Frame::ack(0, (1 << 62) - 1)],
-            PROTOCOL_VIOLATION,
-        ),
-        (
-            "below zero",
-            vec![ranges(3, 4, vec![])],
-            FRAME_ENCODING_ERROR,
-        ),
-        (
-            "a range below zero",
-            vec![ranges(3, 0, vec![(1, 1)])],
-            FRAME_ENCODING_ERROR,
-        ),
+        ("never sent", vec![Frame::ack(0, 1 << 30)], PROTOCOL_VIOLATION),
+        ("the largest number", vec![Frame::ack(0, (1 << 62) - 1)], PROTOCOL_VIOLATION),
+        ("below zero", vec![ranges(3, 4, vec![])], FRAME_ENCODING_ERROR),
+        ("a range below zero", vec![ranges(3, 0, vec![(1, 1)])], FRAME_ENCODING_ERROR),
     ]);
 }
 
 #[test]
 fn handshake_messages_end_with_the_handshake() {
-    let crypto = |offset, data: &[u8]| Frame::Crypto {
-        offset,
-        data: data.to_vec(),
-    };
+    let crypto = |offset, data: &[u8]| Frame::Crypto { offset, data: data.to_vec() };
     close_each(vec![
-        (
-            "an offset beyond the buffer",
-            vec![crypto(1 << 16, b"x")],
-            CRYPTO_BUFFER_EXCEEDED,
-        ),
-        (
-            "the largest offset",
-            vec![crypto((1 << 62) - 2, b"x")],
-            CRYPTO_BUFFER_EXCEEDED,
-        ),
-        (
-            "a key update of TLS",
-            vec![crypto(0, &[24, 0, 0, 1, 0])],
-            UNEXPECTED_MESSAGE,
-        ),
-        (
-            "a ClientHello",
-            vec![crypto(0, &[1, 0, 0, 1, 0])],
-            UNEXPECTED_MESSAGE,
-        ),
+        ("an offset beyond the buffer", vec![crypto(1 << 16, b"x")], CRYPTO_BUFFER_EXCEEDED),
+        ("the largest offset", vec![crypto((1 << 62) - 2, b"x")], CRYPTO_BUFFER_EXCEEDED),
+        ("a key update of TLS", vec![crypto(0, &[24, 0, 0, 1, 0])], UNEXPECTED_MESSAGE),
+        ("a ClientHello", vec![crypto(0, &[1, 0, 0, 1, 0])], UNEXPECTED_MESSAGE),
     ]);
 }

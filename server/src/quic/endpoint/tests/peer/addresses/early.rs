@@ -34,12 +34,7 @@ impl Early {
             Frame::NewToken(token) => Some(token.clone()),
             _ => None,
         });
-        Early {
-            attack,
-            worker_ring,
-            setup,
-            token: token.unwrap(),
-        }
+        Early { attack, worker_ring, setup, token: token.unwrap() }
     }
 
     /// Returns a client that resumes the session at `address`, with a request in early data.
@@ -58,7 +53,7 @@ impl Early {
         let control = http3::control(&[]);
         let control = peer.client.stream_frames(http3::CONTROL, &control, false);
         let request = peer.client.stream_frames(0, &head, true);
-        let packet = { &mut peer.client }.packet(Kind::ZeroRtt, &[control, request].concat());
+        let packet = peer.client.packet(Kind::ZeroRtt, &[control, request].concat());
         peer.client.queue(packet);
         peer
     }
@@ -73,9 +68,7 @@ impl Early {
     fn refused_tokens(&self) -> u64 {
         let counters = &self.attack.endpoint().counters;
         let reasons = Refusal::ALL.iter();
-        reasons
-            .map(|reason| counters.new_tokens_refused[*reason])
-            .sum()
+        reasons.map(|reason| counters.new_tokens_refused[*reason]).sum()
     }
 }
 
@@ -90,9 +83,7 @@ fn early_request_from_a_forged_address_never_runs() {
             assert_eq!(early.blind(&mut peer).len(), 0, "{forged}");
             early.attack.now += Duration::from_secs(60);
             quiche::clock::set(Some(early.attack.now));
-            early
-                .attack
-                .metered(|endpoint, _, now| endpoint.on_deadline(usize::MAX, now));
+            early.attack.metered(|endpoint, _, now| endpoint.on_deadline(usize::MAX, now));
             assert_eq!(early.blind(&mut peer).len(), 0, "{forged}");
         }
         assert_eq!(early.refused_tokens(), 1);
@@ -107,10 +98,7 @@ fn early_request_without_a_token_waits_for_the_handshake() {
         assert_eq!(early.blind(&mut peer).len(), 0);
         early.attack.pass(Duration::from_secs(2), &mut peer);
         let requests = handle(&mut early.attack, &mut early.worker_ring);
-        let by: Vec<_> = requests
-            .iter()
-            .map(|request| request.peer.address)
-            .collect();
+        let by: Vec<_> = requests.iter().map(|request| request.peer.address).collect();
         assert_eq!(by, [RETURNED.parse().unwrap()]);
         assert!(!requests[0].peer.early_data);
         early.attack.exchange(&mut peer);

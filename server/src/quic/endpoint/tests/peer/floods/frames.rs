@@ -22,18 +22,11 @@ pub(super) fn send_challenges(peer: &mut Peer, number: u64, count: u64) {
 
 /// Takes the newest of the server's connection IDs, with its number; `None` if there is none since the last call.
 fn newest_id(peer: &mut Peer) -> Option<(u64, Vec<u8>)> {
-    let newest = peer
-        .client
-        .frames
-        .iter()
-        .rev()
-        .find_map(|frame| match frame {
-            Frame::NewConnectionId { sequence, id, .. } => Some((*sequence, id.clone())),
-            _ => None,
-        });
-    peer.client
-        .frames
-        .retain(|frame| matches!(frame, Frame::Close { .. }));
+    let newest = peer.client.frames.iter().rev().find_map(|frame| match frame {
+        Frame::NewConnectionId { sequence, id, .. } => Some((*sequence, id.clone())),
+        _ => None,
+    });
+    peer.client.frames.retain(|frame| matches!(frame, Frame::Close { .. }));
     newest
 }
 
@@ -64,18 +57,8 @@ fn frames_that_the_server_must_answer_leave_nothing_behind() {
     let ping: Packets = |peer, _| send(peer, Frame::Ping);
     check_all(vec![
         flood("PATH_CHALLENGE", true, challenge, End::Flat),
-        flood(
-            "as many PATH_CHALLENGEs in a packet as are allowed",
-            true,
-            challenges,
-            End::Flat,
-        ),
-        flood(
-            "one more in a packet",
-            true,
-            too_many,
-            End::Closed(PROTOCOL_VIOLATION),
-        ),
+        flood("as many PATH_CHALLENGEs in a packet as are allowed", true, challenges, End::Flat),
+        flood("one more in a packet", true, too_many, End::Closed(PROTOCOL_VIOLATION)),
         flood("PING", true, ping, End::Flat),
         flood("a gap in each packet number", true, gap, End::Flat),
     ]);
@@ -99,50 +82,24 @@ fn connection_ids_without_end_leave_nothing_behind() {
             End::Closed(CONNECTION_ID_LIMIT_ERROR),
         ),
         flood("one ID again and again", true, repeated, End::Flat),
-        flood(
-            "the server's IDs are retired as they come",
-            true,
-            retire_as_they_come,
-            End::Flat,
-        ),
+        flood("the server's IDs are retired as they come", true, retire_as_they_come, End::Flat),
     ]);
 }
 
 #[test]
 fn credit_and_blocked_frames_leave_nothing_behind() {
     check_all(vec![
-        flood(
-            "MAX_DATA",
-            true,
-            |peer, n| send(peer, Frame::MaxData(n << 20)),
-            End::Flat,
-        ),
+        flood("MAX_DATA", true, |peer, n| send(peer, Frame::MaxData(n << 20)), End::Flat),
         flood(
             "MAX_STREAM_DATA",
             true,
-            |peer, n| {
-                send(
-                    peer,
-                    Frame::MaxStreamData {
-                        stream: 4,
-                        max: n << 20,
-                    },
-                )
-            },
+            |peer, n| send(peer, Frame::MaxStreamData { stream: 4, max: n << 20 }),
             End::Flat,
         ),
         flood(
             "MAX_STREAMS",
             true,
-            |peer, n| {
-                send(
-                    peer,
-                    Frame::MaxStreams {
-                        bidirectional: true,
-                        max: n << 20,
-                    },
-                )
-            },
+            |peer, n| send(peer, Frame::MaxStreams { bidirectional: true, max: n << 20 }),
             End::Flat,
         ),
     ]);
@@ -151,38 +108,17 @@ fn credit_and_blocked_frames_leave_nothing_behind() {
 #[test]
 fn frames_that_mean_nothing_leave_nothing_behind() {
     check_all(vec![
-        flood(
-            "DATA_BLOCKED",
-            true,
-            |peer, n| send(peer, Frame::DataBlocked(n)),
-            End::Flat,
-        ),
+        flood("DATA_BLOCKED", true, |peer, n| send(peer, Frame::DataBlocked(n)), End::Flat),
         flood(
             "STREAMS_BLOCKED",
             true,
-            |peer, limit| {
-                send(
-                    peer,
-                    Frame::StreamsBlocked {
-                        bidirectional: true,
-                        limit,
-                    },
-                )
-            },
+            |peer, limit| send(peer, Frame::StreamsBlocked { bidirectional: true, limit }),
             End::Flat,
         ),
         flood(
             "STREAM_DATA_BLOCKED",
             true,
-            |peer, n| {
-                send(
-                    peer,
-                    Frame::StreamDataBlocked {
-                        stream: 4 * n,
-                        limit: n,
-                    },
-                )
-            },
+            |peer, n| send(peer, Frame::StreamDataBlocked { stream: 4 * n, limit: n }),
             End::Flat,
         ),
         flood(
@@ -209,12 +145,7 @@ fn acknowledgements_with_many_ranges_leave_nothing_behind() {
             smallest = number;
             (gap, 0)
         });
-        let ack = Frame::Ack {
-            largest,
-            delay: 0,
-            first: 0,
-            ranges: ranges.collect(),
-        };
+        let ack = Frame::Ack { largest, delay: 0, first: 0, ranges: ranges.collect() };
         peer.client.send(&[ack, Frame::Ping]);
     };
     check_all(vec![flood("ACK", false, ranges, End::Flat)]);
@@ -228,12 +159,7 @@ fn key_updates_without_end_leave_nothing_behind() {
         }
         send(peer, Frame::Ping);
     };
-    check_all(vec![flood(
-        "once the server has followed",
-        true,
-        in_turn,
-        End::Flat,
-    )]);
+    check_all(vec![flood("once the server has followed", true, in_turn, End::Flat)]);
 }
 
 #[test]

@@ -25,15 +25,7 @@ fn bytes_with_gaps_are_bounded() {
     let stream: Packets = |peer, n| {
         let (offset, data) = sparse(n);
         let (stream, fin) = (0, false);
-        send(
-            peer,
-            Frame::Stream {
-                stream,
-                offset,
-                data,
-                fin,
-            },
-        );
+        send(peer, Frame::Stream { stream, offset, data, fin });
     };
     check_all(vec![
         flood("CRYPTO", true, crypto, End::Closed(FLOW_CONTROL_ERROR)),
@@ -79,15 +71,7 @@ fn a_request_in_bytes_from_its_end_is_answered() {
     for (index, byte) in head.iter().enumerate().rev() {
         let (offset, data) = (index as u64, vec![*byte]);
         let (stream, fin) = (0, index == last);
-        send(
-            &mut peer,
-            Frame::Stream {
-                stream,
-                offset,
-                data,
-                fin,
-            },
-        );
+        send(&mut peer, Frame::Stream { stream, offset, data, fin });
         attack.exchange(&mut peer);
         most = most.max(attack.held - before);
     }
@@ -109,12 +93,7 @@ fn requests_without_their_first_byte_are_rejected() {
         for stream in (first..first + 16).step_by(4) {
             for offset in (PIECE..end(stream)).step_by(PIECE) {
                 let (offset, data, fin) = (offset as u64, vec![0; PIECE], false);
-                let piece = Frame::Stream {
-                    stream,
-                    offset,
-                    data,
-                    fin,
-                };
+                let piece = Frame::Stream { stream, offset, data, fin };
                 send(&mut peer, piece);
             }
             attack.exchange(&mut peer);

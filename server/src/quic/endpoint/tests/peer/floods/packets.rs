@@ -41,9 +41,7 @@ fn packets_that_cannot_be_read_leave_nothing_behind() {
     };
     let copies: Packets = |peer, _| {
         let number = 100;
-        let packet = peer
-            .client
-            .packet_numbered(Kind::OneRtt, number, &[Frame::Ping]);
+        let packet = peer.client.packet_numbered(Kind::OneRtt, number, &[Frame::Ping]);
         peer.client.queue(packet);
     };
     let padding: Packets = |peer, _| send(peer, Frame::Padding(1000));
@@ -80,12 +78,7 @@ fn http3_frames_without_end_leave_nothing_behind() {
     check_all(vec![
         flood("frames of the control stream", true, control, End::Flat),
         flood("empty unknown frames", true, unknown, End::Flat),
-        flood(
-            "streams of unknown types",
-            true,
-            streams,
-            End::Closed(STREAM_LIMIT_ERROR),
-        ),
+        flood("streams of unknown types", true, streams, End::Closed(STREAM_LIMIT_ERROR)),
     ]);
 }
 
@@ -107,10 +100,7 @@ fn responses_that_nobody_reads_wait_in_a_bounded_buffer() {
     }
     let asked = attack.held - before;
     let most = i64::try_from(2 * buffer + streams * 4096).unwrap();
-    assert!(
-        asked <= most,
-        "{asked} bytes for {streams} streams, not {most}"
-    );
+    assert!(asked <= most, "{asked} bytes for {streams} streams, not {most}");
     for _ in 0..1000 {
         send(&mut peer, Frame::Ping);
         attack.pass(STEP, &mut peer);

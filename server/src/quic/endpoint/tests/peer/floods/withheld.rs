@@ -35,16 +35,10 @@ fn a_client_that_acknowledges_nothing_makes_nothing_grow() {
         ("PATH_CHALLENGE", |peer, n| {
             send(peer, Frame::PathChallenge(Frame::path_data(n)));
         }),
-        (
-            "as many PATH_CHALLENGEs in a packet as are allowed",
-            |peer, n| {
-                send_challenges(peer, n, MOST);
-            },
-        ),
-        (
-            "the server's IDs are retired as they come",
-            retire_as_they_come,
-        ),
+        ("as many PATH_CHALLENGEs in a packet as are allowed", |peer, n| {
+            send_challenges(peer, n, MOST);
+        }),
+        ("the server's IDs are retired as they come", retire_as_they_come),
         ("DATA_BLOCKED", |peer, n| send(peer, Frame::DataBlocked(n))),
         ("PATH_RESPONSE", |peer, n| {
             send(peer, Frame::PathResponse(Frame::path_data(n)));
