@@ -73,7 +73,7 @@ use crate::observe::certificates::Certificates;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::process_log;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
-use crate::quic::secrets::{Secrets, SecretsConfig};
+use crate::secrets::{Secrets, SecretsConfig};
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
 /// Paths of a server: its configuration file and its control socket.

@@ -9,6 +9,7 @@ mod affinity;
 pub mod boot;
 pub mod cli;
 pub mod clock;
+pub mod congestion;
 pub mod entropy;
 pub mod h3;
 pub mod http;
@@ -19,9 +20,11 @@ pub mod observe;
 #[doc(hidden)]
 pub mod properties;
 pub mod quic;
+pub mod secrets;
 pub mod self_signed;
 mod state_file;
 pub mod tcp;
+pub mod tls;
 pub mod worker;
 
 /// Lets tests count what a thread allocates. AddressSanitizer and Miri check the memory of their own allocators alone.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use sluicegate::congestion::selection::{Choice, Selection};
 use sluicegate::h3::{self, SessionContext};
 use sluicegate::http::route::Site;
 use sluicegate::quic::endpoint::Endpoint;
-use sluicegate::quic::secrets::Secrets;
-use sluicegate::quic::selection::{Choice, Selection};
 use sluicegate::quic::settings::{Lease, Listener, Settings};
-use sluicegate::quic::transport::{Alternatives, Identity, server_config};
+use sluicegate::quic::transport::server_config;
+use sluicegate::secrets::Secrets;
+use sluicegate::tls::{Alternatives, Identity};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;

@@ -9,8 +9,8 @@ use boring::rsa::Rsa;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::h3;
-use sluicegate::quic::transport;
 use sluicegate::self_signed;
+use sluicegate::tls;
 
 use super::{Control, SimulationError};
 use crate::conventions::{DATAGRAM, IDLE_TIMEOUT};
@@ -27,8 +27,8 @@ const STREAMS: u64 = 100;
 const MADE: Duration = Duration::from_secs(1_700_000_000);
 
 /// Returns the certificate and key of this process, for a listener of the product.
-pub(crate) fn identity() -> anyhow::Result<&'static transport::Identity> {
-    static IDENTITY: OnceLock<transport::Identity> = OnceLock::new();
+pub(crate) fn identity() -> anyhow::Result<&'static tls::Identity> {
+    static IDENTITY: OnceLock<tls::Identity> = OnceLock::new();
     if let Some(identity) = IDENTITY.get() {
         return Ok(identity);
     }
@@ -37,7 +37,7 @@ pub(crate) fn identity() -> anyhow::Result<&'static transport::Identity> {
     let (certificate, key) = (folder.path().join("certificate"), folder.path().join("key"));
     fs::write(&certificate, X509::from_der(&shared.certificate)?.to_pem()?)?;
     fs::write(&key, PKey::private_key_from_der(&shared.key)?.private_key_to_pem_pkcs8()?)?;
-    let identity = transport::Identity::load(&certificate, &key, true)?;
+    let identity = tls::Identity::load(&certificate, &key, true)?;
     Ok(IDENTITY.get_or_init(|| identity))
 }
 

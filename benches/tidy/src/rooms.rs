@@ -24,29 +24,32 @@ pub const ROOMS: &[Room] = &[
     room(
         "boot",
         &[
-            "admin", "worker", "quic", "h3", "tcp", "acme", "http*", "observe", "affinity",
-            "clock", "networks",
+            "admin",
+            "worker",
+            "quic",
+            "h3",
+            "tcp",
+            "acme",
+            "congestion",
+            "tls",
+            "http*",
+            "secrets",
+            "observe",
+            "affinity",
+            "clock",
+            "networks",
         ],
     ),
     room("admin", &["worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
     room("worker", &["quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
     room(
         "quic",
-        &[
-            "h3",
-            "http*",
-            "observe",
-            "address",
-            "clock",
-            "entropy",
-            "networks",
-            "named_file",
-            "self_signed",
-            "state_file",
-        ],
+        &["h3", "congestion", "tls", "http*", "secrets", "observe", "address", "clock", "entropy"],
     ),
     room("h3", &["http*", "observe", "address", "clock"]),
     room("tcp", &["acme", "http*", "observe", "address", "clock", "networks"]),
+    room("congestion", &["http::clients", "observe", "address", "networks"]),
+    room("tls", &["secrets", "observe", "clock", "entropy", "named_file", "self_signed"]),
     room("acme", &["observe", "clock", "named_file", "self_signed", "state_file"]),
     room(
         "http::gate",
@@ -121,6 +124,7 @@ pub const ROOMS: &[Room] = &[
     room("http::exchange", &["http", "http::clients", "observe", "address", "clock"]),
     room("http::clients", &["http", "observe", "address", "clock"]),
     room("http", &["observe", "address", "clock", "entropy", "networks"]),
+    room("secrets", &["clock", "entropy", "named_file", "state_file"]),
     room("observe", &["address", "clock"]),
     room("affinity", &[]),
     room("clock", &[]),
@@ -134,7 +138,7 @@ pub const ROOMS: &[Room] = &[
 
 /// Crates that only some rooms may name: `http` knows no transport, and quiche stays where packets and frames are.
 pub const CRATES: &[(&str, &[&str])] = &[
-    ("quiche", &["quic", "h3", "cli::get", "worker::turn"]),
+    ("quiche", &["quic", "h3", "congestion", "cli::get", "worker::turn"]),
     ("sluicegate_load", &["cli"]),
     (
         "sluicegate_dataplane",

@@ -12,10 +12,11 @@ use thiserror::Error;
 use super::bind_tcp::TcpBindError;
 
 use crate::admin::AdminError;
+use crate::congestion::selection::UnknownAlgorithm;
 use crate::http::route::SiteError;
-use crate::quic::secrets::SecretsError;
-use crate::quic::selection::UnknownAlgorithm;
 use crate::quic::transport::TransportError;
+use crate::secrets::SecretsError;
+use crate::tls::TlsError;
 
 /// Error that keeps the server from starting, or ends it early. Its text names the place; the error's source, if there
 /// is one, says the cause and the remedy.
@@ -168,7 +169,10 @@ pub enum ListenerError {
     /// The congestion control algorithm does not exist.
     #[error(transparent)]
     Algorithm(#[from] UnknownAlgorithm),
-    /// The certificates or the settings of the transport cannot be used.
+    /// A certificate or another setting of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The settings of the transport cannot be used.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The address cannot be bound.
@@ -211,6 +215,9 @@ pub enum ReloadError {
     #[error(transparent)]
     Boot(#[from] BootError),
     /// A certificate or another setting of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The settings of the transport cannot be used.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }

@@ -7,14 +7,13 @@ use sluicegate_config::{Config, Listener, Tls};
 
 use super::error::{BootError, ListenerError};
 use crate::acme::Store;
+use crate::congestion::selection::Selection;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::certificates::Certificate;
-use crate::quic::config_snapshot::{Identities, ListenerSettings};
-use crate::quic::secrets::Secrets;
-use crate::quic::selection::Selection;
-use crate::quic::transport::{
-    Alternatives, Identity, TlsOptions, TransportError, alternatives, server_config,
-};
+use crate::quic::config_snapshot::ListenerSettings;
+use crate::quic::transport::server_config;
+use crate::secrets::Secrets;
+use crate::tls::{Alternatives, Identities, Identity, TlsError, TlsOptions, alternatives};
 
 /// Parts of a listener's settings before a reload that stay in use.
 #[derive(Clone, Copy, Default)]
@@ -59,7 +58,7 @@ fn try_prepare(
         Some(tls) => load(tls)?,
         None => Identity::self_signed()?.with_options(&options),
     };
-    let others = given.map(load).collect::<Result<Vec<_>, TransportError>>()?;
+    let others = given.map(load).collect::<Result<Vec<_>, TlsError>>()?;
     let all = [&first].into_iter().chain(&others);
     // A self-signed one stands in no table.
     let automatic = listener.tls.iter().map(|tls| !tls.acme.is_empty());
@@ -75,7 +74,7 @@ fn try_prepare(
             automatic,
         })
     });
-    let expiries = expiries.collect::<Result<Vec<_>, TransportError>>()?;
+    let expiries = expiries.collect::<Result<Vec<_>, TlsError>>()?;
     let others = alternatives(
         (name, secrets),
         &others,
@@ -94,12 +93,12 @@ fn try_prepare(
 }
 
 /// Returns a certificate from its files, or the one that ACME has obtained; until there is one, a self-signed one.
-fn identity(tls: &Tls, config: &Config) -> Result<Identity, TransportError> {
+fn identity(tls: &Tls, config: &Config) -> Result<Identity, TlsError> {
     if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
         return Identity::load(certificate, key, config.server.open_secrets);
     }
     let obtained = Store::of(config).map(|store| store.certificate(&tls.acme));
-    let obtained = obtained.transpose().map_err(|cause| TransportError::File {
+    let obtained = obtained.transpose().map_err(|cause| TlsError::File {
         path: format!("certificate of ACME for {}", tls.acme.join(", ")),
         cause,
     })?;

@@ -6,8 +6,8 @@ use sluicegate_config::{Config, Handler, Listener, Route, Step};
 
 use super::error::{BootError, ListenerError};
 use crate::http::route::SiteError;
-use crate::quic::secrets::SecretsError;
-use crate::quic::transport::TransportError;
+use crate::secrets::SecretsError;
+use crate::tls::TlsError;
 
 use Step::{Index, Key};
 
@@ -129,11 +129,9 @@ fn of_pool(name: &str, key: &'static str, config: &Config) -> Option<Vec<Step>> 
 fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Option<Vec<Step>> {
     let mut steps = vec![Key("listener"), Index(index), Key("tls")];
     let named = match error {
-        ListenerError::Transport(TransportError::File { path, .. }) => Some(path.clone()),
-        ListenerError::Transport(TransportError::TooOpen(error)) => {
-            Some(error.path().display().to_string())
-        }
-        ListenerError::Transport(TransportError::Tls { origin, .. }) => Some(origin.clone()),
+        ListenerError::Tls(TlsError::File { path, .. }) => Some(path.clone()),
+        ListenerError::Tls(TlsError::TooOpen(error)) => Some(error.path().display().to_string()),
+        ListenerError::Tls(TlsError::Tls { origin, .. }) => Some(origin.clone()),
         _ => return None,
     };
     if let Some(path) = named {
@@ -164,7 +162,7 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quic::transport::TooOpen;
+    use crate::secrets::TooOpen;
 
     #[test]
     fn error_about_a_file_leads_to_the_key_that_names_it() {
@@ -208,20 +206,19 @@ mod tests {
         let expected = ["site", "basic_auth", "users_file"].map(Key);
         let expected = [expected[0], Index(1), expected[1], expected[2]];
         assert_eq!(place(&users, &config), Some(expected.to_vec()));
-        let key = TransportError::File { path: "b-key.pem".to_owned(), cause: cause() };
+        let key = TlsError::File { path: "b-key.pem".to_owned(), cause: cause() };
         let key = BootError::listener(("a", &[]), key);
         let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
         assert_eq!(place(&key, &config), Some(expected.to_vec()));
-        let authorities = TransportError::File { path: "c.pem".to_owned(), cause: cause() };
+        let authorities = TlsError::File { path: "c.pem".to_owned(), cause: cause() };
         let authorities = BootError::listener(("a", &[]), authorities);
         let expected = [Key("listener"), Index(0), Key("client_ca")];
         assert_eq!(place(&authorities, &config), Some(expected.to_vec()));
-        let folder =
-            TransportError::Tls { origin: "k".to_owned(), cause: String::new(), remedy: "" };
+        let folder = TlsError::Tls { origin: "k".to_owned(), cause: String::new(), remedy: "" };
         let folder = BootError::listener(("a", &[]), folder);
         let expected = [Key("listener"), Index(0), Key("key_log")];
         assert_eq!(place(&folder, &config), Some(expected.to_vec()));
-        let open = TransportError::TooOpen(TooOpen::of("a-key.pem"));
+        let open = TlsError::TooOpen(TooOpen::of("a-key.pem"));
         let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
         let open = BootError::listener(("a", &[]), open);
         assert_eq!(place(&open, &config), Some(expected.to_vec()));

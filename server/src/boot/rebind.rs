@@ -101,8 +101,8 @@ mod tests {
     use crate::boot::listener_settings::{Before, prepare};
     use crate::boot::liveness::tests::watched;
     use crate::quic::config_snapshot::{BoundAddress, Protocols};
-    use crate::quic::secrets::Secrets;
     use crate::quic::settings::Lease;
+    use crate::secrets::Secrets;
 
     /// Returns the protocols of the one address of a port after a reload that keeps it.
     fn keep_on_port(address: SocketAddr) -> Protocols {

@@ -32,10 +32,10 @@ use crate::observe::access::CurrentAccess;
 use crate::observe::process_log;
 use crate::observe::qlog::CurrentTraces;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
-use crate::quic::secrets::Secrets;
 use crate::quic::settings::Tracing;
-use crate::quic::transport::Alternatives;
+use crate::secrets::Secrets;
 use crate::tcp::FrontCommand;
+use crate::tls::Alternatives;
 use crate::worker::{Command, WorkerHandle};
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::http::route::Site;
 use crate::quic::config_snapshot::ConfigSnapshot;
-use crate::quic::transport::Alternatives;
+use crate::tls::Alternatives;
 
 /// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after
 /// their last user: to free a thousand certificates would delay a worker by tens of milliseconds.
@@ -42,13 +42,11 @@ mod tests {
     use sluicegate_dataplane::{ListenerId, Payloads};
 
     use super::*;
-    use crate::quic::config_snapshot::{
-        BoundAddress, BoundListener, Identities, ListenerSettings, Protocols,
-    };
-    use crate::quic::secrets::Secrets;
-    use crate::quic::selection::Selection;
+    use crate::congestion::selection::Selection;
+    use crate::quic::config_snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
     use crate::quic::settings::Lease;
-    use crate::quic::transport::Identity;
+    use crate::secrets::Secrets;
+    use crate::tls::{Identities, Identity};
 
     /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
     #[test]
@@ -58,8 +56,7 @@ mod tests {
         let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
         let secrets = Secrets::in_memory();
         let make = |others: &[Identity], before: &Alternatives| {
-            crate::quic::transport::alternatives(("main", &secrets), others, &quic, &limits, before)
-                .unwrap()
+            crate::tls::alternatives(("main", &secrets), others, &quic, &limits, before).unwrap()
         };
         let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
             generation,

@@ -15,9 +15,9 @@ use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, CurrentAccess, Target};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::qlog::{CurrentTraces, Sampler};
-use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::{Tracing, visible};
 use crate::quic::token::UsedTokens;
+use crate::secrets::{Secrets, SecretsConfig};
 use crate::tcp::MissingHeaders;
 
 /// State that all workers share. It does not change while the server runs.

@@ -11,9 +11,9 @@ use crate::acme::AcmeSettings;
 use crate::http::route::Site;
 use crate::networks::Networks;
 use crate::quic::config_snapshot::{ConfigSnapshot, Protocols};
-use crate::quic::secrets::Secrets;
-use crate::quic::transport::tcp_context;
+use crate::secrets::Secrets;
 use crate::tcp::{FrontCommand, FrontSender, TcpConfig, TcpListenerConfig};
+use crate::tls::tcp_context;
 use crate::worker::WorkerHandle;
 
 /// Fronts of all workers.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::observe::lifecycle::Lifecycle;
 use crate::quic::config_snapshot::ConfigSnapshot;
-use crate::quic::secrets::Secrets;
+use crate::secrets::Secrets;
 
 /// Time between two warnings about a certificate.
 const DAY: Duration = Duration::from_secs(86_400);

@@ -10,11 +10,10 @@
 //! authenticated: a peer can write any worker and generation, so they choose where to look, never whom to trust.
 
 use crate::entropy::Entropy;
+use crate::secrets::GENERATIONS;
 
 /// Length of every connection ID of ours, in bytes.
 pub const LEN: usize = 16;
-/// Number of generations; they wrap.
-pub const GENERATIONS: u8 = 64;
 
 const LAYOUT_VERSION: u8 = 1;
 const GENERATION_MASK: u8 = GENERATIONS - 1;

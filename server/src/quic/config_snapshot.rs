@@ -8,40 +8,15 @@ use std::time::Duration;
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
-use super::secrets::Secrets;
-use super::selection::Selection;
 use super::settings::{Lease, Listener, Tracing};
-use super::transport::{Alternatives, Identity, TransportError, server_config};
+use super::transport::{TransportError, server_config};
+use crate::congestion::selection::Selection;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::access::{AccessLog, AccessWriter};
 use crate::observe::certificates::Certificate;
-
-/// A listener's certificates.
-pub struct Identities {
-    /// Certificate for clients that ask for no name of the others.
-    pub first: Identity,
-    /// Certificates for other names.
-    pub others: Alternatives,
-    /// When each certificate expires.
-    pub expiries: Vec<Certificate>,
-}
-
-impl Identities {
-    /// Returns these certificates with the TLS options of others.
-    pub fn with_options(&self, other: &Identities) -> Identities {
-        Identities {
-            first: self.first.with_options(&other.first.options),
-            others: self.others.clone(),
-            expiries: self.expiries.clone(),
-        }
-    }
-
-    /// Returns whether these are the same certificates as `other` has.
-    pub fn are(&self, other: &Identities) -> bool {
-        self.first.chain == other.first.chain && self.others.is(&other.others)
-    }
-}
+use crate::secrets::Secrets;
+use crate::tls::Identities;
 
 /// Protocols of a bound address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::congestion::path_table::Resumption;
 use crate::http::gate::RequestCounters;
 use crate::observe::metrics::{PerLabel, labels, metrics};
 use crate::quic::ecn::EcnCounters;
-use crate::quic::path_table::Resumption;
 use crate::quic::token::NewTokenRefusal;
 
 labels! {

@@ -32,7 +32,7 @@ pub fn header(bytes: &[u8]) -> bool {
         assert!(!opens || datagram.len() >= MIN_CLIENT_DATAGRAM);
         assert!(header.kind != Kind::Initial || header.dcid.len() >= 8);
     }
-    let generation = padded[0] % cid::GENERATIONS;
+    let generation = padded[0] % crate::secrets::GENERATIONS;
     check_cid(&padded[1..], generation);
     Header::parse(&padded).is_ok()
 }
@@ -69,7 +69,7 @@ fn check_cid(bytes: &[u8], generation: u8) {
     let id = ConnectionId::try_from(&bytes[..cid::LEN]).expect("of the right length");
     assert!(ConnectionId::try_from(bytes).is_err());
     assert_eq!(id.as_bytes(), &bytes[..cid::LEN]);
-    let of = (0..cid::GENERATIONS).filter(|generation| id.is_of(*generation));
+    let of = (0..crate::secrets::GENERATIONS).filter(|generation| id.is_of(*generation));
     assert_eq!(of.count(), usize::from(id.is_ours()));
     assert_eq!(id.to_string().len(), 2 * cid::LEN);
     let made = CidGenerator::new(id.worker(), generation).generate();

@@ -2,8 +2,8 @@
 
 use boring::hash::hmac_sha256;
 
-use super::secrets::Secrets;
 use crate::entropy::Entropy;
+use crate::secrets::Secrets;
 
 /// Length of a stateless reset token, in bytes.
 pub const TOKEN_LEN: usize = 16;
@@ -76,8 +76,8 @@ mod tests {
     use std::collections::HashSet;
     use std::path::Path;
 
-    use super::super::secrets::RootSecret;
     use super::*;
+    use crate::secrets::RootSecret;
 
     fn tokens(root: u8) -> ResetTokens {
         let roots = vec![RootSecret::new([root; 32])];

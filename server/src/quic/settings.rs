@@ -7,12 +7,12 @@ use std::sync::Arc;
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
-use super::secrets::Secrets;
-use super::selection::Selection;
 use super::token::UsedTokens;
+use crate::congestion::selection::Selection;
 use crate::h3::SessionContext;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::qlog::{QlogWriter, Sampler};
+use crate::secrets::Secrets;
 
 /// Held by everybody who needs the sockets of a bound address.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +108,8 @@ impl Settings {
 
         use sluicegate_config::Config;
 
-        use super::transport::{Alternatives, Identity, server_config};
+        use super::transport::server_config;
+        use crate::tls::{Alternatives, Identity};
 
         // Made once, since they take longer than most tests.
         static CONFIG: LazyLock<Config> = LazyLock::new(Config::embedded);

@@ -15,7 +15,7 @@ use crate::observe::lifecycle::Lifecycle;
 use crate::observe::metrics::{Page, Show};
 use crate::quic::config_snapshot::{BoundAddress, Protocols};
 use crate::quic::settings::Lease;
-use crate::quic::transport::Identity;
+use crate::tls::Identity;
 
 const FILE: &str = "[[group]]\nname = \"a\"\n[[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"[::1]:1\"\ntcp = false\n\
                     tls = { certificate = \"chain.pem\", key = \"key.pem\" }\n";

@@ -153,7 +153,7 @@ mod tunnels;
 fn a_datagram_of_another_process_generation_is_not_reset_by_the_endpoint() {
     let now = crate::clock::now();
     let settings = Settings::plain(0, 1);
-    let other = settings.secrets.generation().wrapping_add(1) % super::super::cid::GENERATIONS;
+    let other = settings.secrets.generation().wrapping_add(1) % crate::secrets::GENERATIONS;
     let mut endpoint = Endpoint::new(settings, now);
     let mut packet = vec![0x40; 100];
     packet[1..17].copy_from_slice(CidGenerator::new(0, other).generate().as_bytes());

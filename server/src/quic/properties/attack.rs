@@ -12,7 +12,8 @@ use tikv_jemalloc_ctl::thread;
 use crate::http::route::Site;
 use crate::quic::endpoint::{Endpoint, Ingest};
 use crate::quic::settings::Settings;
-use crate::quic::transport::{Alternatives, Identity, server_config};
+use crate::quic::transport::server_config;
+use crate::tls::{Alternatives, Identity};
 
 /// Time since 1970 of everything that happens, unless a test changes it.
 pub(in crate::quic) const UNIX: Duration = Duration::from_secs(1_800_000_000);

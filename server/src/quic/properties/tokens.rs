@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::properties::Bytes;
 use crate::quic::cid::ConnectionId;
 use crate::quic::header::MAX_V1_CID;
-use crate::quic::secrets::{RootSecret, Secrets};
 use crate::quic::token::{NewTokenRefusal, NewTokens, RetryTokens, TokenError, UsedTokens};
+use crate::secrets::{RootSecret, Secrets};
 
 /// Lifetime of the tokens.
 const LIFETIME: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use super::seal::{HEAD, Seal, SealError};
 use super::{Kind, UsedTokens, address, expiry, is_current};
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::labels;
-use crate::quic::secrets::Secrets;
+use crate::secrets::Secrets;
 
 const BODY: usize = 8 + 16 + LISTENER;
 /// Length of what stands for the listener.

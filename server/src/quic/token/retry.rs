@@ -7,7 +7,7 @@ use super::{Kind, address, expiry, is_current};
 use crate::address::UnvalidatedAddress;
 use crate::quic::cid::{self, ConnectionId};
 use crate::quic::header::MAX_V1_CID;
-use crate::quic::secrets::Secrets;
+use crate::secrets::Secrets;
 
 const BODY: usize = 8 + 16 + 2 + cid::LEN + 1 + MAX_V1_CID;
 

@@ -4,7 +4,7 @@ use boring::aead::{AeadCtx, Algorithm};
 
 use super::Kind;
 use crate::entropy::Entropy;
-use crate::quic::secrets::{Purpose, Secrets};
+use crate::secrets::{Purpose, Secrets};
 
 pub(super) const NONCE: usize = 24;
 const TAG: usize = 16;

@@ -3,9 +3,9 @@ use std::path::Path;
 use sluicegate_sim::Rng;
 
 use super::super::cid::{self, ConnectionId};
-use super::super::secrets::{Purpose, RootSecret, Secrets};
 use super::*;
 use crate::address::UnvalidatedAddress;
+use crate::secrets::{Purpose, RootSecret, Secrets};
 
 mod new_token;
 

@@ -3,10 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use boring::ssl::{SslRef, SslSession};
+use boring::ssl::{SslContextBuilder, SslMethod, SslRef, SslSession};
+use boring::x509::X509;
 use sluicegate_config::Config;
 
 use super::*;
+use crate::tls::{alternatives, sni};
+use crate::{clock, self_signed};
 
 const EARLY: &[u8] = b"a request";
 

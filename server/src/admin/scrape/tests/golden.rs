@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluicegate_config::{Config, LogTarget};
 
 use super::*;
+use crate::congestion::path_table::Resumption;
 use crate::http::auth;
 use crate::http::exchange::compress::{self, Algorithm};
 use crate::http::origin::{self, OriginCommand};
@@ -14,7 +15,6 @@ use crate::observe::metrics::Label;
 use crate::observe::qlog::CurrentTraces;
 use crate::quic::counters::{Counters, DropReason, RefusalReason};
 use crate::quic::ecn::EcnFailure;
-use crate::quic::path_table::Resumption;
 use crate::quic::token::NewTokenRefusal;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.

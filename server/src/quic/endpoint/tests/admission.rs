@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, Client, settings};
 use super::*;
-use crate::quic::selection::Selection;
+use crate::congestion::selection::Selection;
 
 #[test]
 fn connections_that_the_low_rtt_guard_moves_to_another_algorithm_are_counted() {

@@ -1,9 +1,10 @@
 //! Tests when a drain closes connections.
 
-use super::super::super::transport::{Alternatives, Identity, server_config};
+use super::super::super::transport::server_config;
 use super::fixture::{Bench, Client, FullSocket, settings};
 use super::*;
 use crate::http::route::Site;
+use crate::tls::{Alternatives, Identity};
 
 /// Length of a response, bytes: more than a packet, less than the first window.
 pub(super) const LENGTH: usize = 9000;

@@ -1,9 +1,10 @@
 //! Datagram sizes over paths of several MTUs, as the server is configured by default.
 
-use super::super::super::transport::{Alternatives, Identity, server_config};
+use super::super::super::transport::server_config;
 use super::fixture::{Bench, Client, settings};
 use super::*;
 use crate::http::route::Site;
+use crate::tls::{Alternatives, Identity};
 use sluicegate_dataplane::Payloads;
 
 /// Body of the response, bytes.

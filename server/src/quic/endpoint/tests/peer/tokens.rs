@@ -3,8 +3,8 @@
 use super::*;
 use crate::quic::counters::RefusalReason;
 use crate::quic::properties::attack::meta_of;
-use crate::quic::secrets::{RootSecret, Secrets};
 use crate::quic::token::{Kind, NewTokenRefusal as Refusal, NewTokens};
+use crate::secrets::{RootSecret, Secrets};
 
 /// The client of [`PEER`], at another port.
 const RETURNED: &str = "192.0.2.1:5999";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use boring::ssl::{AlpnError, NameType, SslContext, SslContextBuilder, select_next_proto};
 use boring::x509::X509;
 
-use crate::quic::tickets;
+use super::tickets;
 
 /// Protocols of connections over QUIC as ALPN writes them: a length and the name.
 const QUIC: &[u8] = b"\x02h3";
@@ -92,7 +92,7 @@ impl Alternatives {
 
     /// Returns how many share the contexts.
     #[cfg(test)]
-    pub(super) fn users(&self) -> usize {
+    pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
@@ -132,7 +132,7 @@ pub(super) fn select_tcp_protocol(context: &mut SslContextBuilder) {
 }
 
 /// Returns the names that a certificate is for, in lower case: those of its subjectAltName, `*.` in front of wildcards.
-pub(super) fn names(certificate: &X509) -> Vec<String> {
+pub(crate) fn names(certificate: &X509) -> Vec<String> {
     let all = certificate.subject_alt_names().into_iter().flatten();
     all.filter_map(|name| name.dnsname().map(str::to_ascii_lowercase)).collect()
 }

@@ -52,7 +52,7 @@ impl TooOpen {
 ///
 /// # Errors
 /// The inner error is [`TooOpen`], the outer one the system's.
-pub(super) fn check(path: &Path, file: &File) -> io::Result<Result<(), TooOpen>> {
+pub(crate) fn check(path: &Path, file: &File) -> io::Result<Result<(), TooOpen>> {
     let found = file.metadata()?;
     let refused = |reason| {
         let path = path.to_owned();

@@ -1,12 +1,12 @@
-//! Errors of a listener's certificates and settings.
+//! Errors of certificates, keys and settings of TLS.
 
 use thiserror::Error;
 
-use crate::quic::key_file::TooOpen;
+use crate::secrets::TooOpen;
 
-/// Error that keeps a listener from being set up.
+/// Error that keeps a listener's TLS from being set up.
 #[derive(Debug, Error)]
-pub enum TransportError {
+pub enum TlsError {
     /// A file cannot be read.
     #[error("{path}: cannot read: {cause}; check the path and its permissions")]
     File {
@@ -28,10 +28,4 @@ pub enum TransportError {
         /// Advice to the operator.
         remedy: &'static str,
     },
-    /// The HTTP/3 quiche refused a setting.
-    #[error("quiche's HTTP/3 refused the settings: {0}")]
-    Http(quiche::h3::Error),
-    /// quiche refused a setting.
-    #[error("quiche refused the settings: {0}")]
-    Engine(#[from] quiche::Error),
 }

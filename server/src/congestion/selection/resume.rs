@@ -8,7 +8,7 @@ use sluicegate_cc::PathMemory;
 use sluicegate_config::Listener;
 
 use crate::address::AwaitedAddress;
-use crate::quic::path_table::{PathTable, Resumptions};
+use crate::congestion::path_table::{PathTable, Resumptions};
 
 /// Capacities that a listener's connections have found, and how much of one a later connection may try at once.
 #[derive(Clone)]

@@ -15,8 +15,8 @@ use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::{CongestionControl, CongestionRule, Listener};
 use thiserror::Error;
 
-use super::path_table::Resumptions;
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
+use crate::congestion::path_table::Resumptions;
 use crate::http::clients::SourcePrefix;
 use crate::networks::Networks;
 

@@ -5,6 +5,7 @@
 //! The keys of session tickets change by themselves. Roots come from a key file that instances share, else from a state directory, else from memory, where they end with the process.
 
 mod error;
+pub(crate) mod key_file;
 mod root;
 mod store;
 mod ticket_keys;
@@ -13,12 +14,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::{MAX_ROOTS, SecretsError};
+pub use key_file::TooOpen;
 pub use root::{Purpose, ROOT_LEN, RootSecret};
 pub use ticket_keys::{TicketKey, TicketKeys};
 
-use super::cid::GENERATIONS;
 use crate::clock;
 use store::random_generation;
+
+/// Number of generations of a process; they wrap.
+pub const GENERATIONS: u8 = 64;
 
 /// Files of the secrets that outlive the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

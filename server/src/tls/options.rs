@@ -14,10 +14,10 @@ use boring::x509::verify::X509VerifyFlags;
 use boring::x509::{X509, X509StoreContext, X509StoreContextRef};
 use sluicegate_config::{ClientAuth, Listener, TlsVersion};
 
-use super::error::TransportError;
-use super::validity;
+use super::error::TlsError;
+use super::{tickets, validity};
 use crate::named_file;
-use crate::quic::{key_file, tickets};
+use crate::secrets::key_file;
 
 /// TLS options of a listener.
 #[derive(Default)]
@@ -49,13 +49,13 @@ impl TlsOptions {
     ///
     /// # Errors
     /// A file that cannot be read, or holds no certificates; a folder where the key log should be, to which no key could be written.
-    pub fn load(listener: &Listener, accept_open: bool) -> Result<Arc<TlsOptions>, TransportError> {
+    pub fn load(listener: &Listener, accept_open: bool) -> Result<Arc<TlsOptions>, TlsError> {
         let required = listener.client_auth != Some(ClientAuth::Optional);
         let authorities = { listener.client_ca.as_deref() }
             .map(|path| Authorities::load(path, required))
             .transpose()?;
         if let Some(path) = listener.key_log.as_deref().filter(|path| path.is_dir()) {
-            return Err(TransportError::Tls {
+            return Err(TlsError::Tls {
                 origin: path.display().to_string(),
                 cause: "a folder".into(),
                 remedy: "name a file in it, as key_log",
@@ -113,10 +113,10 @@ impl TlsOptions {
 }
 
 impl Authorities {
-    fn load(path: &Path, required: bool) -> Result<Authorities, TransportError> {
+    fn load(path: &Path, required: bool) -> Result<Authorities, TlsError> {
         let pem = named_file::read(path, named_file::PEM)
-            .map_err(|cause| TransportError::File { path: path.display().to_string(), cause })?;
-        let unusable = |cause: String| TransportError::Tls {
+            .map_err(|cause| TlsError::File { path: path.display().to_string(), cause })?;
+        let unusable = |cause: String| TlsError::Tls {
             origin: path.display().to_string(),
             cause,
             remedy: "give a PEM file with the certificates of authorities, as client_ca",

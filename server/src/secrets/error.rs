@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::quic::key_file::TooOpen;
+use super::key_file::TooOpen;
 
 /// Most root secrets a file may hold.
 pub const MAX_ROOTS: usize = 16;

@@ -17,8 +17,8 @@ use boring::symm::{Cipher, CipherCtxRef};
 use foreign_types::ForeignTypeRef as _;
 use sluicegate_config::Limits;
 
-use super::secrets::TicketKeys;
 use crate::entropy::draw;
+use crate::secrets::TicketKeys;
 
 /// Turns tickets off: none is issued or accepted.
 pub(super) fn refuse(context: &mut SslContextBuilder) {

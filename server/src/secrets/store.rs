@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::GENERATIONS;
 use super::error::{MAX_ROOTS, SecretsError};
+use super::key_file;
 use super::root::{RootSecret, hex, unhex};
 use super::ticket_keys::TicketKeys;
 use crate::clock;
 use crate::entropy::draw;
-use crate::quic::cid::GENERATIONS;
-use crate::quic::key_file;
 use crate::{named_file, state_file};
 
 /// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
