@@ -156,3 +156,11 @@ mod made_up {
         }
     }
 }
+/// Network path on which a client has proved that it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPath {
+    /// Address of the client.
+    pub client: ValidatedAddress,
+    /// Address of the server.
+    pub local: SocketAddr,
+}

@@ -72,8 +72,8 @@ use crate::http::route::Site;
 use crate::observe::certificates::Certificates;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::process_log;
-use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::secrets::{Secrets, SecretsConfig};
+use crate::snapshot::{BoundListener, ConfigSnapshot};
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
 /// Paths of a server: its configuration file and its control socket.

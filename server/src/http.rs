@@ -3,7 +3,6 @@
 pub mod auth;
 pub mod authority;
 pub(crate) mod block;
-pub(crate) mod clients;
 pub(crate) mod date;
 pub mod exchange;
 pub mod fastcgi;
@@ -14,7 +13,6 @@ pub(crate) mod id_map;
 pub mod identification;
 pub mod origin;
 pub(crate) mod overhead;
-pub(crate) mod overload;
 pub mod path;
 pub mod peer;
 pub mod proxy;

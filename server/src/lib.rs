@@ -8,20 +8,24 @@ pub mod admin;
 mod affinity;
 pub mod boot;
 pub mod cli;
+pub mod clients;
 pub mod clock;
 pub mod congestion;
 pub mod entropy;
 pub mod h3;
 pub mod http;
+pub mod keys;
 mod named_file;
 pub mod networks;
 pub mod observe;
+pub(crate) mod overload;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod properties;
 pub mod quic;
 pub mod secrets;
 pub mod self_signed;
+pub mod snapshot;
 mod state_file;
 pub mod tcp;
 pub mod tls;

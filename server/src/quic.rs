@@ -1,8 +1,8 @@
 //! QUIC: connections, how datagrams find them, and what stands around quiche.
 
 mod activity;
+pub mod application;
 pub mod cid;
-pub mod config_snapshot;
 pub mod connection;
 pub mod connection_gauges;
 pub mod counters;

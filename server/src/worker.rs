@@ -26,20 +26,22 @@ pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
 pub(crate) use request::OutstandingRequest;
 pub use spin::Polling;
-pub use stats::WorkerStats;
+pub use stats::{EndpointCounters, WorkerStats};
 pub use turn::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 pub use turn_times::TurnTimes;
 
 use crate::affinity::{self, scheduler};
 use crate::clock;
+use crate::h3::Session;
 use crate::http::origin;
-use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
+use crate::snapshot::ConfigSnapshot;
 use crate::tcp::FrontSender;
 
 /// Makes an endpoint's settings of a snapshot of the configuration.
-pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
+pub type MakeSettings =
+    Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings<Session>, String> + Send>;
 
 /// Wakes a worker, for messages of its origin thread or to free memory.
 struct WorkerWaker(Waker);
@@ -144,10 +146,10 @@ fn start(
     let driver: Driver = opened.driver;
     setup.inbox.attach(driver.waker());
     let waker = std::task::Waker::from(Arc::new(WorkerWaker(driver.waker())));
-    if let Some(origin_ring) = &settings.sessions.origin_ring {
+    if let Some(origin_ring) = &settings.shared.origin_ring {
         origin_ring.attach(waker.clone());
     }
-    settings.sessions.memory.wake_to_free(waker);
+    settings.shared.memory.wake_to_free(waker);
     let _ = reports.send(Report::Ready {
         group: setup.group,
         index: setup.index,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use sluicegate::congestion::selection::{Choice, Selection};
-use sluicegate::h3::{self, SessionContext};
+use sluicegate::h3::{self, Session, SessionContext};
 use sluicegate::http::route::Site;
 use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::settings::{Lease, Listener, Settings};
@@ -27,7 +27,7 @@ const TIMERS: usize = usize::MAX;
 
 /// A worker that serves what `sluicegate run` serves without a file: as many bytes below `/bytes/` as the path asks for.
 pub(super) struct Worker {
-    endpoint: Endpoint,
+    endpoint: Endpoint<Session>,
     /// Whether the last turn left work for the next.
     more: bool,
     out: Out,
@@ -58,36 +58,37 @@ impl Worker {
         let secrets = Arc::new(Secrets::in_memory());
         let listener = config.listeners.first().context("no listener")?;
         let registry = Registry::builtin();
-        let listener = |algorithm: Option<(Algorithm, Options)>| -> anyhow::Result<Listener> {
-            let selection = match algorithm {
-                Some((algorithm, options)) => {
-                    Selection::new(Vec::new(), choice(algorithm, options), None)
-                }
-                None => Selection::of(listener, &registry, [0; 32], None)?,
+        let listener =
+            |algorithm: Option<(Algorithm, Options)>| -> anyhow::Result<Listener<Session>> {
+                let selection = match algorithm {
+                    Some((algorithm, options)) => {
+                        Selection::new(Vec::new(), choice(algorithm, options), None)
+                    }
+                    None => Selection::of(listener, &registry, [0; 32], None)?,
+                };
+                let mut transport = server_config(
+                    "main",
+                    (identity, &Alternatives::default()),
+                    &config.quic,
+                    &config.limits,
+                    &secrets,
+                )?;
+                transport.enable_ecn(listener.ecn);
+                Ok(Listener {
+                    lease: Lease::default(),
+                    name: listener.name.as_str().into(),
+                    local: listener.addresses[0],
+                    application: Arc::default(),
+                    selection,
+                    payloads: Payloads::default(),
+                    config: transport,
+                })
             };
-            let mut transport = server_config(
-                "main",
-                (identity, &Alternatives::default()),
-                &config.quic,
-                &config.limits,
-                &secrets,
-            )?;
-            transport.enable_ecn(listener.ecn);
-            Ok(Listener {
-                lease: Lease::default(),
-                name: listener.name.as_str().into(),
-                local: listener.addresses[0],
-                trusted_proxies: Arc::default(),
-                selection,
-                payloads: Payloads::default(),
-                config: transport,
-            })
-        };
         let listeners =
             HashMap::from([(ListenerId(0), listener(first)?), (ListenerId(1), listener(second)?)]);
         let settings = Settings {
             listeners,
-            sessions: SessionContext::new(
+            shared: SessionContext::new(
                 Arc::new(Site::compile(&config.routes, &config.limits)?),
                 h3::config(&config.limits)?,
                 now,

@@ -26,6 +26,7 @@ pub const ROOMS: &[Room] = &[
         &[
             "admin",
             "worker",
+            "snapshot",
             "quic",
             "h3",
             "tcp",
@@ -33,22 +34,43 @@ pub const ROOMS: &[Room] = &[
             "congestion",
             "tls",
             "http*",
+            "clients",
+            "keys",
             "secrets",
             "observe",
             "affinity",
+            "address",
             "clock",
             "networks",
         ],
     ),
-    room("admin", &["worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
-    room("worker", &["quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
+    room(
+        "admin",
+        &["worker", "quic", "h3", "tcp", "congestion", "http*", "observe", "affinity", "clock"],
+    ),
+    room("worker", &["snapshot", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
+    room("snapshot", &["h3", "quic", "congestion", "tls", "http*", "secrets", "observe", "clock"]),
+    room("h3", &["quic", "http*", "clients", "keys", "observe", "address", "clock"]),
     room(
         "quic",
-        &["h3", "congestion", "tls", "http*", "secrets", "observe", "address", "clock", "entropy"],
+        &[
+            "congestion",
+            "tls",
+            "clients",
+            "keys",
+            "overload",
+            "secrets",
+            "observe",
+            "address",
+            "clock",
+            "entropy",
+        ],
     ),
-    room("h3", &["http*", "observe", "address", "clock"]),
-    room("tcp", &["acme", "http*", "observe", "address", "clock", "networks"]),
-    room("congestion", &["http::clients", "observe", "address", "networks"]),
+    room(
+        "tcp",
+        &["acme", "http*", "clients", "overload", "observe", "address", "clock", "networks"],
+    ),
+    room("congestion", &["clients", "observe", "address", "networks"]),
     room("tls", &["secrets", "observe", "clock", "entropy", "named_file", "self_signed"]),
     room("acme", &["observe", "clock", "named_file", "self_signed", "state_file"]),
     room(
@@ -56,7 +78,7 @@ pub const ROOMS: &[Room] = &[
         &[
             "http",
             "http::auth",
-            "http::clients",
+            "clients",
             "http::exchange",
             "http::files",
             "http::route",
@@ -100,7 +122,7 @@ pub const ROOMS: &[Room] = &[
         "http::fastcgi",
         &[
             "http",
-            "http::clients",
+            "clients",
             "http::exchange",
             "http::files",
             "http::proxy",
@@ -111,19 +133,17 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "http::proxy",
-        &["http", "http::clients", "http::exchange", "observe", "address", "clock", "named_file"],
+        &["http", "clients", "http::exchange", "observe", "address", "clock", "named_file"],
     ),
-    room(
-        "http::files",
-        &["http", "http::clients", "http::exchange", "observe", "address", "clock"],
-    ),
+    room("http::files", &["http", "clients", "http::exchange", "observe", "address", "clock"]),
     room(
         "http::auth",
-        &["http", "http::clients", "http::exchange", "observe", "address", "affinity", "clock"],
+        &["http", "clients", "http::exchange", "observe", "address", "affinity", "clock"],
     ),
-    room("http::exchange", &["http", "http::clients", "observe", "address", "clock"]),
-    room("http::clients", &["http", "observe", "address", "clock"]),
+    room("http::exchange", &["http", "clients", "observe", "address", "clock"]),
     room("http", &["observe", "address", "clock", "entropy", "networks"]),
+    room("clients", &["observe", "address"]),
+    room("overload", &["clock"]),
     room("secrets", &["clock", "entropy", "named_file", "state_file"]),
     room("observe", &["address", "clock"]),
     room("affinity", &[]),
@@ -133,12 +153,13 @@ pub const ROOMS: &[Room] = &[
     room("address", &[]),
     room("networks", &[]),
     room("self_signed", &[]),
+    room("keys", &[]),
     room("state_file", &[]),
 ];
 
 /// Crates that only some rooms may name: `http` knows no transport, and quiche stays where packets and frames are.
 pub const CRATES: &[(&str, &[&str])] = &[
-    ("quiche", &["quic", "h3", "congestion", "cli::get", "worker::turn"]),
+    ("quiche", &["snapshot", "quic", "h3", "congestion", "cli::get", "worker::turn"]),
     ("sluicegate_load", &["cli"]),
     (
         "sluicegate_dataplane",
@@ -227,9 +248,10 @@ mod tests {
     #[test]
     fn a_use_upwards_is_a_violation() {
         let found = of(&[
-            ("lib.rs", "mod observe; mod quic; mod http;"),
+            ("lib.rs", "mod observe; mod quic; mod clients; mod http;"),
             ("observe.rs", "use crate::quic::Endpoint;"),
-            ("quic.rs", "pub struct Endpoint(quiche::Config, crate::http::exchange::Ring);"),
+            ("quic.rs", "pub struct Endpoint(quiche::Config, crate::clients::Clients);"),
+            ("clients.rs", "pub struct Clients;"),
             ("http.rs", "pub mod exchange; pub mod route;"),
             ("http/exchange.rs", "use super::route::Route; pub struct Ring(quiche::Config);"),
             ("http/route.rs", "pub struct Route;"),

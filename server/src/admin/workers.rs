@@ -7,10 +7,9 @@ use crate::http::origin;
 use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::ConnectionGauges;
-use crate::quic::counters::Counters;
 use crate::quic::initials::InitialShares;
 use crate::tcp;
-use crate::worker::{TurnTimes, WorkerStats};
+use crate::worker::{EndpointCounters, TurnTimes, WorkerStats};
 
 /// The last known figures of a worker and its origin thread.
 #[derive(Debug)]
@@ -63,7 +62,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
         }
     }
     let (mut endpoint_sum, mut gauges_sum, mut ring_sum) =
-        <(Counters, ConnectionGauges, Depth)>::default();
+        <(EndpointCounters, ConnectionGauges, Depth)>::default();
     let mut turn_sum = TurnTimes::default();
     let mut tcp_sum = tcp::ConnectionCounters::default();
     for known in workers {
@@ -79,7 +78,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             times,
         } = &*known.last;
         endpoint_sum.add_up(endpoint);
-        endpoint_sum.h3.add_up(&known.tcp.requests);
+        endpoint_sum.requests.add_up(&known.tcp.requests);
         tcp_sum.add_up(&known.tcp.connections);
         gauges_sum.add_up(gauges);
         ring_sum.add_up(origin);

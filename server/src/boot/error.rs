@@ -16,6 +16,7 @@ use crate::congestion::selection::UnknownAlgorithm;
 use crate::http::route::SiteError;
 use crate::quic::transport::TransportError;
 use crate::secrets::SecretsError;
+use crate::snapshot::WorkerConfigError;
 use crate::tls::TlsError;
 
 /// Error that keeps the server from starting, or ends it early. Its text names the place; the error's source, if there
@@ -219,7 +220,7 @@ pub enum ReloadError {
     Tls(#[from] TlsError),
     /// The settings of the transport cannot be used.
     #[error(transparent)]
-    Transport(#[from] TransportError),
+    Worker(#[from] WorkerConfigError),
 }
 
 impl From<sluicegate_config::Error> for ReloadError {

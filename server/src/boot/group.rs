@@ -18,12 +18,12 @@ use super::ports::OpenPorts;
 use super::shared::Shared;
 use super::watch::Event;
 use crate::clock;
-use crate::h3::SessionContext;
+use crate::h3::{Session, SessionContext};
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
-use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
+use crate::snapshot::ConfigSnapshot;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
@@ -195,7 +195,7 @@ fn settings(
     group: &str,
     (worker, workers): (u8, usize),
     origin_ring: OriginRing,
-) -> Result<Settings, String> {
+) -> Result<Settings<Session>, String> {
     let own = snapshot.for_worker((group, usize::from(worker)), &shared.secrets);
     let own = own.map_err(|e| e.to_string())?;
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
@@ -205,7 +205,7 @@ fn settings(
     sessions.access = own.access;
     Ok(Settings {
         listeners: own.listeners,
-        sessions,
+        shared: sessions,
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),
         secrets: Arc::clone(&shared.secrets),

@@ -9,8 +9,8 @@ use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
 use super::passed;
 use super::until_free::until_free;
-use crate::quic::config_snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
 use crate::quic::settings::Lease;
+use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
 
 /// Attempts to find a port that is free for UDP and for TCP.
 const FREE_PORTS: usize = 32;

@@ -10,9 +10,9 @@ use crate::acme::Store;
 use crate::congestion::selection::Selection;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::certificates::Certificate;
-use crate::quic::config_snapshot::ListenerSettings;
 use crate::quic::transport::server_config;
 use crate::secrets::Secrets;
+use crate::snapshot::ListenerSettings;
 use crate::tls::{Alternatives, Identities, Identity, TlsError, TlsOptions, alternatives};
 
 /// Parts of a listener's settings before a reload that stay in use.

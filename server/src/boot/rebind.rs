@@ -7,7 +7,7 @@ use sluicegate_dataplane::{Backend, Seed, open_group};
 
 use super::error::{BootError, ListenerError};
 use super::listen::{Announced, Bound, BoundListeners, Kept, open_listener};
-use crate::quic::config_snapshot::ListenerSettings;
+use crate::snapshot::ListenerSettings;
 use crate::worker::WorkerHandle;
 
 /// Listeners of a configuration, with the sockets of those that were not bound before.
@@ -100,9 +100,9 @@ mod tests {
     use crate::boot::listen::KeptState;
     use crate::boot::listener_settings::{Before, prepare};
     use crate::boot::liveness::tests::watched;
-    use crate::quic::config_snapshot::{BoundAddress, Protocols};
     use crate::quic::settings::Lease;
     use crate::secrets::Secrets;
+    use crate::snapshot::{BoundAddress, Protocols};
 
     /// Returns the protocols of the one address of a port after a reload that keeps it.
     fn keep_on_port(address: SocketAddr) -> Protocols {

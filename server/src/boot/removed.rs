@@ -10,7 +10,7 @@ use super::limits::REMOVAL_PAUSE;
 use super::listen::{Kept, KeptState};
 use super::rebind::without_sockets;
 use super::replies::Replies;
-use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
+use crate::snapshot::{BoundListener, ConfigSnapshot};
 use crate::worker::WorkerHandle;
 
 /// Removed listeners whose sockets of QUIC are open. Another configuration may have them again as long as connections drain.

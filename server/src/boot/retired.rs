@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::http::route::Site;
-use crate::quic::config_snapshot::ConfigSnapshot;
+use crate::snapshot::ConfigSnapshot;
 use crate::tls::Alternatives;
 
 /// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after
@@ -43,9 +43,9 @@ mod tests {
 
     use super::*;
     use crate::congestion::selection::Selection;
-    use crate::quic::config_snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
     use crate::quic::settings::Lease;
     use crate::secrets::Secrets;
+    use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
     use crate::tls::{Identities, Identity};
 
     /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.

@@ -4,19 +4,20 @@ use sluicegate_dataplane::Counters as Datagrams;
 
 use crate::observe::metrics::Label;
 use crate::observe::sum::Sum;
-use crate::quic::counters::{Counters, DropReason, RefusalReason};
+use crate::quic::counters::{DropReason, RefusalReason};
+use crate::worker::EndpointCounters;
 
 /// Sums over the workers that have stopped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
-    endpoints: Counters,
+    endpoints: EndpointCounters,
     datagrams: Datagrams,
     workers: u64,
 }
 
 impl Totals {
     /// Adds the counters of a worker.
-    pub(super) fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
+    pub(super) fn add(&mut self, endpoint: &EndpointCounters, datagrams: &Datagrams) {
         self.workers += 1;
         self.endpoints.add_up(endpoint);
         self.datagrams += datagrams;
@@ -24,12 +25,13 @@ impl Totals {
 
     /// Adds the requests of a front over TCP.
     pub(super) fn add_front(&mut self, counters: &crate::tcp::Counters) {
-        self.endpoints.h3.add_up(&counters.requests);
+        self.endpoints.requests.add_up(&counters.requests);
     }
 
     /// Writes the totals to the log, a line for each subject, and for each reason that refused connections or dropped datagrams.
     pub(super) fn log(&self) {
-        let (all, net) = (&self.endpoints, &self.datagrams);
+        let (all, requests, net) =
+            (&self.endpoints.quic, &self.endpoints.requests, &self.datagrams);
         tracing::info!(
             accepted = all.accepted,
             established = all.established,
@@ -51,17 +53,17 @@ impl Totals {
             tracing::info!(%algorithm, count, "connections by algorithm");
         }
         tracing::info!(
-            requests = all.h3.requests,
-            status_2xx = all.h3.responses.class(2),
-            status_3xx = all.h3.responses.class(3),
-            status_4xx = all.h3.responses.class(4),
-            status_5xx = all.h3.responses.class(5),
-            malformed = all.h3.malformed,
-            cancelled = all.h3.cancelled,
-            rejected = all.h3.gate.rejected,
-            errors = all.h3.errors,
-            bytes_in = all.h3.bytes_in,
-            bytes_out = all.h3.bytes_out,
+            requests = requests.requests,
+            status_2xx = requests.responses.class(2),
+            status_3xx = requests.responses.class(3),
+            status_4xx = requests.responses.class(4),
+            status_5xx = requests.responses.class(5),
+            malformed = requests.malformed,
+            cancelled = requests.cancelled,
+            rejected = requests.gate.rejected,
+            errors = requests.errors,
+            bytes_in = requests.bytes_in,
+            bytes_out = requests.bytes_out,
             "total of requests"
         );
         tracing::info!(

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::observe::lifecycle::Lifecycle;
-use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::secrets::Secrets;
+use crate::snapshot::ConfigSnapshot;
 
 /// Time between two warnings about a certificate.
 const DAY: Duration = Duration::from_secs(86_400);

@@ -16,7 +16,7 @@ pub use events::{Resumption, Resumptions};
 use sluicegate_cc::{Observation, PathCapacity, PathMemory, ResumeEvent};
 
 use crate::address::AwaitedAddress;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 
 /// Paths whose slots are searched together, under one lock.
 const WAYS: usize = 8;

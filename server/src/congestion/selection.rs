@@ -16,8 +16,8 @@ use sluicegate_config::{CongestionControl, CongestionRule, Listener};
 use thiserror::Error;
 
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
+use crate::clients::SourcePrefix;
 use crate::congestion::path_table::Resumptions;
-use crate::http::clients::SourcePrefix;
 use crate::networks::Networks;
 
 /// Time that a measured network is remembered.

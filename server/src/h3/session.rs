@@ -26,13 +26,18 @@ use super::queue::Queue;
 use super::response::{BLOCK, Response};
 use super::schedule::Schedule;
 use super::session_context::SessionContext;
+use crate::address::ClientPath;
+use crate::http::exchange::message::ToFront;
 use crate::http::exchange::stall::StallTimer;
-use crate::http::exchange::{ConnectionKey, Fields, Reply};
-use crate::http::gate::{Handling, RequestRecord};
+use crate::http::exchange::{Fields, Reply};
+use crate::http::gate::{Handling, Refusal, RequestRecord};
 use crate::http::id_map::IdMap;
 use crate::http::identification::ReturnedId;
-use crate::http::peer::{ClientCertificate, ClientPath, PeerConnection};
+use crate::http::peer::{ClientCertificate, PeerConnection};
+use crate::http::trusted_proxies::TrustedProxies;
+use crate::keys::ConnectionKey;
 use crate::observe::access::{Outcome, TlsSession};
+use crate::quic::application::{Application, Introduction};
 
 thread_local! {
     /// Holds the next block of a body while it is handed to a stream; nothing in it outlives a call.
@@ -176,12 +181,177 @@ impl Exchange {
     }
 }
 
+impl Application for Session {
+    type Shared = SessionContext;
+    type Listener = Arc<TrustedProxies>;
+    type Peer = PeerConnection;
+
+    const NO_ERROR: u64 = WireErrorCode::NoError as u64;
+    const EXCESSIVE_LOAD: u64 = WireErrorCode::ExcessiveLoad as u64;
+
+    fn describe(trusted_proxies: &Arc<TrustedProxies>, accepted: Introduction) -> PeerConnection {
+        let Introduction { listener, original_dcid, algorithm } = accepted;
+        PeerConnection {
+            trusted_proxies: Arc::clone(trusted_proxies),
+            ..PeerConnection::http3(listener, original_dcid, algorithm)
+        }
+    }
+
+    fn begin(
+        conn: &mut quiche::Connection,
+        key: ConnectionKey,
+        peer: PeerConnection,
+        path: ClientPath,
+        context: &mut SessionContext,
+    ) -> Option<Session> {
+        match Session::new(conn, &context.h3, key, (peer, path)) {
+            Ok(session) => Some(session),
+            Err(error) => {
+                tracing::debug!(%error, "no HTTP/3 session");
+                let _ = conn.close(true, WireErrorCode::InternalError as u64, b"");
+                None
+            }
+        }
+    }
+
+    /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
+    fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
+        self.check_stalls(conn, context);
+        self.resume_uploads(conn, context);
+        loop {
+            match self.h3.poll(conn) {
+                Ok((stream, event)) => self.on_event(conn, stream, event, context),
+                Err(Error::Done) => break,
+                Err(error) => {
+                    self.record_refused_head(conn, &error, context);
+                    return self.fail(conn, code(error), context);
+                }
+            }
+        }
+        self.cancelled.clear();
+        self.plan_head_check(conn, context);
+        self.notice_stops(conn, context);
+        if conn.local_error().is_some() {
+            // The read of a body closed the connection, so nothing more can be written.
+            self.clear(context);
+            return;
+        }
+        if self.is_flooded(conn, context.site.limits().stream_window) {
+            return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
+        }
+        let late_resets = self.late_resets.saturating_sub(self.stopped);
+        let allowed = context.site.limits().cancelled_requests + self.requests / 2;
+        if self.wasted + late_resets > allowed {
+            return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
+        }
+        self.send_goaway(conn);
+        self.write(conn, context);
+    }
+
+    fn on_message(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        message: ToFront,
+        context: &mut SessionContext,
+    ) {
+        self.relay(conn, stream, message, context);
+    }
+
+    /// The response is 503, or a reset if it has begun.
+    fn revoke(&mut self, conn: &mut quiche::Connection, stream: u64, context: &mut SessionContext) {
+        if self.open.contains_key(&stream) {
+            self.refuse(conn, stream, Refusal::no_room(), context);
+        }
+    }
+
+    fn move_to(&mut self, path: ClientPath) {
+        self.path = path;
+    }
+
+    /// Sends GOAWAY with the largest stream ID (RFC 9114 §5.2).
+    fn leave(&mut self, conn: &mut quiche::Connection) {
+        self.leaving = true;
+        self.send_goaway(conn);
+    }
+
+    /// Sends GOAWAY, and refuses later requests with H3_REQUEST_REJECTED.
+    fn drain(&mut self, conn: &mut quiche::Connection) {
+        self.refused_from.get_or_insert(self.next_stream);
+        self.send_goaway(conn);
+    }
+
+    fn clear(&mut self, context: &mut SessionContext) {
+        let streams: Vec<u64> = self.open.keys().copied().collect();
+        for stream in streams {
+            self.record(stream, Outcome::Cancelled, context);
+            self.forget(stream, context);
+        }
+        self.pending.clear();
+        self.overdue = None;
+        self.cancelled.clear();
+        self.to_pass_on.clear();
+    }
+
+    fn release_memory(&mut self) {
+        self.h3.release_memory();
+        self.open.shrink_to_fit();
+        self.pending.release_memory();
+        self.cancelled.shrink_to_fit();
+        self.to_pass_on.shrink_to_fit();
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn has_tunnel(&self) -> bool {
+        self.tunnels > 0
+    }
+
+    fn awaits_room(&self) -> bool {
+        !self.to_pass_on.is_empty()
+    }
+
+    fn has_room_again(&self, conn: &quiche::Connection) -> bool {
+        self.resume_below.is_some_and(|most| conn.unsent() <= most)
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// A head or trailers count as a frame beside them until they have arrived in full, so the number may also go down.
+    fn received(&self) -> (u64, u64) {
+        let frames = self.h3.received_frames();
+        (frames.saturating_sub(self.sections), self.body_bytes)
+    }
+
+    fn held(&self, conn: &quiche::Connection, context: &SessionContext) -> u64 {
+        let promised = |exchange: &Exchange| {
+            let origin_ring = context.origin_ring.as_ref()?;
+            Some(origin_ring.promised(exchange.number?))
+        };
+        let promised: u64 = self.open.values().filter_map(promised).sum();
+        let heads = self.h3.streams_without_head(conn).count() as u64;
+        promised + heads * context.site.limits().header_bytes
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.stall_checks.planned.map(|(_, next)| next)
+    }
+}
+
 impl Session {
     /// Opens the control streams on a connection that can send, and whose client has proved its address on `path`.
     ///
     /// # Errors
     /// The client allows no streams for them; the connection is then being closed.
-    pub fn new(
+    pub(super) fn new(
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
         key: ConnectionKey,
@@ -223,119 +393,6 @@ impl Session {
             stops: 0,
             stall_checks: StallChecks::default(),
         })
-    }
-
-    /// Handles all events of the connection, and writes as much as it takes. Called after datagrams, handlers' messages and
-    /// timers, and once [`Session::has_room_again`].
-    ///
-    /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
-    pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
-        self.check_stalls(conn, context);
-        self.resume_uploads(conn, context);
-        loop {
-            match self.h3.poll(conn) {
-                Ok((stream, event)) => self.on_event(conn, stream, event, context),
-                Err(Error::Done) => break,
-                Err(error) => {
-                    self.record_refused_head(conn, &error, context);
-                    return self.fail(conn, code(error), context);
-                }
-            }
-        }
-        self.cancelled.clear();
-        self.plan_head_check(conn, context);
-        self.notice_stops(conn, context);
-        if conn.local_error().is_some() {
-            // The read of a body closed the connection, so nothing more can be written.
-            self.clear(context);
-            return;
-        }
-        if self.is_flooded(conn, context.site.limits().stream_window) {
-            return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
-        }
-        let late_resets = self.late_resets.saturating_sub(self.stopped);
-        let allowed = context.site.limits().cancelled_requests + self.requests / 2;
-        if self.wasted + late_resets > allowed {
-            return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
-        }
-        self.send_goaway(conn);
-        self.write(conn, context);
-    }
-
-    /// Takes another validated path of the client, by which its next requests are decided.
-    pub fn move_to(&mut self, path: ClientPath) {
-        self.path = path;
-    }
-
-    /// Tells the client to send further requests on another connection, and serves those that come (RFC 9114 §5.2).
-    pub fn leave(&mut self, conn: &mut quiche::Connection) {
-        self.leaving = true;
-        self.send_goaway(conn);
-    }
-
-    /// Accepts no more requests: sends GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets accepted ones finish.
-    pub fn drain(&mut self, conn: &mut quiche::Connection) {
-        self.refused_from.get_or_insert(self.next_stream);
-        self.send_goaway(conn);
-    }
-
-    /// Returns whether the client was told to open another connection, for instance because this one has had its requests.
-    pub fn is_leaving(&self) -> bool {
-        self.leaving
-    }
-
-    /// Returns whether a response waits for room in the send buffer, and there is enough again.
-    pub fn has_room_again(&self, conn: &quiche::Connection) -> bool {
-        self.resume_below.is_some_and(|most| conn.unsent() <= most)
-    }
-
-    /// Returns whether no request is open; the connection may still have bytes of earlier ones to send.
-    pub fn is_idle(&self) -> bool {
-        self.open.is_empty()
-    }
-
-    /// Returns whether a tunnel is open.
-    pub fn has_tunnel(&self) -> bool {
-        self.tunnels > 0
-    }
-
-    /// Returns the number of requests accepted so far.
-    pub fn taken(&self) -> u64 {
-        self.taken
-    }
-
-    /// Returns the memory that its requests hold beside their streams, bytes: what is promised to exchanges, and what heads that are
-    /// not complete may take.
-    pub fn held(&self, conn: &quiche::Connection, context: &SessionContext) -> u64 {
-        let promised = |exchange: &Exchange| {
-            let origin_ring = context.origin_ring.as_ref()?;
-            Some(origin_ring.promised(exchange.number?))
-        };
-        let promised: u64 = self.open.values().filter_map(promised).sum();
-        let heads = self.h3.streams_without_head(conn).count() as u64;
-        promised + heads * context.site.limits().header_bytes
-    }
-
-    /// Frees what a connection without requests keeps for later ones.
-    pub fn release_memory(&mut self) {
-        self.h3.release_memory();
-        self.open.shrink_to_fit();
-        self.pending.release_memory();
-        self.cancelled.shrink_to_fit();
-        self.to_pass_on.shrink_to_fit();
-    }
-
-    /// Drops all requests and cancels their handlers: the connection is lost.
-    pub fn clear(&mut self, context: &mut SessionContext) {
-        let streams: Vec<u64> = self.open.keys().copied().collect();
-        for stream in streams {
-            self.record(stream, Outcome::Cancelled, context);
-            self.forget(stream, context);
-        }
-        self.pending.clear();
-        self.overdue = None;
-        self.cancelled.clear();
-        self.to_pass_on.clear();
     }
 
     /// Sends GOAWAY once it is due and there is room; called each turn.

@@ -1,15 +1,20 @@
 //! State that the sessions of a worker share.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::http::clients::relief::{FrontRelief, Holdings};
-use crate::http::exchange::ring::OriginRing;
+use crate::clients::relief::{FrontRelief, Holdings};
+use crate::http::exchange::message::ToFront;
+use crate::http::exchange::ring::{Depth, OriginRing};
 use crate::http::files::Cache;
 use crate::http::gate::{Gate, RequestCounters};
 use crate::http::route::Site;
+use crate::http::trusted_proxies::TrustedProxies;
+use crate::keys::ExchangeKey;
 use crate::observe::access::AccessLog;
 use crate::observe::memory_budget::MemoryBudget;
+use crate::quic::application::{ListenerPolicy, Shared};
 
 /// Part of the memory limit that the streams of a connection hold, at most, for a client that acknowledges nothing of it: one in so many.
 const UNACKED_PART: u64 = 64;
@@ -38,7 +43,67 @@ pub struct SessionContext {
     pub now: Instant,
 }
 
+impl Shared for SessionContext {
+    type Message = ToFront;
+
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Reads the memory budget. A process without memory keeps no files in it.
+    fn begin_service(&mut self) {
+        let short = self.memory.is_short();
+        if short && !self.memory_is_short {
+            self.cache.clear();
+        }
+        self.memory_is_short = short;
+    }
+
+    fn next_message(&mut self) -> Option<(ExchangeKey, ToFront)> {
+        self.origin_ring.as_mut()?.take()
+    }
+
+    fn next_revoked(&mut self) -> Option<ExchangeKey> {
+        self.origin_ring.as_mut()?.take_revoked()
+    }
+
+    fn has_room(&self) -> bool {
+        self.origin_ring.as_ref().is_some_and(OriginRing::has_room)
+    }
+
+    fn flush(&mut self) {
+        if let Some(origin_ring) = &mut self.origin_ring {
+            origin_ring.flush();
+        }
+    }
+
+    fn flush_log(&mut self) {
+        if let Some(access) = &mut self.access {
+            access.flush();
+        }
+    }
+
+    fn memory(&self) -> &MemoryBudget {
+        &self.memory
+    }
+
+    fn relief(&self) -> &FrontRelief {
+        &self.relief
+    }
+}
+
+impl ListenerPolicy for Arc<TrustedProxies> {
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.contains(address)
+    }
+}
+
 impl SessionContext {
+    /// Returns how full the rings to the origin thread are; all zero where there is none.
+    pub fn origin_depth(&self) -> Depth {
+        self.origin_ring.as_ref().map(OriginRing::depth).unwrap_or_default()
+    }
+
     /// Returns the gate for one decision.
     pub(super) fn gate(&mut self) -> Gate<'_> {
         Gate {
@@ -48,15 +113,6 @@ impl SessionContext {
             counters: &mut self.counters.gate,
             now: self.now,
         }
-    }
-
-    /// Reads the memory budget; called once per turn. A process without memory keeps no files in it.
-    pub fn read_memory(&mut self) {
-        let short = self.memory.is_short();
-        if short && !self.memory_is_short {
-            self.cache.clear();
-        }
-        self.memory_is_short = short;
     }
 
     /// Returns whether the memory budget is used up, as of this turn.

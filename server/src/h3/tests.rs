@@ -20,13 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::transport::{carry, connected};
+use crate::address::ClientPath;
 use crate::clock;
 use crate::h3::{Session, SessionContext};
-use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::ring::OriginRing;
-use crate::http::peer::ClientPath;
 use crate::http::peer::PeerConnection;
 use crate::http::route::Site;
+use crate::keys::ConnectionKey;
+use crate::quic::application::Application as _;
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate_config::{Config, Limits};
 

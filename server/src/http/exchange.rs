@@ -11,7 +11,6 @@ mod error_pages;
 mod fields;
 mod generate;
 pub mod handler;
-mod key;
 pub mod lent;
 pub mod local;
 pub mod message;
@@ -30,7 +29,6 @@ pub(crate) use accept::Preference;
 pub use error_pages::{ErrorPage, ErrorPages};
 pub use fields::{FieldNames, Fields, NO_SERVER, ReplyFields, cookie, is_any};
 pub use generate::Generator;
-pub use key::{ConnectionKey, ExchangeKey};
 pub use opaque::Opaque;
 
 use crate::http::path::CanonicalPath;

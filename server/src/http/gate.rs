@@ -24,11 +24,12 @@ pub use self::statuses::Statuses;
 use super::auth::{BasicAuth, Credentials};
 use super::exchange::message::Request;
 use super::exchange::ring::OriginRing;
-use super::exchange::{ExchangeKey, Reply, RequestHead};
+use super::exchange::{Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
 use super::identification::ReturnedId;
 use super::peer::Peer;
 use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
+use crate::keys::ExchangeKey;
 
 /// Largest number of field lines of a head or trailer section. The crumbs of a cookie in a head count as one line (RFC 9113 §8.2.3,
 /// RFC 9114 §4.2.1); the limit of bytes bounds them.

@@ -51,15 +51,6 @@ impl Peer {
     }
 }
 
-/// Network path on which a client has proved that it receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientPath {
-    /// Address of the client.
-    pub client: ValidatedAddress,
-    /// Address of the server.
-    pub local: SocketAddr,
-}
-
 /// A client's connection, as its front knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerConnection {

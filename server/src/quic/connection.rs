@@ -1,4 +1,4 @@
-//! One connection: quiche, its HTTP/3 session, and when it is to be looked at again.
+//! One connection: quiche, its session of the application, and when it is to be looked at again.
 
 mod address;
 mod draining;
@@ -7,7 +7,6 @@ mod receive;
 mod too_big;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate_config::Limits;
@@ -16,6 +15,7 @@ use sluicegate_dataplane::ListenerId;
 pub use emit::{Emitted, PACING_SLACK};
 
 use super::activity::Activity;
+use super::application::{Application, Shared};
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
 use super::expiry::Expiry;
@@ -23,20 +23,16 @@ use super::holders::Holder;
 use super::path_size::PathSize;
 use super::progress::{Progress, Read};
 use super::reset::ResetTokens;
-use super::settings::Listener;
 use super::whereabouts::Whereabouts;
 use crate::address::UnvalidatedAddress;
-use crate::h3;
-use crate::http::exchange::ConnectionKey;
-use crate::http::exchange::message::ToFront;
-use crate::http::peer::PeerConnection;
+use crate::keys::ConnectionKey;
 use crate::observe::qlog::Trace;
 
 /// State of a connection without a congestion controller.
 const NO_STATE: &str = "none";
 
 /// A connection and what its endpoint notes of it.
-pub struct Connection {
+pub struct Connection<A: Application> {
     /// State of the QUIC connection.
     quic: quiche::Connection,
     /// Listener that its first datagram arrived at; all leave by it.
@@ -62,14 +58,14 @@ pub struct Connection {
     pub(super) awaits_service: bool,
     /// Whether it is in the endpoint's queue for emission.
     pub(super) awaits_emit: bool,
-    /// Whether it is in the endpoint's list of those with requests that wait for room in the origin's ring.
-    pub(super) awaits_ring: bool,
+    /// Whether it is in the endpoint's list of those whose data waits for room in the ring to other threads.
+    pub(super) is_in_waiting_list: bool,
     /// Whether the endpoint has counted it among those that have ended.
     ended: bool,
     /// Controller under which the endpoint's gauges count it.
     gauged: Option<Controller>,
-    /// Facts for the access log, until the session takes them.
-    peer: Option<PeerConnection>,
+    /// Description for the application, until the session takes it.
+    peer: Option<A::Peer>,
     /// Time at which a drain looks at it again.
     finishes: Option<Instant>,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
@@ -82,7 +78,7 @@ pub struct Connection {
     progress: Progress,
     /// Sums of ECN that the endpoint's counters have.
     ecn: quiche::EcnStats,
-    session: Option<h3::Session>,
+    session: Option<A>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
     /// Longest recent delay of the worker after such a time; it fades.
@@ -96,11 +92,13 @@ pub struct Connection {
 }
 
 /// A connection that quiche has accepted, and its limits.
-pub(super) struct Accepted {
+pub(super) struct Accepted<A: Application> {
     pub(super) quic: quiche::Connection,
     pub(super) listener: ListenerId,
     pub(super) algorithm: &'static str,
     pub(super) holder: Holder,
+    /// Description for the application.
+    pub(super) peer: A::Peer,
     /// Source of the first datagram.
     pub(super) address: UnvalidatedAddress,
     pub(super) begun: Instant,
@@ -110,11 +108,11 @@ pub(super) struct Accepted {
     pub(super) max_datagram: usize,
 }
 
-impl Connection {
+impl<A: Application> Connection<A> {
     /// Wraps a connection that was just accepted under `cid`, to be kept under `key`. `original` is the connection ID that
     /// the client chose first.
     pub(super) fn new(
-        accepted: Accepted,
+        accepted: Accepted<A>,
         key: ConnectionKey,
         cid: ConnectionId,
         original: Option<&[u8]>,
@@ -132,10 +130,10 @@ impl Connection {
             key,
             awaits_service: false,
             awaits_emit: false,
-            awaits_ring: false,
+            is_in_waiting_list: false,
             ended: false,
             gauged: None,
-            peer: None,
+            peer: Some(accepted.peer),
             finishes: None,
             max_datagram: accepted.max_datagram,
             may_have_moved: false,
@@ -169,7 +167,7 @@ impl Connection {
         if self.close_late_handshake(now) {
             return Some(Due::Handshake);
         }
-        if quic || is_due(self.stall_deadline()) || is_due(self.expiry.at()) {
+        if quic || is_due(self.session_deadline()) || is_due(self.expiry.at()) {
             return Some(Due::Service);
         }
         (is_due(self.release) || is_due(self.finishes)).then_some(Due::Emission)
@@ -213,15 +211,6 @@ impl Connection {
         finished
     }
 
-    /// Names it by its listener and the connection ID that its client chose first, for the access log.
-    pub(super) fn introduce(&mut self, listener: &Listener, original_dcid: &[u8]) {
-        let name = Arc::clone(&listener.name);
-        self.peer = Some(PeerConnection {
-            trusted_proxies: Arc::clone(&listener.trusted_proxies),
-            ..PeerConnection::http3(name, original_dcid.into(), self.algorithm)
-        });
-    }
-
     /// Keeps the connection ID that the client chose first.
     pub(super) fn keep_original(&mut self, dcid: Vec<u8>) {
         self.original_dcid = Some(dcid);
@@ -251,31 +240,23 @@ impl Connection {
         (std::mem::replace(&mut self.gauged, now), now)
     }
 
-    /// Runs the HTTP/3 session, once the handshake allows one. Writes no packet.
-    pub fn service(&mut self, context: &mut h3::SessionContext) {
-        self.take_path_events(context.now);
+    /// Runs the session, once the handshake allows one. Writes no packet.
+    pub fn service(&mut self, shared: &mut A::Shared, now: Instant) {
+        self.take_path_events(now);
         self.quic.make_path_room();
         // In early data requests come before the handshake is done. They wait for it unless the client's address is proved.
         let ready = self.quic.is_established() || self.quic.is_in_early_data();
         if self.session.is_none()
             && ready
             && let Some(path) = self.client_path()
+            && let Some(peer) = self.peer.take()
         {
-            let unknown = || PeerConnection::http3(Arc::from(""), Box::default(), self.algorithm);
-            let peer = self.peer.take().unwrap_or_else(unknown);
-            match h3::Session::new(&mut self.quic, &context.h3, self.key, (peer, path)) {
-                Ok(session) => self.session = Some(session),
-                Err(error) => {
-                    tracing::debug!(%error, "no HTTP/3 session");
-                    let code = quiche::h3::WireErrorCode::InternalError as u64;
-                    let _ = self.quic.close(true, code, b"");
-                }
-            }
+            self.session = A::begin(&mut self.quic, self.key, peer, path, shared);
         }
         if let Some(session) = &mut self.session {
-            session.turn(&mut self.quic, context);
+            session.turn(&mut self.quic, shared);
         }
-        let received = self.session.as_ref().map(h3::Session::received);
+        let received = self.session.as_ref().map(A::received);
         let (frames, payload) = received.unwrap_or_default();
         self.progress.on_read(Read { frames, payload });
     }
@@ -316,30 +297,35 @@ impl Connection {
         Some(retired)
     }
 
-    /// Takes a message of a handler on the origin thread.
-    pub fn on_message(&mut self, stream: u64, message: ToFront, context: &mut h3::SessionContext) {
+    /// Takes a message to one of its streams.
+    pub fn on_message(
+        &mut self,
+        stream: u64,
+        message: <A::Shared as Shared>::Message,
+        shared: &mut A::Shared,
+    ) {
         if let Some(session) = &mut self.session {
-            session.on_message(&mut self.quic, stream, message, context);
+            session.on_message(&mut self.quic, stream, message, shared);
         }
     }
 
     /// Ends a request whose memory other clients got.
-    pub fn revoke(&mut self, stream: u64, context: &mut h3::SessionContext) {
+    pub fn revoke(&mut self, stream: u64, shared: &mut A::Shared) {
         if let Some(session) = &mut self.session {
-            session.revoke(&mut self.quic, stream, context);
+            session.revoke(&mut self.quic, stream, shared);
         }
     }
 
     /// Cancels its requests: the connection is gone.
-    pub fn clear(&mut self, context: &mut h3::SessionContext) {
+    pub fn clear(&mut self, shared: &mut A::Shared) {
         if let Some(session) = &mut self.session {
-            session.clear(context);
+            session.clear(shared);
         }
     }
 
     /// Returns whether a request's body waits for room on the way to its handler.
-    pub fn is_awaiting_ring(&self) -> bool {
-        self.session.as_ref().is_some_and(h3::Session::is_awaiting_ring)
+    pub fn awaits_room(&self) -> bool {
+        self.session.as_ref().is_some_and(A::awaits_room)
     }
 
     /// Returns whether responses that waited for room in the send buffer can go on.
@@ -353,15 +339,15 @@ impl Connection {
         &self.quic
     }
 
-    fn stall_deadline(&self) -> Option<Instant> {
-        self.session.as_ref().and_then(h3::Session::stall_deadline)
+    fn session_deadline(&self) -> Option<Instant> {
+        self.session.as_ref().and_then(A::deadline)
     }
 
     /// Returns when it is to be looked at again: at a timer of quiche or of the session, when pacing lets the next packet go, when the
     /// handshake times out, when it expires, or when a drain may close it.
     pub fn deadline(&self) -> Option<Instant> {
         let quic = self.quic.timeout_instant();
-        let session = self.stall_deadline();
+        let session = self.session_deadline();
         let pending = [self.release, self.finishes];
         let ends = [self.handshake_deadline, self.expiry.at()];
         let all = [[quic, session], pending, ends];

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::congestion::path_table::Resumption;
-use crate::http::gate::RequestCounters;
 use crate::observe::metrics::{PerLabel, labels, metrics};
 use crate::quic::ecn::EcnCounters;
 use crate::quic::token::NewTokenRefusal;
@@ -128,8 +127,6 @@ metrics! {
         pub careful_resume: PerLabel<Resumption> = counter("sluicegate_careful_resume_total" by "event"),
         /// Counters of ECN.
         pub ecn: EcnCounters = group,
-        /// Counters of the HTTP/3 sessions.
-        pub h3: RequestCounters = group,
     }
 }
 

@@ -8,8 +8,8 @@ mod idle;
 mod initials;
 #[cfg(any(test, fuzzing))]
 mod invariants;
+mod messages;
 mod network;
-mod origin;
 mod overload;
 mod relief;
 mod retire;
@@ -26,8 +26,10 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{ListenerId, RxMeta};
 
+pub use self::adopt::EndpointConfig;
 use self::retirement::Retirement;
 use self::stateless_packet::StatelessPacket;
+use super::application::{Application, Shared as _};
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
@@ -47,8 +49,8 @@ use super::token::{NewTokens, RetryTokens};
 use crate::address::UnvalidatedAddress;
 use crate::congestion::path_table::Resumptions;
 use crate::entropy::Entropy;
-use crate::http::exchange::ConnectionKey;
-use crate::http::overload::Overload;
+use crate::keys::ConnectionKey;
+use crate::overload::Overload;
 
 /// Outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +79,9 @@ struct Shutdown {
 }
 
 /// The endpoint of one worker.
-pub struct Endpoint {
-    settings: Settings,
-    connections: Vec<Option<Box<Connection>>>,
+pub struct Endpoint<A: Application> {
+    settings: Settings<A>,
+    connections: Vec<Option<Box<Connection<A>>>>,
     free: Vec<usize>,
     /// Slots by connection ID.
     cid_table: HashMap<Vec<u8>, usize>,
@@ -120,17 +122,17 @@ pub struct Endpoint {
     initials: InitialControl,
     /// Generation of the connection accepted last, for its key.
     last_generation: u64,
-    /// Slots of connections whose requests wait for room in the origin's ring.
-    awaiting_ring: Vec<usize>,
-    /// Counts of what happened so far, without the HTTP/3 sessions: see [`Endpoint::totals`].
+    /// Slots of connections whose data waits for room in the ring to other threads.
+    awaiting_room: Vec<usize>,
+    /// Counts of what happened so far, without careful resume: see [`Endpoint::totals`].
     pub counters: Counters,
     /// Counts of careful resume, which congestion controllers keep.
     resumptions: Arc<Resumptions>,
 }
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Returns an endpoint without connections.
-    pub fn new(settings: Settings, now: Instant) -> Self {
+    pub fn new(settings: Settings<A>, now: Instant) -> Self {
         let secrets = Arc::clone(&settings.secrets);
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
@@ -167,7 +169,7 @@ impl Endpoint {
             idle_hand: 0,
             overload: Overload::default(),
             last_generation: 0,
-            awaiting_ring: Vec::new(),
+            awaiting_room: Vec::new(),
             counters: Counters::default(),
             resumptions: Arc::default(),
         }
@@ -192,13 +194,19 @@ impl Endpoint {
         }
     }
 
-    /// Returns all counters, those of the HTTP/3 sessions included.
+    /// Returns all counters, those of careful resume included.
     pub fn totals(&self) -> Counters {
-        Counters {
-            h3: self.settings.sessions.counters.clone(),
-            careful_resume: self.resumptions.totals(),
-            ..self.counters.clone()
-        }
+        Counters { careful_resume: self.resumptions.totals(), ..self.counters.clone() }
+    }
+
+    /// Returns what the sessions share.
+    pub fn shared(&self) -> &A::Shared {
+        &self.settings.shared
+    }
+
+    /// Returns what the sessions share, for other settings.
+    pub fn shared_mut(&mut self) -> &mut A::Shared {
+        &mut self.settings.shared
     }
 
     /// Takes one datagram. `unix` is the time since 1970, for tokens.
@@ -272,7 +280,12 @@ impl Endpoint {
 
     /// Keeps a connection that was accepted under `cid`, and `original`, if the client had another one before. Returns its
     /// slot.
-    fn insert(&mut self, accepted: Accepted, cid: ConnectionId, original: Option<&[u8]>) -> usize {
+    fn insert(
+        &mut self,
+        accepted: Accepted<A>,
+        cid: ConnectionId,
+        original: Option<&[u8]>,
+    ) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -349,9 +362,7 @@ impl Endpoint {
 
     /// Passes the records of a turn to the writer of the access log.
     pub fn flush_log(&mut self) {
-        if let Some(access) = &mut self.settings.sessions.access {
-            access.flush();
-        }
+        self.settings.shared.flush_log();
     }
 
     /// Brings the gauges in line with what a connection's congestion controller does.
@@ -366,7 +377,7 @@ impl Endpoint {
         let Some(mut connection) = self.connections[slot].take() else {
             return;
         };
-        connection.clear(&mut self.settings.sessions);
+        connection.clear(&mut self.settings.shared);
         self.timers.clear(slot);
         self.leave_listener(connection.listener);
         if let Some(holder) = connection.holder {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::http::clients::SourcePrefix;
+use crate::clients::SourcePrefix;
 
 /// Time in which most clients finish a handshake to which the server has responded, in a round trip.
 const FINISHING: Duration = Duration::from_millis(300);

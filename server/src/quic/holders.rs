@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
-use crate::http::clients::{ClientPrefix, Clients, SourcePrefix};
+use crate::clients::{ClientPrefix, Clients, SourcePrefix};
 
 /// Holder of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::holders::Holder;
-use crate::http::clients::relief::{FrontRelief, kept_by_proxies};
+use crate::clients::relief::{FrontRelief, kept_by_proxies};
 use crate::observe::memory_budget::MemoryBudget;
 
 /// Progress of the relief after a measurement of memory.

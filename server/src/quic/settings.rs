@@ -7,10 +7,9 @@ use std::sync::Arc;
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
+use super::application::Application;
 use super::token::UsedTokens;
 use crate::congestion::selection::Selection;
-use crate::h3::SessionContext;
-use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::qlog::{QlogWriter, Sampler};
 use crate::secrets::Secrets;
 
@@ -26,13 +25,13 @@ impl Lease {
 }
 
 /// A worker's own state of a listener.
-pub struct Listener {
+pub struct Listener<A: Application> {
     /// Name, for logs and traces.
     pub name: Arc<str>,
     /// Bound address, for logs.
     pub local: SocketAddr,
-    /// Proxies whose word about a client counts.
-    pub trusted_proxies: Arc<TrustedProxies>,
+    /// Settings of the application.
+    pub application: A::Listener,
     /// Choice of congestion control.
     pub selection: Selection,
     /// Largest datagrams that its interfaces carry.
@@ -43,7 +42,7 @@ pub struct Listener {
     pub lease: Lease,
 }
 
-impl Listener {
+impl<A: Application> Listener<A> {
     /// Returns the largest datagram that may be sent from `local`, bytes of UDP payload: the configured one, if the
     /// interface carries it, but never less than every path must carry (RFC 9000 §14).
     pub(super) fn max_datagram(&self, local: IpAddr, quic: &Quic) -> usize {
@@ -79,11 +78,11 @@ pub fn visible(fields: &[String], query: bool) -> quiche::redact::Visible {
 }
 
 /// Everything an endpoint needs to start.
-pub struct Settings {
+pub struct Settings<A: Application> {
     /// Listeners by their identifiers in the dataplane.
-    pub listeners: HashMap<ListenerId, Listener>,
-    /// State that its HTTP/3 sessions share.
-    pub sessions: SessionContext,
+    pub listeners: HashMap<ListenerId, Listener<A>>,
+    /// State that its sessions share.
+    pub shared: A::Shared,
     /// Limits of connections, requests and memory.
     pub limits: Limits,
     /// Settings of QUIC.
@@ -98,55 +97,4 @@ pub struct Settings {
     pub worker: u8,
     /// Number of workers in the group.
     pub workers: usize,
-}
-
-#[cfg(any(test, fuzzing))]
-impl Settings {
-    /// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
-    pub(crate) fn plain(worker: u8, workers: usize) -> Settings {
-        use std::sync::LazyLock;
-
-        use sluicegate_config::Config;
-
-        use super::transport::server_config;
-        use crate::tls::{Alternatives, Identity};
-
-        // Made once, since they take longer than most tests.
-        static CONFIG: LazyLock<Config> = LazyLock::new(Config::embedded);
-        static IDENTITY: LazyLock<Identity> =
-            LazyLock::new(|| Identity::self_signed().expect("a certificate"));
-        let config = &*CONFIG;
-        let secrets = Arc::new(Secrets::in_memory());
-        let (quic, limits) = (config.quic.clone(), config.limits.clone());
-        let others = Alternatives::default();
-        let mut transport = server_config("main", (&IDENTITY, &others), &quic, &limits, &secrets)
-            .expect("a transport configuration");
-        transport.enable_ecn(true);
-        let registry = sluicegate_cc::Registry::builtin();
-        let listener = Listener {
-            name: "main".into(),
-            local: ([127, 0, 0, 1], 4433).into(),
-            trusted_proxies: Arc::default(),
-            selection: Selection::of(&config.listeners[0], &registry, [0; 32], None)
-                .expect("the default"),
-            payloads: Payloads::default(),
-            config: transport,
-            lease: Lease::default(),
-        };
-        Settings {
-            listeners: HashMap::from([(ListenerId(0), listener)]),
-            sessions: SessionContext::new(
-                Arc::new(crate::http::route::Site::compile(&[], &limits).expect("no routes")),
-                crate::h3::config(&limits).expect("settings"),
-                crate::clock::now(),
-            ),
-            limits,
-            quic,
-            secrets,
-            used_tokens: Arc::default(),
-            tracing: None,
-            worker,
-            workers,
-        }
-    }
 }

@@ -15,9 +15,6 @@ pub enum TransportError {
     /// A certificate, a key or another setting of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The HTTP/3 quiche refused a setting.
-    #[error("quiche's HTTP/3 refused the settings: {0}")]
-    Http(quiche::h3::Error),
     /// quiche refused a setting.
     #[error("quiche refused the settings: {0}")]
     Engine(#[from] quiche::Error),

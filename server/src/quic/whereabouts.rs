@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::address::AwaitedAddress;
-use crate::http::peer::ClientPath;
+use crate::address::ClientPath;
 
 /// What is known of the address of a connection's client. It is never one that somebody has merely claimed: until a new address is
 /// validated, the last one counts (RFC 9000 §9.3).

@@ -24,8 +24,8 @@ use super::listener_phases::{FrontListener, ListenerPhases};
 use super::missing_headers::MissingHeaders;
 use super::open_connections::OpenConnections;
 use super::open_request::OpenRequest;
+use crate::clients::relief::FrontRelief;
 use crate::clock;
-use crate::http::clients::relief::FrontRelief;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::local::LocalExchanges;
@@ -33,10 +33,10 @@ use crate::http::files::Cache;
 use crate::http::gate::{Arrival, Decision, Ending, Gate};
 use crate::http::identification::ReturnedId;
 use crate::http::origin::LocalHandlers;
-use crate::http::overload::Overload;
 use crate::http::peer::Peer;
 use crate::observe::access::{AccessLog, Outcome};
 use crate::observe::memory_budget::MemoryBudget;
+use crate::overload::Overload;
 
 /// Command to a front.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use super::metered::Meter;
 use super::send_buffer::SendBuffer;
-use crate::http::clients::relief::{CONNECTION, FrontRelief};
-use crate::http::clients::{ClientPrefix, Clients, FIRST_REQUEST, NEXT_REQUEST};
+use crate::clients::relief::{CONNECTION, FrontRelief};
+use crate::clients::{ClientPrefix, Clients, FIRST_REQUEST, NEXT_REQUEST};
 use crate::observe::memory_budget::MemoryBudget;
 
 /// Connections that a search for one to close looks at.

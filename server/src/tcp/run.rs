@@ -17,7 +17,7 @@ use super::counters::Counters;
 use super::front::{Front, FrontCommand};
 use super::listener_phases::Phase;
 use super::missing_headers::MissingHeaders;
-use crate::http::clients::relief::FrontRelief;
+use crate::clients::relief::FrontRelief;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::origin::{LocalHandlers, StartFront};
 use crate::observe::memory_budget::MemoryBudget;

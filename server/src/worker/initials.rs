@@ -5,12 +5,17 @@ use std::time::Instant;
 
 use sluicegate_dataplane::Dataplane;
 
+use crate::h3::Session;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::initials::Change;
 
 /// Has the driver drop other shares of Initials if the endpoint's window has ended and says so: at most ten times a second, and never
 /// without a flood.
-pub(super) fn filter_initials(driver: &mut impl Dataplane, endpoint: &mut Endpoint, now: Instant) {
+pub(super) fn filter_initials(
+    driver: &mut impl Dataplane,
+    endpoint: &mut Endpoint<Session>,
+    now: Instant,
+) {
     let Some(change) = endpoint.end_initial_window(now) else {
         return;
     };

@@ -7,7 +7,7 @@ use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
-use crate::quic::config_snapshot::{ConfigSnapshot, WorkerConfig};
+use crate::snapshot::{ConfigSnapshot, WorkerConfig};
 
 /// A message to a worker.
 #[derive(Debug)]

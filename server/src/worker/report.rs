@@ -2,7 +2,7 @@
 
 use sluicegate_dataplane::{Counters as Datagrams, Features};
 
-use crate::quic::counters::Counters;
+use super::stats::EndpointCounters;
 
 /// A change in a worker's life.
 #[derive(Debug)]
@@ -27,5 +27,5 @@ pub enum Report {
     /// The worker could not start.
     Failed(String),
     /// The worker stopped, and what its endpoint and its driver counted.
-    Stopped(Box<Counters>, Box<Datagrams>),
+    Stopped(Box<EndpointCounters>, Box<Datagrams>),
 }

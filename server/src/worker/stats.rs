@@ -4,9 +4,22 @@ use sluicegate_dataplane::{Counters as Datagrams, Features};
 
 use super::turn_times::TurnTimes;
 use crate::http::exchange::ring::Depth;
+use crate::http::gate::RequestCounters;
+use crate::observe::metrics::metrics;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
 use crate::quic::initials::InitialShares;
+
+metrics! {
+    /// Totals of a worker's endpoint since the start.
+    #[derive(Clone, Debug, Default)]
+    pub struct EndpointCounters: Sum {
+        /// Counters of QUIC.
+        pub quic: Counters = group,
+        /// Counters of the HTTP/3 sessions.
+        pub requests: RequestCounters = group,
+    }
+}
 
 /// Counters of a worker since its start, and its gauges.
 ///
@@ -20,7 +33,7 @@ pub struct WorkerStats {
     /// Whether the worker polls before it sleeps.
     pub spin: &'static str,
     /// Counters of the endpoint and its sessions.
-    pub endpoint: Counters,
+    pub endpoint: EndpointCounters,
     /// Counters of the driver.
     pub datagrams: Datagrams,
     /// Open connections.

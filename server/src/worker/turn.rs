@@ -14,9 +14,10 @@ use super::mailbox::{Command, Mailbox, MailboxSender};
 use super::misrouted::Misrouted;
 use super::report::Report;
 use super::spin::{Polling, Spin};
-use super::stats::WorkerStats;
+use super::stats::{EndpointCounters, WorkerStats};
 use super::turn_times::{Stopwatch, TurnTimes};
 use crate::clock;
+use crate::h3::Session;
 use crate::quic::counters::DropReason;
 use crate::quic::endpoint::{Endpoint, Ingest};
 
@@ -44,7 +45,7 @@ const LAST_WAIT: Duration = Duration::from_millis(1);
 /// A running worker.
 pub(super) struct Worker {
     driver: Driver,
-    endpoint: Endpoint,
+    endpoint: Endpoint<Session>,
     inbox: Mailbox,
     peers: Arc<Vec<MailboxSender>>,
     misrouted: Misrouted,
@@ -56,7 +57,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         driver: Driver,
-        endpoint: Endpoint,
+        endpoint: Endpoint<Session>,
         inbox: Mailbox,
         peers: Arc<Vec<MailboxSender>>,
         misrouted: Misrouted,
@@ -87,7 +88,7 @@ impl Worker {
     /// Ends the worker and returns its last report.
     pub(super) fn stopped(self) -> Report {
         let datagrams = Box::new(self.driver.counters());
-        Report::Stopped(Box::new(self.endpoint.totals()), datagrams)
+        Report::Stopped(Box::new(totals(&self.endpoint)), datagrams)
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -103,18 +104,18 @@ impl Worker {
         self.read_mailbox(now);
         let misrouted_left = self.receive_misrouted(now);
         watch.lap(&mut self.times.mailbox, clock::now());
-        let origin_left = self.endpoint.on_origin(ORIGIN_BUDGET, now);
+        let origin_left = self.endpoint.on_messages(ORIGIN_BUDGET, now);
         watch.lap(&mut self.times.origin, clock::now());
         self.endpoint.service(SERVICE_BUDGET, now);
         // Handlers begin while packets are encrypted. What emission cancels is flushed after it.
-        self.endpoint.flush_origin();
+        self.endpoint.flush_messages();
         now = read_clock();
         watch.lap(&mut self.times.service, now);
         let mut unsent = self.emit(now)?;
         watch.lap(&mut self.times.emit, clock::now());
         watch.stop(&mut self.times.turn);
         self.endpoint.flush_log();
-        self.endpoint.flush_origin();
+        self.endpoint.flush_messages();
         unsent |= self.read_events(now);
         self.stopping |= self.endpoint.is_drained();
         if self.stopping {
@@ -178,7 +179,7 @@ impl Worker {
         for _ in 0..MAILBOX_BUDGET {
             match self.inbox.take() {
                 Some(Command::Drain) => self.endpoint.drain(now),
-                Some(Command::Adopt(snapshot, own)) => self.endpoint.adopt(&snapshot, *own),
+                Some(Command::Adopt(snapshot, own)) => snapshot.adopt(&mut self.endpoint, *own),
                 Some(Command::Rebind(added, removed, reply)) => {
                     // Whoever asked may no longer wait.
                     let _ = reply.send(self.rebind(*added, &removed, now));
@@ -223,11 +224,11 @@ impl Worker {
             backend: self.driver.backend(),
             features: self.driver.features(),
             spin: self.spin.polling().name(),
-            endpoint: self.endpoint.totals(),
+            endpoint: totals(&self.endpoint),
             datagrams: self.driver.counters(),
             gauges: self.endpoint.gauges(),
             initials: self.endpoint.initial_shares(),
-            origin: self.endpoint.origin_depth(),
+            origin: self.endpoint.shared().origin_depth(),
             times: self.times.clone(),
         }
     }
@@ -286,7 +287,7 @@ impl Worker {
         // What was committed last leaves with a wait.
         self.driver.wait(Some(Duration::ZERO))?;
         self.endpoint.flush_log();
-        self.endpoint.flush_origin();
+        self.endpoint.flush_messages();
         Ok(())
     }
 
@@ -299,7 +300,7 @@ impl Worker {
 
 /// Passes a datagram to its connection, or to the ring of the worker that owns it. `now` stands beside the time since 1970.
 fn take(
-    endpoint: &mut Endpoint,
+    endpoint: &mut Endpoint<Session>,
     misrouted: &mut Misrouted,
     (meta, datagram): (&RxMeta, &mut [u8]),
     (now, unix): (Instant, Duration),
@@ -316,6 +317,11 @@ fn take(
             endpoint.reset_foreign(meta, datagram, now);
         }
     }
+}
+
+/// Returns all counters of an endpoint and its sessions.
+fn totals(endpoint: &Endpoint<Session>) -> EndpointCounters {
+    EndpointCounters { quic: endpoint.totals(), requests: endpoint.shared().counters.clone() }
 }
 
 /// Reads the clock and sets quiche's.

@@ -28,12 +28,12 @@ fn stats() -> WorkerStats {
         spin: "adaptive",
         ..WorkerStats::default()
     };
-    stats.endpoint.accepted = 5;
-    stats.endpoint.by_algorithm.insert("cubic", 5);
-    stats.endpoint.h3.responses.record(200);
-    stats.endpoint.h3.responses.record(503);
+    stats.endpoint.quic.accepted = 5;
+    stats.endpoint.quic.by_algorithm.insert("cubic", 5);
+    stats.endpoint.requests.responses.record(200);
+    stats.endpoint.requests.responses.record(503);
     let latency = Duration::from_millis(3);
-    stats.endpoint.h3.latency.record(latency);
+    stats.endpoint.requests.latency.record(latency);
     stats.datagrams.rx_datagrams = 70;
     stats.gauges.open = 2;
     let controller = Controller { algorithm: "cubic", state: "slow_start" };
@@ -146,13 +146,13 @@ fn a_worker_that_does_not_reply_is_down_and_keeps_its_figures() {
     }
     // Three scrapes, one request; its late reply is not taken for the reply to the next.
     let mut late = stats();
-    late.endpoint.accepted = 6;
+    late.endpoint.quic.accepted = 6;
     assert!(reply(&mailbox, late));
     assert!(mailbox.take().is_none());
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
         let mut newer = stats();
-        newer.endpoint.accepted = 7;
+        newer.endpoint.quic.accepted = 7;
         assert!(reply(&mailbox, newer));
     });
     assert_eq!((found[up], found[accepted]), (1.0, 7.0));

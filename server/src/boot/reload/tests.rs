@@ -13,8 +13,8 @@ use crate::boot::liveness::tests::watched;
 use crate::http::route::Site;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::metrics::{Page, Show};
-use crate::quic::config_snapshot::{BoundAddress, Protocols};
 use crate::quic::settings::Lease;
+use crate::snapshot::{BoundAddress, Protocols};
 use crate::tls::Identity;
 
 const FILE: &str = "[[group]]\nname = \"a\"\n[[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"[::1]:1\"\ntcp = false\n\

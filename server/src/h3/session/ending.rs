@@ -104,18 +104,6 @@ impl Session {
         }
     }
 
-    /// Ends a request whose memory other clients got: with 503, or with a reset if its response has begun.
-    pub fn revoke(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        if self.open.contains_key(&stream) {
-            self.refuse(conn, stream, Refusal::no_room(), context);
-        }
-    }
-
     /// Responds before the request has ended, and cancels its handler. If the handler's response has begun, the stream is
     /// reset.
     pub(super) fn refuse(

@@ -7,13 +7,6 @@ use crate::http::overhead;
 pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
 
 impl Session {
-    /// Returns the number of frames beside heads and trailers that the client has sent so far, and the bytes of bodies in them. A head
-    /// or trailers count as such a frame until they have arrived in full, so the number may also go down.
-    pub fn received(&self) -> (u64, u64) {
-        let frames = self.h3.received_frames();
-        (frames.saturating_sub(self.sections), self.body_bytes)
-    }
-
     /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the
     /// worker as much as others, and achieve nothing.
     pub(super) fn is_flooded(&self, conn: &quiche::Connection, stream_window: u64) -> bool {

@@ -12,7 +12,7 @@ use crate::http::gate::replies;
 
 impl Session {
     /// Takes a handler's message about a stream; [`Session::turn`] writes the result.
-    pub fn on_message(
+    pub(super) fn relay(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,

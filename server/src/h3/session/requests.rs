@@ -9,11 +9,12 @@ use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
 use crate::h3::schedule::Schedule;
 use crate::h3::session_context::SessionContext;
+use crate::http::exchange::RequestHead;
 use crate::http::exchange::ring::OriginRing;
 use crate::http::exchange::stall::StallTimer;
-use crate::http::exchange::{ExchangeKey, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, replies};
 use crate::http::peer::Peer;
+use crate::keys::ExchangeKey;
 
 impl Session {
     pub(super) fn on_event(

@@ -1,7 +1,7 @@
 //! Ends requests that have waited too long for their client.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quiche::h3::WireErrorCode;
 
@@ -29,11 +29,6 @@ impl Session {
         if conn.streams_begun() != self.stall_checks.begun {
             self.plan_stall_check(conn, context);
         }
-    }
-
-    /// Returns when the session checks whether its clients make progress.
-    pub fn stall_deadline(&self) -> Option<Instant> {
-        self.stall_checks.planned.map(|(_, next)| next)
     }
 
     /// Ends the requests that have stalled, if a check is due. It looks at all open requests, but only a few times within

@@ -109,11 +109,6 @@ impl Session {
         }
     }
 
-    /// Returns whether a body waits for room in the origin's ring, after a turn.
-    pub fn is_awaiting_ring(&self) -> bool {
-        !self.to_pass_on.is_empty()
-    }
-
     /// Counts bytes that were read; returns `false` if nobody needs them, or if the request is refused for them.
     fn account(
         &mut self,

@@ -12,6 +12,7 @@ use crate::http::files::{Entry, Meta};
 use crate::http::gate::{Arrival, Decision, Handling};
 use crate::http::identification::Identification;
 use crate::observe::memory_budget::MemoryBudget;
+use crate::quic::application::Shared as _;
 
 fn files(path: &str, root: &Path) -> Route {
     let files = Files {
@@ -129,7 +130,7 @@ fn while_memory_is_short_no_file_stays_in_it_and_none_is_read() {
     handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
     assert!(context.cache.held() > 0);
     context.memory.measured(1000);
-    context.read_memory();
+    context.begin_service();
     assert_eq!(context.cache.held(), 0);
     let Decision::Refuse(refusal) = decide(&mut context, "/x", "") else {
         panic!("a handler would need memory")
@@ -138,6 +139,6 @@ fn while_memory_is_short_no_file_stays_in_it_and_none_is_read() {
     assert_eq!(refusal.reply.headers[1].0, "retry-after");
     assert_eq!(context.counters.gate.memory, 1);
     context.memory.measured(900);
-    context.read_memory();
+    context.begin_service();
     assert!(get(&mut context, "/x").is_some());
 }

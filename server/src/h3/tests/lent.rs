@@ -8,6 +8,7 @@ use super::counters;
 use super::fixture::Bench;
 use crate::http::exchange::lent::test_source::Source;
 use crate::http::exchange::message::{ToFront, ToHandler, cost};
+use crate::quic::application::Application as _;
 
 const LENGTH: u64 = 300_000;
 

@@ -3,6 +3,7 @@
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
 use crate::http::exchange::ring::rings;
+use crate::quic::application::Application as _;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;

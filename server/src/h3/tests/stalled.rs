@@ -10,6 +10,7 @@ use super::transport::{carry, connected_to_window, connected_with_window};
 use super::{Pair, counters, limits};
 use crate::http::exchange::message::{ToFront, ToHandler, cost};
 use crate::http::route::Site;
+use crate::quic::application::Application as _;
 
 /// H3_REQUEST_CANCELLED.
 const CANCELLED: u64 = 0x10c;
@@ -74,7 +75,7 @@ fn pings_keep_no_response_that_the_client_does_not_take() {
     for _ in 0..10 {
         bench.pair.ping();
     }
-    assert_eq!(bench.pair.session.stall_deadline(), None);
+    assert_eq!(bench.pair.session.deadline(), None);
 }
 
 /// Reads some bytes a second of a response of 1,000,000 bytes. Returns the seconds until it is whole, or until it is reset.
@@ -370,6 +371,6 @@ fn a_head_that_never_ends_is_rejected() {
     for _ in 0..20 {
         pair.ping();
     }
-    assert_eq!(pair.session.stall_deadline(), None);
+    assert_eq!(pair.session.deadline(), None);
     assert_eq!(pair.stalled(), (0, 0));
 }

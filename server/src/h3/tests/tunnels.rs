@@ -6,6 +6,7 @@ use sluicegate_config::AccessFormat;
 use super::fixture::{Bench, logged};
 use crate::http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
 use crate::observe::access::UpstreamTimes;
+use crate::quic::application::Application as _;
 
 /// Head of a request for a WebSocket.
 const WEBSOCKET: [(&str, &str); 5] = [

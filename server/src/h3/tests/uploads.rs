@@ -3,6 +3,7 @@
 use super::Pair;
 use crate::h3::session::flood::FREE_OVERHEAD;
 use crate::http::exchange::stall::LINGERING_BYTES;
+use crate::quic::application::Application as _;
 
 #[test]
 fn a_large_body_gets_413_before_its_end() {

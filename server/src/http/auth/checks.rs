@@ -15,7 +15,7 @@ use super::results::{Digest, Outcome, Results};
 use super::turns::{Turn, Turns};
 use super::users::Hash;
 use crate::affinity;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 
 /// Results of each kind that are remembered: a megabyte or two, if there are so many.
 const RESULTS: usize = 8192;

@@ -8,7 +8,7 @@ use quick_cache::unsync::Cache;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::clients::{ClientPrefix, Clients};
 
 /// Credentials that are being verified or wait for it, in the whole process.
 pub(super) const PENDING: usize = 256;

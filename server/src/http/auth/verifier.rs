@@ -16,7 +16,7 @@ use super::credentials::Credentials;
 use super::results::{Digest, Results};
 use super::users::{Hash, Users};
 use crate::address::ValidatedAddress;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 
 /// Time for which a thread uses its copy of a result. A use in this time prolongs nothing.
 const COPIED: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::address::ValidatedAddress;
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::clients::{ClientPrefix, Clients};
 
 /// Memory of each direction of an exchange at its beginning, at most, bytes.
 const FIRST: u64 = 32 << 10;

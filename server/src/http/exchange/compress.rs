@@ -23,7 +23,7 @@ pub use self::fields::{add_vary, varies};
 use super::accept::{Coding, Weights};
 use super::message::{Head, Request};
 use super::{Body, Fields, Reply};
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 use encoder::{Encoder, Then};
 
 /// Compression that a route offers for the response to one request.

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::accounts::{Accounts, Direction, Permit};
 use super::revocable::Revocable;
 use crate::address::ValidatedAddress;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 use crate::http::id_map::IdMap;
 use crate::observe::metrics::metrics;
 

@@ -16,10 +16,11 @@ use bytes::Bytes;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tokio::sync::Notify;
 
+use super::Fields;
 use super::accounts::{Accounts, Direction, Permit};
 use super::message::{Envelope, Request, ToFront, ToHandler};
-use super::{ExchangeKey, Fields};
 use crate::http::id_map::IdMap;
+use crate::keys::ExchangeKey;
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;

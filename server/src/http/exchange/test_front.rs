@@ -11,10 +11,11 @@ use super::accounts::Accounts;
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{HandlerReport, Head, Request, ToFront, ToHandler, cost};
 use super::ring::{OriginRing, rings};
-use super::{ConnectionKey, ExchangeKey, Fields, Opaque, Reply, RequestHead};
+use super::{Fields, Opaque, Reply, RequestHead};
 use crate::http::gate::{Arrival, Decision, Gate, replies};
 use crate::http::path::CanonicalPath;
 use crate::http::peer::{Peer, PeerConnection};
+use crate::keys::{ConnectionKey, ExchangeKey};
 use crate::properties::request_head;
 
 /// The front's half of an exchange.

@@ -39,7 +39,7 @@ use self::open::Wait;
 use self::open_files::{OpenFiles, Place};
 use self::read::{BLOCK, Held};
 use self::stream::Broken;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 use crate::http::exchange::compress::Compressors;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::http::exchange::message::{HandlerReport, Head};

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::pool::Pools;
 use super::transport::ByteStream;
 use super::upstream::ActiveRequest;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 
 /// Byte stream to an upstream, which counts as a request of it until the value is dropped.
 pub(crate) struct BareStream {

@@ -17,7 +17,7 @@ use super::health_check;
 use super::retry_budget::RetryBudget;
 use super::slots::{Slot, Slots};
 use super::upstream::{ActiveRequest, Upstream};
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 use crate::observe::sum::Sum;
 
 /// Shortest time between two warnings about the queue of a pool.

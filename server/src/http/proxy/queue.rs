@@ -11,8 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use super::across_threads::Beside;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
-use crate::http::clients::ClientPrefix;
-use crate::http::clients::places::Places;
+use crate::clients::ClientPrefix;
+use crate::clients::places::Places;
 
 /// Time after which a request that waits looks which upstreams are in rotation.
 const REVIEW: Duration = Duration::from_secs(1);

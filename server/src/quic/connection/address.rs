@@ -4,13 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use super::Connection;
+use crate::address::ClientPath;
 use crate::address::{AwaitedAddress, UnvalidatedAddress, ValidatedAddress};
-use crate::http::peer::ClientPath;
+use crate::quic::application::Application;
 
 /// Time for which an address that the client has left needs no other validation (RFC 9000 §9.3: "seen recently").
 const RECENT: Duration = Duration::from_secs(10);
 
-impl Connection {
+impl<A: Application> Connection<A> {
     /// Notes the path that the client uses now if it is validated; called after each datagram.
     pub(in crate::quic) fn note_path(&mut self) {
         // Most connections never have another path than the one that their handshake validates.

@@ -3,23 +3,21 @@
 use std::time::{Duration, Instant};
 
 use super::Connection;
-use crate::h3;
-use crate::http::clients::relief::CONNECTION;
+use crate::clients::relief::CONNECTION;
 use crate::quic::activity::{Idle, Load};
+use crate::quic::application::Application;
 use crate::quic::counters::ExpiryReason;
 use crate::quic::expiry::Step;
 
-impl Connection {
-    /// Closes it because the server has nothing more for it (H3_NO_ERROR).
+impl<A: Application> Connection<A> {
+    /// Closes it because the server has nothing more for it (`NO_ERROR`).
     pub(in crate::quic) fn close(&mut self) {
-        let code = quiche::h3::WireErrorCode::NoError as u64;
-        let _ = self.quic.close(true, code, b"");
+        let _ = self.quic.close(true, A::NO_ERROR, b"");
     }
 
-    /// Closes it because memory is short (H3_EXCESSIVE_LOAD). Returns whether it did.
+    /// Closes it because memory is short (`EXCESSIVE_LOAD`). Returns whether it did.
     pub(in crate::quic) fn give_up(&mut self) -> bool {
-        let code = quiche::h3::WireErrorCode::ExcessiveLoad as u64;
-        self.given_up = !self.has_ended() && self.quic.close(true, code, b"").is_ok();
+        self.given_up = !self.has_ended() && self.quic.close(true, A::EXCESSIVE_LOAD, b"").is_ok();
         self.given_up
     }
 
@@ -30,9 +28,9 @@ impl Connection {
     }
 
     /// Returns the memory that it holds, bytes.
-    pub(in crate::quic) fn held(&self, context: &h3::SessionContext) -> u64 {
+    pub(in crate::quic) fn held(&self, shared: &A::Shared) -> u64 {
         let session = self.session.as_ref();
-        let requests = session.map_or(0, |session| session.held(&self.quic, context));
+        let requests = session.map_or(0, |session| session.held(&self.quic, shared));
         CONNECTION + self.quic.unacked_bytes() + self.quic.unread_bytes() + requests
     }
 
@@ -66,7 +64,7 @@ impl Connection {
     /// later. Returns why, once.
     pub(in crate::quic) fn expire(&mut self, now: Instant) -> Option<ExpiryReason> {
         let session = self.session.as_ref();
-        let used_up = session.is_some_and(h3::Session::is_leaving);
+        let used_up = session.is_some_and(A::is_leaving);
         match self.expiry.step(used_up, now)? {
             Step::Announce(reason) => {
                 if let Some(session) = &mut self.session {
@@ -114,7 +112,7 @@ impl Connection {
             unacked: self.quic.has_unacked(),
         };
         let finishes = self.activity.finishes_at(load, since, now);
-        let has_tunnel = self.session.as_ref().is_some_and(h3::Session::has_tunnel);
+        let has_tunnel = self.session.as_ref().is_some_and(A::has_tunnel);
         let end = self.expiry.end(has_tunnel, now);
         self.finishes = finishes.into_iter().chain(end).min();
         let closed = self.finishes.is_some_and(|at| at <= now);
@@ -126,10 +124,10 @@ impl Connection {
     }
 
     fn taken(&self) -> u64 {
-        self.session.as_ref().map_or(0, h3::Session::taken)
+        self.session.as_ref().map_or(0, A::taken)
     }
 
     fn is_idle(&self) -> bool {
-        self.session.as_ref().is_none_or(h3::Session::is_idle)
+        self.session.as_ref().is_none_or(A::is_idle)
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{Ecn, Egress, NoRoom, TxMeta};
 
 use super::Connection;
+use crate::quic::application::Application;
 
 /// Longest time by which a packet may leave ahead of its release time, so that packets leave in batches. The controllers'
 /// send quantum is a millisecond's worth of their rate, too, or less where round trips are short.
@@ -31,7 +32,7 @@ pub enum Emitted {
     NoRoom(NoRoom),
 }
 
-impl Connection {
+impl<A: Application> Connection<A> {
     /// Writes packets for one path: as many as the window, the pacing rate and the controller's quantum allow. Each packet
     /// is written into room for the largest one.
     pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
@@ -65,7 +66,7 @@ impl Connection {
         self.emit_burst(out, first, (info.from, info.to), now)
     }
 
-    /// Closes it in favour of another connection: CONNECTION_REFUSED in the handshake, H3_NO_ERROR after it. Returns the datagram that
+    /// Closes it in favour of another connection: CONNECTION_REFUSED in the handshake, `NO_ERROR` after it. Returns the datagram that
     /// says so, if one may leave.
     pub(in crate::quic) fn last_datagram(&mut self) -> Option<(TxMeta, Vec<u8>)> {
         if self.is_half_open() {

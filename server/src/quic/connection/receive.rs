@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use super::Connection;
+use crate::quic::application::Application;
 use crate::quic::ecn::EcnCounters;
 use crate::quic::progress::Received;
 
-impl Connection {
+impl<A: Application> Connection<A> {
     /// Returns whether an overloaded worker is to take a datagram that arrives at `now`.
     pub(in crate::quic) fn is_in_credit(&mut self, now: Instant) -> bool {
         self.progress.is_in_credit(now)

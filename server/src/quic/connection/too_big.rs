@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use super::super::path_size::may_quote;
 use super::Connection;
+use crate::quic::application::Application;
 
-impl Connection {
+impl<A: Application> Connection<A> {
     /// Takes the news that the host cannot send datagrams of `size` bytes to `peer`.
     pub(in crate::quic) fn on_too_big(&mut self, peer: SocketAddr, size: usize) {
         self.quic.on_too_big(peer, size);

@@ -1,5 +1,6 @@
 //! Admission of new connections: limits, and Retry as proof of an address.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate_config::QlogLevel;
@@ -11,6 +12,7 @@ use super::stateless_packet::StatelessPacket;
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::Label;
 use crate::observe::qlog::TraceName;
+use crate::quic::application::{Application, Introduction, Shared as _};
 use crate::quic::cid::ConnectionId;
 use crate::quic::connection::Accepted;
 use crate::quic::counters::{DropReason, RefusalReason};
@@ -21,7 +23,7 @@ use crate::quic::token::{Kind, OriginalDcid};
 /// The sender of an Initial has not proved its address.
 struct Unproved;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Decides about an Initial for a connection that does not exist. Returns the slot of the connection that was made.
     ///
     /// Nothing is kept for a client that is refused or asked to prove its address (RFC 9000 §8.1).
@@ -53,9 +55,8 @@ impl Endpoint {
         }
         let by_token = self.ask_for_proof(meta, header, (now, unix)).ok()?;
         let cid = self.cids.generate();
-        let key = self.accept(meta, cid, None)?;
+        let key = self.accept(meta, cid, header.dcid, false)?;
         let original = header.dcid.to_vec();
-        self.introduce(key, &original);
         self.cid_table.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
             connection.keep_original(original);
@@ -75,7 +76,7 @@ impl Endpoint {
         original: &OriginalDcid,
     ) -> Option<usize> {
         let cid = ConnectionId::try_from(header.dcid).ok()?;
-        let slot = self.accept(meta, cid, Some(original.as_ref()))?;
+        let slot = self.accept(meta, cid, original.as_ref(), true)?;
         if let Some(connection) = self.connections[slot].as_mut() {
             connection.note_path();
         }
@@ -134,7 +135,7 @@ impl Endpoint {
             Some(RefusalReason::Worker)
         } else if !self.is_proxy(meta.listener, source.ip()) && own >= share {
             Some(RefusalReason::Client)
-        } else if self.settings.sessions.memory.is_short() {
+        } else if self.settings.shared.memory().is_short() {
             Some(RefusalReason::Memory)
         } else {
             None
@@ -232,7 +233,8 @@ impl Endpoint {
         &mut self,
         meta: &RxMeta,
         cid: ConnectionId,
-        original: Option<&[u8]>,
+        original_dcid: &[u8],
+        after_retry: bool,
     ) -> Option<usize> {
         let source = UnvalidatedAddress::from(meta.peer);
         let now = quiche::clock::now();
@@ -250,7 +252,8 @@ impl Endpoint {
         listener.config.set_cc_factory(choice.factory_for(known));
         let max_datagram = listener.max_datagram(meta.local.ip(), &self.settings.quic);
         listener.config.set_max_send_udp_payload_size(max_datagram);
-        let odcid = original.map(quiche::ConnectionId::from_ref);
+        let before_retry = after_retry.then_some(original_dcid);
+        let odcid = before_retry.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
         let quic = quiche::accept(&id, odcid.as_ref(), meta.local, meta.peer, &mut listener.config);
         let quic = match quic {
@@ -261,8 +264,14 @@ impl Endpoint {
                 return None;
             }
         };
+        let introduction = Introduction {
+            listener: Arc::clone(&listener.name),
+            original_dcid: original_dcid.into(),
+            algorithm,
+        };
         let accepted = Accepted {
             quic,
+            peer: A::describe(&listener.application, introduction),
             listener: meta.listener,
             algorithm,
             holder: Holder::unproved(source),
@@ -272,7 +281,7 @@ impl Endpoint {
             max_datagram,
         };
         self.holders.enter(accepted.holder);
-        let key = self.insert(accepted, cid, original);
+        let key = self.insert(accepted, cid, before_retry);
         if let (Some(connection), Some(awaited)) = (self.connections[key].as_mut(), awaited) {
             connection.await_address(awaited);
         }
@@ -281,23 +290,11 @@ impl Endpoint {
         self.counters.accepted += 1;
         *self.counters.by_algorithm.entry(algorithm).or_default() += 1;
         self.counters.guarded += u64::from(guarded);
-        if let Some(original) = original {
-            self.introduce(key, original);
-        }
+        self.trace(key, original_dcid);
         Some(key)
     }
 
-    /// Names a connection by its listener and its first destination connection ID, and traces it if it is sampled.
-    fn introduce(&mut self, key: usize, original_dcid: &[u8]) {
-        if let Some(connection) = self.connections[key].as_mut()
-            && let Some(listener) = self.settings.listeners.get(&connection.listener)
-        {
-            connection.introduce(listener, original_dcid);
-        }
-        self.trace(key, original_dcid);
-    }
-
-    /// Begins a trace where the sample says so.
+    /// Begins a trace of a connection where the sample says so.
     fn trace(&mut self, key: usize, original_dcid: &[u8]) {
         let Some(tracing) = &self.settings.tracing else {
             return;

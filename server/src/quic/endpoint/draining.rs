@@ -6,11 +6,12 @@
 use std::time::Instant;
 
 use super::{Endpoint, Shutdown};
+use crate::quic::application::Application;
 
 /// Number of connections to which a turn announces a shutdown.
 const ANNOUNCED_PER_TURN: usize = 1024;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Returns whether new connections are refused.
     pub fn is_draining(&self) -> bool {
         self.shutdown.is_some()

@@ -5,9 +5,10 @@ use std::time::Instant;
 use sluicegate_dataplane::{Egress, NoRoom};
 
 use super::Endpoint;
+use crate::quic::application::Application;
 use crate::quic::connection::Emitted;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Writes what may leave: a burst of each connection in turn, and between them up to `stateless` packets without a
     /// connection. Returns whether another call could send more right now; packets that wait for a full socket do not count.
     pub fn emit(&mut self, out: &mut dyn Egress, mut stateless: usize, now: Instant) -> bool {

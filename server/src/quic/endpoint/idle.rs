@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use super::Endpoint;
-use crate::http::clients::{FIRST_REQUEST, NEXT_REQUEST};
+use crate::clients::{FIRST_REQUEST, NEXT_REQUEST};
 use crate::quic::activity::Idle;
+use crate::quic::application::Application;
 
 /// Slots that a search looks at.
 const SCANNED: usize = 64;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Returns the slot of a connection that gives way, of some that are looked at in turn: of those without any request the oldest,
     /// or else the one that has been idle for longest. Proxies that listeners trust give way to nobody.
     pub(super) fn longest_idle(&mut self, now: Instant) -> Option<usize> {

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{InitialFilter, RxMeta};
 
 use super::Endpoint;
+use crate::quic::application::Application;
 use crate::quic::cid::ConnectionId;
 use crate::quic::counters::DropReason;
 use crate::quic::header::{Header, Kind};
 use crate::quic::initials::{Change, InitialShares, Sender};
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Ends a window in which Initials are counted, if it is over. Returns what changes: then the driver gets another
     /// [`Endpoint::initial_filter`]. A worker calls it once a turn.
     pub fn end_initial_window(&mut self, now: Instant) -> Option<Change> {

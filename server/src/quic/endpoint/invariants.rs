@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::Endpoint;
 use super::stateless::MAX_STATELESS;
+use crate::quic::application::Application;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Checks that everything it holds is bounded by the number of its connections.
     pub(in crate::quic) fn check(&self) {
         let open = self.len();

@@ -8,8 +8,9 @@ use sluicegate_dataplane::ListenerId;
 use super::super::connection::Connection;
 use super::Endpoint;
 use crate::address::UnvalidatedAddress;
+use crate::quic::application::Application;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Returns name and address of a listener; `None` if the configuration does not have it any more.
     pub fn listener(&self, listener: ListenerId) -> Option<(&str, SocketAddr)> {
         let listener = self.settings.listeners.get(&listener)?;
@@ -44,7 +45,7 @@ impl Endpoint {
         &mut self,
         listener: ListenerId,
         peer: SocketAddr,
-        mut act: impl FnMut(&mut Connection) -> bool,
+        mut act: impl FnMut(&mut Connection<A>) -> bool,
     ) {
         let peer = UnvalidatedAddress::from(peer);
         let of_peer = self.peers.range((peer, 0)..=(peer, usize::MAX));

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::Endpoint;
+use crate::quic::application::Application;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Ends the receive phase of a turn, which took `spent`. All connections of the worker wait for that phase. The service of
     /// those that achieve little has been added to it.
     pub fn end_receive(&mut self, spent: Duration, now: Instant) {

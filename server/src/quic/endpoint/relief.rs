@@ -9,6 +9,7 @@
 use std::time::Instant;
 
 use super::Endpoint;
+use crate::quic::application::{Application, Shared as _};
 use crate::quic::relief::Pass;
 
 /// Slots that a turn looks at, at most.
@@ -16,18 +17,18 @@ const SCANNED_PER_TURN: usize = 256;
 /// Connections that a turn closes, at most.
 const CLOSED_PER_TURN: usize = 16;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Closes connections of the clients that hold most if there is memory to be freed; called once per turn.
     pub(super) fn relieve(&mut self, now: Instant) {
         let mut closed = 0;
         for _ in 0..SCANNED_PER_TURN {
-            let pass = self.relief.pass(&self.settings.sessions.memory);
+            let pass = self.relief.pass(self.settings.shared.memory());
             if pass == Pass::None || closed == CLOSED_PER_TURN {
                 return;
             }
             let Some(slot) = self.relief.next_slot(self.connections.len()) else {
-                let sessions = &self.settings.sessions;
-                self.relief.end_pass(&sessions.relief, &sessions.memory);
+                let shared = &self.settings.shared;
+                self.relief.end_pass(shared.relief(), shared.memory());
                 continue;
             };
             if pass == Pass::Look {
@@ -43,21 +44,21 @@ impl Endpoint {
         if let Some(connection) = self.connections[slot].as_ref()
             && let Some(holder) = connection.holder
         {
-            let held = connection.held(&self.settings.sessions);
+            let held = connection.held(&self.settings.shared);
             self.relief.add(holder, held);
         }
     }
 
     /// Closes a connection if its holder holds too much, and it a part of that. Returns whether it did.
     fn close_if_too_much(&mut self, slot: usize, now: Instant) -> bool {
-        let sessions = &self.settings.sessions;
+        let shared = &self.settings.shared;
         let Some(connection) = self.connections[slot].as_mut() else {
             return false;
         };
         let Some(holder) = connection.holder else {
             return false;
         };
-        let too_much = self.relief.too_much(holder, || connection.held(sessions));
+        let too_much = self.relief.too_much(holder, || connection.held(shared));
         let Some(bytes) = too_much.filter(|_| connection.give_up()) else {
             return false;
         };
@@ -65,7 +66,7 @@ impl Endpoint {
         connection.holder = None;
         self.holders.leave(holder);
         self.relief.on_closed(holder, bytes);
-        sessions.memory.on_closed(bytes);
+        shared.memory().on_closed(bytes);
         self.counters.relieved += 1;
         self.queue_service(slot);
         if self.may_log(now) {

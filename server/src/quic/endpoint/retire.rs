@@ -7,17 +7,18 @@ use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
 use super::retirement::Retirement;
+use crate::quic::application::Application;
 use crate::quic::settings::Listener;
 
 /// Number of connections that a turn looks at for each removed listener.
 const RETIRED_PER_TURN: usize = 1024;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Begins the end of the listeners of `before` that the configuration in effect does not have; requests get `limit` to finish.
     /// No further connection of theirs is accepted.
     pub(super) fn retire_listeners(
         &mut self,
-        before: HashMap<ListenerId, Listener>,
+        before: HashMap<ListenerId, Listener<A>>,
         limit: Duration,
     ) {
         let current = &self.settings.listeners;

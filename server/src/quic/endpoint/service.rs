@@ -1,18 +1,19 @@
-//! Service: HTTP/3 sessions run where something gave them a reason, and write nothing to the network.
+//! Service: sessions run where something gave them a reason, and write nothing to the network.
 
 use std::time::Instant;
 
 use super::Endpoint;
 use crate::clock;
+use crate::quic::application::{Application, Shared as _};
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Runs up to `budget` of the connections that wait for it: those with a new datagram, an expired timer, a message of a
     /// handler, or room in a buffer that was full. Returns whether more of them wait.
     pub fn service(&mut self, budget: usize, now: Instant) -> bool {
         self.announce_shutdown();
         self.announce_retirements(now);
-        self.settings.sessions.now = now;
-        self.settings.sessions.read_memory();
+        self.settings.shared.set_now(now);
+        self.settings.shared.begin_service();
         self.relieve(now);
         for _ in 0..budget {
             let Some(slot) = self.to_service.pop_front() else {
@@ -49,7 +50,7 @@ impl Endpoint {
         };
         connection.awaits_service = false;
         let begun = clock::now();
-        connection.service(&mut self.settings.sessions);
+        connection.service(&mut self.settings.shared, now);
         if connection.is_spent() {
             self.overload.add(clock::now().saturating_duration_since(begun));
         }
@@ -59,8 +60,9 @@ impl Endpoint {
         {
             self.counters.expired[reason] += 1;
         }
-        if connection.is_awaiting_ring() && !std::mem::replace(&mut connection.awaits_ring, true) {
-            self.awaiting_ring.push(slot);
+        if connection.awaits_room() && !std::mem::replace(&mut connection.is_in_waiting_list, true)
+        {
+            self.awaiting_room.push(slot);
         }
         self.settle(slot, now);
         self.queue_emit(slot);

@@ -6,6 +6,7 @@ use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
 
 use super::Endpoint;
 use super::stateless_packet::StatelessPacket;
+use crate::quic::application::Application;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::Header;
 use crate::quic::refusal::{self, CONNECTION_REFUSED, TRANSPORT_PARAMETER_ERROR};
@@ -14,7 +15,7 @@ use crate::quic::reset::MIN_TRIGGER;
 /// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
 pub(super) const MAX_STATELESS: usize = 128;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Names the supported versions to the sender of a datagram of `trigger` bytes (RFC 9000 §6).
     pub(in crate::quic) fn negotiate(
         &mut self,

@@ -1,19 +1,21 @@
 use std::net::SocketAddr;
 
+use crate::h3::Session;
 use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, ListenerId};
 
 use super::super::reset::MIN_TRIGGER;
 use super::stateless::MAX_STATELESS;
+use sluicegate_config::Quic;
+
 use super::*;
-use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::properties::attack::{UNIX, meta_of};
 
 fn meta() -> RxMeta {
     meta_of("192.0.2.1:5000")
 }
 
-fn dropped(endpoint: &Endpoint, reason: DropReason) -> u64 {
+fn dropped(endpoint: &Endpoint<Session>, reason: DropReason) -> u64 {
     endpoint.counters.dropped[reason]
 }
 
@@ -85,28 +87,22 @@ fn a_reload_changes_the_limit_of_resets() {
     let now = crate::clock::now();
     let mut settings = Settings::plain(0, 1);
     settings.quic.stateless_reset_per_second = 2;
-    let (secrets, mut quic) = (Arc::clone(&settings.secrets), settings.quic.clone());
-    quic.stateless_reset_per_second = 3;
-    let snapshot = ConfigSnapshot {
-        generation: 2,
-        site: Arc::clone(&settings.sessions.site),
+    let other = EndpointConfig {
+        listeners: HashMap::new(),
         limits: settings.limits.clone(),
-        quic,
-        bound_listeners: Vec::new(),
-        access: None,
+        quic: Quic { stateless_reset_per_second: 3, ..settings.quic.clone() },
         tracing: None,
         drain_timeout: Duration::ZERO,
     };
     let mut endpoint = Endpoint::new(settings, now);
-    let resets = |endpoint: &mut Endpoint| {
+    let resets = |endpoint: &mut Endpoint<Session>| {
         for _ in 0..5 {
             endpoint.ingest(&meta(), &mut short(MIN_TRIGGER), now, UNIX);
         }
         endpoint.counters.resets
     };
     assert_eq!(resets(&mut endpoint), 2);
-    let own = snapshot.for_worker(("a", 0), &secrets).unwrap();
-    endpoint.adopt(&snapshot, own);
+    endpoint.adopt(other);
     assert_eq!(resets(&mut endpoint), 3);
 }
 

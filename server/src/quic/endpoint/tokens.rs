@@ -7,9 +7,10 @@ use sluicegate_dataplane::ListenerId;
 use super::Endpoint;
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::Label;
+use crate::quic::application::Application;
 use crate::quic::token::Kind;
 
-impl Endpoint {
+impl<A: Application> Endpoint<A> {
     /// Returns the address that the token of an Initial proves, and uses it up: its sender is spared the Retry, and requests in early
     /// data may count on the address. Any other token counts as none, whatever is wrong with it.
     ///

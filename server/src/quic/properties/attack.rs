@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use crate::h3::Session;
 use sluicegate_dataplane::{Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMeta};
 use sluicegate_raw_client::{Client, Setup, http3};
 use tikv_jemalloc_ctl::thread;
@@ -111,7 +112,7 @@ fn balance() -> i64 {
 
 /// An endpoint, its time, and what it holds.
 pub(in crate::quic) struct Attack {
-    endpoint: Endpoint,
+    endpoint: Endpoint<Session>,
     pub(in crate::quic) now: Instant,
     /// Time since 1970.
     pub(in crate::quic) unix: Duration,
@@ -122,13 +123,13 @@ pub(in crate::quic) struct Attack {
 
 impl Attack {
     /// Returns an endpoint with routes for `/bytes/`.
-    pub(in crate::quic) fn new(change: impl FnOnce(&mut Settings)) -> Attack {
+    pub(in crate::quic) fn new(change: impl FnOnce(&mut Settings<Session>)) -> Attack {
         static SITE: LazyLock<Arc<Site>> = LazyLock::new(|| {
             let routes = "[[route]]\npath = \"/bytes/\"\ngenerate = {}\n";
             Site::of_routes(routes, &sluicegate_config::Config::embedded().limits)
         });
         let mut settings = Settings::plain(0, 1);
-        settings.sessions.site = Arc::clone(&SITE);
+        settings.shared.site = Arc::clone(&SITE);
         change(&mut settings);
         let now = crate::clock::now();
         quiche::clock::set(Some(now));
@@ -141,14 +142,14 @@ impl Attack {
         }
     }
 
-    pub(in crate::quic) fn endpoint(&self) -> &Endpoint {
+    pub(in crate::quic) fn endpoint(&self) -> &Endpoint<Session> {
         &self.endpoint
     }
 
     /// Runs something and notes what the endpoint keeps of it.
     pub(in crate::quic) fn metered<T>(
         &mut self,
-        act: impl FnOnce(&mut Endpoint, &mut Arena, Instant) -> T,
+        act: impl FnOnce(&mut Endpoint<Session>, &mut Arena, Instant) -> T,
     ) -> T {
         let before = balance();
         let result = act(&mut self.endpoint, &mut self.out, self.now);
@@ -246,7 +247,7 @@ impl Attack {
 }
 
 /// Has the only listener accept early data.
-pub(in crate::quic) fn with_early_data(settings: &mut Settings) {
+pub(in crate::quic) fn with_early_data(settings: &mut Settings<Session>) {
     settings.quic.early_data = true;
     let identity = Identity::self_signed().expect("a certificate");
     let config = server_config(

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::h3::Session;
 use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
@@ -49,7 +50,7 @@ struct Traffic {
 }
 
 struct Bench {
-    endpoint: Endpoint,
+    endpoint: Endpoint<Session>,
     now: Instant,
     traffic: BTreeMap<SocketAddr, Traffic>,
     clients: Vec<Client>,
@@ -85,7 +86,7 @@ impl Bench {
         settings.limits.connections_per_client = 3;
         settings.quic.retry_above = [None, Some(0), Some(1), Some(2)][usize::from(kind >> 1 & 3)];
         let site = Site::compile(&config.routes, &settings.limits);
-        settings.sessions.site = Arc::new(site.expect("the built-in pages"));
+        settings.shared.site = Arc::new(site.expect("the built-in pages"));
         let now = crate::clock::now();
         quiche::clock::set(Some(now));
         Bench {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::Front;
 use crate::address::ValidatedAddress;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 use crate::tcp::listener_phases::FrontListener;
 use crate::tcp::open_connections::{ConnectionHandle, Room};
 

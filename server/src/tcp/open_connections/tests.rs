@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::address::ValidatedAddress;
+use crate::clients::relief::{Holdings, KEPT};
 use crate::clock;
-use crate::http::clients::relief::{Holdings, KEPT};
 
 /// More than all connections of a test hold, bytes.
 const PLENTY: u64 = 1 << 30;

@@ -13,9 +13,10 @@ use crate::http::proxy::{self, Failure, udp};
 use crate::observe::access::CurrentAccess;
 use crate::observe::metrics::Label;
 use crate::observe::qlog::CurrentTraces;
-use crate::quic::counters::{Counters, DropReason, RefusalReason};
+use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::ecn::EcnFailure;
 use crate::quic::token::NewTokenRefusal;
+use crate::worker::EndpointCounters;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.
 struct Numbers(u64);
@@ -27,8 +28,9 @@ impl Numbers {
     }
 }
 
-fn filled_endpoint(n: &mut Numbers) -> Counters {
-    let mut all = Counters::default();
+fn filled_endpoint(n: &mut Numbers) -> EndpointCounters {
+    let mut filled = EndpointCounters::default();
+    let (all, requests) = (&mut filled.quic, &mut filled.requests);
     for figure in [
         &mut all.accepted,
         &mut all.established,
@@ -42,17 +44,17 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
         &mut all.bad_tokens,
         &mut all.guarded,
         &mut all.misrouted,
-        &mut all.h3.requests,
-        &mut all.h3.bytes_out,
-        &mut all.h3.bytes_in,
-        &mut all.h3.malformed,
-        &mut all.h3.cancelled,
-        &mut all.h3.gate.rejected,
-        &mut all.h3.gate.from_memory,
-        &mut all.h3.gate.overloaded,
-        &mut all.h3.gate.too_early,
-        &mut all.h3.broken,
-        &mut all.h3.errors,
+        &mut requests.requests,
+        &mut requests.bytes_out,
+        &mut requests.bytes_in,
+        &mut requests.malformed,
+        &mut requests.cancelled,
+        &mut requests.gate.rejected,
+        &mut requests.gate.from_memory,
+        &mut requests.gate.overloaded,
+        &mut requests.gate.too_early,
+        &mut requests.broken,
+        &mut requests.errors,
     ] {
         *figure = n.next();
     }
@@ -63,17 +65,17 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
             all.on_drop(reason);
         }
     }
-    (all.h3.stalled_responses, all.h3.stalled_bodies) = (31, 32);
+    (requests.stalled_responses, requests.stalled_bodies) = (31, 32);
     (all.new_tokens_sent, all.new_tokens_accepted) = (33, 34);
     all.new_tokens_refused[NewTokenRefusal::Used] = 35;
     (all.ecn.ce_received, all.ecn.ce_reported) = (36, 37);
     (all.ecn.validated, all.ecn.failed[EcnFailure::Cleared]) = (38, 39);
     all.careful_resume[Resumption::Jumped] = 40;
     all.careful_resume[Resumption::Retreated] = 41;
-    all.h3.responses.record(200);
-    all.h3.responses.record(404);
-    all.h3.latency.record(Duration::from_millis(3));
-    all
+    requests.responses.record(200);
+    requests.responses.record(404);
+    requests.latency.record(Duration::from_millis(3));
+    filled
 }
 
 fn filled_stats() -> WorkerStats {

@@ -11,8 +11,8 @@ use tokio::task::spawn_blocking;
 
 use super::counters::{Algorithm, Counters};
 use super::encoder::{Encoder, Then};
-use crate::http::clients::ClientPrefix;
-use crate::http::clients::shared_room::SharedRoom;
+use crate::clients::ClientPrefix;
+use crate::clients::shared_room::SharedRoom;
 
 /// Pieces that an origin thread has compressed at a time, on threads beside it. The others wait in order, so that the threads
 /// which read files stay free.

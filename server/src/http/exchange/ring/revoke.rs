@@ -2,9 +2,9 @@
 
 use super::OriginRing;
 use crate::address::ValidatedAddress;
-use crate::http::clients::ClientPrefix;
-use crate::http::exchange::ExchangeKey;
+use crate::clients::ClientPrefix;
 use crate::http::exchange::accounts::Permit;
+use crate::keys::ExchangeKey;
 
 impl OriginRing {
     /// Promises memory to an exchange of the client at `address`. If there is none left, an exchange of the client that holds the

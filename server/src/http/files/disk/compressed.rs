@@ -4,7 +4,7 @@ use http::header::RANGE;
 
 use super::FileServer;
 use super::locate::Located;
-use crate::http::clients::ClientPrefix;
+use crate::clients::ClientPrefix;
 use crate::http::exchange::compress::NoRoom;
 use crate::http::exchange::{Coding, RequestHead, compress};
 use crate::http::files::Folder;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::clients::{ClientPrefix, Clients};
 
 /// Bound on open files. Once it is reached, the client that holds the most gives way to every client that would hold less:
 /// its oldest response is ended.

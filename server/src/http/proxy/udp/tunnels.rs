@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use super::counters::Counters;
 use crate::address::ValidatedAddress;
-use crate::http::clients::ClientPrefix;
-use crate::http::clients::shared_room::SharedRoom;
+use crate::clients::ClientPrefix;
+use crate::clients::shared_room::SharedRoom;
 
 /// The tunnels of an origin thread.
 #[derive(Default)]

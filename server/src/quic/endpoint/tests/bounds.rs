@@ -45,7 +45,7 @@ fn proxies_that_a_listener_trusts_have_no_share() {
         let mut config = sluicegate_config::Config::embedded();
         config.listeners[0].trusted_proxies = vec!["192.0.2.1/32".parse().unwrap()];
         let trusted = TrustedProxies::of(&config.listeners[0]);
-        s.listeners.get_mut(&ListenerId(0)).unwrap().trusted_proxies = Arc::new(trusted);
+        s.listeners.get_mut(&ListenerId(0)).unwrap().application = Arc::new(trusted);
     }));
     for address in ["192.0.2.1:5000", "192.0.2.1:5001", "192.0.2.1:5002"] {
         bench.connect(address);

@@ -107,7 +107,7 @@ pub(super) fn bench_with(change: impl FnOnce(&mut sluicegate_config::Limits)) ->
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = quic.unwrap();
         let site = Site::compile(&config.routes, &settings.limits);
-        settings.sessions.site = Arc::new(site.unwrap());
+        settings.shared.site = Arc::new(site.unwrap());
     }))
 }
 
@@ -201,7 +201,7 @@ fn a_client_that_is_refused_gets_no_more_time() {
         step(&mut bench, &mut client);
         waited += STEP;
     }
-    assert!(bench.endpoint.totals().h3.gate.rejected > 0);
+    assert!(bench.endpoint.shared().counters.gate.rejected > 0);
 }
 
 /// Either GOAWAY alone or a whole response is never acknowledged.

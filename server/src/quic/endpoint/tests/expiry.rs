@@ -69,8 +69,8 @@ fn an_old_connection_serves_what_crosses_goaway_and_is_closed() {
     until_closed(&mut bench, &mut client);
     assert_eq!(closed_by_the_server(&client), Some(NO_ERROR));
     assert_eq!(body(&mut client, &mut h3), (LONG + LENGTH, true));
-    let totals = bench.endpoint.totals();
-    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (2, 0));
+    let requests = &bench.endpoint.shared().counters;
+    assert_eq!((requests.requests, requests.gate.rejected), (2, 0));
     bench.pass(Duration::from_secs(5));
     assert_eq!(bench.endpoint.len(), 0);
     bench.endpoint.check();
@@ -91,7 +91,7 @@ fn an_old_connection_rejects_what_its_client_sends_long_after_goaway() {
     h3.send_request(&mut client.quic, &head(LENGTH), true).unwrap();
     step(&mut bench, &mut client);
     assert_eq!(resets(&mut client, &mut h3), [(4, REJECTED)]);
-    assert_eq!(bench.endpoint.totals().h3.gate.rejected, 1);
+    assert_eq!(bench.endpoint.shared().counters.gate.rejected, 1);
 }
 
 #[test]
@@ -162,16 +162,16 @@ fn requests_beyond_the_number_of_a_connection_are_served_for_a_while_and_then_re
     step(&mut bench, &mut client);
     assert_eq!(expired(&bench, ExpiryReason::Requests), 1);
     talk(&mut bench, &mut client, GRACE);
-    let totals = bench.endpoint.totals();
-    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (5, 0));
-    assert_eq!(totals.h3.responses.class(2), 5);
+    let requests = &bench.endpoint.shared().counters;
+    assert_eq!((requests.requests, requests.gate.rejected), (5, 0));
+    assert_eq!(requests.responses.class(2), 5);
     for _ in 0..2 {
         h3.send_request(&mut client.quic, &head(0), true).unwrap();
     }
     step(&mut bench, &mut client);
     assert_eq!(resets(&mut client, &mut h3), [(20, REJECTED), (24, REJECTED)]);
-    let totals = bench.endpoint.totals();
-    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (7, 2));
+    let requests = &bench.endpoint.shared().counters;
+    assert_eq!((requests.requests, requests.gate.rejected), (7, 2));
     // Another connection has its own number.
     bench.connect("192.0.2.1:5001");
     assert_eq!(expired(&bench, ExpiryReason::Requests), 1);

@@ -1,5 +1,6 @@
 //! An endpoint and clients of it in a time of the test's own.
 
+use crate::h3::Session;
 use sluicegate_dataplane::{Egress, NoRoom, TxMeta};
 
 use super::*;
@@ -40,7 +41,7 @@ impl Client {
     }
 
     /// Sends all that it wants to send. Returns the lengths of the datagrams.
-    pub(super) fn speak(&mut self, endpoint: &mut Endpoint, now: Instant) -> Vec<usize> {
+    pub(super) fn speak(&mut self, endpoint: &mut Endpoint<Session>, now: Instant) -> Vec<usize> {
         let mut buffer = vec![0; 1500];
         let mut sent = Vec::new();
         while let Ok((length, _)) = self.quic.send(&mut buffer) {
@@ -61,12 +62,12 @@ impl Client {
 
 /// An endpoint and its time.
 pub(super) struct Bench {
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: Endpoint<Session>,
     pub(super) now: Instant,
 }
 
 impl Bench {
-    pub(super) fn new(settings: Settings) -> Bench {
+    pub(super) fn new(settings: Settings<Session>) -> Bench {
         let now = crate::clock::now();
         quiche::clock::set(Some(now));
         let endpoint = Endpoint::new(settings, now);
@@ -140,7 +141,7 @@ impl Egress for FullSocket {
     }
 }
 
-pub(super) fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
+pub(super) fn settings(change: impl FnOnce(&mut Settings<Session>)) -> Settings<Session> {
     let mut settings = Settings::plain(0, 1);
     change(&mut settings);
     settings

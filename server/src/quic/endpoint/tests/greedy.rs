@@ -79,9 +79,9 @@ impl Peer {
         for _ in 0..4 {
             self.client.speak(&mut bench.endpoint, bench.now);
             bench.endpoint.service(usize::MAX, bench.now);
-            bench.endpoint.flush_origin();
+            bench.endpoint.flush_messages();
             handle(worker_ring, handlers);
-            bench.endpoint.on_origin(usize::MAX, bench.now);
+            bench.endpoint.on_messages(usize::MAX, bench.now);
             let said = bench.said();
             // Datagrams for others are lost.
             self.client.hear(said);
@@ -105,7 +105,7 @@ impl Peer {
 }
 
 fn running(bench: &Bench) -> u64 {
-    bench.endpoint.origin_depth().running
+    bench.endpoint.shared().origin_depth().running
 }
 
 /// Opens 128 streams that take nothing on each of four connections of eight clients, and sends requests of a ninth client.
@@ -115,7 +115,7 @@ fn attack(memory: u64, handlers: Handlers) -> (Bench, WorkerRing, Vec<Peer>) {
     let accounts = Accounts::new(limits.stream_buffer, memory);
     let queue = usize::try_from(limits.origin_queue).unwrap();
     let (origin_ring, mut worker_ring) = rings(queue, accounts);
-    bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+    bench.endpoint.settings.shared.origin_ring = Some(origin_ring);
     let mut greedy = Vec::new();
     for client in 1..=8 {
         for connection in 0..4 {
@@ -141,7 +141,7 @@ fn attack(memory: u64, handlers: Handlers) -> (Bench, WorkerRing, Vec<Peer>) {
 }
 
 fn promised(bench: &Bench) -> u64 {
-    bench.endpoint.origin_depth().promised
+    bench.endpoint.shared().origin_depth().promised
 }
 
 fn leave_a_ninth_unharmed(handlers: Handlers, expected: (u64, u64)) {
@@ -149,7 +149,7 @@ fn leave_a_ninth_unharmed(handlers: Handlers, expected: (u64, u64)) {
     let (mut bench, mut worker_ring, mut greedy) = attack(memory, handlers);
     // They all fit in.
     assert_eq!((running(&bench), promised(&bench)), expected);
-    assert_eq!(bench.endpoint.origin_depth().counters.revoked, 0);
+    assert_eq!(bench.endpoint.shared().origin_depth().counters.revoked, 0);
     // PINGs keep the connections, but not the requests.
     for _ in 0..16 {
         for peer in &mut greedy {
@@ -159,10 +159,10 @@ fn leave_a_ninth_unharmed(handlers: Handlers, expected: (u64, u64)) {
         bench.pass(Duration::from_secs(5));
     }
     handle(&mut worker_ring, handlers);
-    bench.endpoint.on_origin(usize::MAX, bench.now);
+    bench.endpoint.on_messages(usize::MAX, bench.now);
     assert_eq!(bench.endpoint.len(), 33 - 1);
     assert_eq!((running(&bench), promised(&bench)), (0, 0));
-    assert_eq!(bench.endpoint.totals().h3.stalled_responses, 8 * 4 * STREAMS as u64);
+    assert_eq!(bench.endpoint.shared().counters.stalled_responses, 8 * 4 * STREAMS as u64);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn whole_responses_that_eight_clients_do_not_take_leave_a_ninth_unharmed() {
 fn where_memory_is_short_the_greediest_clients_give_way() {
     for handlers in [Handlers::GoOn, Handlers::Close] {
         let (bench, _worker_ring, greedy) = attack(16 << 20, handlers);
-        let depth = bench.endpoint.origin_depth();
+        let depth = bench.endpoint.shared().origin_depth();
         assert!(depth.promised <= 16 << 20 && depth.promised > 8 << 20);
         assert!(depth.counters.revoked > 0 && depth.counters.refused_client > 0);
         // What was not accepted, or was cancelled, left no state.
@@ -205,7 +205,7 @@ fn whole_responses_hold_memory_until_they_have_left_or_are_given_up() {
         let mut bench = Bench::new(with_routes(ROUTE));
         let accounts = Accounts::new(128 << 10, 1 << 30);
         let (origin_ring, mut worker_ring) = rings(64, accounts);
-        bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+        bench.endpoint.settings.shared.origin_ring = Some(origin_ring);
         let mut peer = Peer::connect(&mut bench, "192.0.2.1:5000", window);
         for _ in 0..8 {
             request(&mut peer.client, &mut peer.h3, "GET", "/app/x");

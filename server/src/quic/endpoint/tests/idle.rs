@@ -2,7 +2,7 @@
 
 use sluicegate_raw_client::Setup;
 
-use crate::http::clients::{FIRST_REQUEST, NEXT_REQUEST};
+use crate::clients::{FIRST_REQUEST, NEXT_REQUEST};
 use crate::quic::counters::RefusalReason;
 use crate::quic::properties::attack::{Attack, Peer};
 

@@ -3,6 +3,7 @@
 use super::super::super::transport::server_config;
 use super::fixture::{Bench, Client, settings};
 use super::*;
+use crate::h3::Session;
 use crate::http::route::Site;
 use crate::tls::{Alternatives, Identity};
 use sluicegate_dataplane::Payloads;
@@ -11,7 +12,7 @@ use sluicegate_dataplane::Payloads;
 const LENGTH: usize = 400_000;
 
 /// Returns an endpoint with the embedded default's routes and limits, after `change`.
-fn bench(change: impl FnOnce(&mut Settings)) -> Bench {
+fn bench(change: impl FnOnce(&mut Settings<Session>)) -> Bench {
     Bench::new(settings(|settings| {
         change(settings);
         let config = sluicegate_config::Config::embedded();
@@ -26,7 +27,7 @@ fn bench(change: impl FnOnce(&mut Settings)) -> Bench {
         );
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = transport.unwrap();
-        settings.sessions.site = Arc::new(Site::compile(&config.routes, limits).unwrap());
+        settings.shared.site = Arc::new(Site::compile(&config.routes, limits).unwrap());
     }))
 }
 

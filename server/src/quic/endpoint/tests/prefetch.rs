@@ -19,6 +19,6 @@ fn requests_on_prefetched_connections_are_served() {
         bench.said();
     }
     assert_eq!(bench.endpoint.len(), clients.len());
-    let served = bench.endpoint.totals().h3.responses.of(200);
+    let served = bench.endpoint.shared().counters.responses.of(200);
     assert_eq!(served, clients.len() as u64);
 }

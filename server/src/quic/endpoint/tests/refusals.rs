@@ -4,6 +4,7 @@ use super::super::super::counters::RefusalReason;
 use super::super::super::refusal::LONGEST;
 use super::fixture::{Bench, Client, settings};
 use super::*;
+use crate::h3::Session;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Label as _;
 
@@ -31,7 +32,7 @@ fn refused(bench: &Bench) -> Vec<u64> {
 
 #[test]
 fn a_refused_client_receives_connection_refused_at_once() {
-    type Case = (RefusalReason, fn(&mut Settings), fn(&mut Bench));
+    type Case = (RefusalReason, fn(&mut Settings<Session>), fn(&mut Bench));
     let cases: [Case; 4] = [
         (RefusalReason::Draining, |_| {}, |bench| bench.endpoint.drain(bench.now)),
         (
@@ -46,7 +47,7 @@ fn a_refused_client_receives_connection_refused_at_once() {
         ),
         (
             RefusalReason::Memory,
-            |s| s.sessions.memory = Arc::new(MemoryBudget::new(1000)),
+            |s| s.shared.memory = Arc::new(MemoryBudget::new(1000)),
             |bench| measured(bench, 1000),
         ),
     ];
@@ -70,13 +71,13 @@ fn a_refused_client_receives_connection_refused_at_once() {
 
 /// Takes a measurement of memory. The next datagram notices it, however long the worker has slept.
 fn measured(bench: &mut Bench, bytes: u64) {
-    bench.endpoint.settings.sessions.memory.measured(bytes);
+    bench.endpoint.settings.shared.memory.measured(bytes);
 }
 
 #[test]
 fn while_memory_is_short_connections_go_on_and_no_further_one_begins() {
     let memory = Arc::new(MemoryBudget::new(1000));
-    let mut bench = Bench::new(settings(|s| s.sessions.memory = memory));
+    let mut bench = Bench::new(settings(|s| s.shared.memory = memory));
     measured(&mut bench, 999);
     let mut open = bench.connect("192.0.2.1:5000");
     for used in [1000, 950, 901] {

@@ -7,7 +7,7 @@ use super::fixture::{Bench, Client};
 use super::service::{request, with_routes, with_session};
 use super::*;
 use crate::address::ValidatedAddress;
-use crate::http::clients::relief::{Holdings, KEPT};
+use crate::clients::relief::{Holdings, KEPT};
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{WorkerRing, rings};
 use crate::http::trusted_proxies::TrustedProxies;
@@ -27,13 +27,13 @@ const ROUTE: &str = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.
 /// Returns a bench whose memory suffices.
 fn bench() -> Bench {
     let mut bench = bench_with(|limits| limits.client_timeout = Duration::ZERO);
-    bench.endpoint.settings.sessions.memory = Arc::new(MemoryBudget::new(LIMIT));
+    bench.endpoint.settings.shared.memory = Arc::new(MemoryBudget::new(LIMIT));
     bench
 }
 
 /// Takes a measurement by which memory is short, and so many bytes are to be freed.
 fn measured(bench: &Bench, to_free: u64) {
-    let memory = &bench.endpoint.settings.sessions.memory;
+    let memory = &bench.endpoint.settings.shared.memory;
     // The longer memory is short without a break, the less clients keep.
     memory.measured(0);
     memory.measured(LIMIT);
@@ -79,7 +79,7 @@ fn while_memory_is_short_the_client_that_holds_most_gives_way_and_keeps_a_little
     assert!(!codes.is_empty());
     assert!(codes.iter().all(|code| *code == (true, EXCESSIVE_LOAD)));
     bench.endpoint.check();
-    bench.endpoint.settings.sessions.memory.measured(0);
+    bench.endpoint.settings.shared.memory.measured(0);
     connect(&mut bench, 4, 1);
     assert_eq!(bench.endpoint.counters.relieved, 60 - left);
 }
@@ -125,7 +125,7 @@ impl Handled {
         let mut bench = Bench::new(with_routes(ROUTE));
         let accounts = Accounts::new(128 << 10, PLENTY);
         let (origin_ring, worker_ring) = rings(1024, accounts);
-        let sessions = &mut bench.endpoint.settings.sessions;
+        let sessions = &mut bench.endpoint.settings.shared;
         sessions.origin_ring = Some(origin_ring);
         sessions.memory = Arc::new(MemoryBudget::new(LIMIT));
         Handled { bench, _worker_ring: worker_ring }
@@ -153,7 +153,7 @@ fn who_holds_most_bytes_loses_first_however_few_connections_hold_them() {
         handled.ask(&address, requests)
     });
     let bench = &mut handled.bench;
-    let promised = |bench: &Bench| bench.endpoint.origin_depth().promised;
+    let promised = |bench: &Bench| bench.endpoint.shared().origin_depth().promised;
     assert_eq!(promised(bench), 50 * (64 << 10));
     measured(bench, 1 << 20);
     let said = bench.said();
@@ -173,12 +173,12 @@ fn what_clients_hold_at_other_fronts_counts() {
     let mut bench = bench();
     let holdings = Arc::<Holdings>::default();
     let other = holdings.add_front();
-    bench.endpoint.settings.sessions.relief = holdings.add_front();
+    bench.endpoint.settings.shared.relief = holdings.add_front();
     connect(&mut bench, 1, 60);
     measured(&bench, 1 << 20);
     let client: ValidatedAddress = "192.0.2.9".parse().unwrap();
     let held = std::iter::once((client.into(), PLENTY));
-    let memory = &bench.endpoint.settings.sessions.memory;
+    let memory = &bench.endpoint.settings.shared.memory;
     other.report(held, std::iter::empty(), memory);
     bench.said();
     assert_eq!(bench.endpoint.counters.relieved, 0);
@@ -209,7 +209,7 @@ fn proxies_that_a_listener_trusts_give_way_last() {
     config.listeners[0].trusted_proxies = vec!["192.0.2.1/32".parse().unwrap()];
     let trusted = Arc::new(TrustedProxies::of(&config.listeners[0]));
     let listener = bench.endpoint.settings.listeners.get_mut(&ListenerId(0));
-    listener.unwrap().trusted_proxies = trusted;
+    listener.unwrap().application = trusted;
     connect(&mut bench, 1, 60);
     connect(&mut bench, 2, 40);
     let left = |bench: &Bench| (open(bench, "192.0.2.1"), open(bench, "192.0.2.2"));

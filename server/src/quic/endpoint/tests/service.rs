@@ -1,5 +1,6 @@
 //! Service apart from emission: what a full socket stops, and what it does not.
 
+use crate::h3::Session;
 use sluicegate_dataplane::Egress;
 
 use super::fixture::{Bench, Client, FullSocket, settings};
@@ -12,9 +13,9 @@ use crate::http::route::Site;
 /// Bytes of a body that a handler may be sent at once.
 const SHARE: u64 = 4096;
 
-pub(super) fn with_routes(text: &str) -> Settings {
+pub(super) fn with_routes(text: &str) -> Settings<Session> {
     settings(|settings| {
-        settings.sessions.site = Site::of_routes(text, &settings.limits);
+        settings.shared.site = Site::of_routes(text, &settings.limits);
     })
 }
 
@@ -51,7 +52,7 @@ pub(super) fn request(
 
 /// A turn without what a worker does around its endpoint.
 fn turn(bench: &mut Bench, out: &mut dyn Egress) {
-    bench.endpoint.on_origin(ENOUGH, bench.now);
+    bench.endpoint.on_messages(ENOUGH, bench.now);
     bench.endpoint.service(ENOUGH, bench.now);
     bench.endpoint.emit(out, ENOUGH, bench.now);
 }
@@ -64,15 +65,15 @@ fn a_full_socket_stops_neither_requests_nor_uploads() {
                  [[route]]\npath = \"/page\"\nfixed = { content_type = \"text/html\", body = \"x\" }\n";
     let mut bench = Bench::new(with_routes(route));
     let (origin_ring, mut worker_ring) = rings(64, Accounts::new(SHARE, u64::MAX));
-    bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+    bench.endpoint.settings.shared.origin_ring = Some(origin_ring);
     let (mut client, mut h3) = connect(&mut bench);
     let upload = request(&mut client, &mut h3, "POST", "/app/x");
     h3.send_body(&mut client.quic, upload, &[7; 10_000], false).unwrap();
     request(&mut client, &mut h3, "GET", "/page");
     client.speak(&mut bench.endpoint, bench.now);
     turn(&mut bench, &mut FullSocket);
-    assert_eq!(bench.endpoint.totals().h3.requests, 2);
-    assert_eq!(bench.endpoint.totals().h3.responses.of(200), 1);
+    assert_eq!(bench.endpoint.shared().counters.requests, 2);
+    assert_eq!(bench.endpoint.shared().counters.responses.of(200), 1);
     let Envelope { exchange, message } = worker_ring.take().unwrap();
     assert!(matches!(message, ToHandler::Open { .. }));
     let taken = |worker_ring: &mut crate::http::exchange::ring::WorkerRing| {
@@ -102,7 +103,7 @@ fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
         with_routes("[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n");
     settings.limits.connection_send_buffer = 16 << 10;
     let site = with_limits(&settings);
-    settings.sessions.site = site;
+    settings.shared.site = site;
     let mut bench = Bench::new(settings);
     let (mut client, mut h3) = connect(&mut bench);
     request(&mut client, &mut h3, "GET", &format!("/bytes/{LENGTH}"));
@@ -123,7 +124,7 @@ fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
     assert_eq!(received, LENGTH);
 }
 
-fn with_limits(settings: &Settings) -> Arc<Site> {
+fn with_limits(settings: &Settings<Session>) -> Arc<Site> {
     let config = sluicegate_config::Config::embedded();
     Arc::new(Site::compile(&config.routes, &settings.limits).unwrap())
 }
@@ -212,7 +213,7 @@ fn a_long_upload_arrives_whole() {
     let route = "[[route]]\npath = \"/app/\"\nmax_request_body = \"8MiB\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n";
     let mut bench = Bench::new(with_routes(route));
     let (origin_ring, mut worker_ring) = rings(64, Accounts::new(128 << 10, u64::MAX));
-    bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+    bench.endpoint.settings.shared.origin_ring = Some(origin_ring);
     let (mut client, mut h3) = connect(&mut bench);
     let upload = request(&mut client, &mut h3, "POST", "/app/x");
     let body = vec![7; LENGTH];
@@ -236,7 +237,7 @@ fn a_long_upload_arrives_whole() {
             let message = ToFront::Credit(cost);
             worker_ring.give(Envelope { exchange, message }).unwrap();
         }
-        bench.endpoint.on_origin(ENOUGH, bench.now);
+        bench.endpoint.on_messages(ENOUGH, bench.now);
         let said = bench.pass(Duration::from_millis(5));
         client.hear(said);
         if client.quic.timeout_instant().is_some_and(|at| at <= bench.now) {
@@ -253,7 +254,7 @@ fn a_stalled_response_is_ended_by_a_timer() {
     // More than the client's window, of which it reads nothing.
     request(&mut client, &mut h3, "GET", "/bytes/1000000");
     let begun = bench.now;
-    let stalled = |bench: &Bench| bench.endpoint.totals().h3.stalled_responses;
+    let stalled = |bench: &Bench| bench.endpoint.shared().counters.stalled_responses;
     while stalled(&bench) == 0 {
         client.quic.send_ack_eliciting().unwrap();
         client.speak(&mut bench.endpoint, bench.now);

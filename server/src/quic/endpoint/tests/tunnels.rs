@@ -42,10 +42,10 @@ impl Fixture {
             settings.limits.connection_lifetime = LIFETIME;
             settings.limits.connection_drain_timeout = DRAIN;
             settings.limits.client_timeout = Duration::ZERO;
-            settings.sessions.site = Site::of_routes(ROUTE, &settings.limits);
+            settings.shared.site = Site::of_routes(ROUTE, &settings.limits);
         }));
         let (origin_ring, mut worker_ring) = rings(64, Accounts::new(1 << 20, u64::MAX));
-        bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+        bench.endpoint.settings.shared.origin_ring = Some(origin_ring);
         let mut client = bench.connect("192.0.2.1:5000");
         let plain = quiche::h3::Config::new().unwrap();
         let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
@@ -82,7 +82,7 @@ impl Fixture {
     fn give(&mut self, message: ToFront) {
         let exchange = self.exchange;
         { self.worker_ring.give(Envelope { exchange, message }) }.unwrap();
-        self.bench.endpoint.on_origin(1000, self.bench.now);
+        self.bench.endpoint.on_messages(1000, self.bench.now);
     }
 
     /// Lets client and server talk for a while; a PING for each second keeps the connection alive.

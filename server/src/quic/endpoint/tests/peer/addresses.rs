@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::ValidatedAddress;
+use crate::h3::Session;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
 use crate::http::exchange::ring::{WorkerRing, rings};
@@ -44,12 +45,12 @@ fn address(text: &str) -> SocketAddr {
 }
 
 /// Returns an endpoint with [`ROUTES`], and the end of its ring to a handler.
-fn endpoint(change: impl FnOnce(&mut Settings)) -> (Attack, WorkerRing) {
+fn endpoint(change: impl FnOnce(&mut Settings<Session>)) -> (Attack, WorkerRing) {
     let mut far = None;
     let attack = Attack::new(|settings| {
-        settings.sessions.site = Site::of_routes(ROUTES, &settings.limits);
+        settings.shared.site = Site::of_routes(ROUTES, &settings.limits);
         let (origin_ring, worker_ring) = rings(64, Accounts::new(1 << 16, u64::MAX));
-        settings.sessions.origin_ring = Some(origin_ring);
+        settings.shared.origin_ring = Some(origin_ring);
         far = Some(worker_ring);
         change(settings);
     });
@@ -58,7 +59,7 @@ fn endpoint(change: impl FnOnce(&mut Settings)) -> (Attack, WorkerRing) {
 
 /// Plays the handler of all requests: they get an empty response. Returns them.
 fn handle(attack: &mut Attack, worker_ring: &mut WorkerRing) -> Vec<Request> {
-    attack.metered(|endpoint, _, _| endpoint.flush_origin());
+    attack.metered(|endpoint, _, _| endpoint.flush_messages());
     let mut requests = Vec::new();
     let mut opened = Vec::new();
     while let Some(Envelope { exchange, message }) = worker_ring.take() {
@@ -73,7 +74,7 @@ fn handle(attack: &mut Attack, worker_ring: &mut WorkerRing) -> Vec<Request> {
             worker_ring.give(Envelope { exchange, message }).unwrap();
         }
     }
-    attack.metered(|endpoint, _, now| endpoint.on_origin(usize::MAX, now));
+    attack.metered(|endpoint, _, now| endpoint.on_messages(usize::MAX, now));
     requests
 }
 

@@ -261,7 +261,7 @@ fn early_data_of_a_foreign_client_is_answered_once_and_a_copy_adds_nothing() {
     attack.exchange(&mut peer);
     assert!(peer.client.is_early_data_accepted() && peer.client.is_resumed());
     assert_eq!(peer.response(0), (Some(200), 100));
-    assert_eq!(attack.endpoint().totals().h3.requests, 1);
+    assert_eq!(attack.endpoint().shared().counters.requests, 1);
 }
 
 /// Somebody else sends a copy of the first flight later. From the client's address the server cannot tell it from the client's (RFC
@@ -293,7 +293,7 @@ fn replayed_early_data_runs_safe_methods_only() {
         }
         let said: usize = attack.turn().iter().map(|(_, datagram)| datagram.len()).sum();
         assert!(said <= 3 * length, "{said} for {length}");
-        let h3 = attack.endpoint().totals().h3;
+        let h3 = &attack.endpoint().shared().counters;
         let found = [h3.requests, h3.responses.of(200), h3.responses.of(425)];
         assert_eq!(found, outcome, "{from}");
     }

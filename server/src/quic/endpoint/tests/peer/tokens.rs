@@ -1,6 +1,7 @@
 //! Clients that come back with the token of a NEW_TOKEN frame, or with another one.
 
 use super::*;
+use crate::h3::Session;
 use crate::quic::counters::RefusalReason;
 use crate::quic::properties::attack::meta_of;
 use crate::quic::token::{Kind, NewTokenRefusal as Refusal, NewTokens};
@@ -11,7 +12,7 @@ const RETURNED: &str = "192.0.2.1:5999";
 const ELSEWHERE: &str = "198.51.100.7:6000";
 
 /// Returns an endpoint that asks every client to prove its address, with further changes of its settings.
-fn guarded(change: impl FnOnce(&mut Settings)) -> Attack {
+fn guarded(change: impl FnOnce(&mut Settings<Session>)) -> Attack {
     Attack::new(|settings| {
         settings.quic.retry_above = Some(0);
         change(settings);
@@ -19,14 +20,14 @@ fn guarded(change: impl FnOnce(&mut Settings)) -> Attack {
 }
 
 /// Uses these root secrets.
-fn with_roots(settings: &mut Settings, roots: &[u8]) {
+fn with_roots(settings: &mut Settings<Session>, roots: &[u8]) {
     let roots = roots.iter().map(|root| RootSecret::new([*root; 32]));
     let secrets = Secrets::from_roots(roots.collect(), 0, std::path::Path::new("t"));
     settings.secrets = Arc::new(secrets.unwrap());
 }
 
 /// Adds a listener, number 1.
-fn with_another_listener(settings: &mut Settings) {
+fn with_another_listener(settings: &mut Settings<Session>) {
     let mut other = Settings::plain(0, 1).listeners.remove(&ListenerId(0)).unwrap();
     other.name = "other".into();
     settings.listeners.insert(ListenerId(1), other);

@@ -1,6 +1,7 @@
 //! Requests in early data, before the handshake proves their client's address.
 
 use super::*;
+use crate::h3::Session;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::metrics::Label as _;
 use crate::quic::properties::attack::with_early_data;
@@ -18,12 +19,12 @@ struct Early {
 }
 
 impl Early {
-    fn new(change: impl FnOnce(&mut Settings)) -> Early {
+    fn new(change: impl FnOnce(&mut Settings<Session>)) -> Early {
         Early::of(PEER, change)
     }
 
     /// Lets a client at `address` connect and leave.
-    fn of(address: &str, change: impl FnOnce(&mut Settings)) -> Early {
+    fn of(address: &str, change: impl FnOnce(&mut Settings<Session>)) -> Early {
         let (mut attack, worker_ring) = endpoint(|settings| {
             with_early_data(settings);
             change(settings);
@@ -127,7 +128,7 @@ fn access_rules_admit_no_early_request() {
     let token = early.token.clone();
     let mut peer = early.resume("192.0.2.200:5001", &token, ("GET", "/admin/x"));
     assert_eq!(early.blind(&mut peer).len(), 0);
-    let h3 = early.attack.endpoint().totals().h3;
+    let h3 = &early.attack.endpoint().shared().counters;
     assert_eq!((h3.requests, h3.responses.of(425)), (1, 1));
 }
 
@@ -137,7 +138,7 @@ fn early_request_from_the_address_of_a_trusted_proxy_waits_for_the_handshake() {
         let mut config = sluicegate_config::Config::embedded();
         config.listeners[0].trusted_proxies = vec!["192.0.2.1/32".parse().unwrap()];
         let listener = settings.listeners.get_mut(&ListenerId(0)).unwrap();
-        listener.trusted_proxies = Arc::new(TrustedProxies::of(&config.listeners[0]));
+        listener.application = Arc::new(TrustedProxies::of(&config.listeners[0]));
     });
     let token = early.token.clone();
     let mut peer = early.resume(RETURNED, &token, ("GET", "/app/x"));

@@ -85,7 +85,7 @@ fn a_request_in_bytes_from_its_end_is_answered() {
 fn requests_without_their_first_byte_are_rejected() {
     let mut attack = Attack::new(|_| {});
     let mut peer = attack.connect(PEER, Setup::new(1));
-    let rejected = |attack: &Attack| attack.endpoint().totals().h3.stalled_heads;
+    let rejected = |attack: &Attack| attack.endpoint().shared().counters.stalled_heads;
     for (round, first) in [(0, 16), (1, 0)] {
         let before = attack.held;
         // The last stream leaves less than a packet of the connection's window, for the control stream.

@@ -61,7 +61,7 @@ fn downloads_behind_a_byte_that_is_never_acknowledged_are_bounded() {
     const MIB: usize = 1 << 20;
     const LENGTH: usize = 8 * MIB;
     let mut attack = Attack::new(|settings| {
-        settings.sessions.memory = Arc::new(MemoryBudget::new(64 << 20));
+        settings.shared.memory = Arc::new(MemoryBudget::new(64 << 20));
     });
     let mut honest = attack.connect(HONEST, Setup::new(77));
     attack.check_honest(&mut honest);

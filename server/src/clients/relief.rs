@@ -69,7 +69,7 @@ impl Holdings {
 
 /// A front's part in the relief of all.
 #[derive(Debug)]
-pub(crate) struct FrontRelief {
+pub struct FrontRelief {
     holdings: Arc<Holdings>,
     front: usize,
 }

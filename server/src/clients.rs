@@ -1,7 +1,7 @@
 //! Counts what each client has open, and finds the client that has most.
 
 pub(crate) mod places;
-pub(crate) mod relief;
+pub mod relief;
 pub(crate) mod shared_room;
 
 use std::collections::BTreeSet;

@@ -7,14 +7,19 @@ use std::time::Duration;
 
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
+use thiserror::Error;
 
-use super::settings::{Lease, Listener, Tracing};
-use super::transport::{TransportError, server_config};
 use crate::congestion::selection::Selection;
+use crate::h3::{self, Session};
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::access::{AccessLog, AccessWriter};
 use crate::observe::certificates::Certificate;
+use crate::quic::endpoint::{Endpoint, EndpointConfig};
+#[cfg(any(test, fuzzing))]
+use crate::quic::settings::Settings;
+use crate::quic::settings::{Lease, Listener, Tracing};
+use crate::quic::transport::{TransportError, server_config};
 use crate::secrets::Secrets;
 use crate::tls::Identities;
 
@@ -112,11 +117,22 @@ pub struct ConfigSnapshot {
 /// The part of a snapshot that a worker does not share with others. Whoever has it can take the snapshot up without failing.
 pub struct WorkerConfig {
     /// The listeners of the worker's group.
-    pub listeners: HashMap<ListenerId, Listener>,
+    pub listeners: HashMap<ListenerId, Listener<Session>>,
     /// quiche's configuration of HTTP/3.
     pub h3: quiche::h3::Config,
     /// Worker's end of the access log.
     pub access: Option<AccessLog>,
+}
+
+/// Error that keeps a worker's part of a snapshot from being made.
+#[derive(Debug, Error)]
+pub enum WorkerConfigError {
+    /// The transport of a listener cannot be set up.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// quiche refused a setting of HTTP/3.
+    #[error("quiche's HTTP/3 refused the settings: {0}")]
+    Http(quiche::h3::Error),
 }
 
 /// Omits the keys.
@@ -150,7 +166,7 @@ impl ConfigSnapshot {
         &self,
         (group, index): (&str, usize),
         secrets: &Secrets,
-    ) -> Result<WorkerConfig, TransportError> {
+    ) -> Result<WorkerConfig, WorkerConfigError> {
         let of_group = self.bound_listeners.iter().filter(|b| b.at.group == group);
         let of_group = of_group.filter(|b| b.at.protocols.has_quic());
         let listeners = of_group.map(|bound| {
@@ -162,7 +178,7 @@ impl ConfigSnapshot {
             let listener = Listener {
                 name: bound.name.as_str().into(),
                 local: bound.at.local,
-                trusted_proxies: Arc::clone(&settings.trusted_proxies),
+                application: Arc::clone(&settings.trusted_proxies),
                 selection: settings.selection.clone(),
                 payloads: bound.at.payloads.clone(),
                 lease: bound.at.lease.clone(),
@@ -172,8 +188,76 @@ impl ConfigSnapshot {
         });
         Ok(WorkerConfig {
             listeners: listeners.collect::<Result<_, TransportError>>()?,
-            h3: crate::h3::config(&self.limits).map_err(TransportError::Http)?,
+            h3: h3::config(&self.limits).map_err(WorkerConfigError::Http)?,
             access: self.access.as_ref().map(|log| log.log(format!("{group}-{index}"))),
         })
+    }
+
+    /// Has an endpoint serve by this snapshot from now on: new connections in full, open ones in their new requests.
+    pub fn adopt(&self, endpoint: &mut Endpoint<Session>, own: WorkerConfig) {
+        let WorkerConfig { listeners, h3, access } = own;
+        let shared = endpoint.shared_mut();
+        shared.h3 = h3;
+        // Lines that wait in the previous one reach their writer with its end.
+        shared.access = access;
+        shared.adopt(Arc::clone(&self.site));
+        endpoint.adopt(EndpointConfig {
+            listeners,
+            limits: self.limits.clone(),
+            quic: self.quic.clone(),
+            tracing: self.tracing.clone(),
+            drain_timeout: self.drain_timeout,
+        });
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Settings<Session> {
+    /// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
+    pub(crate) fn plain(worker: u8, workers: usize) -> Settings<Session> {
+        use std::sync::LazyLock;
+
+        use sluicegate_config::Config;
+
+        use crate::h3::SessionContext;
+        use crate::tls::{Alternatives, Identity};
+
+        // Made once, since they take longer than most tests.
+        static CONFIG: LazyLock<Config> = LazyLock::new(Config::embedded);
+        static IDENTITY: LazyLock<Identity> =
+            LazyLock::new(|| Identity::self_signed().expect("a certificate"));
+        let config = &*CONFIG;
+        let secrets = Arc::new(Secrets::in_memory());
+        let (quic, limits) = (config.quic.clone(), config.limits.clone());
+        let others = Alternatives::default();
+        let mut transport = server_config("main", (&IDENTITY, &others), &quic, &limits, &secrets)
+            .expect("a transport configuration");
+        transport.enable_ecn(true);
+        let registry = sluicegate_cc::Registry::builtin();
+        let listener = Listener {
+            name: "main".into(),
+            local: ([127, 0, 0, 1], 4433).into(),
+            application: Arc::default(),
+            selection: Selection::of(&config.listeners[0], &registry, [0; 32], None)
+                .expect("the default"),
+            payloads: Payloads::default(),
+            config: transport,
+            lease: Lease::default(),
+        };
+        Settings {
+            listeners: HashMap::from([(ListenerId(0), listener)]),
+            shared: SessionContext::new(
+                Arc::new(Site::compile(&[], &limits).expect("no routes")),
+                h3::config(&limits).expect("settings"),
+                crate::clock::now(),
+            ),
+            limits,
+            quic,
+            secrets,
+            used_tokens: Arc::default(),
+            tracing: None,
+            worker,
+            workers,
+        }
     }
 }
