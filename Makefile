@@ -589,7 +589,7 @@ dist: setup sbom ## Builds a release: tarball, bill of materials and checksums i
 	rm -rf $$name $$name.*
 	install -D -m 755 "$(TARGET)/release-build/$(HOST)/release/sluicegate" $$name/bin/sluicegate
 	$(call SHARE,$$name/bin/sluicegate,$$name/share)
-	cp -r "$(CURDIR)"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE,deploy} $$name/
+	cp -r "$(CURDIR)"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE,deploy,docs} $$name/
 	$(UNIT) >$$name/deploy/sluicegate.service
 	install -D -m 644 "$(CURDIR)/config/example.toml" $$name/config/example.toml
 	tar --create --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime=@$(EPOCH) $$name |
