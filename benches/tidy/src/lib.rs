@@ -6,6 +6,7 @@
 pub mod cfg;
 pub mod circles;
 pub mod crates;
+pub mod hardening;
 pub mod imports;
 pub mod layers;
 pub mod lines;

@@ -20,12 +20,23 @@ pub fn paths_in_prose(markdown: &str) -> Vec<String> {
     paths
 }
 
-/// Returns the tests that a text names in backticks as `file.rs::name`: file and name.
+/// Returns the targets of links to files, outside code blocks: relative ones, without the part behind `#`.
 #[must_use]
-pub fn tests_in_prose(markdown: &str) -> Vec<(String, String)> {
-    let spans = markdown.split('`').skip(1).step_by(2);
-    let tests = spans.filter_map(|span| span.split_once(".rs::"));
-    tests.map(|(file, name)| (format!("{file}.rs"), name.to_owned())).collect()
+pub fn links_in_prose(markdown: &str) -> Vec<String> {
+    let mut targets = Vec::new();
+    let mut in_block = false;
+    for line in markdown.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            let links = line.split("](").skip(1);
+            let links = links.filter_map(|rest| rest.split_once(')'));
+            let files = links.map(|(target, _)| target.split('#').next().unwrap_or(target));
+            let files = files.filter(|target| !target.is_empty() && !target.contains("://"));
+            targets.extend(files.map(str::to_owned));
+        }
+    }
+    targets
 }
 
 fn is_path(span: &str) -> bool {
@@ -83,11 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_recognised_by_file_and_name() {
-        let text = "See `a/b.rs::it_works`<br>`c.rs::it_ends`, not `a::b` and `d.rs`.";
-        let expected = [("a/b.rs", "it_works"), ("c.rs", "it_ends")];
-        let expected = expected.map(|(file, name)| (file.to_owned(), name.to_owned()));
-        assert_eq!(tests_in_prose(text), expected);
+    fn links_to_files_differ_from_links_to_sites() {
+        let text = "See [a](b.md) and [c](../d/e.toml#f), not [g](https://h.org/i) and [j](#k).\n```text\n[l](m.md)\n```";
+        assert_eq!(links_in_prose(text), ["b.md", "../d/e.toml"]);
     }
 
     #[test]

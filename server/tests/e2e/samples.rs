@@ -54,12 +54,7 @@ fn samples_can_be_served() {
 #[test]
 fn whole_configurations_in_the_handbooks_can_be_served() {
     let folder = folder();
-    for name in [
-        "README.md",
-        "deploy/README.md",
-        "docs/congestion-control.md",
-        "docs/tls.md",
-    ] {
+    for name in ["README.md", "deploy/README.md", "docs/congestion-control.md", "docs/tls.md"] {
         let text = read(name);
         let blocks = text.split("```toml\n").skip(1);
         let blocks = blocks.map(|block| block.split("```").next().unwrap());

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use sluicegate_tidy::hardening;
 use sluicegate_tidy::module_files::has_old_form;
-use sluicegate_tidy::prose::{machine_paths, paths_in_prose, tests_in_prose};
+use sluicegate_tidy::prose::{links_in_prose, machine_paths, paths_in_prose};
 use sluicegate_tidy::repository::{files, has_extension, none, read, root};
 
 /// Most lines of a Rust file.
@@ -57,21 +58,33 @@ fn files_named_in_prose_exist() {
 }
 
 #[test]
-fn tests_named_in_the_table_of_hardening_exist() {
-    let table = read(Path::new("server/HARDENING.md"));
-    let tests = tests_in_prose(&table);
-    let exists = |(file, name): &(String, String)| {
+fn links_in_prose_lead_to_files() {
+    let mut defects = Vec::new();
+    let mut seen = 0;
+    let files = files();
+    for document in files.iter().filter(|name| has_extension(name, "md")) {
+        let folder = root().join(document.parent().unwrap_or(Path::new("")));
+        for target in links_in_prose(&read(document)) {
+            seen += 1;
+            if !folder.join(&target).exists() {
+                defects.push(format!("{}: no file at {target}", document.display()));
+            }
+        }
+    }
+    none(&defects);
+    assert!(seen > 20, "only {seen} links were found in prose");
+}
+
+#[test]
+fn cases_of_hardening_name_tests_that_exist() {
+    let catalogue = read(Path::new("server/HARDENING.md"));
+    let exists = |file: &str, function: &str| {
         let there = root().join(file).is_file();
-        there && read(Path::new(file)).contains(&format!("fn {name}("))
+        there && read(Path::new(file)).contains(&format!("fn {function}("))
     };
-    let missing = tests.iter().filter(|test| !exists(test));
-    let missing = missing.map(|(file, name)| format!("there is no test {file}::{name}"));
-    none(&missing.collect::<Vec<_>>());
-    let cases = table.lines().filter(|line| line.starts_with("| "));
-    // Heads of tables have no test.
-    let untested = cases.filter(|line| !line.contains(".rs::") && !line.starts_with("| case |"));
-    none(&untested.map(str::to_owned).collect::<Vec<_>>());
-    assert!(tests.len() > 100, "only {} tests are named", tests.len());
+    none(&hardening::defects(&catalogue, exists));
+    let tests = hardening::tests(&catalogue);
+    assert!(tests > 400, "only {tests} tests are named");
 }
 
 #[test]
