@@ -1,6 +1,10 @@
 //! Takes samples of what the process allocates, by jemalloc's profiler.
 //!
 //! The profiler is enabled when the process starts (`server/src/main.rs`), at a cost that is lost in the noise until it is active.
+//! While a recording activates it, the thread that allocates unwinds its stack within `malloc`, once per 512 KiB on average. jemalloc
+//! writes its accounts to a temporary file, before and after, and the profile is the difference. It keeps an account for each thread
+//! and stack: they are bounded, and a reset would not free them. A large block is sampled more often than a small one, which the
+//! estimates take into account.
 
 mod dump;
 mod profile;
