@@ -19,10 +19,8 @@ pub use root::{Purpose, ROOT_LEN, RootSecret};
 pub use ticket_keys::{TicketKey, TicketKeys};
 
 use crate::clock;
+pub use store::GENERATIONS;
 use store::random_generation;
-
-/// Number of generations of a process; they wrap.
-pub const GENERATIONS: u8 = 64;
 
 /// Files of the secrets that outlive the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

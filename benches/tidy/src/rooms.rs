@@ -82,6 +82,7 @@ pub const ROOMS: &[Room] = &[
             "http::exchange",
             "http::files",
             "http::route",
+            "keys",
             "observe",
             "address",
             "clock",
@@ -140,7 +141,7 @@ pub const ROOMS: &[Room] = &[
         "http::auth",
         &["http", "clients", "http::exchange", "observe", "address", "affinity", "clock"],
     ),
-    room("http::exchange", &["http", "clients", "observe", "address", "clock"]),
+    room("http::exchange", &["http", "clients", "keys", "observe", "address", "clock"]),
     room("http", &["observe", "address", "clock", "entropy", "networks"]),
     room("clients", &["observe", "address"]),
     room("overload", &["clock"]),
@@ -164,7 +165,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
     (
         "sluicegate_dataplane",
         // Files are read by its `read_cached`: unsafe code is there.
-        &["cli", "boot", "admin", "worker", "quic", "tcp", "http::files::disk"],
+        &["cli", "boot", "admin", "worker", "snapshot", "quic", "tcp", "http::files::disk"],
     ),
 ];
 

@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::GENERATIONS;
 use super::error::{MAX_ROOTS, SecretsError};
 use super::key_file;
 use super::root::{RootSecret, hex, unhex};
@@ -13,6 +12,9 @@ use super::ticket_keys::TicketKeys;
 use crate::clock;
 use crate::entropy::draw;
 use crate::{named_file, state_file};
+
+/// Number of generations of a process; they wrap.
+pub const GENERATIONS: u8 = 64;
 
 /// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
