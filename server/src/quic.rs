@@ -28,4 +28,3 @@ pub mod timers;
 pub mod token;
 pub mod transport;
 pub mod version;
-mod whereabouts;

@@ -1,6 +1,5 @@
 //! A worker: one pinned thread that owns a driver and the connections that come in by it.
 
-mod handle;
 mod initials;
 mod mailbox;
 mod misrouted;
@@ -20,7 +19,6 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use sluicegate_config::Scheduler;
 use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
-pub use handle::WorkerHandle;
 pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
 pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
@@ -168,4 +166,19 @@ fn start(
         setup.misrouted,
         setup.polling,
     ))
+}
+
+/// A worker's name and the ways to reach it and its origin thread.
+#[derive(Clone, Debug)]
+pub struct WorkerHandle {
+    /// Name of the worker group.
+    pub group: String,
+    /// Index within the group.
+    pub index: usize,
+    /// Sender to the worker's mailbox.
+    pub mailbox: MailboxSender,
+    /// Sender to the worker's origin thread.
+    pub origin: origin::OriginSender,
+    /// Sender to the front over TCP on that thread.
+    pub front: FrontSender,
 }

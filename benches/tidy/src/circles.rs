@@ -9,12 +9,15 @@ use crate::tree::Tree;
 /// Files that each file uses.
 pub type Graph = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// Returns which files of a crate use which; see [`Tree::edges`] for what counts.
+/// Returns which files of a crate use which; see [`Tree::edges`] for what counts. A module may use the types of those that it is part of,
+/// since a room is read whole.
 #[must_use]
 pub fn graph(tree: &Tree, edges: &BTreeSet<Edge>) -> Graph {
     let mut graph = Graph::new();
     for edge in edges {
-        if let End::Module(to) = &edge.to {
+        if let End::Module(to) = &edge.to
+            && !tree.modules[edge.from].path.starts_with(&tree.modules[*to].path)
+        {
             let uses = graph.entry(tree.file(edge.from).clone()).or_default();
             uses.insert(tree.file(*to).clone());
         }

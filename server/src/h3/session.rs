@@ -1,18 +1,16 @@
 //! Requests of one connection, from their events to the last byte of their responses.
 
 mod ending;
-pub(in crate::h3) mod flood;
 mod lingering;
 mod order;
 mod output;
 mod record;
 mod relay;
 mod requests;
-mod stall_checks;
 mod stalled;
-mod unacked;
 mod upload;
 
+use crate::http::overhead;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,8 +18,8 @@ use std::time::Instant;
 use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
 
-use self::stall_checks::StallChecks;
-use self::unacked::UnackedLook;
+use self::output::UnackedLook;
+use self::stalled::StallChecks;
 use super::queue::Queue;
 use super::response::{BLOCK, Response};
 use super::schedule::Schedule;
@@ -46,6 +44,9 @@ thread_local! {
 
 /// Largest ID of a client's bidirectional stream: as long as GOAWAY names it, every request is served.
 const LAST_STREAM: u64 = (1 << 62) - 4;
+
+/// Bytes of streams that a client may send without heads and bodies.
+pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
 
 /// The HTTP/3 side of one connection.
 ///
@@ -416,6 +417,17 @@ impl Session {
         // quiche has closed the connection for most errors, and then the first code stands.
         let _ = conn.close(true, code as u64, b"");
         self.clear(context);
+    }
+
+    /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the
+    /// worker as much as others, and achieve nothing.
+    fn is_flooded(&self, conn: &quiche::Connection, stream_window: u64) -> bool {
+        // Nobody read the last window of a stream that was reset or stopped.
+        let ended = self.wasted + self.late_resets + self.stopped;
+        let unread = ended.saturating_mul(stream_window);
+        let payload = self.section_bytes + self.body_bytes;
+        let allowed = overhead::allowed(payload, FREE_OVERHEAD.saturating_add(unread));
+        conn.read_bytes() > allowed
     }
 }
 

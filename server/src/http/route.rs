@@ -5,7 +5,6 @@
 
 mod access;
 mod action;
-mod claim;
 mod compiled;
 mod edits;
 mod error;
@@ -22,13 +21,13 @@ mod rewrite;
 mod table;
 mod values;
 
+use crate::http::auth::Credentials;
 use std::sync::Arc;
 
 use sluicegate_config::Limits;
 
 pub use self::access::{Access, Denial};
 pub use self::action::{Action, OriginHandler};
-pub use self::claim::Claim;
 pub use self::compiled::Route;
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
@@ -239,6 +238,15 @@ impl Site {
             Err(reply) => Routed::Reply(reply),
         }
     }
+}
+
+/// A request for a route with [`basic_auth`](super::Access::basic_auth), which the origin thread must verify.
+#[derive(Debug)]
+pub struct Claim {
+    /// The route.
+    pub route: Arc<Route>,
+    /// Credentials that the client claims.
+    pub credentials: Credentials,
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 //! fit in the queue, and counts it. Messages of libraries are not written, and of each kind only so many in a second: no byte from
 //! outside makes the log grow faster.
 
-mod counters;
 mod filter;
 mod rate;
 mod sink;
 
+use crate::observe::metrics::metrics;
 use std::io;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ use tracing_subscriber::layer::{Layer, Layered, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload::{self, Handle};
 
-pub use self::counters::LogCounters;
 use self::filter::{Filter, FilterLayer};
 use self::sink::Sink;
 use crate::clock;
@@ -99,5 +99,23 @@ fn writer(format: LogFormat, sink: &'static Sink) -> Writer {
     match format {
         LogFormat::Json => layer.json().boxed(),
         LogFormat::Text => layer.boxed(),
+    }
+}
+
+metrics! {
+    /// Messages since the start.
+    #[derive(Debug, Default)]
+    pub struct LogCounters {
+        /// Messages written to the process's log.
+        pub records_written: AtomicU64 = counter("sluicegate_log_records_written_total"),
+        /// Messages dropped because too many waited for a reader of the log.
+        pub records_dropped_queue: AtomicU64 = counter(
+            "sluicegate_log_records_dropped_total", reason = "queue";
+            "Messages of the process's log that were dropped before they were written, by reason."
+        ),
+        /// Messages dropped because standard error took none.
+        pub records_dropped_disk: AtomicU64 = also(reason = "disk"),
+        /// Messages left out because there were too many of their kind.
+        pub records_dropped_rate: AtomicU64 = also(reason = "rate"),
     }
 }

@@ -6,13 +6,13 @@
 
 mod current;
 mod sampler;
-mod shared;
 mod storage;
 mod trace;
 mod writer;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::metrics::metrics;
 
@@ -104,6 +104,16 @@ impl QlogCounters {
 /// Adds to a counter.
 fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Counters and limits that workers and the writer thread share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) counters: Arc<QlogCounters>,
+    pub(super) max_trace_bytes: u64,
+    pub(super) max_open: usize,
+    pub(super) open: AtomicUsize,
+    pub(super) idle_epoch: AtomicU64,
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 
+use address::Whereabouts;
 pub use emit::{Emitted, PACING_SLACK};
 
 use super::activity::Activity;
@@ -23,7 +24,6 @@ use super::holders::Holder;
 use super::path_size::PathSize;
 use super::progress::{Progress, Read};
 use super::reset::ResetTokens;
-use super::whereabouts::Whereabouts;
 use crate::address::UnvalidatedAddress;
 use crate::keys::ConnectionKey;
 use crate::observe::qlog::Trace;

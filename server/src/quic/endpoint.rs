@@ -10,13 +10,10 @@ mod initials;
 mod invariants;
 mod messages;
 mod network;
-mod overload;
 mod relief;
 mod retire;
-mod retirement;
 mod service;
 mod stateless;
-mod stateless_packet;
 mod tokens;
 mod validation;
 
@@ -27,8 +24,8 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{ListenerId, RxMeta};
 
 pub use self::adopt::EndpointConfig;
-use self::retirement::Retirement;
-use self::stateless_packet::StatelessPacket;
+use self::retire::Retirement;
+use self::stateless::StatelessPacket;
 use super::application::{Application, Shared as _};
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
@@ -397,6 +394,13 @@ impl<A: Application> Endpoint<A> {
         self.ended -= usize::from(connection.count_end());
         self.gauges.move_controller(connection.move_controller().0, None);
         self.free.push(slot);
+    }
+
+    /// Ends the receive phase of a turn, which took `spent`. All connections of the worker wait for that phase. The service of
+    /// those that achieve little has been added to it.
+    pub fn end_receive(&mut self, spent: Duration, now: Instant) {
+        let percent = self.settings.limits.overload_above;
+        self.overload.on_phase(spent, percent, now);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Heads of requests: from the form of hyper and h2 to that of handlers, with all that servers could read differently refused.
 
 mod opening;
-mod refusal;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,13 +12,23 @@ use http::header::{
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Version, request};
 
-pub(super) use refusal::Refusal;
-use refusal::Refusal::{Malformed, TooLarge};
+use self::Refusal::{Malformed, TooLarge};
 
 use crate::http::authority::{is_authority, set_host, without_empty_port};
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
 use crate::http::target::Target;
+
+/// Reason to refuse a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tcp) enum Refusal {
+    /// The head is malformed: 400.
+    Malformed,
+    /// The client speaks another version of WebSocket: 426.
+    Version,
+    /// The field section is larger than the limit: 431.
+    TooLarge,
+}
 
 /// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]

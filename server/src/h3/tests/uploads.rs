@@ -1,7 +1,7 @@
 //! Uploads that nobody needs, and streams with next to nothing in their frames.
 
 use super::Pair;
-use crate::h3::session::flood::FREE_OVERHEAD;
+use crate::h3::session::FREE_OVERHEAD;
 use crate::http::exchange::stall::LINGERING_BYTES;
 use crate::quic::application::Application as _;
 

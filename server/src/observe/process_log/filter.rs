@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::counters::LogCounters;
+use super::LogCounters;
 use super::rate::{LeftOut, Rates};
 
 /// Prefix of the crates whose messages are written. Those of libraries are not: strangers cause them at will, and some have values of

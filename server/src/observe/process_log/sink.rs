@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_config::LogFormat;
 
-use super::counters::LogCounters;
+use super::LogCounters;
 use super::filter::{Filter, PERIOD};
 use crate::clock;
 use crate::observe::background::{Background, Bounds, Health, Job};

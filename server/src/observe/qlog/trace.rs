@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use super::Shared;
 use super::count;
-use super::shared::Shared;
 use super::storage::SUFFIX;
 use crate::observe::background::Queue;
 

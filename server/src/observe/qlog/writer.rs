@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::shared::Shared;
+use super::Shared;
 use super::storage::{Directory, Storage, TraceFile};
 use super::trace::{Batch, Trace, TraceName, TraceState};
 use super::{QlogCounters, QlogOptions, count};

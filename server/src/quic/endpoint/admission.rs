@@ -7,8 +7,7 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
-use super::stateless::MAX_STATELESS;
-use super::stateless_packet::StatelessPacket;
+use super::stateless::{MAX_STATELESS, StatelessPacket};
 use crate::address::{UnvalidatedAddress, ValidatedAddress};
 use crate::observe::metrics::Label;
 use crate::observe::qlog::TraceName;

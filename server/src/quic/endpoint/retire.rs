@@ -6,12 +6,23 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
-use super::retirement::Retirement;
 use crate::quic::application::Application;
-use crate::quic::settings::Listener;
+use crate::quic::settings::{Lease, Listener};
 
 /// Number of connections that a turn looks at for each removed listener.
 const RETIRED_PER_TURN: usize = 1024;
+
+/// A removed listener that still has connections.
+#[derive(Debug)]
+pub(super) struct Retirement {
+    pub(super) listener: ListenerId,
+    /// Time that requests get to finish.
+    pub(super) limit: Duration,
+    /// First slot whose connection was not looked at.
+    pub(super) next: usize,
+    /// Need of the sockets, until the last connection has ended.
+    pub(super) _lease: Lease,
+}
 
 impl<A: Application> Endpoint<A> {
     /// Begins the end of the listeners of `before` that the configuration in effect does not have; requests get `limit` to finish.

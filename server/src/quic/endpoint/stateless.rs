@@ -1,11 +1,11 @@
 //! Stateless packets, sent without a connection: Retry, Version Negotiation, Stateless Reset, refusals of connections.
 
+use sluicegate_dataplane::ListenerId;
 use std::time::Instant;
 
 use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
 
 use super::Endpoint;
-use super::stateless_packet::StatelessPacket;
 use crate::quic::application::Application;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::Header;
@@ -14,6 +14,13 @@ use crate::quic::reset::MIN_TRIGGER;
 
 /// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
 pub(super) const MAX_STATELESS: usize = 128;
+
+/// A stateless packet that waits to be sent.
+pub(super) struct StatelessPacket {
+    pub(super) listener: ListenerId,
+    pub(super) meta: TxMeta,
+    pub(super) bytes: Vec<u8>,
+}
 
 impl<A: Application> Endpoint<A> {
     /// Names the supported versions to the sender of a datagram of `trigger` bytes (RFC 9000 §6).

@@ -8,7 +8,7 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Version, request};
 
-use super::refusal::Refusal::{self, Malformed};
+use super::Refusal::{self, Malformed};
 use crate::http::websocket;
 
 /// Length of a key: 16 bytes by Base64.
