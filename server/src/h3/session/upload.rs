@@ -1,6 +1,8 @@
 //! Reads bodies of requests.
 
-use bytes::Bytes;
+use std::cell::RefCell;
+
+use bytes::{BufMut as _, Bytes};
 use quiche::h3::{Error, WireErrorCode};
 
 use super::{Exchange, Inbound, SCRATCH, Session, code};
@@ -10,6 +12,11 @@ use crate::http::gate::replies;
 
 /// Largest block of a request's body that a handler is sent, bytes.
 const BLOCK: usize = 16 * 1024;
+
+thread_local! {
+    /// Buffer that blocks are read into.
+    static READ: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Session {
     pub(super) fn on_data(
@@ -68,12 +75,7 @@ impl Session {
             }
             let room = usize::try_from(handler.credit - cost(0)).unwrap_or(usize::MAX);
             let exchange = handler.exchange;
-            let read = SCRATCH.with_borrow_mut(|scratch| {
-                let room = room.min(BLOCK).min(scratch.len());
-                let count = self.h3.recv_body(conn, stream, &mut scratch[..room])?;
-                Ok(Bytes::copy_from_slice(&scratch[..count]))
-            });
-            match read {
+            match read_block(&mut self.h3, conn, stream, room) {
                 Ok(block) => {
                     handler.credit = handler.credit.saturating_sub(cost(block.len()));
                     if self.account(conn, stream, block.len() as u64, context)
@@ -207,4 +209,23 @@ impl Session {
             self.forget(stream, context);
         }
     }
+}
+
+/// Reads up to `room` bytes of a body. A full block is handed over in its buffer. A smaller one is copied out of it, or the handler would
+/// hold more memory than it is charged for.
+fn read_block(
+    h3: &mut quiche::h3::Connection,
+    conn: &mut quiche::Connection,
+    stream: u64,
+    room: usize,
+) -> Result<Bytes, Error> {
+    READ.with_borrow_mut(|buffer| {
+        buffer.clear();
+        buffer.reserve_exact(BLOCK);
+        let count = h3.recv_body_buf(conn, stream, (&mut *buffer).limit(room.min(BLOCK)))?;
+        if count == buffer.capacity() {
+            return Ok(Bytes::from(std::mem::take(buffer)));
+        }
+        Ok(Bytes::copy_from_slice(buffer))
+    })
 }

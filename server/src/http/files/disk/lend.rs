@@ -25,6 +25,7 @@ struct LentFile {
 
 /// Lends a range of a file, or returns `None` if the kernel does not seem to have it in its memory. It looks at the ends of all blocks,
 /// because a read of what is missing begins to read ahead, which may wait for a place in the disk's queue. A worker must not.
+/// cachestat(2) would tell by one call, but since Linux 6.14 only those who may write the file, and the server's user need not.
 ///
 /// Runs in the runtime of the origin thread.
 pub(super) fn lend(held: &Arc<Held>, range: Range<u64>, ends: bool) -> Option<LentRange> {
