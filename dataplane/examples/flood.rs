@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Counters, Dataplane, Driver, DriverOptions, Ecn, ListenerId, NoRoom,
-    SocketOptions, TxMeta, open_group,
+    SocketOptions, Steering, TxMeta, open_group,
 };
 
 const DATAGRAM: usize = 1350;
@@ -58,7 +58,8 @@ fn open(backend: Backend, gso: bool) -> Result<(Driver, SocketAddr), Failure> {
     let acquired = Acquired::bind(LISTENER, "127.0.0.1:0".parse()?, 1)?;
     let address = acquired.local_addr();
     let socket = SocketOptions { gso, ..SocketOptions::default() };
-    let group = open_group(backend, vec![acquired], 1, &socket, DriverOptions::default())?;
+    let group =
+        open_group(backend, vec![acquired], 1, Steering::Hash, &socket, DriverOptions::default())?;
     let seed = group.seeds.into_iter().next().ok_or("a group has a seed")?;
     Ok((seed.open()?.driver, address))
 }

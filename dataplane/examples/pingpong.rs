@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions,
-    TxMeta, Waker, open_group,
+    Steering, TxMeta, Waker, open_group,
 };
 
 const LISTENER: ListenerId = ListenerId(0);
@@ -67,7 +67,7 @@ impl Side {
         let acquired = Acquired::bind(LISTENER, "127.0.0.1:0".parse()?, 1)?;
         let address = acquired.local_addr();
         let (socket, options) = (SocketOptions::default(), DriverOptions::default());
-        let group = open_group(backend, vec![acquired], 1, &socket, options)?;
+        let group = open_group(backend, vec![acquired], 1, Steering::Hash, &socket, options)?;
         let seed = group.seeds.into_iter().next().ok_or("a group has a seed")?;
         let driver = seed.open()?.driver;
         let (from_peer, messages) = mpsc::channel();

@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::BindError;
 use crate::meta::ListenerId;
 
-/// Bind order is worker order, and the steering byte counts no further.
+/// Bind order is worker order, and one byte of a connection ID counts the workers.
 const MAX_WORKERS: usize = 256;
 
 /// Bound sockets of one listener, one per worker in worker order, not yet configured.

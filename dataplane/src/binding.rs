@@ -12,7 +12,8 @@ use crate::error::BindError;
 use crate::initials::InitialFilter;
 use crate::meta::ListenerId;
 use crate::options::SocketOptions;
-use crate::{initials, steering, sys};
+use crate::steering::Steering;
+use crate::{initials, sys};
 
 /// One worker's socket of one listener, ready for a driver.
 #[derive(Debug)]
@@ -73,10 +74,11 @@ impl AsFd for Binding {
     }
 }
 
-/// Sets options and offloads of a listener's sockets, and a program in the kernel that steers by the worker byte of the
-/// QUIC connection ID. The result is in worker order.
+/// Sets options and offloads of a listener's sockets, and the program in the kernel that steers datagrams to workers. The
+/// result is in worker order.
 pub(crate) fn configure(
     acquired: Acquired,
+    steering: Steering,
     options: &SocketOptions,
 ) -> Result<Vec<Binding>, BindError> {
     let Acquired { listener, local, sockets } = acquired;
@@ -98,7 +100,7 @@ pub(crate) fn configure(
         bindings.push(Binding { listener, local, socket, gso, gro, busy_poll: options.busy_poll });
     }
     if let (true, Some(first)) = (workers > 1, bindings.first()) {
-        sys::attach_reuseport_cbpf(first.as_fd(), &steering::program(workers))
+        sys::attach_reuseport_cbpf(first.as_fd(), &steering.program(workers))
             .map_err(os("attach the steering program"))?;
     }
     Ok(bindings)

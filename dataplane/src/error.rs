@@ -37,7 +37,7 @@ pub enum BindError {
         /// Cause.
         reason: &'static str,
     },
-    /// A group has 1 to 256 workers, which is what the steering byte of a connection ID counts, and each has a socket.
+    /// A group has 1 to 256 workers, which one byte of a connection ID counts, and each has a socket.
     #[error(
         "cannot bind {address} for {workers} workers: a group has 1 to 256, each with a socket"
     )]

@@ -10,6 +10,7 @@ use crate::error::BindError;
 use crate::interface::Payloads;
 use crate::meta::ListenerId;
 use crate::options::{DriverOptions, SocketOptions};
+use crate::steering::Steering;
 
 /// A group of workers that share listeners and a backend, opened and not yet running.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct ListenerFacts {
     pub payloads: Payloads,
 }
 
-/// Opens a group of `workers` over acquired sockets: sets their options and steering.
+/// Opens a group of `workers` over acquired sockets: sets their options, and has the kernel select a worker for each datagram.
 ///
 /// # Errors
 /// A listener has not one socket per worker, or a socket option that correctness depends on is missing.
@@ -47,6 +48,7 @@ pub fn open_group(
     backend: Backend,
     listeners: Vec<Acquired>,
     workers: usize,
+    steering: Steering,
     socket: &SocketOptions,
     driver: DriverOptions,
 ) -> Result<Group, BindError> {
@@ -57,7 +59,7 @@ pub fn open_group(
         if acquired.workers() != workers {
             return Err(BindError::Workers { address, workers });
         }
-        let bindings = configure(acquired, socket)?;
+        let bindings = configure(acquired, steering, socket)?;
         facts.extend(bindings.first().map(ListenerFacts::of));
         for (share, binding) in shares.iter_mut().zip(bindings) {
             share.push(binding);

@@ -61,4 +61,5 @@ pub use interface::Payloads;
 pub use meta::{Budget, Ecn, ListenerId, RxMeta, TxMeta};
 pub use options::{DriverOptions, SocketOptions};
 pub use ports::{OpenedPort, PortHandle, Ports};
+pub use steering::Steering;
 pub use waker::Waker;

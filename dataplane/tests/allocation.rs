@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions,
-    TxMeta, memory, open_group, port,
+    Steering, TxMeta, memory, open_group, port,
 };
 
 thread_local! {
@@ -90,7 +90,8 @@ fn steady_traffic_allocates_nothing() {
             let bound = Acquired::bind(listener, address, 1).unwrap();
             meta.peer = bound.local_addr();
             let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
-            let mut group = open_group(backend, vec![bound], 1, &socket, driver).unwrap();
+            let mut group =
+                open_group(backend, vec![bound], 1, Steering::Hash, &socket, driver).unwrap();
             group.seeds.remove(0).open().unwrap().driver
         });
         let [sender, receiver] = &mut drivers;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, DriverOptions, Ecn, ListenerId, OpenError, Opened,
-    SocketOptions, TxMeta, open_group,
+    SocketOptions, Steering, TxMeta, open_group,
 };
 
 /// Lets every system call of the calling thread pass but `call`, which fails with `errno`.
@@ -40,7 +40,7 @@ fn forbid(call: libc::c_long, errno: i32) {
 fn open(backend: Backend) -> (Result<Opened, OpenError>, SocketAddr) {
     let bound = Acquired::bind(ListenerId(0), "127.0.0.1:0".parse().unwrap(), 1).unwrap();
     let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
-    let mut group = open_group(backend, vec![bound], 1, &socket, driver).unwrap();
+    let mut group = open_group(backend, vec![bound], 1, Steering::Hash, &socket, driver).unwrap();
     (group.seeds.remove(0).open(), group.listeners[0].address)
 }
 

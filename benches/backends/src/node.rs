@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, DevicePortOptions, Driver, DriverOptions, Ecn, Group,
-    ListenerId, NoRoom, PortDevice, PortHandle, Ports, SocketOptions, TxMeta, open_group,
+    ListenerId, NoRoom, PortDevice, PortHandle, Ports, SocketOptions, Steering, TxMeta, open_group,
 };
 
 use sluicegate_compare::cpu::Cpu;
@@ -142,7 +142,7 @@ fn open(arguments: &NodeArguments) -> Result<Opened> {
     let backend: Backend = arguments.dataplane.parse()?;
     let acquired = Acquired::bind(LISTENER, arguments.local, 1)?;
     let (socket, options) = (SocketOptions::default(), DriverOptions::default());
-    let group = open_group(backend, vec![acquired], 1, &socket, options)?;
+    let group = open_group(backend, vec![acquired], 1, Steering::Hash, &socket, options)?;
     Ok(Opened { driver: seed(group)?.open()?.driver, port: None })
 }
 

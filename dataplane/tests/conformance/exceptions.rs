@@ -179,6 +179,11 @@ const TABLE: &[Row] = &[
         "a hash that knows no connection IDs selects the queue: the worker hands misrouted datagrams over",
     ),
     (
+        "sharing::without_a_worker_in_the_connection_id_a_client_finds_one_worker",
+        &[Memory, Simulated, Dpdk],
+        "the kernel selects no worker for these drivers",
+    ),
+    (
         "sharing::a_port_is_free_again_after_the_driver_is_gone",
         &[AfXdp],
         "the library keeps the socket of a device until the process ends",

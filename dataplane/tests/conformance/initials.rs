@@ -5,7 +5,8 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use sluicegate_dataplane::{
-    Acquired, Backend, Budget, Dataplane, DriverOptions, InitialFilter, SocketOptions, open_group,
+    Acquired, Backend, Budget, Dataplane, DriverOptions, InitialFilter, SocketOptions, Steering,
+    open_group,
 };
 
 use crate::node::{Datagram, Node};
@@ -167,7 +168,8 @@ fn an_inherited_socket_begins_without_the_filter_of_another_process() {
         let passed = vec![socket.try_clone().unwrap().into()];
         let acquired = vec![Acquired::inherit(FIRST, passed, 1).unwrap()];
         let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
-        let mut group = open_group(Backend::Mio, acquired, 1, &socket, driver).unwrap();
+        let mut group =
+            open_group(Backend::Mio, acquired, 1, Steering::Hash, &socket, driver).unwrap();
         let driver = group.seeds.remove(0).open().unwrap().driver;
         Node::new(Kind::Mio, driver, vec![address], None)
     };

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use sluicegate_dataplane::requirements::skip;
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, DriverOptions, Event, ListenerId, NoRoom, SocketOptions,
-    open_group,
+    Steering, open_group,
 };
 
 use crate::node::{check_unreachable, number_of, numbered, send_through_a_full_socket, to};
@@ -168,7 +168,8 @@ fn each_interface_carries_datagrams_of_its_own_mtu() {
     let payloads = |address: &str| {
         let acquired = Acquired::bind(FIRST, address.parse().unwrap(), 1).unwrap();
         let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
-        let group = open_group(Backend::Mio, vec![acquired], 1, &socket, driver).unwrap();
+        let group =
+            open_group(Backend::Mio, vec![acquired], 1, Steering::Hash, &socket, driver).unwrap();
         group.listeners[0].payloads.clone()
     };
     assert_eq!(payloads("198.51.100.1:0").largest(), Some(1252));

@@ -7,7 +7,7 @@ use sluicegate_dataplane::{
 };
 
 use crate::node::to;
-use crate::rig::{FIRST, Role, Shape, World, each};
+use crate::rig::{FIRST, Role, STEERING, Shape, World, each};
 
 const SECOND: ListenerId = ListenerId(7);
 const WORKERS: usize = 2;
@@ -25,7 +25,7 @@ fn seeds(world: &World, workers: usize) -> (Vec<Seed>, SocketAddr) {
 fn group(world: &World, acquired: Vec<Acquired>, workers: usize) -> Vec<Seed> {
     let backend = world.kind_of(Role::Server).backend().unwrap();
     let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
-    let group = open_group(backend, acquired, workers, &socket, driver);
+    let group = open_group(backend, acquired, workers, STEERING, &socket, driver);
     group.unwrap().seeds
 }
 

@@ -9,7 +9,7 @@ use sluicegate_dataplane::memory::Network;
 use sluicegate_dataplane::port::{self, Switch};
 use sluicegate_dataplane::requirements::skip;
 use sluicegate_dataplane::{
-    Acquired, Backend, Driver, DriverOptions, ListenerId, Seed, SocketOptions, open_group,
+    Acquired, Backend, Driver, DriverOptions, ListenerId, Seed, SocketOptions, Steering, open_group,
 };
 
 use crate::device;
@@ -136,18 +136,28 @@ pub(crate) fn io_uring() -> Result<(), String> {
     opened.map(drop).map_err(|error| error.to_string())
 }
 
+/// The worker's index is the first byte of the server's connection IDs.
+pub(crate) const STEERING: Steering = Steering::ConnectionId { worker_at: 0, shortest: 8 };
+
 /// Options that a group of workers is opened with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) workers: usize,
     /// Ignored by drivers without sockets.
+    pub(crate) steering: Steering,
+    /// Ignored likewise.
     pub(crate) socket: SocketOptions,
     pub(crate) driver: DriverOptions,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { workers: 1, socket: SocketOptions::default(), driver: DriverOptions::default() }
+        Self {
+            workers: 1,
+            steering: STEERING,
+            socket: SocketOptions::default(),
+            driver: DriverOptions::default(),
+        }
     }
 }
 
@@ -277,7 +287,7 @@ impl World {
             let acquired = acquired.map(|(id, at)| Acquired::bind(id, at, shape.workers));
             let acquired: Result<Vec<_>, _> = acquired.collect();
             let group = acquired.and_then(|acquired| {
-                open_group(backend, acquired, shape.workers, &shape.socket, driver)
+                open_group(backend, acquired, shape.workers, shape.steering, &shape.socket, driver)
             });
             let group = group.map_err(|error| error.to_string())?;
             let addresses = group.listeners.iter().map(|facts| facts.address);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sluicegate_dataplane::{Acquired, BindError, Budget, Dataplane, ListenerId};
+use sluicegate_dataplane::{Acquired, BindError, Budget, Dataplane, ListenerId, Steering};
 
-use crate::node::{number_of, numbered};
+use crate::node::{Node, number_of, numbered};
 use crate::rig::{FIRST, Role, Shape, each, each_on};
 use crate::veth::Terms;
 
@@ -15,55 +15,81 @@ fn shared(workers: usize) -> Shape {
     Shape { workers, ..Shape::default() }
 }
 
-fn short(worker: usize) -> Vec<u8> {
+/// Returns the shape of a group whose connection IDs have the worker's index there.
+fn steered(worker_at: u8) -> Shape {
+    let shortest = (worker_at + 1).max(8);
+    Shape { steering: Steering::ConnectionId { worker_at, shortest }, ..shared(WORKERS) }
+}
+
+/// Returns a packet with a short header, whose connection ID has the worker's index at `worker_at`.
+fn short(worker_at: u8, worker: usize) -> Vec<u8> {
     let mut datagram = vec![0xaa; 60];
     datagram[0] = 0x41;
-    datagram[1] = u8::try_from(worker).unwrap();
+    datagram[1 + usize::from(worker_at)] = u8::try_from(worker).unwrap();
     datagram
 }
 
-fn long(worker: usize) -> Vec<u8> {
+/// Returns a packet with a long header to the shortest such connection ID.
+fn long(worker_at: u8, worker: usize) -> Vec<u8> {
     let mut datagram = vec![0xaa; 60];
-    datagram[..6].copy_from_slice(&[0xc1, 0, 0, 0, 1, 8]);
-    datagram[6] = u8::try_from(worker).unwrap();
+    datagram[..6].copy_from_slice(&[0xc1, 0, 0, 0, 1, (worker_at + 1).max(8)]);
+    datagram[6 + usize::from(worker_at)] = u8::try_from(worker).unwrap();
     datagram
+}
+
+/// Sends each of these datagrams three times, and checks that all three arrive at one worker.
+fn arrive_at_one(workers: &mut [Node], client: &mut Node, datagrams: &[Vec<u8>]) {
+    let address = workers[0].address();
+    for datagram in datagrams {
+        for _ in 0..3 {
+            client.send(address, datagram, datagram.len());
+        }
+        let mut seen = vec![Vec::new(); workers.len()];
+        for _ in 0..500 {
+            for (worker, seen) in workers.iter_mut().zip(&mut seen) {
+                worker.driver.wait(Some(Duration::from_millis(1))).unwrap();
+                worker.receive_once(Budget::of_datagrams(100), seen);
+            }
+            if seen.iter().map(Vec::len).sum::<usize>() == 3 {
+                break;
+            }
+        }
+        let counts: Vec<usize> = seen.iter().map(Vec::len).filter(|n| *n > 0).collect();
+        assert_eq!(counts, [3]);
+    }
 }
 
 #[test]
 fn a_connection_id_finds_its_worker() {
     each(|world| {
-        for bound in ["127.0.0.1:0", "[::1]:0"] {
-            let mut workers = world.open(Role::Server, &[bound], shared(WORKERS)).unwrap();
+        for (bound, worker_at) in [("127.0.0.1:0", 0), ("[::1]:0", 0), ("127.0.0.1:0", 9)] {
+            let mut workers = world.open(Role::Server, &[bound], steered(worker_at)).unwrap();
             assert_eq!(workers.len(), WORKERS);
             let address = workers[0].address();
             let mut client = world.client(&[bound]);
             for round in 0..20 {
                 for (index, worker) in workers.iter_mut().enumerate() {
-                    for datagram in [short(index), long(index)] {
+                    for datagram in [short(worker_at, index), long(worker_at, index)] {
                         client.send(address, &datagram, datagram.len());
                         assert_eq!(worker.collect(1).len(), 1, "round {round}");
                     }
                 }
             }
             // What names no worker still arrives, always at the same one.
-            for datagram in [short(200), long(200), vec![0x41, 1]] {
-                for _ in 0..3 {
-                    client.send(address, &datagram, datagram.len());
-                }
-                let mut seen = vec![Vec::new(); WORKERS];
-                for _ in 0..500 {
-                    for (worker, seen) in workers.iter_mut().zip(&mut seen) {
-                        worker.driver.wait(Some(Duration::from_millis(1))).unwrap();
-                        worker.receive_once(Budget::of_datagrams(100), seen);
-                    }
-                    if seen.iter().map(Vec::len).sum::<usize>() == 3 {
-                        break;
-                    }
-                }
-                let counts: Vec<usize> = seen.iter().map(Vec::len).filter(|n| *n > 0).collect();
-                assert_eq!(counts, [3]);
-            }
+            let others = [short(worker_at, 200), long(worker_at, 200), vec![0x41, 1]];
+            arrive_at_one(&mut workers, &mut client, &others);
         }
+    });
+}
+
+#[test]
+fn without_a_worker_in_the_connection_id_a_client_finds_one_worker() {
+    each(|world| {
+        let shape = Shape { steering: Steering::Hash, ..shared(WORKERS) };
+        let mut workers = world.open(Role::Server, &["127.0.0.1:0"], shape).unwrap();
+        let mut client = world.client(&["127.0.0.1:0"]);
+        let datagrams = [short(0, 0), short(0, 1), long(0, 2), long(0, 3)];
+        arrive_at_one(&mut workers, &mut client, &datagrams);
     });
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::port;
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Event, ListenerId, NoRoom,
-    SocketOptions, open_group,
+    SocketOptions, Steering, open_group,
 };
 
 use crate::node::{Node, number_of, numbered, to};
@@ -113,13 +113,14 @@ fn a_broken_socket_is_reported_and_does_not_stop_the_others() {
         Acquired::bind(ListenerId(1), "127.0.0.1:0".parse().unwrap(), 1).unwrap(),
     ];
     let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
-    let mut group = open_group(backend, acquired, 1, &socket, driver).unwrap();
+    let mut group = open_group(backend, acquired, 1, Steering::Hash, &socket, driver).unwrap();
     let addresses: Vec<_> = group.listeners.iter().map(|facts| facts.address).collect();
     let driver = group.seeds.remove(0).open().unwrap().driver;
     let mut server = Node::new(Kind::Mio, driver, addresses.clone(), None);
     let client = Acquired::bind(FIRST, "127.0.0.1:0".parse().unwrap(), 1).unwrap();
     let at = client.local_addr();
-    let group = open_group(backend, vec![client], 1, &socket, DriverOptions::default());
+    let group =
+        open_group(backend, vec![client], 1, Steering::Hash, &socket, DriverOptions::default());
     let client = group.unwrap().seeds.remove(0).open().unwrap().driver;
     let mut client = Node::new(Kind::Mio, client, vec![at], None);
     server.send(client.address(), b"well", 4);

@@ -22,6 +22,7 @@ use crate::h3::{Session, SessionContext};
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
+use crate::quic::cid;
 use crate::quic::settings::Settings;
 use crate::snapshot::ConfigSnapshot;
 use crate::tcp::{self, FrontSender, FrontSetup};
@@ -117,8 +118,9 @@ fn open_listeners(
         // Only a reload finds one.
         Bound::OpenPort => return Err(BootError::NothingToServe),
         Bound::Sockets(sockets) => {
-            let (options, buffers) = (&group.socket, group.driver);
-            let opened = open_group(group.backend, sockets, workers, options, buffers);
+            let (steering, options) = (cid::STEERING, &group.socket);
+            let opened =
+                open_group(group.backend, sockets, workers, steering, options, group.driver);
             opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?
         }
     };

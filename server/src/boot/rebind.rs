@@ -7,6 +7,7 @@ use sluicegate_dataplane::{Backend, Seed, open_group};
 
 use super::error::{BootError, ListenerError};
 use super::listen::{Announced, Bound, BoundListeners, Kept, open_listener};
+use crate::quic::cid;
 use crate::snapshot::ListenerSettings;
 use crate::worker::WorkerHandle;
 
@@ -53,8 +54,9 @@ pub(super) fn rebind(
         if let Bound::Sockets(sockets) = bound.bound
             && !sockets.is_empty()
         {
-            let (options, buffers) = (&group.socket, group.driver);
-            let opened = open_group(group.backend, sockets, workers, options, buffers);
+            let (steering, options) = (cid::STEERING, &group.socket);
+            let opened =
+                open_group(group.backend, sockets, workers, steering, options, group.driver);
             let opened =
                 opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
             announced.add_facts(&opened.listeners);
@@ -83,8 +85,8 @@ fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
 /// # Errors
 /// As with [`open_group`].
 pub(super) fn without_sockets(group: &Group, workers: usize) -> Result<Vec<Seed>, BootError> {
-    let (options, buffers) = (&group.socket, group.driver);
-    let opened = open_group(group.backend, Vec::new(), workers, options, buffers);
+    let (steering, options) = (cid::STEERING, &group.socket);
+    let opened = open_group(group.backend, Vec::new(), workers, steering, options, group.driver);
     let opened = opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
     Ok(opened.seeds)
 }

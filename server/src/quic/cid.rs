@@ -9,11 +9,16 @@
 //! The generation tells an old process's connections from the new one's while both run. Nothing in the layout is
 //! authenticated: a peer can write any worker and generation, so they choose where to look, never whom to trust.
 
+use sluicegate_dataplane::Steering;
+
 use crate::entropy::Entropy;
 use crate::secrets::GENERATIONS;
 
 /// Length of every connection ID of ours, in bytes.
 pub const LEN: usize = 16;
+
+/// How the kernel finds the worker. IDs that clients choose have at least 8 bytes, whose first one spreads them.
+pub const STEERING: Steering = Steering::ConnectionId { worker_at: 0, shortest: 8 };
 
 const LAYOUT_VERSION: u8 = 1;
 const GENERATION_MASK: u8 = GENERATIONS - 1;

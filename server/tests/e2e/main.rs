@@ -69,7 +69,7 @@ mod wire;
 
 use sluicegate_dataplane::requirements::skip;
 use sluicegate_dataplane::{
-    Acquired, Backend, DriverOptions, ListenerId, SocketOptions, open_group,
+    Acquired, Backend, DriverOptions, ListenerId, SocketOptions, Steering, open_group,
 };
 
 /// Makes a test of each function, which takes a backend's name, for each backend that can be named in a configuration.
@@ -104,7 +104,8 @@ fn can_open(backend: Backend) -> bool {
     let any = ([127, 0, 0, 1], 0).into();
     let socket = Acquired::bind(ListenerId(0), any, 1).unwrap();
     let (options, buffers) = (SocketOptions::default(), DriverOptions::default());
-    let mut group = open_group(backend, vec![socket], 1, &options, buffers).unwrap();
+    let mut group =
+        open_group(backend, vec![socket], 1, Steering::Hash, &options, buffers).unwrap();
     match group.seeds.remove(0).open() {
         Ok(_) => true,
         Err(error) => {

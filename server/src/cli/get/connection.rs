@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
-    SocketOptions, TxMeta, open_group,
+    SocketOptions, Steering, TxMeta, open_group,
 };
 
 /// Datagrams received or sent in one turn.
@@ -44,7 +44,7 @@ impl ClientConnection {
         let socket = Acquired::inherit(LISTENER, vec![socket.into()], 1)?;
         let local = socket.local_addr();
         let (options, buffers) = (SocketOptions::default(), DriverOptions::default());
-        let group = open_group(Backend::Auto, vec![socket], 1, &options, buffers)?;
+        let group = open_group(Backend::Auto, vec![socket], 1, Steering::Hash, &options, buffers)?;
         let seed = group.seeds.into_iter().next();
         let driver = seed.context("a group without workers")?.open()?.driver;
         let now = clock();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane as _, Driver, DriverOptions, Ecn, ListenerId, RxMeta,
-    SocketOptions, TxMeta, open_group,
+    SocketOptions, Steering, TxMeta, open_group,
 };
 
 /// Datagrams received at once.
@@ -54,7 +54,8 @@ impl Relay {
         let sockets = [INSIDE, OUTSIDE].map(|side| Acquired::bind(side, any, 1).unwrap());
         let address = sockets[0].local_addr();
         let (options, buffers) = (SocketOptions::default(), DriverOptions::default());
-        let group = open_group(Backend::Mio, sockets.into(), 1, &options, buffers).unwrap();
+        let group =
+            open_group(Backend::Mio, sockets.into(), 1, Steering::Hash, &options, buffers).unwrap();
         let seed = group.seeds.into_iter().next().unwrap();
         let counts = Arc::<Mutex<Counts>>::default();
         let shared = Arc::clone(&counts);
