@@ -20,10 +20,27 @@ pub struct InitialFilter {
     pub known: u32,
     /// Share of all other Initials, and of packets with long headers of other versions.
     pub unknown: u32,
-    /// Length of the connection IDs of this process, bytes.
+    /// Mark of the connection IDs of this process; without one, all Initials count as unknown.
+    pub mark: Option<CidMark>,
+}
+
+/// Features by which the connection IDs of a process are told from most others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CidMark {
+    /// Length of the IDs, bytes.
     pub cid_len: u8,
-    /// Byte 1 of these.
-    pub cid_mark: u8,
+    /// Place of the marked byte in the ID, from 0, less than `cid_len`.
+    pub at: u8,
+    /// Value of that byte.
+    pub value: u8,
+}
+
+impl CidMark {
+    /// Returns whether a connection ID has the mark. Those that clients choose may have it by chance.
+    #[must_use]
+    pub fn is_on(&self, cid: &[u8]) -> bool {
+        cid.len() == usize::from(self.cid_len) && cid.get(usize::from(self.at)) == Some(&self.value)
+    }
 }
 
 impl InitialFilter {
@@ -36,7 +53,7 @@ const UDP: u32 = 8;
 const FIRST: u32 = UDP;
 const VERSION: u32 = UDP + 1;
 const DCID_LEN: u32 = UDP + 5;
-const CID_MARK: u32 = UDP + 7;
+const DCID: u32 = UDP + 6;
 const FORM_LONG: u32 = 0x80;
 const V1: u32 = 1;
 /// Bits of byte 0 that are all 0 in an Initial packet of version 1.
@@ -44,9 +61,15 @@ const TYPE: u32 = 0x30;
 /// A program returns the length that is left of a packet.
 const PASS: u32 = u32::MAX;
 const DROP: u32 = 0;
+/// No byte has this value.
+const NO_BYTE: u32 = 0x100;
 
 /// Makes the program. It sees the UDP header at offset 0. A long header that ends too early is dropped, as is a datagram without a byte.
 pub(crate) fn program(filter: &InitialFilter) -> [sock_filter; 16] {
+    let (cid_len, at, value) = match filter.mark {
+        Some(CidMark { cid_len, at, value }) => (cid_len.into(), at.into(), value.into()),
+        None => (NO_BYTE, 0, NO_BYTE),
+    };
     [
         step(code::LOAD_BYTE, FIRST),
         branch(code::JUMP_SET, FORM_LONG, 0, 12),
@@ -55,9 +78,9 @@ pub(crate) fn program(filter: &InitialFilter) -> [sock_filter; 16] {
         step(code::LOAD_BYTE, FIRST),
         branch(code::JUMP_SET, TYPE, 8, 0),
         step(code::LOAD_BYTE, DCID_LEN),
-        branch(code::JUMP_EQUAL, filter.cid_len.into(), 0, 4),
-        step(code::LOAD_BYTE, CID_MARK),
-        branch(code::JUMP_EQUAL, filter.cid_mark.into(), 0, 2),
+        branch(code::JUMP_EQUAL, cid_len, 0, 4),
+        step(code::LOAD_BYTE, DCID + at),
+        branch(code::JUMP_EQUAL, value, 0, 2),
         step(code::LOAD_WORD, RANDOM),
         branch(code::JUMP_GE, bound(filter.known), 3, 2),
         step(code::LOAD_WORD, RANDOM),
@@ -80,9 +103,9 @@ mod tests {
     const HALF: InitialFilter = InitialFilter {
         known: InitialFilter::ALL * 3 / 4,
         unknown: InitialFilter::ALL / 4,
-        cid_len: 16,
-        cid_mark: 0x63,
+        mark: Some(MARK),
     };
+    const MARK: CidMark = CidMark { cid_len: 16, at: 1, value: 0x63 };
 
     /// Returns whether the filter passes `payload` where the random word is `random`.
     fn passes(filter: &InitialFilter, payload: &[u8], random: u32) -> bool {
@@ -107,7 +130,7 @@ mod tests {
 
     fn to_us() -> [u8; 16] {
         let mut cid = [0xaa; 16];
-        cid[1] = HALF.cid_mark;
+        cid[1] = MARK.value;
         cid
     }
 
@@ -127,6 +150,36 @@ mod tests {
         }
         // The fixed bit and the protected bits decide nothing.
         assert_eq!(quarters_that_pass(&HALF, &long(0x80, 1, &[0xaa; 8])), 1);
+    }
+
+    #[test]
+    fn the_mark_is_found_at_any_place_of_the_id() {
+        for cid_len in 1..=20 {
+            for at in 0..cid_len {
+                let mark = CidMark { cid_len, at, value: 7 };
+                let filter = InitialFilter { mark: Some(mark), ..HALF };
+                let mut cid = [0xaa; 21];
+                cid[usize::from(at)] = 7;
+                for len in 0..=20 {
+                    let cid = &cid[..len];
+                    assert_eq!(mark.is_on(cid), len == usize::from(cid_len));
+                    let expected = if mark.is_on(cid) { 3 } else { 1 };
+                    let passed = quarters_that_pass(&filter, &long(0xc0, 1, cid));
+                    assert_eq!(passed, expected, "{mark:?}, {len} bytes");
+                }
+                cid[usize::from(at)] = 8;
+                assert!(!mark.is_on(&cid[..cid_len.into()]));
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_mark_all_initials_are_those_of_strangers() {
+        let filter = InitialFilter { mark: None, ..HALF };
+        let cids: [&[u8]; 4] = [&[], &[0; 8], &to_us(), &[0; 20]];
+        for cid in cids {
+            assert_eq!(quarters_that_pass(&filter, &long(0xc0, 1, cid)), 1);
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use event::{Event, Quote};
 pub use features::Features;
 pub use group::{Group, ListenerFacts, open_group};
 pub use inherit::Inherited;
-pub use initials::InitialFilter;
+pub use initials::{CidMark, InitialFilter};
 pub use interface::Payloads;
 pub use meta::{Budget, Ecn, ListenerId, RxMeta, TxMeta};
 pub use options::{DriverOptions, SocketOptions};

@@ -5,16 +5,16 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use sluicegate_dataplane::{
-    Acquired, Backend, Budget, Dataplane, DriverOptions, InitialFilter, SocketOptions, Steering,
-    open_group,
+    Acquired, Backend, Budget, CidMark, Dataplane, DriverOptions, InitialFilter, SocketOptions,
+    Steering, open_group,
 };
 
 use crate::node::{Datagram, Node};
 use crate::rig::{FIRST, Kind, each};
 
 const ALL: u32 = InitialFilter::ALL;
-/// Byte 1 of the server's connection IDs.
-const MARK: u8 = 0x63;
+/// Mark of the server's connection IDs.
+const MARK: CidMark = CidMark { cid_len: 16, at: 1, value: 0x63 };
 /// Initials of each kind that a check sends, in rounds that fit the smallest receive buffer.
 const ROUNDS: usize = 40;
 const PER_ROUND: usize = 10;
@@ -22,7 +22,7 @@ const SENT: usize = ROUNDS * PER_ROUND;
 const LEN: usize = 1200;
 
 fn filter(known: u32, unknown: u32) -> InitialFilter {
-    InitialFilter { known, unknown, cid_len: 16, cid_mark: MARK }
+    InitialFilter { known, unknown, mark: Some(MARK) }
 }
 
 fn long(first: u8, cid: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn stranger() -> Vec<u8> {
 
 fn known() -> Vec<u8> {
     let mut cid = [0xaa; 16];
-    cid[1] = MARK;
+    cid[1] = MARK.value;
     long(0xc0, &cid)
 }
 

@@ -9,13 +9,14 @@
 //! The generation tells an old process's connections from the new one's while both run. Nothing in the layout is
 //! authenticated: a peer can write any worker and generation, so they choose where to look, never whom to trust.
 
-use sluicegate_dataplane::Steering;
+use sluicegate_dataplane::{CidMark, Steering};
 
 use crate::entropy::Entropy;
 use crate::secrets::GENERATIONS;
 
 /// Length of every connection ID of ours, in bytes.
 pub const LEN: usize = 16;
+const LEN_BYTE: u8 = 16;
 
 /// How the kernel finds the worker. IDs that clients choose have at least 8 bytes, whose first one spreads them.
 pub const STEERING: Steering = Steering::ConnectionId { worker_at: 0, shortest: 8 };
@@ -106,12 +107,16 @@ impl CidGenerator {
     pub fn generate(&mut self) -> ConnectionId {
         let mut bytes: [u8; LEN] = self.entropy.take();
         bytes[0] = self.worker;
-        bytes[1] = self.mark();
+        bytes[1] = self.layout_byte();
         ConnectionId(bytes)
     }
 
-    /// Returns byte 1 of its connection IDs, which all workers of the process share.
-    pub fn mark(&self) -> u8 {
+    /// Returns the mark of its connection IDs: byte 1, which all workers of the process share.
+    pub fn mark(&self) -> CidMark {
+        CidMark { cid_len: LEN_BYTE, at: 1, value: self.layout_byte() }
+    }
+
+    fn layout_byte(&self) -> u8 {
         LAYOUT_VERSION << 6 | self.generation
     }
 
@@ -137,7 +142,7 @@ mod tests {
         let generator = &mut CidGenerator::new(7, 35);
         let id = generator.generate();
         assert_eq!(id.as_bytes()[..2], [7, 0b0110_0011]);
-        assert_eq!(generator.mark(), 0b0110_0011);
+        assert!(generator.mark().is_on(id.as_bytes()));
         assert_eq!((id.worker(), id.generation()), (7, 35));
         assert!(id.is_ours() && id.is_of(35) && !id.is_of(34));
     }

@@ -8,9 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::InitialFilter;
-
-use super::cid;
+use sluicegate_dataplane::{CidMark, InitialFilter};
 
 /// Time over which Initials are counted.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -43,15 +41,10 @@ pub struct InitialShares {
 }
 
 impl InitialShares {
-    /// Returns the filter that passes these shares, for a process whose connection IDs have `mark` as byte 1; `None` if all pass.
-    pub(super) fn filter(self, mark: u8) -> Option<InitialFilter> {
+    /// Returns the filter that passes these shares, for a process whose connection IDs have `mark`; `None` if all pass.
+    pub(super) fn filter(self, mark: Option<CidMark>) -> Option<InitialFilter> {
         let InitialShares { known, unknown } = self;
-        (known.min(unknown) < ALL).then_some(InitialFilter {
-            known,
-            unknown,
-            cid_len: u8::try_from(cid::LEN).unwrap_or(u8::MAX),
-            cid_mark: mark,
-        })
+        (known.min(unknown) < ALL).then_some(InitialFilter { known, unknown, mark })
     }
 }
 

@@ -20,7 +20,7 @@ impl<A: Application> Endpoint<A> {
 
     /// Returns the filter that the driver is to have; `None` if all Initials are to pass.
     pub fn initial_filter(&self) -> Option<InitialFilter> {
-        self.initial_shares().filter(self.cids.mark())
+        self.initial_shares().filter(Some(self.cids.mark()))
     }
 
     /// Returns the shares of Initials that pass.
