@@ -11,6 +11,7 @@
 
 use sluicegate_dataplane::{CidMark, Steering};
 
+use super::header::MAX_V1_CID;
 use crate::entropy::Entropy;
 use crate::secrets::GENERATIONS;
 
@@ -24,24 +25,29 @@ pub const STEERING: Steering = Steering::ConnectionId { worker_at: 0, shortest: 
 const LAYOUT_VERSION: u8 = 1;
 const GENERATION_MASK: u8 = GENERATIONS - 1;
 
-/// A connection ID of the length that Sluicegate chooses, its own or not.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId([u8; LEN]);
+/// A connection ID of 1 to 20 bytes, ours or not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    /// The ID, then zeros.
+    bytes: [u8; MAX_V1_CID],
+    len: u8,
+}
 
 impl ConnectionId {
     /// Returns the index of the owning worker, if it is ours.
     pub fn worker(self) -> u8 {
-        self.0[0]
+        self.bytes[0]
     }
 
     /// Returns the generation of the owning process, 0–63, if it is ours.
     pub fn generation(self) -> u8 {
-        self.0[1] & GENERATION_MASK
+        self.bytes[1] & GENERATION_MASK
     }
 
-    /// Returns whether the layout version is the one written here. A client's own choice passes one time in four.
+    /// Returns whether length and layout version are those written here. A client's own choice of that length passes one time in
+    /// four.
     pub fn is_ours(self) -> bool {
-        self.0[1] >> 6 == LAYOUT_VERSION
+        usize::from(self.len) == LEN && self.bytes[1] >> 6 == LAYOUT_VERSION
     }
 
     /// Returns whether it has our layout and was made by a process of `generation`.
@@ -50,36 +56,45 @@ impl ConnectionId {
     }
 
     /// Returns the bytes as they go on the wire.
-    pub fn as_bytes(&self) -> &[u8; LEN] {
-        &self.0
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
     }
 }
 
-impl From<[u8; LEN]> for ConnectionId {
-    fn from(bytes: [u8; LEN]) -> ConnectionId {
-        ConnectionId(bytes)
+impl<const N: usize> From<[u8; N]> for ConnectionId {
+    fn from(id: [u8; N]) -> ConnectionId {
+        const { assert!(1 <= N && N <= MAX_V1_CID) };
+        ConnectionId::try_from(&id[..]).expect("the length is right")
     }
 }
 
-/// Fails where the length is another than [`LEN`].
+/// The length of a connection ID is not 1 to 20 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a connection ID has 1 to 20 bytes")]
+pub struct CidLengthError;
+
 impl TryFrom<&[u8]> for ConnectionId {
-    type Error = std::array::TryFromSliceError;
+    type Error = CidLengthError;
 
-    fn try_from(bytes: &[u8]) -> Result<ConnectionId, Self::Error> {
-        bytes.try_into().map(ConnectionId)
+    fn try_from(id: &[u8]) -> Result<ConnectionId, CidLengthError> {
+        let mut bytes = [0; MAX_V1_CID];
+        let place = bytes.get_mut(..id.len()).filter(|place| !place.is_empty());
+        place.ok_or(CidLengthError)?.copy_from_slice(id);
+        let len = u8::try_from(id.len()).map_err(|_| CidLengthError)?;
+        Ok(ConnectionId { bytes, len })
     }
 }
 
 impl AsRef<[u8]> for ConnectionId {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self.as_bytes()
     }
 }
 
 /// Hexadecimal, as in logs and file names.
 impl std::fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -108,7 +123,7 @@ impl CidGenerator {
         let mut bytes: [u8; LEN] = self.entropy.take();
         bytes[0] = self.worker;
         bytes[1] = self.layout_byte();
-        ConnectionId(bytes)
+        bytes.into()
     }
 
     /// Returns the mark of its connection IDs: byte 1, which all workers of the process share.
@@ -188,10 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_length_converts() {
-        assert!(ConnectionId::try_from([0; 15].as_slice()).is_err());
-        assert!(ConnectionId::try_from([0; 17].as_slice()).is_err());
-        let id = ConnectionId::try_from([0xab; 16].as_slice()).unwrap();
-        assert_eq!(id.to_string(), "ab".repeat(16));
+    fn one_to_twenty_bytes_are_an_id() {
+        for len in 0..=40 {
+            let bytes = vec![0xab; len];
+            let id = ConnectionId::try_from(&bytes[..]);
+            assert_eq!(id.is_ok(), (1..=20).contains(&len), "{len} bytes");
+            if let Ok(id) = id {
+                assert_eq!(id.as_bytes(), bytes);
+                assert_eq!(id.to_string(), "ab".repeat(len));
+            }
+        }
+        assert_eq!(ConnectionId::from([7; 3]).as_bytes(), [7; 3]);
+        assert_ne!(ConnectionId::from([0; 3]), ConnectionId::from([0; 4]));
     }
 }

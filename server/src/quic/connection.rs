@@ -286,14 +286,14 @@ impl<A: Application> Connection<A> {
 
     /// Returns the connection IDs under which the endpoint finds it: its own, and the one that its client chose first.
     pub(super) fn dcids(&self) -> impl Iterator<Item = &[u8]> {
-        let own = self.cids.iter().map(|cid| &cid.as_bytes()[..]);
+        let own = self.cids.iter().map(ConnectionId::as_bytes);
         own.chain(self.original_dcid.as_deref())
     }
 
     /// Returns the next connection ID that the peer has retired.
     pub(super) fn take_retired_cid(&mut self) -> Option<quiche::ConnectionId<'static>> {
         let retired = self.quic.retired_scid_next()?;
-        self.cids.retain(|cid| cid.as_bytes()[..] != retired[..]);
+        self.cids.retain(|cid| cid.as_bytes() != retired.as_ref());
         Some(retired)
     }
 

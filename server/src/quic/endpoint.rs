@@ -27,7 +27,7 @@ pub use self::adopt::EndpointConfig;
 use self::retire::Retirement;
 use self::stateless::StatelessPacket;
 use super::application::{Application, Shared as _};
-use super::cid::{CidGenerator, ConnectionId};
+use super::cid::{self, CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
 use super::counters::{Counters, DropReason};
@@ -133,7 +133,7 @@ impl<A: Application> Endpoint<A> {
         let secrets = Arc::clone(&settings.secrets);
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
-            retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime),
+            retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid::LEN),
             new_tokens: NewTokens::new(
                 &secrets,
                 &settings.used_tokens,
@@ -215,7 +215,7 @@ impl<A: Application> Endpoint<A> {
         unix: Duration,
     ) -> Ingest {
         self.unix = unix;
-        let header = match Header::parse(datagram) {
+        let header = match self.parse(datagram) {
             Ok(header) => header,
             Err(reason) => {
                 self.note_unusable(datagram, reason);
@@ -262,12 +262,17 @@ impl<A: Application> Endpoint<A> {
 
     /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.
     pub fn reset_foreign(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) -> Ingest {
-        if let Ok(header) = Header::parse(datagram)
-            && let Ok(dcid) = <[u8; super::cid::LEN]>::try_from(header.dcid)
+        if let Ok(header) = self.parse(datagram)
+            && header.kind == Kind::Short
         {
-            self.reset(meta, datagram.len(), &dcid, now);
+            self.reset(meta, datagram.len(), header.dcid, now);
         }
         self.drop_datagram(DropReason::UnknownConnection)
+    }
+
+    /// Reads the header of a datagram.
+    fn parse<'d>(&self, datagram: &'d [u8]) -> Result<Header<'d>, DropReason> {
+        Header::parse(datagram, cid::LEN)
     }
 
     fn drop_datagram(&mut self, reason: DropReason) -> Ingest {

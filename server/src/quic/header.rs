@@ -1,6 +1,5 @@
 //! Reads what a datagram shows before any key is known (RFC 8999, RFC 9000 §17).
 
-use super::cid;
 use super::counters::DropReason;
 
 /// QUIC version 1 (RFC 9000).
@@ -40,7 +39,7 @@ pub struct Header<'a> {
     pub kind: Kind,
     /// Version of a long header.
     pub version: Option<u32>,
-    /// Destination: up to 20 bytes in version 1, up to 255 in unknown versions, exactly [`cid::LEN`] in a short header.
+    /// Destination: up to 20 bytes in version 1, up to 255 in unknown versions, as long as the receiver says in a short header.
     pub dcid: &'a [u8],
     /// Source; empty in a short header.
     pub scid: &'a [u8],
@@ -49,12 +48,13 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads what a server received.
+    /// Reads what a server received. A short header does not say how long its connection ID is: `cid_len` bytes, as all that the
+    /// receiver has issued (RFC 9000 §17.3.1).
     ///
     /// # Errors
     /// The reason to drop the datagram. [`Kind::UnknownVersion`] is no error where the datagram is long enough for an answer.
-    pub fn parse(datagram: &'a [u8]) -> Result<Header<'a>, DropReason> {
-        let header = Header::parse_as_client(datagram);
+    pub fn parse(datagram: &'a [u8], cid_len: usize) -> Result<Header<'a>, DropReason> {
+        let header = Header::parse_as_client(datagram, cid_len);
         if header == Err(DropReason::UnknownVersion) && datagram.len() >= MIN_CLIENT_DATAGRAM {
             return parse_long(datagram);
         }
@@ -73,10 +73,10 @@ impl<'a> Header<'a> {
     ///
     /// # Errors
     /// The reason to drop the datagram.
-    pub fn parse_as_client(datagram: &'a [u8]) -> Result<Header<'a>, DropReason> {
+    pub fn parse_as_client(datagram: &'a [u8], cid_len: usize) -> Result<Header<'a>, DropReason> {
         let first = *datagram.first().ok_or(DropReason::Empty)?;
         if first & 0x80 == 0 {
-            return parse_short(first, datagram);
+            return parse_short(first, datagram, cid_len);
         }
         let header = parse_long(datagram)?;
         if header.kind == Kind::UnknownVersion {
@@ -86,11 +86,11 @@ impl<'a> Header<'a> {
     }
 }
 
-fn parse_short(first: u8, datagram: &[u8]) -> Result<Header<'_>, DropReason> {
+fn parse_short(first: u8, datagram: &[u8], cid_len: usize) -> Result<Header<'_>, DropReason> {
     if first & 0x40 == 0 {
         return Err(DropReason::FixedBitZero);
     }
-    let dcid = datagram.get(1..1 + cid::LEN).ok_or(DropReason::Truncated)?;
+    let dcid = datagram.get(1..1 + cid_len).ok_or(DropReason::Truncated)?;
     Ok(Header { kind: Kind::Short, version: None, dcid, scid: &[], token: &[] })
 }
 

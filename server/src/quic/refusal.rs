@@ -13,7 +13,7 @@ use super::cid::ConnectionId;
 use super::header::{Header, Kind, MAX_V1_CID, V1};
 
 /// Length of the longest refusal, bytes.
-pub const LONGEST: usize = 1 + 4 + 1 + MAX_V1_CID + 1 + super::cid::LEN + 1 + 1 + SEALED;
+pub const LONGEST: usize = 1 + 4 + 1 + MAX_V1_CID + 1 + MAX_V1_CID + 1 + 1 + SEALED;
 
 /// Salt of version 1 (RFC 9001 §5.2).
 const SALT: [u8; 20] = [
@@ -155,14 +155,15 @@ mod tests {
             let mut out = [0; LONGEST];
             let written =
                 write_refusal(&initial(&[1; 8], &scid), CONNECTION_REFUSED, own, &mut out).unwrap();
-            assert_eq!(written, LONGEST - MAX_V1_CID + length);
+            let saved = 2 * MAX_V1_CID - length - own.as_bytes().len();
+            assert_eq!(written, LONGEST - saved);
             assert!(written < super::super::header::MIN_CLIENT_DATAGRAM / 10);
-            let header = Header::parse_as_client(&out[..written]).unwrap();
+            let header = Header::parse_as_client(&out[..written], 16).unwrap();
             assert_eq!(header.kind, Kind::Initial);
-            assert_eq!((header.dcid, header.scid), (&scid[..], &own.as_bytes()[..]));
+            assert_eq!((header.dcid, header.scid), (&scid[..], own.as_bytes()));
             assert_eq!(header.token, b"");
             // Another server does not take it for a client's.
-            assert!(Header::parse(&out[..written]).is_err());
+            assert!(Header::parse(&out[..written], 16).is_err());
         }
     }
 

@@ -8,9 +8,12 @@ use crate::secrets::Secrets;
 /// Length of a stateless reset token, in bytes.
 pub const TOKEN_LEN: usize = 16;
 
-/// Shortest packet that a peer could have protected for one of our connection IDs: first byte, ID, packet number with payload
-/// (4 bytes at least, for header protection), authentication tag. Anything shorter is noise and gets no answer.
-pub const MIN_TRIGGER: usize = 1 + super::cid::LEN + 4 + 16;
+/// Returns the length of the shortest packet that a peer could have protected for a connection ID of `cid_len` bytes: first
+/// byte, ID, packet number with payload (4 bytes at least, for header protection), authentication tag. Anything shorter is
+/// noise and gets no answer.
+pub const fn min_trigger(cid_len: usize) -> usize {
+    1 + cid_len + 4 + 16
+}
 
 /// Up to this trigger length a reset is one byte shorter than its trigger (RFC 9000 §10.3).
 const SHORT_TRIGGER: usize = 43;
@@ -44,18 +47,20 @@ impl std::fmt::Debug for ResetTokens {
     }
 }
 
-/// Writes the answer to a short-header packet of no connection, in a datagram of `trigger_len` bytes, and returns its length.
+/// Writes the answer to a short-header packet of no connection, in a datagram of `trigger_len` bytes for a connection ID of
+/// `cid_len` bytes, and returns its length.
 ///
-/// Always shorter than the trigger, so that two endpoints that reset each other fall silent; at least 36 bytes, unpredictable but for
-/// the two bits of a short header. `None`, and `out` is as it was, for triggers under [`MIN_TRIGGER`] or where `out` is too short
-/// (96 bytes always do). The caller limits the rate.
+/// Always shorter than the trigger, so that two endpoints that reset each other fall silent; at least one byte shorter than
+/// [`min_trigger`], unpredictable but for the two bits of a short header. `None`, and `out` is as it was, for shorter triggers
+/// or where `out` is too short (96 bytes always do). The caller limits the rate.
 pub fn write_reset(
     trigger_len: usize,
+    cid_len: usize,
     token: &[u8; TOKEN_LEN],
     out: &mut [u8],
     entropy: &mut Entropy,
 ) -> Option<usize> {
-    if trigger_len < MIN_TRIGGER {
+    if trigger_len < min_trigger(cid_len) {
         return None;
     }
     let longest = (trigger_len - 1).min(LONGEST);
@@ -79,6 +84,9 @@ mod tests {
     use super::*;
     use crate::secrets::RootSecret;
 
+    const CID_LEN: usize = 16;
+    const MIN_TRIGGER: usize = min_trigger(CID_LEN);
+
     fn tokens(root: u8) -> ResetTokens {
         let roots = vec![RootSecret::new([root; 32])];
         ResetTokens::new(&Secrets::from_roots(roots, 0, Path::new("t")).unwrap())
@@ -98,7 +106,7 @@ mod tests {
         let token = [0x5a; TOKEN_LEN];
         for trigger in 0..1500 {
             let mut out = [0; 1500];
-            let length = write_reset(trigger, &token, &mut out, &mut entropy);
+            let length = write_reset(trigger, CID_LEN, &token, &mut out, &mut entropy);
             let Some(length) = length else {
                 assert!(trigger < MIN_TRIGGER, "trigger of {trigger}");
                 assert_eq!(out, [0; 1500]);
@@ -115,12 +123,26 @@ mod tests {
     }
 
     #[test]
+    fn the_shortest_trigger_follows_from_the_length_of_the_connection_id() {
+        for cid_len in 1..=20 {
+            let write = |trigger| {
+                let mut out = [0; LONGEST];
+                write_reset(trigger, cid_len, &[1; TOKEN_LEN], &mut out, &mut Entropy::new())
+            };
+            let shortest = 21 + cid_len;
+            assert_eq!(write(shortest - 1), None);
+            assert_eq!(write(shortest), Some(shortest - 1));
+        }
+    }
+
+    #[test]
     fn resets_that_answer_each_other_end() {
         let mut entropy = Entropy::new();
         let mut out = [0; 96];
         let mut length = 65_535;
         let mut answers = 0;
-        while let Some(next) = write_reset(length, &[1; TOKEN_LEN], &mut out, &mut entropy) {
+        while let Some(next) = write_reset(length, CID_LEN, &[1; TOKEN_LEN], &mut out, &mut entropy)
+        {
             assert!(next < length);
             length = next;
             answers += 1;
@@ -136,7 +158,9 @@ mod tests {
         let mut firsts = HashSet::new();
         for _ in 0..1000 {
             let mut out = [0; 96];
-            lengths.insert(write_reset(1200, &[1; TOKEN_LEN], &mut out, &mut entropy).unwrap());
+            lengths.insert(
+                write_reset(1200, CID_LEN, &[1; TOKEN_LEN], &mut out, &mut entropy).unwrap(),
+            );
             beginnings.insert(out[1..20].to_vec());
             firsts.insert(out[0]);
         }
@@ -149,7 +173,10 @@ mod tests {
     #[test]
     fn no_room_no_packet() {
         let mut out = [0; 35];
-        assert!(write_reset(37, &[1; TOKEN_LEN], &mut out, &mut Entropy::new()).is_none());
-        assert!(write_reset(usize::MAX, &[1; TOKEN_LEN], &mut [], &mut Entropy::new()).is_none());
+        assert!(write_reset(37, CID_LEN, &[1; TOKEN_LEN], &mut out, &mut Entropy::new()).is_none());
+        assert!(
+            write_reset(usize::MAX, CID_LEN, &[1; TOKEN_LEN], &mut [], &mut Entropy::new())
+                .is_none()
+        );
     }
 }

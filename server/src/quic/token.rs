@@ -7,7 +7,7 @@
 //! | 1 | which root secret, derived from it |
 //! | 24 | random nonce |
 //! | 16 | authentication tag, over the two bytes in front too |
-//! | 63, Retry | sealed: expiry in ms since 1970 (8), peer address as IPv6 (16) and port (2), our connection ID from the Retry packet (16), length of the original destination ID (1) and that ID, padded to 20 |
+//! | 47 and our ID, Retry | sealed: expiry in ms since 1970 (8), peer address as IPv6 (16) and port (2), our connection ID from the Retry packet, length of the original destination ID (1) and that ID, padded to 20 |
 //! | 40, NEW_TOKEN | sealed: expiry in ms since 1970 (8), peer address as IPv6 (16), the listener's name (16, of its SHA-256) |
 //!
 //! The seal is XChaCha20-Poly1305, whose random nonces may be drawn for any number of tokens. Each kind has keys of its own, which derive

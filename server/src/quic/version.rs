@@ -117,7 +117,7 @@ mod tests {
         let header = unknown(0x5a5a_5a5a, &[3; 20], &[]);
         let mut out = [0; 600];
         let length = write_negotiation(1350, &header, &mut out, &mut Entropy::new()).unwrap();
-        let parsed = Header::parse_as_client(&out[..length]).unwrap();
+        let parsed = Header::parse_as_client(&out[..length], 16).unwrap();
         assert_eq!(parsed.kind, Kind::VersionNegotiation);
         assert_eq!((parsed.dcid, parsed.scid), (header.scid, header.dcid));
     }

@@ -6,7 +6,7 @@ use sluicegate_dataplane::{InitialFilter, RxMeta};
 
 use super::Endpoint;
 use crate::quic::application::Application;
-use crate::quic::cid::ConnectionId;
+use crate::quic::cid::{self, ConnectionId};
 use crate::quic::counters::DropReason;
 use crate::quic::header::{Header, Kind};
 use crate::quic::initials::{Change, InitialShares, Sender};
@@ -55,7 +55,7 @@ impl<A: Application> Endpoint<A> {
 
     /// Notes a datagram that is dropped for `reason`, if the filter drops its like.
     pub(super) fn note_unusable(&mut self, datagram: &[u8], reason: DropReason) {
-        let sender = match (reason, Header::parse_as_client(datagram)) {
+        let sender = match (reason, Header::parse_as_client(datagram, cid::LEN)) {
             (DropReason::UnknownVersion, _) => Sender::Unknown,
             (_, Ok(header)) if header.kind == Kind::Initial => self.sender(header.dcid),
             _ => return,

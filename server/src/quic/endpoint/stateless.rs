@@ -10,7 +10,7 @@ use crate::quic::application::Application;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::Header;
 use crate::quic::refusal::{self, CONNECTION_REFUSED, TRANSPORT_PARAMETER_ERROR};
-use crate::quic::reset::MIN_TRIGGER;
+use crate::quic::reset::{min_trigger, write_reset};
 
 /// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
 pub(super) const MAX_STATELESS: usize = 128;
@@ -52,7 +52,7 @@ impl<A: Application> Endpoint<A> {
         now: Instant,
     ) {
         // Too short for a reset: it must not use up what the limit allows.
-        if trigger < MIN_TRIGGER {
+        if trigger < min_trigger(dcid.len()) {
             return;
         }
         if !self.rates.resets.allow(now.saturating_duration_since(self.epoch)) {
@@ -64,9 +64,8 @@ impl<A: Application> Endpoint<A> {
         }
         let mut out = vec![0; 128];
         let token = self.reset_tokens.token(dcid);
-        if let Some(len) =
-            super::super::reset::write_reset(trigger, &token, &mut out, &mut self.entropy)
-        {
+        let length = write_reset(trigger, dcid.len(), &token, &mut out, &mut self.entropy);
+        if let Some(len) = length {
             out.truncate(len);
             self.counters.resets += 1;
             self.queue_stateless(meta, out);
@@ -94,7 +93,7 @@ impl<A: Application> Endpoint<A> {
         now: Instant,
     ) {
         self.counters.on_refusal(RefusalReason::Failure);
-        if let Ok(header) = Header::parse(datagram) {
+        if let Ok(header) = self.parse(datagram) {
             self.close_stateless(meta, &header, TRANSPORT_PARAMETER_ERROR, now);
         }
     }

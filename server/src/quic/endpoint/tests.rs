@@ -4,12 +4,15 @@ use crate::h3::Session;
 use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, ListenerId};
 
-use super::super::reset::MIN_TRIGGER;
+use super::super::reset::min_trigger;
 use super::stateless::MAX_STATELESS;
 use sluicegate_config::Quic;
 
 use super::*;
 use crate::quic::properties::attack::{UNIX, meta_of};
+
+/// Length of the shortest packet that is reset.
+const MIN_TRIGGER: usize = min_trigger(16);
 
 fn meta() -> RxMeta {
     meta_of("192.0.2.1:5000")

@@ -247,7 +247,7 @@ impl Bench {
     fn short(&self, bytes: &mut Bytes<'_>) -> Vec<u8> {
         let mut datagram = vec![0x40; usize::from(bytes.byte()) * 6];
         let told = self.answers.iter().rev().find_map(|(_, answer)| {
-            let header = Header::parse_as_client(answer).ok()?;
+            let header = Header::parse_as_client(answer, 16).ok()?;
             (header.scid.len() == 16).then_some(header.scid)
         });
         let id = match told {

@@ -15,6 +15,8 @@ use crate::secrets::{RootSecret, Secrets};
 const LIFETIME: Duration = Duration::from_secs(10);
 /// Largest difference of two servers' clocks.
 const SKEW: Duration = Duration::from_secs(60);
+/// Length of the server's connection IDs.
+const CID_LEN: usize = 16;
 /// Names of listeners.
 const LISTENERS: [&str; 2] = ["main", "other"];
 
@@ -50,7 +52,7 @@ pub fn token(bytes: &[u8]) -> bool {
 
 fn retry_token(maker: &Secrets, reader: &Secrets, bytes: &mut Bytes<'_>) -> bool {
     let [mut maker, mut reader] =
-        [maker, reader].map(|secrets| RetryTokens::new(secrets, LIFETIME));
+        [maker, reader].map(|secrets| RetryTokens::new(secrets, LIFETIME, CID_LEN));
     let known = reader.open(&[], peer(bytes).into(), &[], LIFETIME);
     assert_eq!(known, Err(TokenError::Truncated));
     let Some(sealed) = seal(&mut maker, bytes) else {
@@ -119,11 +121,11 @@ fn seal(maker: &mut RetryTokens, bytes: &mut Bytes<'_>) -> Option<Sealed> {
     let peer = peer(bytes);
     let length = bytes.byte() % 24;
     let original = bytes.take(length.into()).to_vec();
-    let scid = ConnectionId::from(bytes.array());
+    let scid = ConnectionId::from(bytes.array::<CID_LEN>());
     let at = Duration::from_secs(u64::from(bytes.byte()) << 24);
     let made = maker.seal(peer.into(), &original, scid, at);
     assert_eq!(made.is_some(), original.len() <= MAX_V1_CID);
-    Some(Sealed { bytes: made?.to_vec(), peer, original, scid, at })
+    Some(Sealed { bytes: made?, peer, original, scid, at })
 }
 
 /// Presents a token, perhaps changed. Returns whether it was accepted.
@@ -139,7 +141,7 @@ fn present(sealed: &Sealed, reader: &mut RetryTokens, bytes: &mut Bytes<'_>) -> 
         4 => token.truncate(bytes.byte().into()),
         5 => token.extend(bytes.take(9)),
         6 => {
-            let place = usize::from(bytes.byte()) % RetryTokens::LEN;
+            let place = usize::from(bytes.byte()) % token.len();
             token[place] ^= bytes.byte();
         }
         _ => {}
@@ -155,7 +157,7 @@ fn present(sealed: &Sealed, reader: &mut RetryTokens, bytes: &mut Bytes<'_>) -> 
         Err(TokenError::Expired) => assert!(!live),
         Err(TokenError::WrongAddress) => assert_ne!(from, sealed.peer),
         Err(TokenError::WrongConnection) => assert_ne!(dcid, sealed.scid.as_ref()),
-        Err(TokenError::Truncated) => assert_ne!(token.len(), RetryTokens::LEN),
+        Err(TokenError::Truncated) => assert_ne!(token.len(), reader.token_len()),
         Err(TokenError::Forged) => assert_ne!(token, sealed.bytes),
         // Sealed by a root that the reader lacks, or the byte that names it was changed.
         Err(TokenError::UnknownKey) => {}

@@ -88,7 +88,8 @@ impl NewTokens {
         listener: &str,
         now: Duration,
     ) -> Result<ValidatedAddress, NewTokenRefusal> {
-        let (nonce, body) = self.seal.open::<BODY>(token)?;
+        let mut body = [0; BODY];
+        let nonce = self.seal.open(token, &mut body)?;
         let (expiry, rest) = body.split_first_chunk().ok_or(NewTokenRefusal::Forged)?;
         if !is_current(*expiry, self.lifetime, now) {
             return Err(NewTokenRefusal::Expired);

@@ -5,16 +5,19 @@ use std::time::Duration;
 use super::seal::{HEAD, Seal, SealError};
 use super::{Kind, address, expiry, is_current};
 use crate::address::UnvalidatedAddress;
-use crate::quic::cid::{self, ConnectionId};
+use crate::quic::cid::ConnectionId;
 use crate::quic::header::MAX_V1_CID;
 use crate::secrets::Secrets;
 
-const BODY: usize = 8 + 16 + 2 + cid::LEN + 1 + MAX_V1_CID;
+/// Length of a token's body around the connection ID of the Retry packet, bytes.
+const AROUND_CID: usize = 8 + 16 + 2 + 1 + MAX_V1_CID;
+/// Length of the longest body, bytes.
+const LONGEST: usize = AROUND_CID + MAX_V1_CID;
 
 /// Reason for which a Retry token was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TokenError {
-    /// The token has not [`RetryTokens::LEN`] bytes.
+    /// The token has not [`RetryTokens::token_len`] bytes.
     #[error("token of the wrong length")]
     Truncated,
     /// The root secret of the token is not, or no longer, known here.
@@ -71,28 +74,36 @@ impl AsRef<[u8]> for OriginalDcid {
 pub struct RetryTokens {
     pub(super) seal: Seal,
     lifetime: Duration,
+    /// Length of the server's connection IDs, bytes.
+    cid_len: usize,
 }
 
 impl RetryTokens {
-    /// Length of a token, in bytes.
-    pub const LEN: usize = HEAD + BODY;
+    /// Seals with the current root secret and opens with all of them. A token is good for `lifetime`. The server's connection
+    /// IDs have `cid_len` bytes, 20 at most.
+    pub fn new(secrets: &Secrets, lifetime: Duration, cid_len: usize) -> RetryTokens {
+        RetryTokens { seal: Seal::new(Kind::Retry, secrets), lifetime, cid_len }
+    }
 
-    /// Seals with the current root secret and opens with all of them. A token is good for `lifetime`.
-    pub fn new(secrets: &Secrets, lifetime: Duration) -> RetryTokens {
-        RetryTokens { seal: Seal::new(Kind::Retry, secrets), lifetime }
+    /// Returns the length of a token, bytes.
+    pub fn token_len(&self) -> usize {
+        HEAD + AROUND_CID + self.cid_len
     }
 
     /// Returns a token for the `peer` that chose `original_dcid` and is to go on with `retry_scid`, at `now` since 1970;
-    /// `None` where `original_dcid` is longer than version 1 allows.
+    /// `None` where `original_dcid` is longer than version 1 allows, or `retry_scid` is not as long as the server's.
     pub fn seal(
         &mut self,
         peer: UnvalidatedAddress,
         original_dcid: &[u8],
         retry_scid: ConnectionId,
         now: Duration,
-    ) -> Option<[u8; Self::LEN]> {
+    ) -> Option<Vec<u8>> {
+        if retry_scid.as_bytes().len() != self.cid_len {
+            return None;
+        }
         let length = u8::try_from(original_dcid.len()).ok()?;
-        let mut token = [0; Self::LEN];
+        let mut token = vec![0; self.token_len()];
         let mut rest = &mut token[HEAD..];
         for field in [
             &expiry(self.lifetime, now)[..],
@@ -119,7 +130,9 @@ impl RetryTokens {
         dcid: &[u8],
         now: Duration,
     ) -> Result<OriginalDcid, TokenError> {
-        let (_, body) = self.seal.open::<BODY>(token)?;
+        let mut body = [0; LONGEST];
+        let body = &mut body[..AROUND_CID + self.cid_len];
+        self.seal.open(token, body)?;
         let (expiry, rest) = body.split_first_chunk().ok_or(TokenError::Forged)?;
         if !is_current(*expiry, self.lifetime, now) {
             return Err(TokenError::Expired);
@@ -129,7 +142,7 @@ impl RetryTokens {
         if ip != address(peer.ip()) || port != peer.socket().port().to_be_bytes() {
             return Err(TokenError::WrongAddress);
         }
-        let (scid, rest) = rest.split_at(cid::LEN);
+        let (scid, rest) = rest.split_at(self.cid_len);
         if scid != dcid {
             return Err(TokenError::WrongConnection);
         }

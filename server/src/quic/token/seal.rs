@@ -66,20 +66,20 @@ impl Seal {
             .expect("nonce, tag and body have the lengths that the cipher wants");
     }
 
-    /// Returns the nonce and the body of a token. Tries every key of the token's key id.
-    pub(super) fn open<const BODY: usize>(
-        &mut self,
-        token: &[u8],
-    ) -> Result<([u8; NONCE], [u8; BODY]), SealError> {
+    /// Copies the body of a token to `body`, whose length a token of the kind has, and returns its nonce. Tries every key of
+    /// the token's key id.
+    pub(super) fn open(&mut self, token: &[u8], body: &mut [u8]) -> Result<[u8; NONCE], SealError> {
         let (head, sealed) = token.split_first_chunk::<HEAD>().ok_or(SealError::Truncated)?;
-        let sealed: &[u8; BODY] = sealed.try_into().map_err(|_| SealError::Truncated)?;
+        if sealed.len() != body.len() {
+            return Err(SealError::Truncated);
+        }
         let (associated, seal) = head.split_at(2);
         let (nonce, tag) = seal.split_first_chunk::<NONCE>().ok_or(SealError::Truncated)?;
         let mut refusal = SealError::UnknownKey;
         for key in self.keys.iter_mut().filter(|key| key.id == associated[1]) {
-            let mut body = *sealed;
-            if key.cipher.open_in_place_mut(nonce, &mut body, tag, associated).is_ok() {
-                return Ok((*nonce, body));
+            body.copy_from_slice(sealed);
+            if key.cipher.open_in_place_mut(nonce, body, tag, associated).is_ok() {
+                return Ok(*nonce);
             }
             refusal = SealError::Forged;
         }

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use sluicegate_sim::Rng;
 
-use super::super::cid::{self, ConnectionId};
+use super::super::cid::ConnectionId;
 use super::*;
 use crate::address::UnvalidatedAddress;
 use crate::secrets::{Purpose, RootSecret, Secrets};
@@ -12,6 +12,10 @@ mod new_token;
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 const PEER: &str = "192.0.2.1:4433";
 const LIFETIME: Duration = Duration::from_secs(10);
+/// Length of the server's connection IDs.
+const CID_LEN: usize = 16;
+/// Length of a Retry token with such an ID.
+const RETRY_LEN: usize = 1 + 1 + 24 + 16 + 63;
 const ODCID: [u8; 11] = [0xd; 11];
 
 fn secrets(roots: &[u8]) -> Secrets {
@@ -20,18 +24,18 @@ fn secrets(roots: &[u8]) -> Secrets {
 }
 
 fn tokens(roots: &[u8]) -> RetryTokens {
-    RetryTokens::new(&secrets(roots), LIFETIME)
+    RetryTokens::new(&secrets(roots), LIFETIME, CID_LEN)
 }
 
 fn scid() -> ConnectionId {
-    ConnectionId::from([0x5c; cid::LEN])
+    ConnectionId::from([0x5c; CID_LEN])
 }
 
 fn peer() -> UnvalidatedAddress {
     PEER.parse().unwrap()
 }
 
-fn retry(tokens: &mut RetryTokens) -> [u8; RetryTokens::LEN] {
+fn retry(tokens: &mut RetryTokens) -> Vec<u8> {
     tokens.seal(peer(), &ODCID, scid(), NOW).unwrap()
 }
 
@@ -108,7 +112,28 @@ fn only_a_token_that_was_opened_is_surely_ours() {
 
 #[test]
 fn a_token_has_the_length_of_its_layout() {
-    assert_eq!(RetryTokens::LEN, 1 + 1 + 24 + 16 + 63);
+    let mut tokens = tokens(&[1]);
+    assert_eq!(retry(&mut tokens).len(), RETRY_LEN);
+    assert_eq!(tokens.token_len(), RETRY_LEN);
+}
+
+#[test]
+fn a_retry_token_holds_a_connection_id_of_any_length() {
+    for cid_len in 1..=20 {
+        let mut tokens = RetryTokens::new(&secrets(&[1]), LIFETIME, cid_len);
+        let scid = ConnectionId::try_from(&[0x5c; 20][..cid_len]).unwrap();
+        let token = tokens.seal(peer(), &[9; 20], scid, NOW).unwrap();
+        assert_eq!(token.len(), tokens.token_len());
+        let original = tokens.open(&token, peer(), scid.as_ref(), NOW).unwrap();
+        assert_eq!(original.as_ref(), [9; 20]);
+        let other = tokens.open(&token, peer(), &[0x5c; 20][..cid_len - 1], NOW);
+        assert_eq!(other, Err(TokenError::WrongConnection));
+        // A server whose IDs have another length cannot read it.
+        let mut other = RetryTokens::new(&secrets(&[1]), LIFETIME, cid_len % 20 + 1);
+        assert!(other.seal(peer(), &[9; 8], scid, NOW).is_none());
+        let opened = other.open(&token, peer(), scid.as_ref(), NOW);
+        assert_eq!(opened, Err(TokenError::Truncated));
+    }
 }
 
 #[test]
@@ -173,8 +198,8 @@ fn secrets_that_share_a_key_id_are_all_tried() {
 fn any_flipped_bit_is_refused() {
     let mut tokens = tokens(&[1]);
     let retry = retry(&mut tokens);
-    for bit in 0..8 * RetryTokens::LEN {
-        let mut changed = retry;
+    for bit in 0..8 * RETRY_LEN {
+        let mut changed = retry.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         assert!(open_retry(&mut tokens, &changed).is_err(), "bit {bit}");
     }
@@ -183,9 +208,9 @@ fn any_flipped_bit_is_refused() {
 #[test]
 fn any_other_length_is_refused() {
     let mut tokens = tokens(&[1]);
-    let mut long = retry(&mut tokens).to_vec();
+    let mut long = retry(&mut tokens);
     long.push(0);
-    for length in (0..RetryTokens::LEN).chain([RetryTokens::LEN + 1]) {
+    for length in (0..RETRY_LEN).chain([RETRY_LEN + 1]) {
         let refused = open_retry(&mut tokens, &long[..length]);
         assert_eq!(refused, Err(TokenError::Truncated), "{length} bytes");
     }
@@ -198,8 +223,7 @@ fn random_bytes_are_refused() {
     let mut forged = 0;
     for seed in 0..20_000u64 {
         let mut rng = Rng::new(seed);
-        let length =
-            [RetryTokens::LEN, RetryTokens::LEN - 1, 3, 200][usize::try_from(seed % 4).unwrap()];
+        let length = [RETRY_LEN, RETRY_LEN - 1, 3, 200][usize::try_from(seed % 4).unwrap()];
         let mut bytes: Vec<u8> = (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect();
         // Most random bytes fall over the first two: half of them get good ones.
         if seed % 8 < 4 {

@@ -40,9 +40,9 @@ fn flood(bench: &mut Bench, packet: &[u8]) -> Option<Change> {
     change
 }
 
-fn own_cid(bench: &Bench) -> [u8; 16] {
+fn own_cid(bench: &Bench) -> Vec<u8> {
     let generation = bench.endpoint.settings.secrets.generation();
-    *CidGenerator::new(0, generation).generate().as_bytes()
+    CidGenerator::new(0, generation).generate().as_bytes().to_vec()
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn retry_token_is_no_new_token_and_a_new_token_is_no_retry_token() {
     retry[0] = Kind::NewToken as u8;
     new[0] = Kind::Retry as u8;
     retry.truncate(LEN);
-    new.resize(RetryTokens::LEN, 0);
+    new.resize(RETRY_LEN, 0);
     assert_eq!(open(&mut tokens, &retry), Err(Refusal::Forged));
     assert_eq!(open_retry(&mut retries, &new), Err(TokenError::Forged));
 }
