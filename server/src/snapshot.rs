@@ -253,6 +253,7 @@ impl Settings<Session> {
             ),
             limits,
             quic,
+            cid_scheme: crate::quic::cid::scheme(),
             secrets,
             used_tokens: Arc::default(),
             tracing: None,

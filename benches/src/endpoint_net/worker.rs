@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use sluicegate::congestion::selection::{Choice, Selection};
 use sluicegate::h3::{self, Session, SessionContext};
 use sluicegate::http::route::Site;
+use sluicegate::quic::cid;
 use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::settings::{Lease, Listener, Settings};
 use sluicegate::quic::transport::server_config;
@@ -95,6 +96,7 @@ impl Worker {
             ),
             limits: config.limits,
             quic: config.quic,
+            cid_scheme: cid::scheme(),
             secrets,
             used_tokens: Arc::default(),
             tracing: None,

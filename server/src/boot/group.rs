@@ -118,7 +118,7 @@ fn open_listeners(
         // Only a reload finds one.
         Bound::OpenPort => return Err(BootError::NothingToServe),
         Bound::Sockets(sockets) => {
-            let (steering, options) = (cid::STEERING, &group.socket);
+            let (steering, options) = (cid::scheme().steering(), &group.socket);
             let opened =
                 open_group(group.backend, sockets, workers, steering, options, group.driver);
             opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?
@@ -210,6 +210,7 @@ fn settings(
         shared: sessions,
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),
+        cid_scheme: cid::scheme(),
         secrets: Arc::clone(&shared.secrets),
         used_tokens: Arc::clone(&shared.used_tokens),
         tracing: snapshot.tracing.clone(),

@@ -54,7 +54,7 @@ pub(super) fn rebind(
         if let Bound::Sockets(sockets) = bound.bound
             && !sockets.is_empty()
         {
-            let (steering, options) = (cid::STEERING, &group.socket);
+            let (steering, options) = (cid::scheme().steering(), &group.socket);
             let opened =
                 open_group(group.backend, sockets, workers, steering, options, group.driver);
             let opened =
@@ -85,7 +85,7 @@ fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
 /// # Errors
 /// As with [`open_group`].
 pub(super) fn without_sockets(group: &Group, workers: usize) -> Result<Vec<Seed>, BootError> {
-    let (steering, options) = (cid::STEERING, &group.socket);
+    let (steering, options) = (cid::scheme().steering(), &group.socket);
     let opened = open_group(group.backend, Vec::new(), workers, steering, options, group.driver);
     let opened = opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
     Ok(opened.seeds)

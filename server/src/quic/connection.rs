@@ -17,7 +17,7 @@ pub use emit::{Emitted, PACING_SLACK};
 
 use super::activity::Activity;
 use super::application::{Application, Shared};
-use super::cid::{CidGenerator, ConnectionId};
+use super::cid::ConnectionId;
 use super::connection_gauges::Controller;
 use super::expiry::Expiry;
 use super::holders::Holder;
@@ -261,10 +261,10 @@ impl<A: Application> Connection<A> {
         self.progress.on_read(Read { frames, payload });
     }
 
-    /// Issues spare connection IDs to the peer, for migration, and returns those that are new.
+    /// Issues spare connection IDs, which `generate` makes, to the peer, for migration. Returns those that are new.
     pub fn issue_cids(
         &mut self,
-        make: &mut CidGenerator,
+        mut generate: impl FnMut() -> ConnectionId,
         tokens: &ResetTokens,
     ) -> Vec<ConnectionId> {
         let mut fresh = Vec::new();
@@ -272,7 +272,7 @@ impl<A: Application> Connection<A> {
             return fresh;
         }
         while self.quic.scids_left() > 0 {
-            let cid = make.generate();
+            let cid = generate();
             let token = u128::from_be_bytes(tokens.token(cid.as_bytes()));
             let id = quiche::ConnectionId::from_ref(cid.as_bytes());
             if self.quic.new_scid(&id, token, false).is_err() {

@@ -21,13 +21,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{ListenerId, RxMeta};
+use sluicegate_dataplane::{CidMark, ListenerId, RxMeta};
 
 pub use self::adopt::EndpointConfig;
 use self::retire::Retirement;
 use self::stateless::StatelessPacket;
 use super::application::{Application, Shared as _};
-use super::cid::{self, CidGenerator, ConnectionId};
+use super::cid::{ConnectionId, Owner};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
 use super::counters::{Counters, DropReason};
@@ -95,7 +95,10 @@ pub struct Endpoint<A: Application> {
     ended: usize,
     gauges: ConnectionGauges,
     holders: Holders,
-    cids: CidGenerator,
+    /// Length of its connection IDs, bytes.
+    cid_len: usize,
+    /// Mark of the process's connection IDs, if they have one.
+    mark: Option<CidMark>,
     entropy: Entropy,
     retry_tokens: RetryTokens,
     new_tokens: NewTokens,
@@ -131,9 +134,11 @@ impl<A: Application> Endpoint<A> {
     /// Returns an endpoint without connections.
     pub fn new(settings: Settings<A>, now: Instant) -> Self {
         let secrets = Arc::clone(&settings.secrets);
+        let cid_len = settings.cid_scheme.cid_len();
         Self {
-            cids: CidGenerator::new(settings.worker, secrets.generation()),
-            retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid::LEN),
+            cid_len,
+            mark: settings.cid_scheme.mark(secrets.generation()),
+            retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid_len),
             new_tokens: NewTokens::new(
                 &secrets,
                 &settings.used_tokens,
@@ -228,16 +233,16 @@ impl<A: Application> Endpoint<A> {
             let _ = self.receive(slot, meta, datagram, now);
             return Ingest::Done;
         }
-        let cid = ConnectionId::try_from(header.dcid).ok();
-        let cid = cid.filter(|cid| cid.is_ours());
+        let owner = self.settings.cid_scheme.owner(header.dcid);
         let own = self.settings.secrets.generation();
         // A client's own choice looks like one of ours now and then, and may name a worker that there is not.
-        if let Some(cid) = cid.filter(|cid| cid.is_of(own))
-            && cid.worker() != self.settings.worker
-            && usize::from(cid.worker()) < self.settings.workers
+        if let Owner::Ours { worker, generation } = owner
+            && generation == own
+            && worker != self.settings.worker
+            && usize::from(worker) < self.settings.workers
         {
             self.counters.misrouted += 1;
-            return Ingest::Misrouted(cid.worker());
+            return Ingest::Misrouted(worker);
         }
         match header.kind {
             Kind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
@@ -250,8 +255,10 @@ impl<A: Application> Endpoint<A> {
                 }
             }
             Kind::Short => {
-                if let Some(cid) = cid.filter(|cid| !cid.is_of(own)) {
-                    return Ingest::Foreign(cid.generation());
+                if let Owner::Ours { generation, .. } = owner
+                    && generation != own
+                {
+                    return Ingest::Foreign(generation);
                 }
                 return self.reset_foreign(meta, datagram, now);
             }
@@ -272,7 +279,13 @@ impl<A: Application> Endpoint<A> {
 
     /// Reads the header of a datagram.
     fn parse<'d>(&self, datagram: &'d [u8]) -> Result<Header<'d>, DropReason> {
-        Header::parse(datagram, cid::LEN)
+        Header::parse(datagram, self.cid_len)
+    }
+
+    /// Makes a connection ID of this worker.
+    fn generate_cid(&mut self) -> ConnectionId {
+        let Settings { cid_scheme, worker, secrets, .. } = &mut self.settings;
+        cid_scheme.generate(*worker, secrets.generation(), &mut self.entropy)
     }
 
     fn drop_datagram(&mut self, reason: DropReason) -> Ingest {

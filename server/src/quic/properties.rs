@@ -6,8 +6,9 @@ mod datagrams;
 mod frames;
 mod tokens;
 
-use super::cid::{self, CidGenerator, ConnectionId};
+use super::cid::{self, ConnectionId, Owner};
 use super::header::{Header, Kind, MAX_V1_CID, MIN_CLIENT_DATAGRAM, V1};
+use crate::entropy::Entropy;
 
 pub use datagrams::datagrams;
 pub use frames::frames;
@@ -15,17 +16,18 @@ pub use tokens::token;
 
 /// Reads a datagram's first header, padded to 1200 bytes too. `true` where it has one.
 pub fn header(bytes: &[u8]) -> bool {
+    let cid_len = cid::scheme().cid_len();
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().max(MIN_CLIENT_DATAGRAM), 0);
     for datagram in [bytes, &padded] {
-        if let Ok(header) = Header::parse_as_client(datagram, cid::LEN) {
-            check_header(&header, datagram);
+        if let Ok(header) = Header::parse_as_client(datagram, cid_len) {
+            check_header(&header, datagram, cid_len);
             assert_ne!(header.kind, Kind::UnknownVersion);
         }
-        let Ok(header) = Header::parse(datagram, cid::LEN) else {
+        let Ok(header) = Header::parse(datagram, cid_len) else {
             continue;
         };
-        check_header(&header, datagram);
+        check_header(&header, datagram, cid_len);
         let servers = matches!(header.kind, Kind::Retry | Kind::VersionNegotiation);
         assert!(!servers, "{header:?}");
         let opens = matches!(header.kind, Kind::Initial | Kind::UnknownVersion);
@@ -34,14 +36,14 @@ pub fn header(bytes: &[u8]) -> bool {
     }
     let generation = padded[0] % crate::secrets::GENERATIONS;
     check_cid(&padded[1..], generation);
-    Header::parse(&padded, cid::LEN).is_ok()
+    Header::parse(&padded, cid_len).is_ok()
 }
 
 /// Checks that every field of a header stands in the datagram, where its format says (RFC 8999 §5, RFC 9000 §17).
-fn check_header(header: &Header<'_>, datagram: &[u8]) {
+fn check_header(header: &Header<'_>, datagram: &[u8], cid_len: usize) {
     let Some(version) = header.version else {
         assert_eq!((header.kind, datagram[0] & 0xc0), (Kind::Short, 0x40));
-        assert_eq!(header.dcid, &datagram[1..=cid::LEN]);
+        assert_eq!(header.dcid, &datagram[1..=cid_len]);
         assert!(header.scid.is_empty() && header.token.is_empty());
         return;
     };
@@ -66,12 +68,18 @@ fn check_header(header: &Header<'_>, datagram: &[u8]) {
 }
 
 fn check_cid(bytes: &[u8], generation: u8) {
-    let id = ConnectionId::try_from(&bytes[..cid::LEN]).expect("of the right length");
+    let mut scheme = cid::scheme();
     assert_eq!(ConnectionId::try_from(bytes).is_ok(), bytes.len() <= MAX_V1_CID);
-    assert_eq!(id.as_bytes(), &bytes[..cid::LEN]);
-    let of = (0..crate::secrets::GENERATIONS).filter(|generation| id.is_of(*generation));
-    assert_eq!(of.count(), usize::from(id.is_ours()));
-    assert_eq!(id.to_string().len(), 2 * cid::LEN);
-    let made = CidGenerator::new(id.worker(), generation).generate();
-    assert!(made.is_of(generation) && made.worker() == id.worker() && made != id);
+    let bytes = &bytes[..scheme.cid_len()];
+    let id = ConnectionId::try_from(bytes).expect("of the right length");
+    assert_eq!(id.as_bytes(), bytes);
+    assert_eq!(id.to_string().len(), 2 * bytes.len());
+    let owner = scheme.owner(bytes);
+    let marks = (0..crate::secrets::GENERATIONS).filter_map(|generation| scheme.mark(generation));
+    let marks = marks.filter(|mark| mark.is_on(bytes)).count();
+    assert_eq!(marks, usize::from(owner != Owner::Foreign));
+    let worker = bytes[0];
+    let made = scheme.generate(worker, generation, &mut Entropy::new());
+    assert_eq!(scheme.owner(made.as_bytes()), Owner::Ours { worker, generation });
+    assert_ne!(made, id);
 }

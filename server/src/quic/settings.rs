@@ -8,6 +8,7 @@ use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::application::Application;
+use super::cid::CidScheme;
 use super::token::UsedTokens;
 use crate::congestion::selection::Selection;
 use crate::observe::qlog::{QlogWriter, Sampler};
@@ -87,6 +88,8 @@ pub struct Settings<A: Application> {
     pub limits: Limits,
     /// Settings of QUIC.
     pub quic: Quic,
+    /// Scheme of its connection IDs.
+    pub cid_scheme: Box<dyn CidScheme>,
     /// Secrets that keys are derived from.
     pub secrets: Arc<Secrets>,
     /// Tokens of NEW_TOKEN frames that were used, at any worker.

@@ -53,7 +53,7 @@ impl<A: Application> Endpoint<A> {
             }
         }
         let by_token = self.ask_for_proof(meta, header, (now, unix)).ok()?;
-        let cid = self.cids.generate();
+        let cid = self.generate_cid();
         let key = self.accept(meta, cid, header.dcid, false)?;
         let original = header.dcid.to_vec();
         self.cid_table.insert(original.clone(), key);
@@ -207,7 +207,7 @@ impl<A: Application> Endpoint<A> {
         if !self.has_stateless_room() {
             return;
         }
-        let cid = self.cids.generate();
+        let cid = self.generate_cid();
         let source = UnvalidatedAddress::from(meta.peer);
         let Some(token) = self.retry_tokens.seal(source, header.dcid, cid, unix) else {
             return;

@@ -8,7 +8,6 @@ use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
 use crate::quic::application::Application;
-use crate::quic::cid;
 use crate::quic::settings::{Listener, Tracing};
 use crate::quic::token::{NewTokens, RetryTokens};
 
@@ -44,7 +43,7 @@ impl<A: Application> Endpoint<A> {
         let (secrets, quic) = (&settings.secrets, &settings.quic);
         self.rates.adopt(quic);
         self.initials.set_retries(quic.retries_per_second);
-        self.retry_tokens = RetryTokens::new(secrets, quic.retry_token_lifetime, cid::LEN);
+        self.retry_tokens = RetryTokens::new(secrets, quic.retry_token_lifetime, self.cid_len);
         self.new_tokens = NewTokens::new(secrets, &settings.used_tokens, quic.new_token_lifetime);
     }
 }

@@ -6,7 +6,6 @@ use sluicegate_dataplane::{InitialFilter, RxMeta};
 
 use super::Endpoint;
 use crate::quic::application::Application;
-use crate::quic::cid::{self, ConnectionId};
 use crate::quic::counters::DropReason;
 use crate::quic::header::{Header, Kind};
 use crate::quic::initials::{Change, InitialShares, Sender};
@@ -20,7 +19,7 @@ impl<A: Application> Endpoint<A> {
 
     /// Returns the filter that the driver is to have; `None` if all Initials are to pass.
     pub fn initial_filter(&self) -> Option<InitialFilter> {
-        self.initial_shares().filter(Some(self.cids.mark()))
+        self.initial_shares().filter(self.mark)
     }
 
     /// Returns the shares of Initials that pass.
@@ -55,7 +54,7 @@ impl<A: Application> Endpoint<A> {
 
     /// Notes a datagram that is dropped for `reason`, if the filter drops its like.
     pub(super) fn note_unusable(&mut self, datagram: &[u8], reason: DropReason) {
-        let sender = match (reason, Header::parse_as_client(datagram, cid::LEN)) {
+        let sender = match (reason, Header::parse_as_client(datagram, self.cid_len)) {
             (DropReason::UnknownVersion, _) => Sender::Unknown,
             (_, Ok(header)) if header.kind == Kind::Initial => self.sender(header.dcid),
             _ => return,
@@ -68,11 +67,9 @@ impl<A: Application> Endpoint<A> {
         self.initials.on_initial(sender, answered);
     }
 
+    /// Tells senders apart as the filter does.
     fn sender(&self, dcid: &[u8]) -> Sender {
-        match ConnectionId::try_from(dcid) {
-            Ok(cid) if cid.is_of(self.cids.generation()) => Sender::Known,
-            _ => Sender::Unknown,
-        }
+        if self.mark.is_some_and(|mark| mark.is_on(dcid)) { Sender::Known } else { Sender::Unknown }
     }
 
     /// Returns the number of datagrams that asked for a connection in vain, for the sake of the worker's time or with a wrong token.

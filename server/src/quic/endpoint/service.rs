@@ -105,7 +105,10 @@ impl<A: Application> Endpoint<A> {
         while let Some(retired) = connection.take_retired_cid() {
             self.cid_table.remove(retired.as_ref());
         }
-        for cid in connection.issue_cids(&mut self.cids, &self.reset_tokens) {
+        let (worker, generation) = (self.settings.worker, self.settings.secrets.generation());
+        let scheme = &mut self.settings.cid_scheme;
+        let generate = || scheme.generate(worker, generation, &mut self.entropy);
+        for cid in connection.issue_cids(generate, &self.reset_tokens) {
             self.cid_table.insert(cid.as_bytes().to_vec(), slot);
         }
         if validated {

@@ -108,7 +108,8 @@ impl<A: Application> Endpoint<A> {
             return;
         }
         let mut out = vec![0; refusal::LONGEST];
-        if let Some(len) = refusal::write_refusal(header, code, self.cids.generate(), &mut out) {
+        let scid = self.generate_cid();
+        if let Some(len) = refusal::write_refusal(header, code, scid, &mut out) {
             out.truncate(len);
             self.counters.refusals += 1;
             self.queue_stateless(meta, out);

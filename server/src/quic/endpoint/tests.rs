@@ -4,6 +4,7 @@ use crate::h3::Session;
 use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, ListenerId};
 
+use super::super::cid;
 use super::super::reset::min_trigger;
 use super::stateless::MAX_STATELESS;
 use sluicegate_config::Quic;
@@ -16,6 +17,11 @@ const MIN_TRIGGER: usize = min_trigger(16);
 
 fn meta() -> RxMeta {
     meta_of("192.0.2.1:5000")
+}
+
+/// Makes a connection ID.
+fn generate(worker: u8, generation: u8) -> ConnectionId {
+    cid::scheme().generate(worker, generation, &mut Entropy::new())
 }
 
 fn dropped(endpoint: &Endpoint<Session>, reason: DropReason) -> u64 {
@@ -132,6 +138,7 @@ fn a_datagram_that_ends_its_connection_is_counted() {
 
 mod admission;
 mod bounds;
+mod cid_schemes;
 mod draining;
 mod expiry;
 mod fixture;
@@ -155,7 +162,7 @@ fn a_datagram_of_another_process_generation_is_not_reset_by_the_endpoint() {
     let other = settings.secrets.generation().wrapping_add(1) % crate::secrets::GENERATIONS;
     let mut endpoint = Endpoint::new(settings, now);
     let mut packet = vec![0x40; 100];
-    packet[1..17].copy_from_slice(CidGenerator::new(0, other).generate().as_bytes());
+    packet[1..17].copy_from_slice(generate(0, other).as_bytes());
     let foreign = endpoint.ingest(&meta(), &mut packet, now, UNIX);
     assert_eq!(foreign, Ingest::Foreign(other));
     assert_eq!(endpoint.counters.resets, 0);

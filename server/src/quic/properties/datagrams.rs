@@ -9,6 +9,7 @@ use crate::h3::Session;
 use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
+use super::super::cid;
 use super::super::connection_gauges::ConnectionGauges;
 use super::super::endpoint::{Endpoint, Ingest};
 use super::super::header::Header;
@@ -246,13 +247,14 @@ impl Bench {
     /// Returns a short header, for an ID that the server has told, or for none of its own.
     fn short(&self, bytes: &mut Bytes<'_>) -> Vec<u8> {
         let mut datagram = vec![0x40; usize::from(bytes.byte()) * 6];
+        let cid_len = cid::scheme().cid_len();
         let told = self.answers.iter().rev().find_map(|(_, answer)| {
-            let header = Header::parse_as_client(answer, 16).ok()?;
-            (header.scid.len() == 16).then_some(header.scid)
+            let header = Header::parse_as_client(answer, cid_len).ok()?;
+            (header.scid.len() == cid_len).then_some(header.scid)
         });
         let id = match told {
             Some(id) if bytes.byte() & 1 == 0 => id,
-            _ => bytes.take(16),
+            _ => bytes.take(cid_len),
         };
         let room = datagram.iter_mut().skip(1);
         room.zip(id).for_each(|(to, from)| *to = *from);

@@ -6,7 +6,8 @@ use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta, TxMeta, memory};
 use super::super::mailbox::mailbox;
 use super::super::misrouted::misrouted;
 use super::*;
-use crate::quic::cid::CidGenerator;
+use crate::entropy::Entropy;
+use crate::quic::cid;
 use crate::quic::settings::Settings;
 
 const FAR: &str = "192.0.2.1:5000";
@@ -44,8 +45,9 @@ impl Rig {
     /// Returns a short header of an unknown connection of `worker`.
     fn packet(&self, worker: u8) -> Vec<u8> {
         let mut packet = vec![0x40; 100];
-        let cid = CidGenerator::new(worker, self.generation).generate();
-        packet[1..17].copy_from_slice(cid.as_bytes());
+        let mut scheme = cid::scheme();
+        let cid = scheme.generate(worker, self.generation, &mut Entropy::new());
+        packet[1..=scheme.cid_len()].copy_from_slice(cid.as_bytes());
         packet
     }
 

@@ -4,6 +4,7 @@ use sluicegate_dataplane::InitialFilter;
 
 use super::fixture::{Bench, Client, settings};
 use super::*;
+use crate::quic::cid::tests::schemes;
 use crate::quic::initials::{Change, InitialShares};
 
 /// As long as a window in which Initials are counted.
@@ -42,7 +43,7 @@ fn flood(bench: &mut Bench, packet: &[u8]) -> Option<Change> {
 
 fn own_cid(bench: &Bench) -> Vec<u8> {
     let generation = bench.endpoint.settings.secrets.generation();
-    CidGenerator::new(0, generation).generate().as_bytes().to_vec()
+    generate(0, generation).as_bytes().to_vec()
 }
 
 #[test]
@@ -89,6 +90,24 @@ fn flood_of_initials_asks_for_a_filter_of_what_the_kernel_drops() {
         }
         assert_eq!(bench.endpoint.initial_filter(), None);
         assert_eq!(bench.endpoint.next_deadline(), None);
+    }
+}
+
+#[test]
+fn initials_are_counted_as_the_filter_tells_them_apart_whatever_the_scheme() {
+    for scheme in schemes() {
+        let mut bench = Bench::new(settings(|s| {
+            s.quic.retry_above = Some(0);
+            s.cid_scheme = scheme;
+        }));
+        let settings = &bench.endpoint.settings;
+        let mark = settings.cid_scheme.mark(settings.secrets.generation());
+        let own = bench.endpoint.generate_cid();
+        assert!(flood(&mut bench, &long(0xc0, own.as_bytes())).is_some());
+        let filter = bench.endpoint.initial_filter().unwrap();
+        assert_eq!(filter.mark, mark);
+        let dropped = [filter.known, filter.unknown].map(|share| share < InitialFilter::ALL);
+        assert_eq!(dropped, [mark.is_some(), mark.is_none()]);
     }
 }
 
