@@ -111,12 +111,22 @@ impl Patch {
         Err(format!("{}:{line}: {what}", self.name))
     }
 
+    /// Returns the number of lines before the first change: the header and the message of a commit, as `git am` takes them.
+    fn message_lines(&self) -> usize {
+        let is_change = |line: &str| line.starts_with("--- a/src/") || line.starts_with("@@ ");
+        self.text
+            .lines()
+            .take_while(|line| !is_change(line))
+            .count()
+    }
+
     /// Returns the files that the patch changes, with their hunks.
     fn parse(&self) -> Result<Vec<(PathBuf, Vec<Hunk>)>, String> {
         let mut files: Vec<(PathBuf, Vec<Hunk>)> = Vec::new();
         // Lines of the old and of the new text that the present hunk still has.
         let (mut old, mut new) = (0, 0);
-        for (at, line) in self.text.lines().enumerate() {
+        let message = self.message_lines();
+        for (at, line) in self.text.lines().enumerate().skip(message) {
             let at = at + 1;
             if old + new == 0 {
                 if let Some(name) = line.strip_prefix("+++ b/src/") {
@@ -158,6 +168,9 @@ impl Patch {
         }
         if old + new > 0 {
             return self.fault(self.text.lines().count(), "the hunk is cut off");
+        }
+        if files.is_empty() {
+            return self.fault(message, "no change after the message");
         }
         Ok(files)
     }

@@ -139,6 +139,26 @@ fn malformed_patch_is_refused() {
 }
 
 #[test]
+fn message_before_the_changes_is_skipped() {
+    let message =
+        "From: A <a@example.com>\nSubject: replace a line\n\n- It is wrong.\n+++ As said.\n---\n";
+    assert_eq!(
+        applied(&format!("{message}{PATCH}"), SOURCE),
+        applied(PATCH, SOURCE)
+    );
+    // Lines count from the beginning of the file.
+    let moved = format!("0\n{SOURCE}");
+    assert_eq!(
+        refusal(&format!("{message}{PATCH}"), &moved),
+        "patches/x.patch:10: src/lib.rs:2: found `1`, expected `2`"
+    );
+    assert_eq!(
+        refusal(message, SOURCE),
+        "patches/x.patch:6: no change after the message"
+    );
+}
+
+#[test]
 fn series_with_a_gap_or_a_stranger_is_refused() {
     let root = TempDir::new().expect("folder");
     let folder = |name: &str| root.path().join(name);
