@@ -2,6 +2,7 @@
 
 mod controller;
 mod ecn;
+mod emptied_stream;
 mod encoded_heads;
 mod late_acks;
 mod late_timers;
