@@ -14,4 +14,5 @@ mod path_mtu;
 mod rebinding;
 mod received_frames;
 mod refusals;
+mod series;
 mod traces;

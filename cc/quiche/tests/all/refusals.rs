@@ -5,14 +5,14 @@ mod clock;
 #[path = "../../build/left_out.rs"]
 mod left_out;
 #[path = "../../build/patch.rs"]
-mod patch;
+pub(crate) mod patch;
 #[allow(
     dead_code,
     clippy::disallowed_methods,
     reason = "the build script's own, of which a part is tried here"
 )]
 #[path = "../../build/source.rs"]
-mod source;
+pub(crate) mod source;
 
 use std::fs;
 use std::path::Path;
