@@ -5,4 +5,5 @@ mod files;
 mod host_setup;
 mod layers;
 mod makefile;
+mod patches;
 mod targets;
