@@ -39,6 +39,14 @@ pub fn links_in_prose(markdown: &str) -> Vec<String> {
     targets
 }
 
+/// Returns the tests that a text names in backticks as `file.rs::name`: file and name.
+#[must_use]
+pub fn tests_in_prose(markdown: &str) -> Vec<(String, String)> {
+    let spans = markdown.split('`').skip(1).step_by(2);
+    let tests = spans.filter_map(|span| span.split_once(".rs::"));
+    tests.map(|(file, name)| (format!("{file}.rs"), name.to_owned())).collect()
+}
+
 fn is_path(span: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     if span.starts_with(['/', '-']) || span.starts_with("target/") || !span.chars().all(plain) {
@@ -97,6 +105,14 @@ mod tests {
     fn links_to_files_differ_from_links_to_sites() {
         let text = "See [a](b.md) and [c](../d/e.toml#f), not [g](https://h.org/i) and [j](#k).\n```text\n[l](m.md)\n```";
         assert_eq!(links_in_prose(text), ["b.md", "../d/e.toml"]);
+    }
+
+    #[test]
+    fn tests_are_recognised_by_file_and_name() {
+        let text = "See `a/b.rs::it_works`<br>`c.rs::it_ends`, not `a::b` and `d.rs`.";
+        let expected = [("a/b.rs", "it_works"), ("c.rs", "it_ends")];
+        let expected = expected.map(|(file, name)| (file.to_owned(), name.to_owned()));
+        assert_eq!(tests_in_prose(text), expected);
     }
 
     #[test]

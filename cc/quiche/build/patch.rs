@@ -114,10 +114,7 @@ impl Patch {
     /// Returns the number of lines before the first change: the header and the message of a commit, as `git am` takes them.
     fn message_lines(&self) -> usize {
         let is_change = |line: &str| line.starts_with("--- a/src/") || line.starts_with("@@ ");
-        self.text
-            .lines()
-            .take_while(|line| !is_change(line))
-            .count()
+        self.text.lines().take_while(|line| !is_change(line)).count()
     }
 
     /// Returns the files that the patch changes, with their hunks.

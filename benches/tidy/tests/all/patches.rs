@@ -19,12 +19,7 @@ fn message_defect(patch: &str) -> Option<&'static str> {
     };
     let (header, body) = message.split_once("\n\n").unwrap_or((message, ""));
     let fields: Vec<_> = header.lines().map(|line| line.split_once(": ")).collect();
-    let [
-        Some(("From", from)),
-        Some(("Date", _)),
-        Some(("Subject", subject)),
-    ] = fields[..]
-    else {
+    let [Some(("From", from)), Some(("Date", _)), Some(("Subject", subject))] = fields[..] else {
         return Some("expected the fields From, Date and Subject");
     };
     if !(from.contains(" <") && from.ends_with('>')) {
@@ -101,10 +96,8 @@ fn patches_have_messages() {
 
 #[test]
 fn each_fix_of_quiche_has_its_report() {
-    let (fixes, reports) = (
-        names("cc/quiche/patches/fixes", ".patch"),
-        names("cc/quiche/reports", ".md"),
-    );
+    let (fixes, reports) =
+        (names("cc/quiche/patches/fixes", ".patch"), names("cc/quiche/reports", ".md"));
     assert!(!fixes.is_empty());
     let alone = fixes.symmetric_difference(&reports);
     let alone =
@@ -128,16 +121,11 @@ fn reports_name_tests_that_exist() {
         ("patches.rs", "gone.rs"),
         ("reports_name", "gone"),
     ] {
-        assert!(
-            report_defect(&good.replace(part, other)).is_some(),
-            "{part}"
-        );
+        assert!(report_defect(&good.replace(part, other)).is_some(), "{part}");
     }
-    let defects = names("cc/quiche/reports", ".md")
-        .into_iter()
-        .filter_map(|name| {
-            let file = format!("cc/quiche/reports/{name}.md");
-            report_defect(&read(Path::new(&file))).map(|defect| format!("{file}: {defect}"))
-        });
+    let defects = names("cc/quiche/reports", ".md").into_iter().filter_map(|name| {
+        let file = format!("cc/quiche/reports/{name}.md");
+        report_defect(&read(Path::new(&file))).map(|defect| format!("{file}: {defect}"))
+    });
     none(&defects.collect::<Vec<_>>());
 }

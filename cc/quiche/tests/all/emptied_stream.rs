@@ -12,12 +12,8 @@ const OTHER: u64 = 7;
 fn stream_that_was_acknowledged_before_it_was_sent_again_blocks_no_other() {
     let (mut client, mut server) = (config(1000), config(1000));
     let mut pair = Pair::connect(&mut client, &mut server);
-    pair.server
-        .stream_priority(EMPTIED, 0, false)
-        .expect("priority");
-    pair.server
-        .stream_send(EMPTIED, &[7; 2000], false)
-        .expect("room");
+    pair.server.stream_priority(EMPTIED, 0, false).expect("priority");
+    pair.server.stream_send(EMPTIED, &[7; 2000], false).expect("room");
     let delayed = emit(&mut pair.server);
     assert_eq!(delayed.len(), 2);
     // After the timeout both packets are to be sent again, and one of them is.
@@ -30,9 +26,7 @@ fn stream_that_was_acknowledged_before_it_was_sent_again_blocks_no_other() {
     for datagram in emit(&mut pair.client) {
         pair.server_receives(&datagram);
     }
-    pair.server
-        .stream_send(OTHER, b"next", false)
-        .expect("room");
+    pair.server.stream_send(OTHER, b"next", false).expect("room");
     for datagram in emit(&mut pair.server) {
         pair.client_receives(&datagram);
     }

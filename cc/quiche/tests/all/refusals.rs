@@ -142,20 +142,14 @@ fn malformed_patch_is_refused() {
 fn message_before_the_changes_is_skipped() {
     let message =
         "From: A <a@example.com>\nSubject: replace a line\n\n- It is wrong.\n+++ As said.\n---\n";
-    assert_eq!(
-        applied(&format!("{message}{PATCH}"), SOURCE),
-        applied(PATCH, SOURCE)
-    );
+    assert_eq!(applied(&format!("{message}{PATCH}"), SOURCE), applied(PATCH, SOURCE));
     // Lines count from the beginning of the file.
     let moved = format!("0\n{SOURCE}");
     assert_eq!(
         refusal(&format!("{message}{PATCH}"), &moved),
         "patches/x.patch:10: src/lib.rs:2: found `1`, expected `2`"
     );
-    assert_eq!(
-        refusal(message, SOURCE),
-        "patches/x.patch:6: no change after the message"
-    );
+    assert_eq!(refusal(message, SOURCE), "patches/x.patch:6: no change after the message");
 }
 
 #[test]

@@ -77,10 +77,7 @@ fn another_release() -> TempDir {
     let file = release.path().join("src/recovery/gcongestion/recovery.rs");
     let text = source::read(&file).expect("text");
     let next = "\n                    .to_bytes_per_second(),";
-    let (ours, theirs) = (
-        format!("&self.rtt_stats){next}"),
-        format!("&self.rtt_stats,){next}"),
-    );
+    let (ours, theirs) = (format!("&self.rtt_stats){next}"), format!("&self.rtt_stats,){next}"));
     assert_eq!(text.matches(&ours).count(), 1);
     source::write(&file, &text.replace(&ours, &theirs)).expect("written");
     release
@@ -90,14 +87,8 @@ fn another_release() -> TempDir {
 fn checkout_and_export_change_nothing() {
     let (repository, copy) = (TempDir::new().expect("folder"), another_package());
     let folder = repository.path().display().to_string();
-    assert_eq!(
-        series(package(), &["checkout", &folder]),
-        (Some(0), String::new())
-    );
-    assert_eq!(
-        series(copy.path(), &["export", &folder]),
-        (Some(0), String::new())
-    );
+    assert_eq!(series(package(), &["checkout", &folder]), (Some(0), String::new()));
+    assert_eq!(series(copy.path(), &["export", &folder]), (Some(0), String::new()));
     let (before, after) = (patches(package()), patches(copy.path()));
     assert!(before.keys().eq(after.keys()), "{:?}", after.keys());
     for (name, text) in before {
@@ -108,10 +99,7 @@ fn checkout_and_export_change_nothing() {
 #[test]
 fn patches_that_a_release_contains_or_conflicts_with_are_named() {
     let release = another_release();
-    let (status, said) = series(
-        package(),
-        &["upstream", &release.path().display().to_string()],
-    );
+    let (status, said) = series(package(), &["upstream", &release.path().display().to_string()]);
     let all = patches(package()).len();
     for line in [
         "upstream      fixes/05-padding-counts\n",
@@ -132,10 +120,7 @@ fn rebased_patches_fit_the_release() {
     let rebase = ["rebase", &release.path().display().to_string(), &folder];
     let (status, said) = series(package(), &rebase);
     assert_eq!(status, Some(1), "{said}");
-    assert!(
-        said.contains("CONFLICT") && said.contains("git rebase --continue"),
-        "{said}"
-    );
+    assert!(said.contains("CONFLICT") && said.contains("git rebase --continue"), "{said}");
     let (status, said) = series(copy.path(), &["export", &folder]);
     assert_eq!(status, Some(1));
     assert!(said.ends_with("a rebase is under way\n"), "{said}");
@@ -143,16 +128,10 @@ fn rebased_patches_fit_the_release() {
     git(repository.path(), &["checkout", "-q", "--theirs", "."]);
     git(repository.path(), &["add", "-A"]);
     git(repository.path(), &["rebase", "--continue"]);
-    assert_eq!(
-        series(copy.path(), &["export", &folder]),
-        (Some(0), String::new())
-    );
+    assert_eq!(series(copy.path(), &["export", &folder]), (Some(0), String::new()));
     let names = patches(copy.path());
     assert_eq!(names.len(), patches(package()).len() - 1);
-    assert!(
-        names.contains_key("fixes/05-shared-packets.patch"),
-        "{names:?}"
-    );
+    assert!(names.contains_key("fixes/05-shared-packets.patch"), "{names:?}");
     for patch in patch::series(&copy.path().join("patches")).expect("series") {
         patch.apply(&release.path().join("src")).expect("applied");
     }
@@ -166,19 +145,12 @@ fn wrong_arguments_are_explained() {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let (status, said) = series(package(), &[command]);
         assert_eq!(status, Some(2));
-        assert!(
-            said.starts_with(&format!("error: expected: {command} ")),
-            "{said}"
-        );
+        assert!(said.starts_with(&format!("error: expected: {command} ")), "{said}");
     }
     for (arguments, status, error) in [
         (vec![], 2, "no command"),
         (vec!["fetch"], 2, "unknown command `fetch`"),
-        (
-            vec!["upstream", "newest"],
-            1,
-            "newest: neither a folder nor a version",
-        ),
+        (vec!["upstream", "newest"], 1, "newest: neither a folder nor a version"),
         (vec!["upstream", "/"], 1, "/: no src/lib.rs"),
         (vec!["checkout", "/"], 1, "/: not empty"),
         (vec!["export", "/dev"], 1, "/dev: no branch `published`"),
