@@ -19,6 +19,7 @@ mod names;
 mod observability;
 mod passed;
 mod place;
+mod plan;
 mod ports;
 mod rebind;
 mod reload;
@@ -34,7 +35,6 @@ mod until_free;
 mod upkeep;
 mod watch;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -44,19 +44,18 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
 use self::acme::AcmeRenewals;
-use self::admin_address::AdminAddress;
 use self::control_socket::ControlSocket;
 pub use self::control_socket::{Verdict, ask_to_reload, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::group::prepare_group;
-use self::listen::Announced;
 use self::listener_settings::{Before, prepare};
 use self::memory::parts::Parts;
 pub use self::names::unresolved;
 use self::observability::Observability;
 pub use self::place::place;
-use self::ports::{OnPort, OpenPorts};
+use self::plan::Plan;
+use self::ports::on_ports;
 use self::reload::Reloader;
 pub use self::reload::examine_reload;
 use self::removed::RemovedListeners;
@@ -66,14 +65,13 @@ use self::supervisor::Supervisor;
 use self::tcp::{Fronts, tcp_config};
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
-use crate::affinity::scheduler;
 use crate::clock;
 use crate::http::route::Site;
 use crate::observe::certificates::Certificates;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::process_log;
 use crate::secrets::{Secrets, SecretsConfig};
-use crate::snapshot::{BoundListener, ConfigSnapshot};
+use crate::snapshot::ConfigSnapshot;
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
 /// Paths of a server: its configuration file and its control socket.
@@ -92,21 +90,22 @@ pub struct Places {
 /// The cause that keeps the server from starting, or the workers from serving.
 pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), BootError> {
     prepare_process(&config)?;
-    // Open as long as the server runs.
-    let _latency = hold_latency(&config)?;
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared);
-    let admin = AdminAddress::open(&shared.config.admin, &observability.admin_state)?;
     memory::watch(&shared.memory)?;
+    let mut plan = match passed::sockets() {
+        None => Plan::bind(&shared, registry, &observability.admin_state)?,
+        Some(passed) => Plan::inherit(&shared, registry, &observability.admin_state, passed)?,
+    };
     let (events, inbox) = channel();
-    let mut announced = Announced::inherit();
-    let mut ports = OpenPorts::start(&on_ports(&shared.config)?)?;
-    let prepared = prepare_groups(&shared, registry, &mut announced, &mut ports, &events)?;
+    let mut prepared = Vec::new();
+    for group in std::mem::take(&mut plan.groups) {
+        prepared.extend(prepare_group(group, &shared, &mut plan.listeners, &events)?);
+    }
     let handles = prepared.iter();
     let workers: Vec<WorkerHandle> = handles.map(|(setup, sent)| handle(setup, sent)).collect();
     let (setups, mailboxes): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
-    let snapshot =
-        Arc::new(first_snapshot(&shared, std::mem::take(&mut announced.bound_listeners)));
+    let snapshot = Arc::new(first_snapshot(&shared, &mut plan));
     let fronts = Fronts::new(&workers);
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     start_workers(setups, &snapshot, &events)?;
@@ -116,15 +115,15 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     let mut renewals = renewals(&events, &lifecycle);
     // Before it reports that it serves: from then on the signal to stop may come.
     signal::watch(events.clone(), Event::Signal).map_err(BootError::Signals)?;
-    if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
+    if !await_ready(&inbox, mailboxes.len(), &observability, &plan.listeners.lines)? {
         return Ok(());
     }
     tcp::announce(&snapshot, |_| true);
     fronts.adopt(over_tcp);
-    ports.announce();
-    admin.announce();
-    announced.warn_of_inherited();
-    buffers::advise(&shared.config, &announced.lines);
+    plan.ports.announce();
+    plan.admin.announce();
+    plan.listeners.warn_of_inherited();
+    buffers::advise(&shared.config, &plan.listeners.lines);
     advise(&shared);
     renewals.adopt(&shared.config);
     let mut reloader = Reloader {
@@ -137,12 +136,12 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
         secrets: Arc::clone(&shared.secrets),
         access: Arc::clone(&shared.access),
         traces: Arc::clone(&shared.traces),
-        admin,
+        admin: plan.admin,
         workers,
         fronts,
         retired: Retired::default(),
         removed: RemovedListeners::default(),
-        next_id: announced.next_id(),
+        next_id: plan.listeners.next_id(),
         renewals,
     };
     // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
@@ -151,8 +150,9 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     supervisor.ready(&reloader.standing());
     announce_ready(reloader.source.as_deref());
     run_down(&inbox, &mailboxes, &observability, &mut reloader, &mut supervisor).log();
-    ports.close();
+    plan.ports.close();
     observability.close();
+    drop(plan.latency);
     tracing::info!("stopped");
     Ok(())
 }
@@ -195,24 +195,6 @@ fn announce_ready(source: Option<&Path>) {
         source.map(|source| std::path::absolute(source).unwrap_or_else(|_| source.to_owned()));
     let file = file.map_or_else(|| "none".to_owned(), |file| file.display().to_string());
     tracing::info!(version, pid, config = %file, "ready: every worker serves");
-}
-
-/// Binds the listeners of all groups, and returns the setup of each worker with the sender to its mailbox.
-fn prepare_groups(
-    shared: &Arc<Shared>,
-    registry: &Registry,
-    announced: &mut Announced,
-    ports: &mut OpenPorts,
-    events: &Sender<Event>,
-) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
-    let mut all = Vec::new();
-    for group in &shared.config.groups {
-        all.extend(prepare_group(group, shared, registry, announced, ports, events)?);
-    }
-    if all.is_empty() {
-        return Err(BootError::NothingToServe);
-    }
-    Ok(all)
 }
 
 /// Checks what needs no port and leaves no trace: secrets, certificates and keys, replies in files, cores, folders of logs.
@@ -265,17 +247,6 @@ fn renewals(events: &Sender<Event>, lifecycle: &Arc<Lifecycle>) -> AcmeRenewals 
     AcmeRenewals::new(on_change, lifecycle)
 }
 
-/// Returns the groups with listeners whose workers drive a port.
-fn on_ports(config: &Config) -> Result<Vec<OnPort<'_>>, BootError> {
-    let mut found = Vec::new();
-    for group in &config.groups {
-        if config.listeners.iter().any(|l| l.group == group.name) {
-            found.extend(OnPort::of(group, cores(group)?.len()));
-        }
-    }
-    Ok(found)
-}
-
 /// Checks that the folders are there, or that nothing else stands in the way of those that the server creates. Their permissions
 /// are the server's user's, who may be another one than this process's.
 fn check_folders(config: &Config) -> Result<(), BootError> {
@@ -305,21 +276,15 @@ fn check_folders(config: &Config) -> Result<(), BootError> {
     Ok(())
 }
 
-/// Bounds the sleep of the host's cores, if the configuration asks for it.
-fn hold_latency(config: &Config) -> Result<Option<File>, BootError> {
-    let held = config.server.cpu_latency.map(scheduler::hold_latency);
-    held.transpose().map_err(BootError::Latency)
-}
-
-fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> ConfigSnapshot {
+fn first_snapshot(shared: &Shared, plan: &mut Plan) -> ConfigSnapshot {
     ConfigSnapshot {
         generation: 1,
         site: Arc::clone(&shared.site),
         limits: shared.config.limits.clone(),
         quic: shared.config.quic.clone(),
-        bound_listeners,
-        access: shared.access.get(),
-        tracing: shared.tracing.clone(),
+        bound_listeners: std::mem::take(&mut plan.listeners.bound_listeners),
+        access: plan.access_log.take(),
+        tracing: plan.tracing.take(),
         drain_timeout: shared.config.server.drain_timeout,
     }
 }

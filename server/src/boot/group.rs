@@ -1,20 +1,18 @@
-//! Opens a group: its listeners, and the setup of each worker.
+//! The setup of each worker of a group.
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Group, Listener};
-use sluicegate_dataplane::{Backend, ListenerId, open_group};
+use sluicegate_config::{Config, Group};
+use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::cores::{cores, spare_cores};
+use super::cores::spare_cores;
 use super::descriptors::{self, Descriptors};
 use super::error::BootError;
-use super::listen::{Announced, Bound, BoundListeners, open_listener};
-use super::listener_settings::{Before, prepare};
-use super::ports::OpenPorts;
+use super::listen::Announced;
+use super::plan::OpenGroup;
 use super::shared::Shared;
 use super::watch::Event;
 use crate::clock;
@@ -28,27 +26,15 @@ use crate::snapshot::ConfigSnapshot;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
-/// Binds a group's listeners and returns the setup of each worker with the sender to its mailbox: none for a group without
-/// listeners.
+/// Returns the setup of each worker of an open group, with the sender to its mailbox.
 pub(super) fn prepare_group(
-    group: &Group,
+    open: OpenGroup,
     shared: &Arc<Shared>,
-    registry: &Registry,
     announced: &mut Announced,
-    ports: &mut OpenPorts,
     events: &Sender<Event>,
 ) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
-    let all = shared.config.listeners.iter();
-    let listeners: Vec<&Listener> = all.filter(|l| l.group == group.name).collect();
-    if listeners.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Some(core) = group.cores.shared() {
-        tracing::warn!(group = %group.name, core, "more than one worker on a core");
-    }
-    let cores = cores(group)?;
+    let OpenGroup { group, cores, seeds } = open;
     let workers = cores.len();
-    let opened = open_listeners(group, &listeners, workers, shared, registry, announced, ports)?;
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
     let peers = Arc::new(mailboxes.clone());
@@ -57,7 +43,7 @@ pub(super) fn prepare_group(
     let misrouted = worker::misrouted(workers);
     for ((((core, seed), misrouted), inbox), (index, mailbox)) in cores
         .into_iter()
-        .zip(opened.seeds)
+        .zip(seeds)
         .zip(misrouted)
         .zip(inboxes)
         .zip(mailboxes.into_iter().enumerate())
@@ -67,7 +53,7 @@ pub(super) fn prepare_group(
         let (shared, group_name) = (Arc::clone(shared), group.name.clone());
         let tcp = announced.take_tcp(&group.name);
         let Origin { ring: origin_ring, sender: origin, front } =
-            start_origin(group, index, &spare, &shared, tcp, events)?;
+            start_origin(&group, index, &spare, &shared, tcp, events)?;
         setups.push((
             WorkerSetup {
                 group: group.name.clone(),
@@ -89,43 +75,6 @@ pub(super) fn prepare_group(
         ));
     }
     Ok(setups)
-}
-
-/// Binds a group's listeners, to sockets or to a port, and opens the group on them.
-fn open_listeners(
-    group: &Group,
-    listeners: &[&Listener],
-    workers: usize,
-    shared: &Shared,
-    registry: &Registry,
-    announced: &mut Announced,
-    ports: &mut OpenPorts,
-) -> Result<sluicegate_dataplane::Group, BootError> {
-    let mut bound = BoundListeners {
-        workers,
-        bound: match group.backend {
-            Backend::Dpdk => Bound::Port(Vec::new()),
-            Backend::Auto | Backend::Mio | Backend::IoUring => Bound::Sockets(Vec::new()),
-        },
-    };
-    for listener in listeners {
-        let (config, secrets) = (&shared.config, &shared.secrets);
-        let settings = prepare(listener, registry, config, secrets, Before::default())?;
-        open_listener(listener, &settings, announced, &mut bound)?;
-    }
-    let opened = match bound.bound {
-        Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
-        // Only a reload finds one.
-        Bound::OpenPort => return Err(BootError::NothingToServe),
-        Bound::Sockets(sockets) => {
-            let (steering, options) = (cid::scheme().steering(), &group.socket);
-            let opened =
-                open_group(group.backend, sockets, workers, steering, options, group.driver);
-            opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?
-        }
-    };
-    announced.add_facts(&opened.listeners);
-    Ok(opened)
 }
 
 /// Ways to a worker's origin thread.

@@ -7,7 +7,6 @@ use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, Listen
 
 use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
-use super::passed;
 use super::until_free::until_free;
 use crate::quic::settings::Lease;
 use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
@@ -95,9 +94,9 @@ impl Line {
 }
 
 impl Announced {
-    /// Begins with the sockets that a service manager passed (LISTEN_FDS).
-    pub(super) fn inherit() -> Announced {
-        Announced { inherited: passed::sockets(), ..Announced::default() }
+    /// Begins with the sockets that a service manager passed.
+    pub(super) fn inherit(inherited: Inherited) -> Announced {
+        Announced { inherited, ..Announced::default() }
     }
 
     /// Begins with addresses that are bound already, and `next_id`, the number after that of the address bound last.

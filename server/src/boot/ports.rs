@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sluicegate_config::Group;
+use sluicegate_config::{Config, Group};
 use sluicegate_dataplane::{Backend, DevicePortOptions, ListenerId, PortError, PortHandle, Ports};
 
+use super::cores::cores;
 use super::error::BootError;
 
 /// The ports of all groups.
@@ -23,11 +24,22 @@ pub(super) struct OnPort<'a> {
 
 impl<'a> OnPort<'a> {
     /// Returns the group if its backend drives a port.
-    pub(super) fn of(group: &'a Group, workers: usize) -> Option<Self> {
+    fn of(group: &'a Group, workers: usize) -> Option<Self> {
         let options = group.dpdk.options();
         let options = options.filter(|_| group.backend == Backend::Dpdk)?;
         Some(Self { group, options, workers })
     }
+}
+
+/// Returns the groups with listeners whose workers drive a port.
+pub(super) fn on_ports(config: &Config) -> Result<Vec<OnPort<'_>>, BootError> {
+    let mut found = Vec::new();
+    for group in &config.groups {
+        if config.listeners.iter().any(|l| l.group == group.name) {
+            found.extend(OnPort::of(group, cores(group)?.len()));
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the options of the groups, and an error that names them.

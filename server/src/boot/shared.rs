@@ -27,7 +27,6 @@ pub(super) struct Shared {
     pub(super) used_tokens: Arc<UsedTokens>,
     pub(super) site: Arc<Site>,
     pub(super) traces: Arc<CurrentTraces>,
-    pub(super) tracing: Option<Tracing>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) parts: Parts,
@@ -37,7 +36,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Loads the secrets, compiles the routes and starts the logs.
+    /// Loads the secrets and compiles the routes.
     pub(super) fn new(config: Config) -> Result<Shared, BootError> {
         let place = SecretsConfig {
             key_file: config.server.secrets_file.clone(),
@@ -54,12 +53,6 @@ impl Shared {
         let limits = parts.for_site(&config.limits);
         let site = Site::compile_identified(&config.routes, &limits, identification)?;
         let site = Arc::new(site);
-        let traces = Arc::<CurrentTraces>::default();
-        let tracing = start_tracing(&traces, &config, &secrets)?;
-        traces.set(&config.qlog, tracing.as_ref().map(Tracing::writer));
-        let access = Arc::<CurrentAccess>::default();
-        let log = open_access_log(&access, &config)?;
-        access.set(&config.access_log, log);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let passwords = PasswordChecks::for_cores(cores).map_err(BootError::Thread)?;
         Ok(Shared {
@@ -67,9 +60,8 @@ impl Shared {
             secrets,
             used_tokens: Arc::default(),
             site,
-            traces,
-            tracing,
-            access,
+            traces: Arc::default(),
+            access: Arc::default(),
             memory,
             parts,
             holdings: Arc::default(),

@@ -1,0 +1,142 @@
+//! Everything that the process holds open for a configuration.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use sluicegate_cc::Registry;
+use sluicegate_config::{Config, Group, Listener};
+use sluicegate_dataplane::{Backend, Inherited, Seed, open_group};
+
+use super::admin_address::AdminAddress;
+use super::cores::cores;
+use super::error::BootError;
+use super::listen::{Announced, Bound, BoundListeners, open_listener};
+use super::listener_settings::{Before, prepare};
+use super::ports::{OpenPorts, on_ports};
+use super::shared::{Shared, open_access_log, start_tracing};
+use crate::admin::AdminState;
+use crate::affinity::scheduler;
+use crate::observe::access::AccessWriter;
+use crate::quic::cid;
+use crate::quic::settings::Tracing;
+
+/// Everything that the process holds open for a configuration, except the control socket, which opens once every worker serves: it
+/// replaces that of a previous server.
+pub(super) struct Plan {
+    /// Device by which the process bounds the sleep of the host's cores.
+    pub(super) latency: Option<File>,
+    /// Traces of sampled connections.
+    pub(super) tracing: Option<Tracing>,
+    pub(super) access_log: Option<Arc<AccessWriter>>,
+    /// Admin address, which is served already.
+    pub(super) admin: AdminAddress,
+    /// DPDK ports.
+    pub(super) ports: OpenPorts,
+    /// Listening addresses of all groups, with the sockets of TCP.
+    pub(super) listeners: Announced,
+    /// Groups that have listeners.
+    pub(super) groups: Vec<OpenGroup>,
+}
+
+/// A group whose sockets or port are open.
+pub(super) struct OpenGroup {
+    pub(super) group: Group,
+    /// Core of each worker.
+    pub(super) cores: Vec<usize>,
+    /// Sockets of QUIC, or queues of a port, of each worker.
+    pub(super) seeds: Vec<Seed>,
+}
+
+impl Plan {
+    /// Opens everything anew.
+    ///
+    /// # Errors
+    /// A file, an address or a port cannot be opened, or nothing listens.
+    pub(super) fn bind(
+        shared: &Shared,
+        registry: &Registry,
+        admin_state: &Arc<AdminState>,
+    ) -> Result<Plan, BootError> {
+        Plan::inherit(shared, registry, admin_state, Inherited::default())
+    }
+
+    /// Takes over the sockets that a service manager passed, and opens everything else.
+    ///
+    /// # Errors
+    /// As with [`Plan::bind`], or a socket cannot be taken over.
+    pub(super) fn inherit(
+        shared: &Shared,
+        registry: &Registry,
+        admin_state: &Arc<AdminState>,
+        inherited: Inherited,
+    ) -> Result<Plan, BootError> {
+        let config = &shared.config;
+        let latency = hold_latency(config)?;
+        let tracing = start_tracing(&shared.traces, config, &shared.secrets)?;
+        shared.traces.set(&config.qlog, tracing.as_ref().map(Tracing::writer));
+        let access_log = open_access_log(&shared.access, config)?;
+        shared.access.set(&config.access_log, access_log.clone());
+        let admin = AdminAddress::open(&config.admin, admin_state)?;
+        let mut listeners = Announced::inherit(inherited);
+        let mut ports = OpenPorts::start(&on_ports(config)?)?;
+        let mut groups = Vec::new();
+        for group in &config.groups {
+            groups.extend(open(group, shared, registry, &mut listeners, &mut ports)?);
+        }
+        if groups.is_empty() {
+            return Err(BootError::NothingToServe);
+        }
+        Ok(Plan { latency, tracing, access_log, admin, ports, listeners, groups })
+    }
+}
+
+/// Bounds the sleep of the host's cores, if the configuration asks for it.
+fn hold_latency(config: &Config) -> Result<Option<File>, BootError> {
+    let held = config.server.cpu_latency.map(scheduler::hold_latency);
+    held.transpose().map_err(BootError::Latency)
+}
+
+/// Binds the listeners of a group, to sockets or to a port, and opens the group on them. Returns `None` for a group without listeners.
+fn open(
+    group: &Group,
+    shared: &Shared,
+    registry: &Registry,
+    announced: &mut Announced,
+    ports: &mut OpenPorts,
+) -> Result<Option<OpenGroup>, BootError> {
+    let all = shared.config.listeners.iter();
+    let listeners: Vec<&Listener> = all.filter(|l| l.group == group.name).collect();
+    if listeners.is_empty() {
+        return Ok(None);
+    }
+    if let Some(core) = group.cores.shared() {
+        tracing::warn!(group = %group.name, core, "more than one worker on a core");
+    }
+    let cores = cores(group)?;
+    let workers = cores.len();
+    let mut bound = BoundListeners {
+        workers,
+        bound: match group.backend {
+            Backend::Dpdk => Bound::Port(Vec::new()),
+            Backend::Auto | Backend::Mio | Backend::IoUring => Bound::Sockets(Vec::new()),
+        },
+    };
+    for listener in listeners {
+        let (config, secrets) = (&shared.config, &shared.secrets);
+        let settings = prepare(listener, registry, config, secrets, Before::default())?;
+        open_listener(listener, &settings, announced, &mut bound)?;
+    }
+    let opened = match bound.bound {
+        Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
+        // Only a reload finds one.
+        Bound::OpenPort => return Err(BootError::NothingToServe),
+        Bound::Sockets(sockets) => {
+            let (steering, options) = (cid::scheme().steering(), &group.socket);
+            let opened =
+                open_group(group.backend, sockets, workers, steering, options, group.driver);
+            opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?
+        }
+    };
+    announced.add_facts(&opened.listeners);
+    Ok(Some(OpenGroup { group: group.clone(), cores, seeds: opened.seeds }))
+}
