@@ -133,3 +133,27 @@ fn local_addr(socket: &Socket, address: SocketAddr) -> Result<SocketAddr, BindEr
     let local = socket.local_addr().map_err(os)?;
     local.as_socket().ok_or(BindError::Inherited { reason: "one has no IP address" })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn workers_share_the_port_of_an_inherited_socket() {
+        let passed = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = passed.local_addr().unwrap();
+        let id = ListenerId(7);
+        let acquired = Acquired::inherit(id, vec![passed.into()], 3).unwrap();
+        assert_eq!((acquired.listener(), acquired.workers()), (id, 3));
+        assert_eq!(acquired.local_addr(), address);
+    }
+
+    #[test]
+    fn an_inherited_socket_of_another_kind_is_refused() {
+        let passed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let refused = Acquired::inherit(ListenerId(0), vec![passed.into()], 1).unwrap_err();
+        assert!(refused.to_string().contains("no UDP socket"), "{refused}");
+    }
+}

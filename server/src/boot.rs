@@ -53,6 +53,7 @@ use self::listener_settings::{Before, prepare};
 use self::memory::parts::Parts;
 pub use self::names::unresolved;
 use self::observability::Observability;
+use self::passed::Passed;
 pub use self::place::place;
 use self::plan::Plan;
 use self::ports::on_ports;
@@ -93,7 +94,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared);
     memory::watch(&shared.memory)?;
-    let mut plan = match passed::sockets() {
+    let mut plan = match Passed::find() {
         None => Plan::bind(&shared, registry, &observability.admin_state)?,
         Some(passed) => Plan::inherit(&shared, registry, &observability.admin_state, passed)?,
     };
@@ -122,7 +123,6 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     fronts.adopt(over_tcp);
     plan.ports.announce();
     plan.admin.announce();
-    plan.listeners.warn_of_inherited();
     buffers::advise(&shared.config, &plan.listeners.lines);
     advise(&shared);
     renewals.adopt(&shared.config);
@@ -137,6 +137,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
         access: Arc::clone(&shared.access),
         traces: Arc::clone(&shared.traces),
         admin: plan.admin,
+        passed: plan.passed,
         workers,
         fronts,
         retired: Retired::default(),

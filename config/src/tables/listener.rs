@@ -26,7 +26,8 @@ table! {
         /// Addresses that the listener binds, for UDP and, unless tcp is off, for TCP. Host names are not resolved, except localhost, which is 127.0.0.1.
         /// Port 0 takes a free port. Any other address may occur only once in the file. A reload binds added addresses
         /// before it changes anything, and is refused as a whole if one is in use. Connections to removed addresses get
-        /// server.drain_timeout to finish their requests.
+        /// server.drain_timeout to finish their requests. Sockets that systemd has bound to an address and passes to the
+        /// server (ListenStream and ListenDatagram of a socket unit) are used in place of new ones.
         addresses as address: Vec<SocketAddr> {
             kind: Kind::Words {
                 words: "an address with a port, such as \"0.0.0.0:443\", \"[::]:443\" or \"localhost:4433\"",

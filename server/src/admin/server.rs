@@ -80,7 +80,19 @@ impl AdminServer {
         address: SocketAddr,
         admin_state: Arc<AdminState>,
     ) -> Result<AdminServer, AdminError> {
-        open(address, admin_state).map_err(|source| AdminError::new(address, source))
+        let opened = TcpListener::bind(address).and_then(|socket| open(socket, admin_state));
+        opened.map_err(|source| AdminError::new(address, source))
+    }
+
+    /// Serves the pages on a socket that listens at the address already.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn on(
+        (address, socket): (SocketAddr, TcpListener),
+        admin_state: Arc<AdminState>,
+    ) -> Result<AdminServer, AdminError> {
+        open(socket, admin_state).map_err(|source| AdminError::new(address, source))
     }
 
     /// Returns the bound address.
@@ -89,8 +101,7 @@ impl AdminServer {
     }
 }
 
-fn open(address: SocketAddr, admin_state: Arc<AdminState>) -> io::Result<AdminServer> {
-    let listener = TcpListener::bind(address)?;
+fn open(listener: TcpListener, admin_state: Arc<AdminState>) -> io::Result<AdminServer> {
     listener.set_nonblocking(true)?;
     let local = listener.local_addr()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;

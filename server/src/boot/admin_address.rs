@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluicegate_config::Admin;
 
 use super::error::BootError;
+use super::passed::Passed;
 use crate::admin::{AdminServer, AdminState};
 
 /// The admin address of a configuration, and the server there, if it has one.
@@ -23,8 +24,9 @@ impl AdminAddress {
     pub(super) fn open(
         admin: &Admin,
         admin_state: &Arc<AdminState>,
+        passed: &Passed,
     ) -> Result<AdminAddress, BootError> {
-        let opened = AdminAddress::bind(admin.address, admin_state)?;
+        let opened = AdminAddress::bind(admin.address, admin_state, passed)?;
         opened.adopt(admin);
         Ok(opened)
     }
@@ -32,12 +34,20 @@ impl AdminAddress {
     fn bind(
         configured: Option<SocketAddr>,
         admin_state: &Arc<AdminState>,
+        passed: &Passed,
     ) -> Result<AdminAddress, BootError> {
-        let start = |address| AdminServer::start(address, Arc::clone(admin_state));
+        let start = |address| {
+            let admin_state = Arc::clone(admin_state);
+            let started = match passed.tcp(address, 1)?.pop() {
+                Some(socket) => AdminServer::on((address, socket), admin_state),
+                None => AdminServer::start(address, admin_state),
+            };
+            started.map_err(BootError::Admin)
+        };
         Ok(AdminAddress {
             admin_state: Arc::clone(admin_state),
             configured,
-            server: configured.map(start).transpose().map_err(BootError::Admin)?,
+            server: configured.map(start).transpose()?,
         })
     }
 
@@ -48,9 +58,10 @@ impl AdminAddress {
     pub(super) fn change(
         &self,
         configured: Option<SocketAddr>,
+        passed: &Passed,
     ) -> Result<Option<AdminAddress>, BootError> {
         let is_other = configured != self.configured;
-        let other = is_other.then(|| AdminAddress::bind(configured, &self.admin_state));
+        let other = is_other.then(|| AdminAddress::bind(configured, &self.admin_state, passed));
         other.transpose()
     }
 

@@ -10,6 +10,7 @@ use sluicegate_dataplane::{BindError, OpenError, PortError};
 use thiserror::Error;
 
 use super::bind_tcp::TcpBindError;
+use super::passed::PassedError;
 
 use crate::admin::AdminError;
 use crate::congestion::selection::UnknownAlgorithm;
@@ -94,6 +95,9 @@ pub enum BootError {
     /// No group has a listener.
     #[error("no listener uses any group: nothing to serve; add a [[listener]]")]
     NothingToServe,
+    /// The sockets that a service manager passed cannot be taken over.
+    #[error(transparent)]
+    Passed(#[from] PassedError),
     /// The admin address cannot be served.
     #[error("`admin.address`")]
     Admin(#[source] AdminError),
@@ -182,6 +186,14 @@ pub enum ListenerError {
     /// The address cannot be bound for TCP.
     #[error(transparent)]
     BindTcp(#[from] TcpBindError),
+    /// Sockets that a service manager passed for the address cannot be taken over.
+    #[error(transparent)]
+    Passed(#[from] PassedError),
+    /// A reload adds an address of passed sockets whose duplicates the workers have not closed yet.
+    #[error(
+        "the workers still close the sockets of the listener that had the address; reload again"
+    )]
+    Closing,
     /// A reload gives the listener a group that had no listener at the start.
     #[error(
         "group `{group}` has no workers, because it had no listener when the server started; restart the server"

@@ -1,12 +1,14 @@
 //! Listeners, bound for every worker of their group.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use sluicegate_config::Listener;
-use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId, Payloads};
+use sluicegate_dataplane::{Acquired, BindError, ListenerFacts, ListenerId, Payloads};
 
-use super::bind_tcp::{self, TcpSockets};
+use super::bind_tcp::{self, TcpBindError, TcpSockets};
 use super::error::{BootError, ListenerError};
+use super::passed::Passed;
 use super::until_free::until_free;
 use crate::quic::settings::Lease;
 use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
@@ -59,8 +61,8 @@ pub(super) struct Announced {
     pub(super) kept: Vec<Kept>,
     /// Identities of the bound addresses.
     ids: Vec<ListenerId>,
-    /// Sockets that a service manager passed and no listener has taken.
-    inherited: Inherited,
+    /// Sockets that a service manager passed.
+    passed: Arc<Passed>,
     pub(super) lines: Vec<Line>,
     pub(super) bound_listeners: Vec<BoundListener>,
     /// Sockets of TCP, until the groups take them.
@@ -95,16 +97,18 @@ impl Line {
 
 impl Announced {
     /// Begins with the sockets that a service manager passed.
-    pub(super) fn inherit(inherited: Inherited) -> Announced {
-        Announced { inherited, ..Announced::default() }
+    pub(super) fn inherit(passed: Arc<Passed>) -> Announced {
+        Announced { passed, ..Announced::default() }
     }
 
-    /// Begins with addresses that are bound already, and `next_id`, the number after that of the address bound last.
-    pub(super) fn keeping(kept: Vec<Kept>, next_id: u16) -> Announced {
+    /// Begins with addresses that are bound already, `next_id`, the number after that of the address bound last, and the sockets that a
+    /// service manager passed.
+    pub(super) fn keeping(kept: Vec<Kept>, next_id: u16, passed: Arc<Passed>) -> Announced {
         Announced {
             next_id,
             ids: kept.iter().map(|kept| kept.at.id).collect(),
             kept,
+            passed,
             ..Announced::default()
         }
     }
@@ -165,11 +169,21 @@ impl Announced {
         of_group.filter_map(|tcp| Some((tcp.listener, tcp.sockets.pop()?))).collect()
     }
 
-    /// Logs the sockets of a service manager that no listener has taken.
-    pub(super) fn warn_of_inherited(&self) {
-        for address in self.inherited.left() {
-            tracing::warn!(%address, "an inherited socket belongs to no listener");
-        }
+    /// Returns whether workers close the sockets of QUIC that an address had.
+    fn is_closing(&self, address: SocketAddr) -> bool {
+        let mut kept = self.kept.iter();
+        kept.any(|kept| kept.state == KeptState::Closing && kept.at.local == address)
+    }
+
+    /// Returns the sockets of TCP of an address: those that a service manager passed, or else new ones.
+    fn open_tcp(
+        &self,
+        address: SocketAddr,
+        workers: usize,
+        bind: impl FnOnce(SocketAddr, usize) -> Result<Vec<TcpListener>, TcpBindError>,
+    ) -> Result<Vec<TcpListener>, ListenerError> {
+        let passed = self.passed.tcp(address, workers)?;
+        Ok(if passed.is_empty() { bind(address, workers)? } else { passed })
     }
 
     /// Returns whether sockets of TCP were bound for a listener.
@@ -257,12 +271,13 @@ fn go_on(
     let has_tcp = listener.tcp
         && (has_sockets || {
             let workers = bound_listeners.workers;
-            let bound = match bound_listeners.bound {
-                Bound::Sockets(_) => bind_tcp::bind_when_free(at.local, workers),
+            let bind = match bound_listeners.bound {
+                Bound::Sockets(_) => bind_tcp::bind_when_free,
                 // The kernel may not have the address.
-                Bound::Port(_) | Bound::OpenPort => bind_tcp::bind_beside_port(at.local, workers),
+                Bound::Port(_) | Bound::OpenPort => bind_tcp::bind_beside_port,
             };
-            announced.add_tcp(listener, at.id, bound?)
+            let sockets = announced.open_tcp(at.local, workers, bind)?;
+            announced.add_tcp(listener, at.id, sockets)
         });
     at.protocols = Protocols::quic(has_tcp);
     Ok(at)
@@ -278,15 +293,15 @@ fn open_quic(
     let (id, workers) = (announced.take_id()?, bound_listeners.workers);
     let (local, tcp) = match &mut bound_listeners.bound {
         Bound::Sockets(sockets) => {
-            let (bound, tcp) =
-                open_address(listener, id, address, workers, &mut announced.inherited)?;
+            let (bound, tcp) = open_address(listener, id, address, workers, announced)?;
             let local = bound.local_addr();
             sockets.push(bound);
             (local, tcp)
         }
         Bound::Port(addresses) => {
             addresses.push((id, address));
-            let beside = listener.tcp.then(|| bind_tcp::bind_beside_port(address, workers));
+            let bind = bind_tcp::bind_beside_port;
+            let beside = listener.tcp.then(|| announced.open_tcp(address, workers, bind));
             (address, beside.transpose()?.unwrap_or_default())
         }
         Bound::OpenPort => return Err(ListenerError::OnPort),
@@ -311,7 +326,7 @@ fn open_http(
     workers: usize,
 ) -> Result<BoundAddress, ListenerError> {
     let id = announced.take_id()?;
-    let bound = bind_tcp::bind_http(address, workers)?;
+    let bound = announced.open_tcp(address, workers, bind_tcp::bind_http)?;
     let local = bound.first().and_then(|socket| socket.local_addr().ok());
     announced.add_tcp(listener, id, bound);
     Ok(BoundAddress {
@@ -325,38 +340,38 @@ fn open_http(
     })
 }
 
-/// Binds an address for UDP, unless a service manager has, and for TCP if the listener has it. A free port is one that is free for
-/// both.
+/// Binds an address for UDP, and for TCP if the listener has it, unless a service manager has. A free port is one that is free for both.
 fn open_address(
     listener: &Listener,
     id: ListenerId,
     address: SocketAddr,
     workers: usize,
-    inherited: &mut Inherited,
+    announced: &Announced,
 ) -> Result<(Acquired, Vec<TcpListener>), ListenerError> {
     let mut attempts = if address.port() == 0 { FREE_PORTS } else { 1 };
     loop {
         attempts -= 1;
-        let bound = match inherited.acquire(id, address, workers)? {
-            None => until_free(
+        let passed = announced.passed.udp(address)?;
+        let bound = if passed.is_empty() {
+            until_free(
                 || Acquired::bind(id, address, workers),
                 |error| matches!(error, BindError::InUse { .. }),
-            )?,
-            Some(inherited) => inherited,
+            )?
+        } else if announced.is_closing(address) {
+            // Sockets that leave a group of SO_REUSEPORT would change the order of those that come.
+            return Err(ListenerError::Closing);
+        } else {
+            Acquired::inherit(id, passed, workers)?
         };
         if !listener.tcp {
             return Ok((bound, Vec::new()));
         }
         let local = bound.local_addr();
-        let tcp = if address.port() == 0 {
-            bind_tcp::bind(local, workers)
-        } else {
-            bind_tcp::bind_when_free(local, workers)
-        };
-        match tcp {
+        let bind = if address.port() == 0 { bind_tcp::bind } else { bind_tcp::bind_when_free };
+        match announced.open_tcp(local, workers, bind) {
             Ok(tcp) => return Ok((bound, tcp)),
-            Err(error) if error.is_in_use() && attempts > 0 => {}
-            Err(error) => return Err(error.into()),
+            Err(ListenerError::BindTcp(error)) if error.is_in_use() && attempts > 0 => {}
+            Err(error) => return Err(error),
         }
     }
 }

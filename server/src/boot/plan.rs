@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
-use sluicegate_dataplane::{Backend, Inherited, Seed, open_group};
+use sluicegate_dataplane::{Backend, Seed, open_group};
 
 use super::admin_address::AdminAddress;
 use super::cores::cores;
 use super::error::BootError;
 use super::listen::{Announced, Bound, BoundListeners, open_listener};
 use super::listener_settings::{Before, prepare};
+use super::passed::Passed;
 use super::ports::{OpenPorts, on_ports};
 use super::shared::{Shared, open_access_log, start_tracing};
 use crate::admin::AdminState;
@@ -32,6 +33,8 @@ pub(super) struct Plan {
     pub(super) admin: AdminAddress,
     /// DPDK ports.
     pub(super) ports: OpenPorts,
+    /// Sockets that a service manager passed.
+    pub(super) passed: Arc<Passed>,
     /// Listening addresses of all groups, with the sockets of TCP.
     pub(super) listeners: Announced,
     /// Groups that have listeners.
@@ -57,27 +60,29 @@ impl Plan {
         registry: &Registry,
         admin_state: &Arc<AdminState>,
     ) -> Result<Plan, BootError> {
-        Plan::inherit(shared, registry, admin_state, Inherited::default())
+        Plan::inherit(shared, registry, admin_state, Passed::default())
     }
 
     /// Takes over the sockets that a service manager passed, and opens everything else.
     ///
     /// # Errors
-    /// As with [`Plan::bind`], or a socket cannot be taken over.
+    /// As with [`Plan::bind`], or the configuration does not use a socket.
     pub(super) fn inherit(
         shared: &Shared,
         registry: &Registry,
         admin_state: &Arc<AdminState>,
-        inherited: Inherited,
+        passed: Passed,
     ) -> Result<Plan, BootError> {
         let config = &shared.config;
+        passed.check(config)?;
+        let passed = Arc::new(passed);
         let latency = hold_latency(config)?;
         let tracing = start_tracing(&shared.traces, config, &shared.secrets)?;
         shared.traces.set(&config.qlog, tracing.as_ref().map(Tracing::writer));
         let access_log = open_access_log(&shared.access, config)?;
         shared.access.set(&config.access_log, access_log.clone());
-        let admin = AdminAddress::open(&config.admin, admin_state)?;
-        let mut listeners = Announced::inherit(inherited);
+        let admin = AdminAddress::open(&config.admin, admin_state, &passed)?;
+        let mut listeners = Announced::inherit(Arc::clone(&passed));
         let mut ports = OpenPorts::start(&on_ports(config)?)?;
         let mut groups = Vec::new();
         for group in &config.groups {
@@ -86,7 +91,7 @@ impl Plan {
         if groups.is_empty() {
             return Err(BootError::NothingToServe);
         }
-        Ok(Plan { latency, tracing, access_log, admin, ports, listeners, groups })
+        Ok(Plan { latency, tracing, access_log, admin, ports, passed, listeners, groups })
     }
 }
 

@@ -94,6 +94,7 @@ pub(super) fn without_sockets(group: &Group, workers: usize) -> Result<Vec<Seed>
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::Arc;
 
     use sluicegate_cc::Registry;
     use sluicegate_dataplane::{ListenerId, Payloads};
@@ -126,7 +127,7 @@ mod tests {
         };
         let kept = Kept { name: "main".to_owned(), at, state: KeptState::InEffect };
         let secrets = Secrets::in_memory();
-        let announced = Announced::keeping(vec![kept], 1);
+        let announced = Announced::keeping(vec![kept], 1, Arc::default());
         let (worker, ..) = watched(0);
         let rebound = rebind(&config, &[worker], announced, |listener| {
             prepare(listener, &registry, &config, &secrets, Before::default())

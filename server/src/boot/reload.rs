@@ -18,6 +18,7 @@ use super::listen::{Announced, Kept, KeptState};
 use super::listener_settings::{Before, prepare};
 use super::memory::parts::Parts;
 use super::names;
+use super::passed::Passed;
 use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
 use super::replies::Replies;
@@ -52,6 +53,8 @@ pub(super) struct Reloader<'a> {
     pub(super) access: Arc<CurrentAccess>,
     pub(super) traces: Arc<CurrentTraces>,
     pub(super) admin: AdminAddress,
+    /// Sockets that a service manager passed.
+    pub(super) passed: Arc<Passed>,
     pub(super) workers: Vec<WorkerHandle>,
     /// Fronts over TCP.
     pub(super) fronts: Fronts,
@@ -140,7 +143,7 @@ impl Reloader<'_> {
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
-        let admin = self.admin.change(config.admin.address)?;
+        let admin = self.admin.change(config.admin.address, &self.passed)?;
         let Rebound { mut announced, seeds } = rebound;
         // Workers may have the numbers even if the configuration is refused.
         self.next_id = announced.next_id();
@@ -166,6 +169,9 @@ impl Reloader<'_> {
         buffers::advise(&config, &announced.lines);
         self.parts.advise(&config);
         names::look_up(&config);
+        for socket in self.passed.unused(&config) {
+            tracing::warn!(%socket, "nobody serves a socket that the service manager holds: its clients wait");
+        }
         self.access.set(&config.access_log, snapshot.access.clone());
         if let Some(admin) = admin {
             admin.announce();
@@ -218,7 +224,7 @@ impl Reloader<'_> {
             state: KeptState::InEffect,
         });
         let kept = kept.chain(self.removed.addresses()).collect();
-        let announced = Announced::keeping(kept, self.next_id);
+        let announced = Announced::keeping(kept, self.next_id, Arc::clone(&self.passed));
         let mut rebound = rebind(config, &self.workers, announced, |listener| {
             let mut before = current.clone().filter(|bound| bound.name == listener.name);
             self.settings(listener, before.next(), config, files)

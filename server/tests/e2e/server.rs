@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,7 @@ impl Folder {
 }
 
 /// A configuration: two workers of `backend`, the page, the byte generator, and what is added.
+#[derive(Clone)]
 pub(crate) struct Setup {
     text: String,
 }
@@ -123,17 +124,41 @@ impl Process {
         Process::spawn(command, folder)
     }
 
+    /// Starts a server with two bound sockets, as a service manager passes them (LISTEN_FDS).
+    pub(crate) fn with_sockets(
+        setup: &Setup,
+        folder: &Folder,
+        [first, second]: [OwnedFd; 2],
+    ) -> Process {
+        let file = Server::write(setup, folder);
+        let script = r#"exec 3<&0 4<&1 </dev/null >&2; LISTEN_PID=$$ LISTEN_FDS=2 exec "$@""#;
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, "sh", installed::server()])
+            .args(["run", "-c", &file])
+            .stdin(first)
+            .stdout(second);
+        Process::follow(command, folder.folder.path())
+    }
+
     /// Starts a command in `folder`.
     pub(crate) fn spawn(mut command: Command, folder: &Path) -> Process {
+        command.stdout(Stdio::piped());
+        Process::follow(command, folder)
+    }
+
+    /// Starts a command in `folder`, and reads those of its outputs that are pipes.
+    fn follow(mut command: Command, folder: &Path) -> Process {
         let mut child = command
             .current_dir(folder)
             .env("NO_COLOR", "1")
-            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let (sender, lines) = channel();
-        follow(child.stdout.take().unwrap(), sender.clone());
+        if let Some(output) = child.stdout.take() {
+            follow(output, sender.clone());
+        }
         follow(child.stderr.take().unwrap(), sender);
         Process { child, lines, said: Vec::new() }
     }
@@ -272,16 +297,13 @@ impl Server {
         Server::announced(process, setup)
     }
 
-    /// Starts the server with a bound socket, as a service manager passes one (LISTEN_FDS).
-    pub(crate) fn start_with_socket(setup: &Setup, folder: &Folder, socket: UdpSocket) -> Server {
-        let file = Server::write(setup, folder);
-        let script = r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@""#;
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", script, "sh", installed::server()])
-            .args(["run", "-c", &file])
-            .stdin(OwnedFd::from(socket));
-        Server::announced(Process::spawn(command, folder.folder.path()), setup)
+    /// Starts the server with two bound sockets, and waits until all of its listeners are announced.
+    pub(crate) fn start_with_sockets(
+        setup: &Setup,
+        folder: &Folder,
+        sockets: [OwnedFd; 2],
+    ) -> Server {
+        Server::announced(Process::with_sockets(setup, folder, sockets), setup)
     }
 
     /// Starts the server as the last part of a shell's script, in the surroundings that `words` make.

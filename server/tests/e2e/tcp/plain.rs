@@ -31,7 +31,7 @@ fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 /// Sends a request with a target and fields.
-fn request(address: SocketAddr, target: &str, fields: &str) -> String {
+pub(crate) fn request(address: SocketAddr, target: &str, fields: &str) -> String {
     let request = format!("{target} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n");
     exchange(address, &request)
 }

@@ -40,7 +40,7 @@ impl Raw {
     }
 
     /// Begins TLS with the protocols of ALPN.
-    fn over(stream: TcpStream, protocols: &[u8]) -> Raw {
+    pub(crate) fn over(stream: TcpStream, protocols: &[u8]) -> Raw {
         Raw::try_over(stream, protocols).unwrap()
     }
 
