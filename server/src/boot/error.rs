@@ -177,9 +177,9 @@ pub enum ListenerError {
     /// A certificate or another setting of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The settings of the transport cannot be used.
+    /// quiche refused a setting of the transport.
     #[error(transparent)]
-    Transport(#[from] TransportError),
+    Transport(TransportError),
     /// The address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -212,6 +212,16 @@ pub enum ListenerError {
     TooManyAddresses,
 }
 
+impl From<TransportError> for ListenerError {
+    /// What is wrong with TLS is the same error whether or not QUIC found it, so that it leads to the same place in the file.
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Tls(error) => Self::Tls(error),
+            error @ TransportError::Engine(_) => Self::Transport(error),
+        }
+    }
+}
+
 /// Error that keeps a reloaded configuration from taking effect.
 #[derive(Debug, Error)]
 pub enum ReloadError {
@@ -230,7 +240,7 @@ pub enum ReloadError {
     /// A certificate or another setting of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The settings of the transport cannot be used.
+    /// A worker's part of the configuration cannot be made.
     #[error(transparent)]
     Worker(#[from] WorkerConfigError),
 }

@@ -162,6 +162,7 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::transport::TransportError;
     use crate::secrets::TooOpen;
 
     #[test]
@@ -222,6 +223,15 @@ mod tests {
         let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
         let open = BootError::listener(("a", &[]), open);
         assert_eq!(place(&open, &config), Some(expected.to_vec()));
+        // What is wrong with a key shows only when QUIC's configuration is made.
+        let broken = TlsError::Tls {
+            origin: "a.pem with a-key.pem".to_owned(),
+            cause: String::new(),
+            remedy: "",
+        };
+        let broken = BootError::listener(("a", &[]), TransportError::from(broken));
+        let expected = [Key("listener"), Index(0), Key("tls")];
+        assert_eq!(place(&broken, &config), Some(expected.to_vec()));
         let busy = BootError::listener(("a", &[]), ListenerError::TooManyAddresses);
         assert_eq!(place(&busy, &config), None);
     }
