@@ -69,9 +69,19 @@ impl Acquired {
         }
         check(local, workers)?;
         if sockets.len() > workers {
-            return Err(BindError::Inherited { reason: "there are more than workers" });
+            return Err(BindError::Inherited {
+                reason: "there are more than workers: remove the others from the socket unit",
+            });
         }
-        Self { listener, local, sockets }.complete(workers)
+        let passed = sockets.len();
+        let completed = Self { listener, local, sockets }.complete(workers);
+        completed.map_err(|error| match error {
+            BindError::InUse { .. } if passed < workers => BindError::Inherited {
+                reason: "there are fewer than workers, and the system refuses more: pass one for each (`ListenDatagram=` as often, with \
+                         `ReusePort=true`)",
+            },
+            error => error,
+        })
     }
 
     /// Returns the listener that the sockets belong to.

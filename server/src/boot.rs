@@ -94,7 +94,7 @@ pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), 
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared);
     memory::watch(&shared.memory)?;
-    let mut plan = match Passed::find() {
+    let mut plan = match Passed::find()? {
         None => Plan::bind(&shared, registry, &observability.admin_state)?,
         Some(passed) => Plan::inherit(&shared, registry, &observability.admin_state, passed)?,
     };

@@ -73,20 +73,29 @@ impl Display for PassedSocket {
 
 impl Passed {
     /// Returns the sockets that were passed to this process; `None` if there are none, or one of them is not open.
-    pub(super) fn find() -> Option<Passed> {
-        let fds = sd_notify::listen_fds().ok().filter(|fds| fds.len() > 0)?;
+    ///
+    /// # Errors
+    /// There is no descriptor for them.
+    pub(super) fn find() -> Result<Option<Passed>, PassedError> {
+        let Some(fds) = sd_notify::listen_fds().ok().filter(|fds| fds.len() > 0) else {
+            return Ok(None);
+        };
         // SAFETY: `listen_fds` has just set FD_CLOEXEC on each, so each is open, and nothing else in this process uses its number.
-        Some(Passed::duplicate(fds.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })))
+        Passed::duplicate(fds.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })).map(Some)
     }
 
     /// Duplicates the descriptors that are sockets.
-    fn duplicate<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>) -> Passed {
-        let socket = |fd| {
-            let socket = Socket::from(fcntl_dupfd_cloexec(fd, 0).ok()?);
-            let (kind, address) = (Kind::of(&socket).ok()?, socket.local_addr().ok()?);
-            Some(PassedSocket { kind, address, socket })
-        };
-        Passed { sockets: fds.into_iter().filter_map(socket).collect() }
+    fn duplicate<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Passed, PassedError> {
+        let mut sockets = Vec::new();
+        for fd in fds {
+            let owned = fcntl_dupfd_cloexec(fd, 0);
+            let socket = Socket::from(owned.map_err(|error| PassedError::Duplicate(error.into()))?);
+            // A file or a pipe has no kind.
+            if let (Ok(kind), Ok(address)) = (Kind::of(&socket), socket.local_addr()) {
+                sockets.push(PassedSocket { kind, address, socket });
+            }
+        }
+        Ok(Passed { sockets })
     }
 
     /// Returns the UDP sockets that are bound to an address.
@@ -111,17 +120,25 @@ impl Passed {
     ) -> Result<Vec<TcpListener>, PassedError> {
         let sockets: Vec<&Socket> = self.at(Kind::Tcp, address).collect();
         if sockets.len() > workers {
-            return Err(PassedError::Surplus { passed: sockets.len(), most: workers });
+            return Err(PassedError::Surplus { address, passed: sockets.len(), most: workers });
         }
         let sockets = sockets.into_iter().cycle().take(workers);
         sockets.map(|socket| Ok(duplicate(socket)?.into())).collect()
     }
 
-    /// Checks that a configuration uses every socket.
+    /// Checks that a configuration uses every socket, and each for one address family.
     ///
     /// # Errors
-    /// It does not use one, so clients would wait there for ever.
+    /// It does not use one, so clients would wait there for ever; or one takes IPv4 besides IPv6.
     pub(super) fn check(&self, config: &Config) -> Result<(), PassedError> {
+        let dual = self.sockets.iter().find(|one| {
+            one.address.is_ipv6()
+                && one.kind != Kind::Other
+                && matches!(one.socket.only_v6(), Ok(false))
+        });
+        if let Some(address) = dual.and_then(|one| one.address.as_socket()) {
+            return Err(PassedError::BothFamilies { address });
+        }
         let unused: Vec<String> = self.unused(config).map(ToString::to_string).collect();
         if unused.is_empty() {
             return Ok(());
@@ -182,14 +199,25 @@ pub enum PassedError {
     },
     /// An address has more sockets than workers.
     #[error(
-        "the service manager passed {passed} TCP sockets for the address, and at most {most} would be used; remove the others from the \
+        "the service manager passed {passed} TCP sockets for {address}, and at most {most} would be used; remove the others from the \
          socket unit"
     )]
     Surplus {
+        /// Address of the sockets.
+        address: SocketAddr,
         /// Number of the sockets.
         passed: usize,
         /// Number of the threads that accept there.
         most: usize,
+    },
+    /// A socket of IPv6 takes IPv4, too, so the address of IPv4 beside it cannot be bound.
+    #[error(
+        "the service manager passed {address} for IPv4 and IPv6 together; set `BindIPv6Only=ipv6-only` in the socket unit, and name each \
+         address"
+    )]
+    BothFamilies {
+        /// Address of the socket.
+        address: SocketAddr,
     },
     /// A socket cannot be duplicated.
     #[error("cannot duplicate a socket that the service manager passed: {0}")]
@@ -220,7 +248,7 @@ mod tests {
         let tcp = TcpListener::bind(LOCAL).unwrap();
         let tcp_at = tcp.local_addr().unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
-        let passed = Passed::duplicate([udp.as_fd(), tcp.as_fd(), file.as_fd()]);
+        let passed = Passed::duplicate([udp.as_fd(), tcp.as_fd(), file.as_fd()]).unwrap();
         drop((udp, tcp));
         assert_eq!(passed.udp(at).unwrap().len(), 1);
         assert_eq!(passed.udp(at).unwrap().len(), 1, "a later reload takes it again");
@@ -244,7 +272,7 @@ mod tests {
     #[test]
     fn a_tcp_socket_that_no_worker_would_accept_from_is_refused() {
         let tcp = TcpListener::bind(LOCAL).unwrap();
-        let passed = Passed::duplicate([tcp.as_fd(), tcp.as_fd()]);
+        let passed = Passed::duplicate([tcp.as_fd(), tcp.as_fd()]).unwrap();
         let at = tcp.local_addr().unwrap();
         assert_eq!(passed.tcp(at, 2).unwrap().len(), 2);
         let error = passed.tcp(at, 1).unwrap_err().to_string();
@@ -252,10 +280,24 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_for_both_address_families_is_refused() {
+        let socket = Socket::new(socket2::Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)).unwrap();
+        let bound = |only| {
+            socket.set_only_v6(only).unwrap();
+            Passed::duplicate([socket.as_fd()]).unwrap()
+        };
+        let (both, one) = (bound(false), config("address = \"[::1]:1\"", ""));
+        let error = both.check(&one).unwrap_err().to_string();
+        assert!(error.contains("BindIPv6Only=ipv6-only"), "{error}");
+        let error = bound(true).check(&one).unwrap_err().to_string();
+        assert!(error.contains("does not use"), "{error}");
+    }
+
+    #[test]
     fn a_socket_is_used_if_a_key_names_its_address() {
         let (udp, tcp) = (UdpSocket::bind(LOCAL).unwrap(), TcpListener::bind(LOCAL).unwrap());
         let (udp_at, tcp_at) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
-        let passed = Passed::duplicate([udp.as_fd(), tcp.as_fd()]);
+        let passed = Passed::duplicate([udp.as_fd(), tcp.as_fd()]).unwrap();
         let address = format!("address = [\"{udp_at}\", \"{tcp_at}\"]");
         passed.check(&config(&address, "")).unwrap();
         let port = format!("address = \"{udp_at}\"");
@@ -281,7 +323,7 @@ mod tests {
         let tcp = TcpListener::bind(LOCAL).unwrap();
         let _client = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
         let (connection, _) = tcp.accept().unwrap();
-        let passed = Passed::duplicate([unix.as_fd(), connection.as_fd()]);
+        let passed = Passed::duplicate([unix.as_fd(), connection.as_fd()]).unwrap();
         let at = connection.local_addr().unwrap();
         let error = passed.check(&config(&format!("address = \"{at}\""), "")).unwrap_err();
         let error = error.to_string();

@@ -22,7 +22,7 @@ pub const BACKLOG: u16 = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until its listener drains, and then those that the system has established already. The socket is closed
-/// then, so the system refuses further ones. While too many TLS handshakes wait for their turn, connections stay in that queue.
+/// then, so the system refuses further ones, unless a service manager holds it, too. While too many TLS handshakes wait for their turn, connections stay in that queue.
 pub(super) async fn accept(front: Rc<Front>, listener: Rc<FrontListener>, socket: TcpListener) {
     match tokio::net::TcpListener::from_std(socket) {
         Ok(socket) => accept_all(&front, &listener, socket).await,
