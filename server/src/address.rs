@@ -102,6 +102,15 @@ impl AwaitedAddress {
     }
 }
 
+/// Network path on which a client has proved that it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPath {
+    /// Address of the client.
+    pub client: ValidatedAddress,
+    /// Address of the server.
+    pub local: SocketAddr,
+}
+
 /// Tests make addresses up.
 #[cfg(any(test, fuzzing))]
 mod made_up {
@@ -155,12 +164,4 @@ mod made_up {
             parse(text).map(UnvalidatedAddress)
         }
     }
-}
-/// Network path on which a client has proved that it receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientPath {
-    /// Address of the client.
-    pub client: ValidatedAddress,
-    /// Address of the server.
-    pub local: SocketAddr,
 }

@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use super::Connection;
-use crate::address::ClientPath;
-use crate::address::{AwaitedAddress, UnvalidatedAddress, ValidatedAddress};
+use crate::address::{AwaitedAddress, ClientPath, UnvalidatedAddress, ValidatedAddress};
 use crate::quic::application::Application;
 
 /// Time for which an address that the client has left needs no other validation (RFC 9000 §9.3: "seen recently").
