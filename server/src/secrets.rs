@@ -132,7 +132,7 @@ impl Secrets {
         &self.roots
     }
 
-    /// Returns the key of [`ResetTokens`](super::reset::ResetTokens), of the current root: connections that are open
+    /// Returns the key of stateless resets, of the current root: connections that are open
     /// while it is rotated lose only their stateless reset.
     pub fn stateless_reset_key(&self) -> [u8; 32] {
         self.current().derive(Purpose::StatelessReset)

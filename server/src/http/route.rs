@@ -240,7 +240,7 @@ impl Site {
     }
 }
 
-/// A request for a route with [`basic_auth`](super::Access::basic_auth), which the origin thread must verify.
+/// A request for a route with [`basic_auth`](Access::basic_auth), which the origin thread must verify.
 #[derive(Debug)]
 pub struct Claim {
     /// The route.
