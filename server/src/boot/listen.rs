@@ -3,13 +3,16 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use sluicegate_config::Listener;
-use sluicegate_dataplane::{Acquired, BindError, ListenerFacts, ListenerId, Payloads};
+use sluicegate_config::{Group, Listener};
+use sluicegate_dataplane::{
+    Acquired, BindError, Group as OpenedGroup, ListenerFacts, ListenerId, Payloads, open_group,
+};
 
 use super::bind_tcp::{self, TcpBindError, TcpSockets};
 use super::error::{BootError, ListenerError};
 use super::passed::Passed;
 use super::until_free::until_free;
+use crate::quic::cid;
 use crate::quic::settings::Lease;
 use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
 
@@ -215,6 +218,20 @@ impl Announced {
             }
         }
     }
+}
+
+/// Opens a group on sockets of QUIC. Without sockets, its workers get seeds by which their drivers remove listeners.
+///
+/// # Errors
+/// As with [`open_group`].
+pub(super) fn open_on_sockets(
+    group: &Group,
+    sockets: Vec<Acquired>,
+    workers: usize,
+) -> Result<OpenedGroup, BootError> {
+    let (steering, options) = (cid::scheme().steering(), &group.socket);
+    let opened = open_group(group.backend, sockets, workers, steering, options, group.driver);
+    opened.map_err(|source| BootError::Group { group: group.name.clone(), source })
 }
 
 /// Binds the addresses of a listener that are not bound yet for every worker of its group.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
-use sluicegate_dataplane::{Backend, Seed, open_group};
+use sluicegate_dataplane::{Backend, Seed};
 
 use super::admin_address::AdminAddress;
 use super::cores::cores;
 use super::error::BootError;
-use super::listen::{Announced, Bound, BoundListeners, open_listener};
+use super::listen::{Announced, Bound, BoundListeners, open_listener, open_on_sockets};
 use super::listener_settings::{Before, prepare};
 use super::passed::Passed;
 use super::ports::{OpenPorts, on_ports};
@@ -18,7 +18,6 @@ use super::shared::{Shared, open_access_log, start_tracing};
 use crate::admin::AdminState;
 use crate::affinity::scheduler;
 use crate::observe::access::AccessWriter;
-use crate::quic::cid;
 use crate::quic::settings::Tracing;
 
 /// Everything that the process holds open for a configuration, except the control socket, which opens once every worker serves: it
@@ -51,7 +50,7 @@ pub(super) struct OpenGroup {
 }
 
 impl Plan {
-    /// Opens everything anew.
+    /// Opens everything itself.
     ///
     /// # Errors
     /// A file, an address or a port cannot be opened, or nothing listens.
@@ -135,12 +134,7 @@ fn open(
         Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
         // Only a reload finds one.
         Bound::OpenPort => return Err(BootError::NothingToServe),
-        Bound::Sockets(sockets) => {
-            let (steering, options) = (cid::scheme().steering(), &group.socket);
-            let opened =
-                open_group(group.backend, sockets, workers, steering, options, group.driver);
-            opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?
-        }
+        Bound::Sockets(sockets) => open_on_sockets(group, sockets, workers)?,
     };
     announced.add_facts(&opened.listeners);
     Ok(Some(OpenGroup { group: group.clone(), cores, seeds: opened.seeds }))

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sluicegate_config::{Config, Group, Listener};
-use sluicegate_dataplane::{Backend, Seed, open_group};
+use sluicegate_config::{Config, Listener};
+use sluicegate_dataplane::{Backend, Seed};
 
 use super::error::{BootError, ListenerError};
-use super::listen::{Announced, Bound, BoundListeners, Kept, open_listener};
-use crate::quic::cid;
+use super::listen::{Announced, Bound, BoundListeners, Kept, open_listener, open_on_sockets};
 use crate::snapshot::ListenerSettings;
 use crate::worker::WorkerHandle;
 
@@ -54,11 +53,7 @@ pub(super) fn rebind(
         if let Bound::Sockets(sockets) = bound.bound
             && !sockets.is_empty()
         {
-            let (steering, options) = (cid::scheme().steering(), &group.socket);
-            let opened =
-                open_group(group.backend, sockets, workers, steering, options, group.driver);
-            let opened =
-                opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
+            let opened = open_on_sockets(group, sockets, workers)?;
             announced.add_facts(&opened.listeners);
             seeds.insert(group.name.clone(), opened.seeds.into());
         }
@@ -78,17 +73,6 @@ fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
         }
     }
     Ok(())
-}
-
-/// Returns seeds without sockets for the workers of a group, by which drivers remove listeners.
-///
-/// # Errors
-/// As with [`open_group`].
-pub(super) fn without_sockets(group: &Group, workers: usize) -> Result<Vec<Seed>, BootError> {
-    let (steering, options) = (cid::scheme().steering(), &group.socket);
-    let opened = open_group(group.backend, Vec::new(), workers, steering, options, group.driver);
-    let opened = opened.map_err(|source| BootError::Group { group: group.name.clone(), source })?;
-    Ok(opened.seeds)
 }
 
 #[cfg(test)]

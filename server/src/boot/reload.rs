@@ -170,8 +170,11 @@ impl Reloader<'_> {
         self.parts.advise(&config);
         names::look_up(&config);
         for socket in self.passed.unused(&config) {
-            tracing::warn!(%socket, "nobody serves a socket that the service manager passed: its clients wait, and the server would not start so; add its address again, or \
-                 remove it from the socket unit");
+            tracing::warn!(
+                %socket,
+                "nobody serves a socket that the service manager passed: its clients wait, and the next start refuses it; name its \
+                 address again, or remove it from the socket unit"
+            );
         }
         self.access.set(&config.access_log, snapshot.access.clone());
         if let Some(admin) = admin {

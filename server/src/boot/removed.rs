@@ -7,8 +7,8 @@ use sluicegate_dataplane::ListenerId;
 
 use super::error::{BootError, one_line};
 use super::limits::REMOVAL_PAUSE;
+use super::listen::open_on_sockets;
 use super::listen::{Kept, KeptState};
-use super::rebind::without_sockets;
 use super::replies::Replies;
 use crate::snapshot::{BoundListener, ConfigSnapshot};
 use crate::worker::WorkerHandle;
@@ -116,10 +116,10 @@ impl RemovedListeners {
             return;
         }
         let workers = workers.iter().filter(|worker| worker.group == group.name);
-        match without_sockets(group, workers.clone().count()) {
-            Ok(seeds) => self.attempts.push(Attempt {
+        match open_on_sockets(group, Vec::new(), workers.clone().count()) {
+            Ok(opened) => self.attempts.push(Attempt {
                 group: group.name.clone(),
-                replies: Replies::rebind(workers.zip(seeds), &ids),
+                replies: Replies::rebind(workers.zip(opened.seeds), &ids),
                 ids,
             }),
             Err(error) => self.put_off(&error, now),
