@@ -61,3 +61,9 @@ pub fn has_extension(name: &Path, wanted: &str) -> bool {
 pub fn none(defects: &[String]) {
     assert!(defects.is_empty(), "\n{}\n", defects.join("\n"));
 }
+
+/// Returns whether a file has a test of that name.
+#[must_use]
+pub fn has_test(file: &str, name: &str) -> bool {
+    root().join(file).is_file() && read(Path::new(file)).contains(&format!("fn {name}("))
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sluicegate_tidy::hardening;
 use sluicegate_tidy::module_files::has_old_form;
 use sluicegate_tidy::prose::{links_in_prose, machine_paths, paths_in_prose};
-use sluicegate_tidy::repository::{files, has_extension, none, read, root};
+use sluicegate_tidy::repository::{files, has_extension, has_test, none, read, root};
 
 /// Most lines of code of a Rust file.
 const MAX_LINES: usize = 600;
@@ -85,11 +85,7 @@ fn links_in_prose_lead_to_files() {
 #[test]
 fn cases_of_hardening_name_tests_that_exist() {
     let catalogue = read(Path::new("server/HARDENING.md"));
-    let exists = |file: &str, function: &str| {
-        let there = root().join(file).is_file();
-        there && read(Path::new(file)).contains(&format!("fn {function}("))
-    };
-    none(&hardening::defects(&catalogue, exists));
+    none(&hardening::defects(&catalogue, has_test));
     let tests = hardening::tests(&catalogue);
     assert!(tests > 400, "only {tests} tests are named");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use sluicegate_tidy::prose::tests_in_prose;
-use sluicegate_tidy::repository::{files, none, read, root};
+use sluicegate_tidy::repository::{files, has_test, none, read};
 
 /// Most characters of a subject.
 const MAX_SUBJECT: usize = 72;
@@ -40,10 +40,7 @@ fn report_defect(report: &str) -> Option<String> {
     let titles = report.lines().filter_map(|line| line.strip_prefix("## "));
     let words = report.split_whitespace().count();
     let tests = tests_in_prose(report);
-    let missing = tests.iter().find(|(file, name)| {
-        let there = root().join(file).is_file();
-        !there || !read(Path::new(file)).contains(&format!("fn {name}("))
-    });
+    let missing = tests.iter().find(|(file, name)| !has_test(file, name));
     if !report.starts_with("# ") || !report.contains("\nVersion: quiche ") {
         Some("expected a title, and a line such as `Version: quiche 0.30.0`".to_owned())
     } else if !titles.eq(SECTIONS) {
