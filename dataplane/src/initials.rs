@@ -24,7 +24,7 @@ pub struct InitialFilter {
     pub mark: Option<CidMark>,
 }
 
-/// Features by which the connection IDs of a process are told from most others.
+/// Byte that the connection IDs of a process have in common, and few others have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CidMark {
     /// Length of the IDs, bytes.

@@ -13,7 +13,7 @@ use libc::sock_filter;
 
 use crate::bpf::{branch, code, step};
 
-/// How the kernel selects a worker for each datagram, if several share a port.
+/// Rule by which the kernel selects a worker for each datagram, if several share a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steering {
     /// By the index of a worker, a byte of the destination connection ID.

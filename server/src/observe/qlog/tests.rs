@@ -273,7 +273,7 @@ fn a_full_device_costs_records_and_nothing_else() {
     let counters = writer.counters();
     assert_eq!(counters.records_dropped_disk.load(Relaxed), 20);
     assert_eq!(counters.records_written.load(Relaxed), 0);
-    assert_eq!(counters.disk_errors.load(Relaxed), 1, "given up after the first");
+    assert_eq!(counters.disk_errors.load(Relaxed), 1, "nothing is written after the first");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use sluicegate_dataplane::{CidMark, Steering};
 use super::connection_id::ConnectionId;
 use crate::entropy::Entropy;
 
-/// Who made a connection ID, as far as its bytes tell.
+/// Maker of a connection ID, as far as its bytes tell.
 ///
 /// Nothing is authenticated: a peer can write any worker and generation, so they choose where to look, never whom to trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What holds for every scheme, and schemes that differ from the server's own.
+//! Properties of every scheme, and test doubles: schemes that differ from the server's own.
 
 use std::collections::HashSet;
 

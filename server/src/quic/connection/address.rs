@@ -20,7 +20,7 @@ pub(super) struct Whereabouts {
     pub(super) by_token: Option<ClientPath>,
     /// Token of the client's first Initial, until somebody opens it.
     pub(super) token: Option<Box<[u8]>>,
-    /// What waits for the first validation.
+    /// Receiver of the address once it is validated.
     pub(super) awaited: Option<AwaitedAddress>,
     /// Time at which the addresses that the client has left count no more.
     pub(super) forgotten_at: Option<Instant>,
