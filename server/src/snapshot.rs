@@ -172,8 +172,13 @@ impl ConfigSnapshot {
         let listeners = of_group.map(|bound| {
             let settings = &bound.settings;
             let identities = (&settings.identities.first, &settings.identities.others);
-            let mut config =
-                server_config(&bound.name, identities, &self.quic, &self.limits, secrets)?;
+            let mut config = server_config::<Session>(
+                &bound.name,
+                identities,
+                &self.quic,
+                &self.limits,
+                secrets,
+            )?;
             config.enable_ecn(settings.ecn);
             let listener = Listener {
                 name: bound.name.as_str().into(),
@@ -230,8 +235,9 @@ impl Settings<Session> {
         let secrets = Arc::new(Secrets::in_memory());
         let (quic, limits) = (config.quic.clone(), config.limits.clone());
         let others = Alternatives::default();
-        let mut transport = server_config("main", (&IDENTITY, &others), &quic, &limits, &secrets)
-            .expect("a transport configuration");
+        let mut transport =
+            server_config::<Session>("main", (&IDENTITY, &others), &quic, &limits, &secrets)
+                .expect("a transport configuration");
         transport.enable_ecn(true);
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {

@@ -67,7 +67,7 @@ impl Worker {
                     }
                     None => Selection::of(listener, &registry, [0; 32], None)?,
                 };
-                let mut transport = server_config(
+                let mut transport = server_config::<Session>(
                     "main",
                     (identity, &Alternatives::default()),
                     &config.quic,

@@ -8,6 +8,7 @@ use sluicegate_config::{Config, Listener, Tls};
 use super::error::{BootError, ListenerError};
 use crate::acme::Store;
 use crate::congestion::selection::Selection;
+use crate::h3::Session;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::certificates::Certificate;
 use crate::quic::transport::server_config;
@@ -82,7 +83,7 @@ fn try_prepare(
         &config.limits,
         before.alternatives.unwrap_or(&Alternatives::default()),
     )?;
-    server_config(name, (&first, &others), &config.quic, &config.limits, secrets)?;
+    server_config::<Session>(name, (&first, &others), &config.quic, &config.limits, secrets)?;
     let identities = Identities { first, others, expiries };
     Ok(ListenerSettings {
         trusted_proxies: Arc::new(TrustedProxies::of(listener)),

@@ -12,6 +12,7 @@ mod upload;
 
 use crate::http::overhead;
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -187,8 +188,15 @@ impl Application for Session {
     type Listener = Arc<TrustedProxies>;
     type Peer = PeerConnection;
 
+    const PROTOCOLS: &[&[u8]] = quiche::h3::APPLICATION_PROTOCOL;
+    /// Control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
+    const UNI_STREAMS: u64 = 8;
     const NO_ERROR: u64 = WireErrorCode::NoError as u64;
     const EXCESSIVE_LOAD: u64 = WireErrorCode::ExcessiveLoad as u64;
+
+    fn is_proxy(trusted_proxies: &Arc<TrustedProxies>, address: IpAddr) -> bool {
+        trusted_proxies.contains(address)
+    }
 
     fn describe(trusted_proxies: &Arc<TrustedProxies>, accepted: Introduction) -> PeerConnection {
         let Introduction { listener, original_dcid, algorithm } = accepted;

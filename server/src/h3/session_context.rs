@@ -1,6 +1,5 @@
 //! State that the sessions of a worker share.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,11 +9,10 @@ use crate::http::exchange::ring::{Depth, OriginRing};
 use crate::http::files::Cache;
 use crate::http::gate::{Gate, RequestCounters};
 use crate::http::route::Site;
-use crate::http::trusted_proxies::TrustedProxies;
 use crate::keys::ExchangeKey;
 use crate::observe::access::AccessLog;
 use crate::observe::memory_budget::MemoryBudget;
-use crate::quic::application::{ListenerPolicy, Shared};
+use crate::quic::application::Shared;
 
 /// Part of the memory limit that the streams of a connection hold, at most, for a client that acknowledges nothing of it: one in so many.
 const UNACKED_PART: u64 = 64;
@@ -89,12 +87,6 @@ impl Shared for SessionContext {
 
     fn relief(&self) -> &FrontRelief {
         &self.relief
-    }
-}
-
-impl ListenerPolicy for Arc<TrustedProxies> {
-    fn is_proxy(&self, address: IpAddr) -> bool {
-        self.contains(address)
     }
 }
 

@@ -17,14 +17,21 @@ pub trait Application: Sized {
     /// State that the sessions of a worker share.
     type Shared: Shared;
     /// Settings of a listener that are the application's.
-    type Listener: ListenerPolicy;
+    type Listener;
     /// Description of a client's connection, made when it is accepted.
     type Peer;
 
+    /// Names of its protocol (ALPN).
+    const PROTOCOLS: &[&[u8]];
+    /// Most unidirectional streams that a client may open.
+    const UNI_STREAMS: u64;
     /// Code of a connection that is closed because nothing more comes.
     const NO_ERROR: u64;
     /// Code of a connection that is closed because memory is short.
     const EXCESSIVE_LOAD: u64;
+
+    /// Returns whether a listener trusts an address to be a proxy's, which bears the connections of many clients.
+    fn is_proxy(listener: &Self::Listener, address: IpAddr) -> bool;
 
     /// Describes a connection of a listener.
     fn describe(listener: &Self::Listener, accepted: Introduction) -> Self::Peer;
@@ -128,12 +135,6 @@ pub trait Shared {
 
     /// Returns the worker's part in the relief of all fronts while memory is short.
     fn relief(&self) -> &FrontRelief;
-}
-
-/// What an endpoint asks of the application's settings of a listener.
-pub trait ListenerPolicy {
-    /// Returns whether the listener trusts an address to be a proxy's, which bears the connections of many clients.
-    fn is_proxy(&self, address: IpAddr) -> bool;
 }
 
 /// Facts about a connection that was just accepted.

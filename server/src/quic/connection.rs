@@ -59,7 +59,7 @@ pub struct Connection<A: Application> {
     /// Whether it is in the endpoint's queue for emission.
     pub(super) awaits_emit: bool,
     /// Whether it is in the endpoint's list of those whose data waits for room in the ring to other threads.
-    pub(super) is_in_waiting_list: bool,
+    pub(super) awaits_room: bool,
     /// Whether the endpoint has counted it among those that have ended.
     ended: bool,
     /// Controller under which the endpoint's gauges count it.
@@ -130,7 +130,7 @@ impl<A: Application> Connection<A> {
             key,
             awaits_service: false,
             awaits_emit: false,
-            is_in_waiting_list: false,
+            awaits_room: false,
             ended: false,
             gauged: None,
             peer: Some(accepted.peer),

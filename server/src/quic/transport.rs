@@ -3,11 +3,9 @@
 use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
 
+use super::application::Application;
 use crate::secrets::Secrets;
 use crate::tls::{self, Alternatives, Identity, TlsError};
-
-/// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
-const MAX_STREAMS_UNI: u64 = 8;
 
 /// Error that keeps a listener's transport from being set up.
 #[derive(Debug, Error)]
@@ -24,7 +22,7 @@ pub enum TransportError {
 ///
 /// # Errors
 /// A certificate or key that cannot be used, or a setting that quiche refuses.
-pub fn server_config(
+pub fn server_config<A: Application>(
     listener: &str,
     identities: (&Identity, &Alternatives),
     quic: &Quic,
@@ -34,7 +32,7 @@ pub fn server_config(
     let context = tls::quic_context((listener, secrets), identities, quic, limits)?;
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;
-    config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+    config.set_application_protos(A::PROTOCOLS)?;
     let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     config.set_max_idle_timeout(millis(quic.idle_timeout));
     // With discovery, datagrams begin at 1200 bytes, which every path carries (RFC 9000 §14).
@@ -49,7 +47,7 @@ pub fn server_config(
     config.set_max_connection_window(limits.connection_window);
     config.set_max_stream_window(limits.stream_window);
     config.set_initial_max_streams_bidi(limits.max_concurrent_streams);
-    config.set_initial_max_streams_uni(MAX_STREAMS_UNI);
+    config.set_initial_max_streams_uni(A::UNI_STREAMS);
     config.set_active_connection_id_limit(limits.cids_per_connection);
     config.set_disable_active_migration(!quic.migration);
     config.enable_pacing(true);

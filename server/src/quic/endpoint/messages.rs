@@ -24,7 +24,7 @@ impl<A: Application> Endpoint<A> {
         if !self.awaiting_room.is_empty() && self.settings.shared.has_room() {
             for slot in std::mem::take(&mut self.awaiting_room) {
                 if let Some(connection) = &mut self.connections[slot] {
-                    connection.is_in_waiting_list = false;
+                    connection.awaits_room = false;
                     self.queue_service(slot);
                 }
             }

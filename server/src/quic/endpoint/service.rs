@@ -60,8 +60,7 @@ impl<A: Application> Endpoint<A> {
         {
             self.counters.expired[reason] += 1;
         }
-        if connection.awaits_room() && !std::mem::replace(&mut connection.is_in_waiting_list, true)
-        {
+        if connection.awaits_room() && !std::mem::replace(&mut connection.awaits_room, true) {
             self.awaiting_room.push(slot);
         }
         self.settle(slot, now);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
-use crate::quic::application::{Application, ListenerPolicy as _};
+use crate::quic::application::Application;
 use crate::quic::counters::RefusalReason;
 use crate::quic::holders::Holder;
 
@@ -13,7 +13,7 @@ impl<A: Application> Endpoint<A> {
     /// Returns whether an address is a trusted proxy's of the listener.
     pub(super) fn is_proxy(&self, listener: ListenerId, address: IpAddr) -> bool {
         let listener = self.settings.listeners.get(&listener);
-        listener.is_some_and(|listener| listener.application.is_proxy(address))
+        listener.is_some_and(|listener| A::is_proxy(&listener.application, address))
     }
 
     /// Counts a connection as its client's once the client's address is validated. It is closed if the client has its share already.

@@ -250,7 +250,7 @@ impl Attack {
 pub(in crate::quic) fn with_early_data(settings: &mut Settings<Session>) {
     settings.quic.early_data = true;
     let identity = Identity::self_signed().expect("a certificate");
-    let config = server_config(
+    let config = server_config::<Session>(
         "main",
         (&identity, &Alternatives::default()),
         &settings.quic,

@@ -8,6 +8,7 @@ use boring::x509::X509;
 use sluicegate_config::Config;
 
 use super::*;
+use crate::h3::Session;
 use crate::tls::{alternatives, sni};
 use crate::{clock, self_signed};
 
@@ -65,7 +66,7 @@ impl Site {
             &Alternatives::default(),
         );
         let others = others.unwrap();
-        let server = server_config(
+        let server = server_config::<Session>(
             &self.listener,
             (&self.identity, &others),
             &self.quic,
@@ -339,7 +340,8 @@ fn workers_share_the_contexts_of_further_certificates() {
     let others = others.unwrap();
     let configure = || {
         let identities = (&site.identity, &others);
-        server_config("main", identities, &site.quic, &site.limits, &site.secrets).unwrap()
+        server_config::<Session>("main", identities, &site.quic, &site.limits, &site.secrets)
+            .unwrap()
     };
     let alone = others.users();
     let configs = [configure(), configure()];

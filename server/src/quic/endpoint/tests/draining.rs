@@ -3,6 +3,7 @@
 use super::super::super::transport::server_config;
 use super::fixture::{Bench, Client, FullSocket, settings};
 use super::*;
+use crate::h3::Session;
 use crate::http::route::Site;
 use crate::tls::{Alternatives, Identity};
 
@@ -97,7 +98,7 @@ pub(super) fn bench_with(change: impl FnOnce(&mut sluicegate_config::Limits)) ->
         settings.quic.early_data = true;
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
-        let quic = server_config(
+        let quic = server_config::<Session>(
             "main",
             (&identity, &Alternatives::default()),
             quic,

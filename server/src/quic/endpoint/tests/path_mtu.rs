@@ -18,7 +18,7 @@ fn bench(change: impl FnOnce(&mut Settings<Session>)) -> Bench {
         let config = sluicegate_config::Config::embedded();
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
-        let transport = server_config(
+        let transport = server_config::<Session>(
             "main",
             (&identity, &Alternatives::default()),
             quic,
