@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Bbr3;
-use super::model::bdp_of;
 use super::params::{
     DEFAULT_CWND_GAIN, DOWN_PACING_GAIN, DRAIN_PACING_GAIN, NOMINAL_RTT, PACING_MARGIN,
     PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN, UNBOUNDED, UP_CWND_GAIN, UP_PACING_GAIN, scaled,
@@ -32,30 +31,6 @@ impl Bbr3 {
             State::ProbeRtt => PROBE_RTT_CWND_GAIN,
             _ => DEFAULT_CWND_GAIN,
         }
-    }
-
-    /// Returns `gain` times the BDP, bytes; the initial window before the first round trip.
-    pub(super) fn bdp(&self, gain: f64) -> u64 {
-        let bdp = self.model.bdp(gain);
-        bdp.unwrap_or(self.sizes.initial_window())
-    }
-
-    /// Raises a BDP to what `bw` needs in flight whatever the round trip is: bursts on both hosts, delayed ACKs
-    /// (§5.6.4.2). A probe takes one packet more, not two: where flows have few packets each, these are much of the queue.
-    fn quantized(&self, bdp: u64) -> u64 {
-        let bdp = bdp.max(self.output.quantum()).max(self.sizes.min_window());
-        if self.state == State::ProbeBwUp && !self.climb.is_on() {
-            bdp + self.sizes.mtu()
-        } else {
-            bdp
-        }
-    }
-
-    /// Returns the bytes in flight that `bw` needs, with `gain`.
-    pub(super) fn inflight(&self, bw: u64, gain: f64) -> u64 {
-        let rtt = self.model.min_rtt.get();
-        let bdp = rtt.map(|rtt| bdp_of(bw, rtt, gain));
-        self.quantized(bdp.unwrap_or(self.sizes.initial_window()))
     }
 
     fn max_inflight(&self) -> u64 {

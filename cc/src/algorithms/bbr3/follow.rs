@@ -52,12 +52,6 @@ impl Bbr3 {
         })
     }
 
-    /// Returns whether a probe doubles the rate: in its first round, and after one in which the rate grew. A path that other
-    /// flows or late hosts make uneven seems to grow, too, so that only the way back from a fall is so steep.
-    pub(super) const fn is_climbing(&self) -> bool {
-        self.climb.is_on() && self.full_pipe.grows()
-    }
-
     /// Returns whether to probe before it is time, between two probes.
     pub(super) fn is_time_to_climb(&self) -> bool {
         let path = self.model.min_rtt.get();

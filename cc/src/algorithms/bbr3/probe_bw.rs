@@ -5,47 +5,6 @@ use super::sampler::RateSample;
 use crate::State;
 
 impl Bbr3 {
-    /// Returns whether the state is one of the four of ProbeBW.
-    pub(super) const fn is_in_probe_bw(&self) -> bool {
-        matches!(
-            self.state,
-            State::ProbeBwDown | State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp
-        )
-    }
-
-    /// Returns whether the flow tries for more than its estimates.
-    pub(super) const fn is_accelerating(&self) -> bool {
-        matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp)
-    }
-
-    pub(super) fn start_down(&mut self) {
-        self.model.short_term.reset_signals();
-        let next = self.recovery.next_packet();
-        self.cycle.begin(self.observed.now(), next);
-        self.rounds.restart(self.sampler.delivered());
-        self.state = State::ProbeBwDown;
-    }
-
-    pub(super) const fn start_cruise(&mut self) {
-        self.state = State::ProbeBwCruise;
-    }
-
-    pub(super) const fn start_refill(&mut self) {
-        self.model.short_term.reset_bounds();
-        self.cycle.refill();
-        self.rounds.restart(self.sampler.delivered());
-        self.state = State::ProbeBwRefill;
-    }
-
-    fn start_up(&mut self, sample: &RateSample) {
-        self.cycle.probe();
-        self.rounds.restart(self.sampler.delivered());
-        let baseline = sample.rate.unwrap_or(0);
-        self.full_pipe.probe(baseline, self.climb.is_on());
-        self.state = State::ProbeBwUp;
-        self.cycle.raise_slope(self.output.cwnd(), self.sizes.mtu());
-    }
-
     /// Moves on in the cycle, once per ACK (§5.3.3.9).
     pub(super) fn update_cycle(&mut self, sample: &RateSample) {
         if !self.full_pipe.is_reached() || self.adapt_long_term(sample) {
@@ -106,17 +65,6 @@ impl Bbr3 {
     /// Returns whether the window is in full use and as large as the long-term bound.
     const fn is_bounded_by_longterm(&self) -> bool {
         self.cwnd_limit.get() && self.output.cwnd() >= self.model.long_term.get()
-    }
-
-    /// Returns the part of the long-term bound that leaves headroom for other flows.
-    pub(super) fn inflight_with_headroom(&self) -> u64 {
-        let sizes = &self.sizes;
-        self.model.long_term.with_headroom(sizes.mtu(), sizes.min_window())
-    }
-
-    /// Returns the bytes that the flow wants in flight: the BDP, unless congestion cut the window.
-    pub(super) fn target_inflight(&self) -> u64 {
-        self.bdp(1.0).min(self.output.cwnd())
     }
 
     /// Follows the meaning of ACKs, and raises the long-term bound if losses allow. Returns whether that decided on a

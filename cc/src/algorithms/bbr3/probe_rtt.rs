@@ -99,12 +99,4 @@ impl Bbr3 {
             self.enter_startup();
         }
     }
-
-    /// Returns half the BDP, by the shorter one of the round trips from before the visit and now, at least two datagrams:
-    /// four of each flow would be a queue on a path with few datagrams for each, and the model's round trip contain it.
-    pub(super) fn probe_rtt_cwnd(&self) -> u64 {
-        let rtt = self.model.min_rtt.get();
-        let half = self.rtt_probe.half_bdp(self.model.bw(), rtt);
-        half.unwrap_or(self.sizes.initial_window()).max(2 * self.sizes.mtu())
-    }
 }

@@ -1,14 +1,11 @@
-//! Startup: doubling until the pipe is full (draft-ietf-ccwg-bbr-06 §5.3.1).
+//! Startup: doubling until the pipe is full; Drain: empties the queue that this left (draft-ietf-ccwg-bbr-06 §5.3.1, §5.3.2).
 
 use super::Bbr3;
+use super::params::DRAIN_ROUNDS;
 use super::sampler::RateSample;
 use crate::State;
 
 impl Bbr3 {
-    pub(super) const fn enter_startup(&mut self) {
-        self.state = State::Startup;
-    }
-
     pub(super) fn check_full_pipe(&mut self, sample: &RateSample) {
         self.full_pipe.check(sample, self.rounds.started());
     }
@@ -36,5 +33,16 @@ impl Bbr3 {
         self.full_pipe.fill();
         let delivered_in_round = self.model.short_term.inflight_latest();
         self.model.long_term.set(self.bdp(1.0).max(delivered_in_round));
+    }
+
+    /// Ends Drain when the bytes in flight fit the path, or after three rounds if the rate was overestimated.
+    pub(super) fn check_drain_done(&mut self) {
+        if self.state != State::Drain {
+            return;
+        }
+        let too_long = self.rounds.count() > self.drain_start_round + DRAIN_ROUNDS;
+        if self.observed.in_flight <= self.inflight(self.model.bw(), 1.0) || too_long {
+            self.start_down();
+        }
     }
 }
