@@ -108,6 +108,28 @@ impl Core {
         );
     }
 
+    /// Passes a frame to the stack. Returns false if that is in use, or if there is no room for a reply to be expected.
+    pub(super) fn pass_slow(&mut self, mbuf: &mut Mbuf, replies: bool, now_ms: u64) -> bool {
+        let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
+        if replies && !outgoing.can_copy(queue) {
+            return false;
+        }
+        let mut send = |frame: &[u8]| outgoing.copy(queue, frame);
+        let stack = self.shared.stack();
+        // Without one such frames are the kernel's, and none arrives here.
+        stack.is_none_or(|stack| stack.input(mbuf.bytes(), now_ms, &mut send))
+    }
+
+    /// Passes the frames of neighbours that were kept to the stack.
+    fn retry_kept(&mut self, now_ms: u64) {
+        while let Some(mut mbuf) = self.kept.pop_front() {
+            if !self.pass_slow(&mut mbuf, true, now_ms) {
+                self.kept.push_front(mbuf);
+                return;
+            }
+        }
+    }
+
     /// Takes over the device's counters, and reports a link that went down.
     fn survey(&mut self, now: Instant) {
         self.surveyed = now;

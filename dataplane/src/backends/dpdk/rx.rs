@@ -90,28 +90,6 @@ impl Core {
         }
         self.frames.on_drop(SLOW_PATH_BUSY);
     }
-
-    /// Passes a frame to the stack. Returns false if that is in use, or if there is no room for a reply to be expected.
-    fn pass_slow(&mut self, mbuf: &mut Mbuf, replies: bool, now_ms: u64) -> bool {
-        let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
-        if replies && !outgoing.can_copy(queue) {
-            return false;
-        }
-        let mut send = |frame: &[u8]| outgoing.copy(queue, frame);
-        let stack = self.shared.stack();
-        // Without one such frames are the kernel's, and none arrives here.
-        stack.is_none_or(|stack| stack.input(mbuf.bytes(), now_ms, &mut send))
-    }
-
-    /// Passes the frames of neighbours that were kept to the stack.
-    pub(super) fn retry_kept(&mut self, now_ms: u64) {
-        while let Some(mut mbuf) = self.kept.pop_front() {
-            if !self.pass_slow(&mut mbuf, true, now_ms) {
-                self.kept.push_front(mbuf);
-                return;
-            }
-        }
-    }
 }
 
 /// Returns what the port says of a frame's checksums.
