@@ -109,15 +109,15 @@ RING_TESTS := http::exchange::
 MIRI_RINGS := http::exchange::lent:: http::exchange::ring:: http::exchange::handler:: http::exchange::opaque:: http::exchange::fields::
 MIRI_CONFIG := error:: units:: words::
 MIRI_DATAPLANE := addr:: batch:: cached_read:: control:: counters:: error:: event:: lanes:: meta:: requirements::
-# Each module, its files below server/src, and the tests that must notice a change.
+# Each module, its crate and its files, and the tests that must notice a change.
 define MUTANTS
-gate http/gate.rs http::gate h3::tests http::files properties::
-admission quic/endpoint/admission.rs quic:: properties::
-token quic/token.rs quic:: properties::
-route http/route.rs http::route h3::tests properties::
-path http/path.rs http::path properties::
-auth http/auth.rs http::auth http::gate http::origin
-rate_limit http/rate_limit.rs http::rate_limit http::gate
+gate sluicegate server/src/http/gate.rs http::gate h3::tests http::files properties::
+admission sluicegate-quic server/quic/src/endpoint/admission.rs endpoint:: properties::
+token sluicegate-quic server/quic/src/token.rs endpoint:: token:: properties::
+route sluicegate server/src/http/route.rs http::route h3::tests properties::
+path sluicegate server/src/http/path.rs http::path properties::
+auth sluicegate server/src/http/auth.rs http::auth http::gate http::origin
+rate_limit sluicegate server/src/http/rate_limit.rs http::rate_limit http::gate
 endef
 
 ifdef BORING_BSSL_PATH
@@ -513,10 +513,10 @@ mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, p
 	    exit 0
 	fi
 	gaps=""
-	while read -r module files tests; do
+	while read -r module package files tests; do
 	    echo "$$module"
 	    mkdir -p $(TARGET)/mutants/$$module
-	    $(CARGO) mutants -p sluicegate -f "server/src/$$files" -f "server/src/$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
+	    $(CARGO) mutants -p $$package -f "$$files" -f "$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
 	        -- -- $$tests </dev/null || gaps+=" $$module"
 	done <<-'END'
 	$(MUTANTS)

@@ -3,7 +3,7 @@
 //! A thread of its own serves it, without authentication. Everything is bounded: connections, the time of each, the size of a head;
 //! bodies are refused.
 //!
-//! Workers count in plain structs of their own (see [`observe::metrics`](crate::observe::metrics)). A scrape asks each of them
+//! Workers count in plain structs of their own (see [`observe::metrics`](sluicegate_base::observe::metrics)). A scrape asks each of them
 //! through its mailbox; the worker replies in its turn with a copy, so a scrape costs a worker one copy and no lock. Figures
 //! of a worker are fields of [`WorkerStats`](crate::worker::WorkerStats), all others of [`Sources`].
 

@@ -40,6 +40,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use sluicegate_base::clock;
+use sluicegate_base::observe::certificates::Certificates;
+use sluicegate_base::observe::lifecycle::Lifecycle;
+use sluicegate_base::observe::process_log;
+use sluicegate_base::secrets::{Secrets, SecretsConfig};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
@@ -66,12 +71,7 @@ use self::supervisor::Supervisor;
 use self::tcp::{Fronts, tcp_config};
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
-use crate::clock;
 use crate::http::route::Site;
-use crate::observe::certificates::Certificates;
-use crate::observe::lifecycle::Lifecycle;
-use crate::observe::process_log;
-use crate::secrets::{Secrets, SecretsConfig};
 use crate::snapshot::ConfigSnapshot;
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 

@@ -16,13 +16,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use sluicegate_base::clock;
+use sluicegate_base::observe::process_log;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use self::exit::{failed, printed, wrong};
+use crate::boot;
 use crate::http::route::Verdict;
-use crate::observe::process_log;
-use crate::{boot, clock};
 
 /// Time for the messages that wait to be written as the process ends.
 const LOG_LIMIT: Duration = Duration::from_secs(2);

@@ -3,32 +3,17 @@
 //! The binary is a thin shell around this library; benchmarks run its endpoint and its sessions without a network.
 
 pub mod acme;
-pub mod address;
 pub mod admin;
 mod affinity;
 pub mod boot;
 pub mod cli;
-pub mod clients;
-pub mod clock;
-pub mod congestion;
-pub mod entropy;
 pub mod h3;
 pub mod http;
-pub mod keys;
-mod named_file;
-pub mod networks;
-pub mod observe;
-pub(crate) mod overload;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod properties;
-pub mod quic;
-pub mod secrets;
-pub mod self_signed;
 pub mod snapshot;
-mod state_file;
 pub mod tcp;
-pub mod tls;
 pub mod worker;
 
 /// Lets tests count what a thread allocates. AddressSanitizer and Miri check the memory of their own allocators alone.

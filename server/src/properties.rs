@@ -5,9 +5,9 @@
 //! tests here run them over seeded strings; the targets in `server/fuzz/` run the same functions with strings of a fuzzer's
 //! making. Each stands beside what it tries, as that is private.
 
-mod bytes;
-
-pub(crate) use bytes::Bytes;
+mod client;
+mod datagrams;
+mod frames;
 
 use crate::http::exchange::RequestHead;
 use crate::http::path::CanonicalPath;
@@ -16,8 +16,11 @@ pub use crate::h3::properties::{head, priority, upstream};
 pub use crate::http::files::properties::file;
 pub use crate::http::path::properties::path;
 pub use crate::http::route::properties::route;
-pub use crate::observe::access::properties::line;
-pub use crate::quic::properties::{datagrams, frames, header, token};
+pub use sluicegate_base::observe::access::properties::line;
+pub use sluicegate_quic::properties::{header, token};
+
+pub use datagrams::datagrams;
+pub use frames::frames;
 
 /// Returns the head of a request to `example.org` without query and fields.
 pub(crate) fn request_head(method: String, path: CanonicalPath) -> RequestHead {

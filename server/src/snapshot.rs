@@ -9,19 +9,21 @@ use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
 use thiserror::Error;
 
-use crate::congestion::selection::Selection;
+#[cfg(any(test, fuzzing))]
+use crate::h3::SessionContext;
 use crate::h3::{self, Session};
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
-use crate::observe::access::{AccessLog, AccessWriter};
-use crate::observe::certificates::Certificate;
-use crate::quic::endpoint::{Endpoint, EndpointConfig};
+use sluicegate_base::observe::access::{AccessLog, AccessWriter};
+use sluicegate_base::observe::certificates::Certificate;
+use sluicegate_base::secrets::Secrets;
+use sluicegate_base::tls::Identities;
+use sluicegate_quic::congestion::selection::Selection;
+use sluicegate_quic::endpoint::{Endpoint, EndpointConfig};
 #[cfg(any(test, fuzzing))]
-use crate::quic::settings::Settings;
-use crate::quic::settings::{Lease, Listener, Tracing};
-use crate::quic::transport::{TransportError, server_config};
-use crate::secrets::Secrets;
-use crate::tls::Identities;
+use sluicegate_quic::settings::Settings;
+use sluicegate_quic::settings::{Lease, Listener, Tracing};
+use sluicegate_quic::transport::{TransportError, server_config};
 
 /// Protocols of a bound address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,55 +218,14 @@ impl ConfigSnapshot {
     }
 }
 
+/// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
 #[cfg(any(test, fuzzing))]
-impl Settings<Session> {
-    /// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
-    pub(crate) fn plain(worker: u8, workers: usize) -> Settings<Session> {
-        use std::sync::LazyLock;
-
-        use sluicegate_config::Config;
-
-        use crate::h3::SessionContext;
-        use crate::tls::{Alternatives, Identity};
-
-        // Made once, since they take longer than most tests.
-        static CONFIG: LazyLock<Config> = LazyLock::new(Config::embedded);
-        static IDENTITY: LazyLock<Identity> =
-            LazyLock::new(|| Identity::self_signed().expect("a certificate"));
-        let config = &*CONFIG;
-        let secrets = Arc::new(Secrets::in_memory());
-        let (quic, limits) = (config.quic.clone(), config.limits.clone());
-        let others = Alternatives::default();
-        let mut transport =
-            server_config::<Session>("main", (&IDENTITY, &others), &quic, &limits, &secrets)
-                .expect("a transport configuration");
-        transport.enable_ecn(true);
-        let registry = sluicegate_cc::Registry::builtin();
-        let listener = Listener {
-            name: "main".into(),
-            local: ([127, 0, 0, 1], 4433).into(),
-            application: Arc::default(),
-            selection: Selection::of(&config.listeners[0], &registry, [0; 32], None)
-                .expect("the default"),
-            payloads: Payloads::default(),
-            config: transport,
-            lease: Lease::default(),
-        };
-        Settings {
-            listeners: HashMap::from([(ListenerId(0), listener)]),
-            shared: SessionContext::new(
-                Arc::new(Site::compile(&[], &limits).expect("no routes")),
-                h3::config(&limits).expect("settings"),
-                crate::clock::now(),
-            ),
-            limits,
-            quic,
-            cid_scheme: crate::quic::cid::scheme(),
-            secrets,
-            used_tokens: Arc::default(),
-            tracing: None,
-            worker,
-            workers,
-        }
-    }
+pub(crate) fn plain_settings(worker: u8, workers: usize) -> Settings<Session> {
+    let limits = sluicegate_config::Config::embedded().limits;
+    let sessions = SessionContext::new(
+        Arc::new(Site::compile(&[], &limits).expect("no routes")),
+        h3::config(&limits).expect("settings"),
+        sluicegate_base::clock::now(),
+    );
+    sluicegate_quic::testing::plain((worker, workers), sessions, Arc::default())
 }

@@ -23,17 +23,17 @@ pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
 pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
 pub(crate) use request::OutstandingRequest;
+use sluicegate_base::clock;
+use sluicegate_quic::endpoint::Endpoint;
+use sluicegate_quic::settings::Settings;
 pub use spin::Polling;
 pub use stats::{EndpointCounters, WorkerStats};
 pub use turn::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 pub use turn_times::TurnTimes;
 
 use crate::affinity::{self, scheduler};
-use crate::clock;
 use crate::h3::Session;
 use crate::http::origin;
-use crate::quic::endpoint::Endpoint;
-use crate::quic::settings::Settings;
 use crate::snapshot::ConfigSnapshot;
 use crate::tcp::FrontSender;
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sluicegate::address::ValidatedAddress;
 use sluicegate::http::exchange::Opaque;
 use sluicegate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use sluicegate::http::exchange::message::{Request, ToFront};
 use sluicegate::http::peer::{Peer, PeerConnection};
 use sluicegate::http::proxy::{self, Pools};
 use sluicegate::http::route::{Action, OriginHandler, Route};
+use sluicegate_base::address::ValidatedAddress;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, yield_now};
 

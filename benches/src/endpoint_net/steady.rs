@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sluicegate::tls::Identity;
+use sluicegate_base::tls::Identity;
 use sluicegate_config::Config;
 use sluicegate_sim::Bottleneck;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sluicegate::quic::connection::PACING_SLACK;
 use sluicegate_cc::{Algorithm, Options, PathChange};
 use sluicegate_config::{Config, Handler};
+use sluicegate_quic::connection::PACING_SLACK;
 use sluicegate_sim::{Bottleneck, Pages, ReceiveWindow, Source};
 
 use super::EndpointError;

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use sluicegate::congestion::selection::{Choice, Selection};
 use sluicegate::h3::{self, Session, SessionContext};
 use sluicegate::http::route::Site;
-use sluicegate::quic::cid;
-use sluicegate::quic::endpoint::Endpoint;
-use sluicegate::quic::settings::{Lease, Listener, Settings};
-use sluicegate::quic::transport::server_config;
-use sluicegate::secrets::Secrets;
-use sluicegate::tls::{Alternatives, Identity};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
+use sluicegate_base::secrets::Secrets;
+use sluicegate_base::tls::{Alternatives, Identity};
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
+use sluicegate_quic::cid;
+use sluicegate_quic::congestion::selection::{Choice, Selection};
+use sluicegate_quic::endpoint::Endpoint;
+use sluicegate_quic::settings::{Lease, Listener, Settings};
+use sluicegate_quic::transport::server_config;
 
 use crate::counted::counted;
 use crate::virtual_net::tls;
@@ -126,7 +126,7 @@ impl Worker {
         let meta = RxMeta { listener: listener_of(to), peer: from, local: to, ecn };
         let endpoint = &mut self.endpoint;
         count_if(self.is_counted, || {
-            endpoint.ingest(&meta, datagram, now, sluicegate::clock::unix());
+            endpoint.ingest(&meta, datagram, now, sluicegate_base::clock::unix());
         });
     }
 

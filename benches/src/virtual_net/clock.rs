@@ -21,7 +21,7 @@ impl VirtualClock {
         quiche::clock::set(None);
         let start = quiche::clock::now();
         quiche::clock::set(Some(start));
-        sluicegate::clock::set_unix(Some(UNIX));
+        sluicegate_base::clock::set_unix(Some(UNIX));
         Self { start, now: start }
     }
 
@@ -47,13 +47,13 @@ impl VirtualClock {
     pub(crate) fn advance_to(&mut self, elapsed: Duration) {
         self.now = self.now.max(self.start + elapsed);
         quiche::clock::set(Some(self.now));
-        sluicegate::clock::set_unix(Some(self.unix()));
+        sluicegate_base::clock::set_unix(Some(self.unix()));
     }
 }
 
 impl Drop for VirtualClock {
     fn drop(&mut self) {
         quiche::clock::set(None);
-        sluicegate::clock::set_unix(None);
+        sluicegate_base::clock::set_unix(None);
     }
 }

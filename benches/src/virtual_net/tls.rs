@@ -9,8 +9,8 @@ use boring::rsa::Rsa;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::h3;
-use sluicegate::self_signed;
-use sluicegate::tls;
+use sluicegate_base::self_signed;
+use sluicegate_base::tls;
 
 use super::{Control, SimulationError};
 use crate::conventions::{DATAGRAM, IDLE_TIMEOUT};

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
 
 use crate::circles::{circles, graph};
 use crate::crates::{Library, libraries};
 use crate::resolve::End;
-use crate::rooms;
+use crate::rooms::Layers;
 
 /// One finding.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +21,7 @@ pub struct Finding {
 #[must_use]
 pub fn findings() -> BTreeSet<Finding> {
     let mut found = BTreeSet::new();
-    for Library { tree, .. } in libraries() {
+    for Library { tree, folder } in libraries() {
         let edges = tree.edges();
         for circle in circles(&graph(&tree, &edges)) {
             let mut line = "circle".to_owned();
@@ -43,8 +42,8 @@ pub fn findings() -> BTreeSet<Finding> {
             }
             found.insert(Finding { line, places });
         }
-        if tree.modules[0].file == Path::new("server/src/lib.rs") {
-            let lines = rooms::violations(&tree, &edges).into_iter();
+        if let Some(layers) = Layers::of(&folder) {
+            let lines = layers.violations(&tree, &edges).into_iter();
             found.extend(lines.map(|line| Finding { line, places: String::new() }));
         }
     }

@@ -1,11 +1,16 @@
 //! Table of the server's parts and of the parts that each may use.
 
+mod tables;
+
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::resolve::{Edge, End};
 use crate::tree::Tree;
 
-/// A part of the server: a module, with all below it that has no row of its own.
+pub use tables::LAYERS;
+
+/// A part of a crate: a module, with all below it that has no row of its own.
 #[derive(Debug)]
 pub struct Room {
     /// The module's path from the crate's root.
@@ -14,188 +19,62 @@ pub struct Room {
     pub uses: &'static [&'static str],
 }
 
-const fn room(path: &'static str, uses: &'static [&'static str]) -> Room {
-    Room { path, uses }
+/// The rooms of a crate.
+#[derive(Debug)]
+pub struct Layers {
+    /// The crate's folder.
+    pub folder: &'static str,
+    /// From the highest to the lowest: none names one above itself.
+    pub rooms: &'static [Room],
+    /// Crates that only these rooms may name.
+    pub crates: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// The rooms of `server/src`, from the highest to the lowest: none names one above itself.
-pub const ROOMS: &[Room] = &[
-    room("cli", &["boot", "http*", "observe", "clock"]),
-    room(
-        "boot",
-        &[
-            "admin",
-            "worker",
-            "snapshot",
-            "quic",
-            "h3",
-            "tcp",
-            "acme",
-            "congestion",
-            "tls",
-            "http*",
-            "clients",
-            "secrets",
-            "observe",
-            "affinity",
-            "clock",
-            "networks",
-        ],
-    ),
-    room("admin", &["worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
-    room("worker", &["snapshot", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock"]),
-    room("snapshot", &["h3", "quic", "congestion", "tls", "http*", "secrets", "observe", "clock"]),
-    room("h3", &["quic", "http*", "clients", "keys", "observe", "address", "clock"]),
-    room(
-        "quic",
-        &[
-            "congestion",
-            "tls",
-            "clients",
-            "keys",
-            "overload",
-            "secrets",
-            "observe",
-            "address",
-            "clock",
-            "entropy",
-        ],
-    ),
-    room(
-        "tcp",
-        &["acme", "http*", "clients", "overload", "observe", "address", "clock", "networks"],
-    ),
-    room("congestion", &["clients", "observe", "address", "networks"]),
-    room("tls", &["secrets", "observe", "clock", "entropy", "named_file", "self_signed"]),
-    room("acme", &["observe", "clock", "named_file", "self_signed", "state_file"]),
-    room(
-        "http::gate",
-        &[
-            "http",
-            "http::auth",
-            "clients",
-            "http::exchange",
-            "http::files",
-            "http::route",
-            "keys",
-            "observe",
-            "address",
-            "clock",
-        ],
-    ),
-    room(
-        "http::origin",
-        &[
-            "http",
-            "http::auth",
-            "http::exchange",
-            "http::route",
-            "http::fastcgi",
-            "http::files",
-            "http::proxy",
-            "observe",
-            "affinity",
-            "clock",
-        ],
-    ),
-    room(
-        "http::route",
-        &[
-            "http",
-            "http::auth",
-            "http::exchange",
-            "http::fastcgi",
-            "http::files",
-            "http::proxy",
-            "observe",
-            "address",
-            "clock",
-            "named_file",
-            "networks",
-        ],
-    ),
-    room(
-        "http::fastcgi",
-        &[
-            "http",
-            "clients",
-            "http::exchange",
-            "http::files",
-            "http::proxy",
-            "observe",
-            "address",
-            "clock",
-        ],
-    ),
-    room(
-        "http::proxy",
-        &["http", "clients", "http::exchange", "observe", "address", "clock", "named_file"],
-    ),
-    room("http::files", &["http", "clients", "http::exchange", "observe", "address", "clock"]),
-    room(
-        "http::auth",
-        &["http", "clients", "http::exchange", "observe", "address", "affinity", "clock"],
-    ),
-    room("http::exchange", &["http", "clients", "keys", "observe", "address", "clock"]),
-    room("http", &["observe", "address", "clock", "entropy", "networks"]),
-    room("clients", &["observe", "address"]),
-    room("overload", &["clock"]),
-    room("secrets", &["clock", "entropy", "named_file", "state_file"]),
-    room("observe", &["address", "clock"]),
-    room("affinity", &[]),
-    room("clock", &[]),
-    room("entropy", &[]),
-    room("named_file", &[]),
-    room("address", &[]),
-    room("networks", &[]),
-    room("self_signed", &[]),
-    room("keys", &[]),
-    room("state_file", &[]),
-];
-
-/// Crates that only some rooms may name: `http` knows no transport, and quiche stays where packets and frames are.
-pub const CRATES: &[(&str, &[&str])] = &[
-    ("quiche", &["snapshot", "quic", "h3", "congestion", "cli::get", "worker::turn"]),
-    ("sluicegate_load", &["cli"]),
-    (
-        "sluicegate_dataplane",
-        // Files are read by its `read_cached`: unsafe code is there.
-        &["cli", "boot", "admin", "worker", "snapshot", "quic", "tcp", "http::files::disk"],
-    ),
-];
-
-/// Returns what breaks the tables, as `room FILE -> USED`, and the modules that no room holds.
-#[must_use]
-pub fn violations(tree: &Tree, edges: &BTreeSet<Edge>) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for module in &tree.modules {
-        if !module.path.is_empty() && room_of(&module.path).is_none() {
-            found.insert(format!("room {} -> none", module.file.display()));
-        }
+impl Layers {
+    /// Returns the table of the crate in `folder`, if it has one.
+    #[must_use]
+    pub fn of(folder: &Path) -> Option<&'static Layers> {
+        LAYERS.iter().find(|layers| Path::new(layers.folder) == folder)
     }
-    for edge in edges {
-        let module = &tree.modules[edge.from];
-        let Some(from) = room_of(&module.path) else {
-            continue;
-        };
-        let used = match &edge.to {
-            End::Crate(name) => (!may_name(&module.path, name)).then_some(name.as_str()),
-            End::Module(to) => {
-                let to = room_of(&tree.modules[*to].path);
-                to.filter(|to| !may_use(from, to.path)).map(|to| to.path)
+
+    /// Returns what breaks the table, as `room FILE -> USED`, and the modules that no room holds.
+    #[must_use]
+    pub fn violations(&self, tree: &Tree, edges: &BTreeSet<Edge>) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for module in &tree.modules {
+            if !module.path.is_empty() && self.room_of(&module.path).is_none() {
+                found.insert(format!("room {} -> none", module.file.display()));
             }
-        };
-        if let Some(used) = used {
-            found.insert(format!("room {} -> {used}", module.file.display()));
         }
+        for edge in edges {
+            let module = &tree.modules[edge.from];
+            let Some(from) = self.room_of(&module.path) else {
+                continue;
+            };
+            let used = match &edge.to {
+                End::Crate(name) => (!self.may_name(&module.path, name)).then_some(name.as_str()),
+                End::Module(to) => {
+                    let to = self.room_of(&tree.modules[*to].path);
+                    to.filter(|to| !may_use(from, to.path)).map(|to| to.path)
+                }
+            };
+            if let Some(used) = used {
+                found.insert(format!("room {} -> {used}", module.file.display()));
+            }
+        }
+        found
     }
-    found
-}
 
-/// Returns the room that holds a module: the one with the longest path.
-fn room_of(module: &[String]) -> Option<&'static Room> {
-    let holds = |room: &&Room| is_in(module, room.path);
-    ROOMS.iter().filter(holds).max_by_key(|room| room.path.len())
+    /// Returns the room that holds a module: the one with the longest path.
+    fn room_of(&self, module: &[String]) -> Option<&'static Room> {
+        let holds = |room: &&Room| is_in(module, room.path);
+        self.rooms.iter().filter(holds).max_by_key(|room| room.path.len())
+    }
+
+    fn may_name(&self, module: &[String], krate: &str) -> bool {
+        let row = self.crates.iter().find(|(name, _)| *name == krate);
+        row.is_none_or(|(_, rooms)| rooms.iter().any(|room| is_in(module, room)))
+    }
 }
 
 fn is_in(module: &[String], room: &str) -> bool {
@@ -211,11 +90,6 @@ fn may_use(from: &Room, to: &str) -> bool {
         })
 }
 
-fn may_name(module: &[String], krate: &str) -> bool {
-    let row = CRATES.iter().find(|(name, _)| *name == krate);
-    row.is_none_or(|(_, rooms)| rooms.iter().any(|room| is_in(module, room)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,16 +101,18 @@ mod tests {
             found.map(|(_, text)| (*text).to_owned())
         };
         let tree = Tree::read(&source, Path::new("lib.rs"));
-        violations(&tree, &tree.edges()).into_iter().collect()
+        LAYERS[0].violations(&tree, &tree.edges()).into_iter().collect()
     }
 
     #[test]
     fn rooms_name_none_above_them() {
-        let position = |path: &str| ROOMS.iter().position(|room| room.path == path);
-        for (at, room) in ROOMS.iter().enumerate() {
-            for used in room.uses {
-                let first = position(used.trim_end_matches('*')).unwrap();
-                assert!(at < first || used.ends_with('*'), "{} -> {used}", room.path);
+        for Layers { rooms, .. } in LAYERS {
+            let position = |path: &str| rooms.iter().position(|room| room.path == path);
+            for (at, room) in rooms.iter().enumerate() {
+                for used in room.uses {
+                    let first = position(used.trim_end_matches('*')).expect(used);
+                    assert!(at < first || used.ends_with('*'), "{} -> {used}", room.path);
+                }
             }
         }
     }
@@ -244,18 +120,19 @@ mod tests {
     #[test]
     fn a_use_upwards_is_a_violation() {
         let found = of(&[
-            ("lib.rs", "mod observe; mod quic; mod clients; mod http;"),
-            ("observe.rs", "use crate::quic::Endpoint;"),
-            ("quic.rs", "pub struct Endpoint(quiche::Config, crate::clients::Clients);"),
-            ("clients.rs", "pub struct Clients;"),
+            ("lib.rs", "mod affinity; mod h3; mod tcp; mod http;"),
+            ("affinity.rs", "use crate::h3::Session;"),
+            ("h3.rs", "pub struct Session(quiche::Config, crate::http::route::Route);"),
+            ("tcp.rs", "pub struct Front(sluicegate_quic::endpoint::Endpoint);"),
             ("http.rs", "pub mod exchange; pub mod route;"),
             ("http/exchange.rs", "use super::route::Route; pub struct Ring(quiche::Config);"),
             ("http/route.rs", "pub struct Route;"),
         ]);
         let expected = [
+            "room affinity.rs -> h3",
             "room http/exchange.rs -> http::route",
             "room http/exchange.rs -> quiche",
-            "room observe.rs -> quic",
+            "room tcp.rs -> sluicegate_quic",
         ];
         assert_eq!(found, expected);
     }

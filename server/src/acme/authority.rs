@@ -5,14 +5,14 @@ use std::path::Path;
 use instant_acme::{
     Account, AccountCredentials, CertificateIdentifier, ExternalAccountKey, NewAccount,
 };
+use sluicegate_base::named_file;
+use sluicegate_base::observe::acme::AcmeFailure;
 use sluicegate_config::Acme;
 
 use super::error::AcmeError;
 use super::https::HttpsClient;
 use super::settings::AcmeSettings;
 use super::store::Lock;
-use crate::named_file;
-use crate::observe::acme::AcmeFailure;
 
 /// An authority at which this server has an account.
 pub(super) struct Authority {

@@ -11,11 +11,11 @@ use boring::ssl::{
     SslContextBuilder, SslMethod, SslVerifyMode, select_next_proto,
 };
 
+use sluicegate_base::{clock, self_signed};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::keys;
-use crate::{clock, self_signed};
 
 /// Protocol name of TLS-ALPN-01 (RFC 8737 §4).
 pub const PROTOCOL: &[u8] = b"acme-tls/1";

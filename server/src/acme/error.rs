@@ -5,7 +5,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::observe::acme::AcmeFailure;
+use sluicegate_base::observe::acme::AcmeFailure;
 
 /// Failure to obtain a certificate: what failed, and what the operator can do.
 #[derive(Debug, Error)]

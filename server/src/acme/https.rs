@@ -18,13 +18,13 @@ use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
+use sluicegate_base::named_file;
+use sluicegate_base::observe::acme::AcmeFailure;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::error::AcmeError;
-use crate::named_file;
-use crate::observe::acme::AcmeFailure;
 
 /// Time for a request and its response.
 const LIMIT: Duration = Duration::from_secs(30);

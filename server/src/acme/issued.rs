@@ -66,7 +66,7 @@ mod tests {
 
     use super::super::keys;
     use super::*;
-    use crate::self_signed;
+    use sluicegate_base::self_signed;
 
     #[test]
     fn file_counts_if_key_and_certificate_belong_together_and_all_names_are_there() {

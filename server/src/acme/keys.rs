@@ -6,7 +6,7 @@ use boring::error::ErrorStack;
 use boring::pkey::{PKeyRef, Private};
 use boring::x509::{X509, X509Extension, X509NameBuilder};
 
-use crate::self_signed::Draft;
+use sluicegate_base::self_signed::Draft;
 
 /// Object identifier of the extension acmeIdentifier (RFC 8737 §3).
 const ACME_IDENTIFIER: &str = "1.3.6.1.5.5.7.1.31";
@@ -37,7 +37,7 @@ pub(super) fn proof(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::self_signed;
+    use sluicegate_base::self_signed;
 
     #[test]
     fn proof_holds_the_digest_in_a_critical_extension() {

@@ -6,12 +6,12 @@ use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier, NewOrder,
     Order, OrderStatus, RetryPolicy,
 };
+use sluicegate_base::observe::acme::AcmeFailure;
 use sluicegate_config::AcmeChallenge;
 
 use super::error::{AcmeError, is_about_nonces};
 use super::issued::Issued;
 use super::store::{Lock, Published, Store};
-use crate::observe::acme::AcmeFailure;
 
 /// Time for the authority to check the challenges, and to issue the certificate.
 const LIMIT: Duration = Duration::from_secs(120);

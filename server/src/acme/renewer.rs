@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use boring::rand::rand_bytes;
+use sluicegate_base::clock;
+use sluicegate_base::observe::acme::AcmeStatus;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
@@ -16,8 +18,6 @@ use super::order::{Wanted, obtain, turned};
 use super::schedule::retry_after;
 use super::settings::AcmeSettings;
 use super::store::{Lock, Stamp};
-use crate::clock;
-use crate::observe::acme::AcmeStatus;
 
 /// Time between two looks at the files, which another instance may have written.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -332,7 +332,7 @@ mod tests {
 
     use super::super::keys;
     use super::*;
-    use crate::self_signed;
+    use sluicegate_base::self_signed;
 
     #[tokio::test]
     async fn certificate_that_was_issued_is_written_later_and_not_ordered_again() {

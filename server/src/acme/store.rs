@@ -6,12 +6,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use boring::sha::sha256;
+use sluicegate_base::state_file;
 use sluicegate_config::{AcmeChallenge, Config};
 
 use super::challenges::{Challenges, http_01_file, tls_alpn_01_file};
 use super::error::AcmeError;
 use super::issued::Issued;
-use crate::state_file;
 
 /// Name of the folder in the state directory.
 const FOLDER: &str = "acme";
@@ -232,7 +232,7 @@ fn digits(text: &str) -> String {
 mod tests {
     use super::super::keys;
     use super::*;
-    use crate::self_signed;
+    use sluicegate_base::self_signed;
 
     fn store(folder: &tempfile::TempDir, directory: &str) -> Store {
         Store { folder: folder.path().join(FOLDER), directory: directory.to_owned() }
@@ -264,7 +264,7 @@ mod tests {
         let store = store(&folder, "https://acme.example/");
         let [a, b] = ["a.example", "b.example"].map(str::to_owned);
         let key = self_signed::key().unwrap();
-        let made = keys::proof(&key, &a, &[1; 32], crate::clock::unix()).unwrap();
+        let made = keys::proof(&key, &a, &[1; 32], sluicegate_base::clock::unix()).unwrap();
         let parts = [key.private_key_to_pem_pkcs8(), made.to_pem()];
         let pem = String::from_utf8(parts.map(Result::unwrap).concat()).unwrap();
         let lock = store.lock().unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use tikv_jemalloc_ctl::{epoch, stats};
 
-use crate::observe::metrics::metrics;
+use sluicegate_base::observe::metrics::metrics;
 
 metrics! {
     /// Figures of jemalloc, in bytes.

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
+use sluicegate_base::observe::lifecycle::{Lifecycle, Phase};
+use sluicegate_base::observe::metrics;
 
 use super::cross_site;
 use super::deadline::ConnectionDeadline;
 use super::flamegraph::{self, Profiles};
 use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
-use crate::observe::lifecycle::{Lifecycle, Phase};
-use crate::observe::metrics;
 
 /// The state that the pages show.
 #[derive(Debug)]

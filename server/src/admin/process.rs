@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use crate::observe::metrics::metrics;
+use sluicegate_base::observe::metrics::metrics;
 
 /// Number of clock ticks in a second, in every Linux ABI that the server runs on.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -3,19 +3,19 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use sluicegate_base::clock;
+use sluicegate_base::observe::access::CurrentAccess;
+use sluicegate_base::observe::lifecycle::Lifecycle;
+use sluicegate_base::observe::memory_budget::MemoryBudget;
+use sluicegate_base::observe::metrics::{Page, Show};
+use sluicegate_base::observe::process_log::LogCounters;
+use sluicegate_base::observe::qlog::CurrentTraces;
 use tokio::sync::Mutex;
 
 use super::allocator::Allocator;
 use super::process::{Age, Process};
 use super::workers::{self, Known};
-use crate::clock;
 use crate::http::origin::{self, OriginCommand};
-use crate::observe::access::CurrentAccess;
-use crate::observe::lifecycle::Lifecycle;
-use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::metrics::{Page, Show};
-use crate::observe::process_log::LogCounters;
-use crate::observe::qlog::CurrentTraces;
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 

@@ -1,13 +1,13 @@
 //! The page's figures of workers: sums over all, and samples of each.
 
+use sluicegate_base::observe::metrics::{Page, Show};
+use sluicegate_base::observe::sum::Sum;
 use sluicegate_dataplane::{Counters as Datagrams, FrameCounters, InitialFilter};
+use sluicegate_quic::connection_gauges::ConnectionGauges;
+use sluicegate_quic::initials::InitialShares;
 
 use crate::http::exchange::ring::Depth;
 use crate::http::origin;
-use crate::observe::metrics::{Page, Show};
-use crate::observe::sum::Sum;
-use crate::quic::connection_gauges::ConnectionGauges;
-use crate::quic::initials::InitialShares;
 use crate::tcp;
 use crate::worker::{EndpointCounters, TurnTimes, WorkerStats};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use sluicegate_base::observe::lifecycle::Lifecycle;
 use sluicegate_config::Config;
 
 use crate::acme::{AcmeSettings, Renewals};
-use crate::observe::lifecycle::Lifecycle;
 
 /// The thread of renewals by ACME, if the configuration in effect has such certificates.
 pub(super) struct AcmeRenewals {

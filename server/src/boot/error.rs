@@ -12,13 +12,14 @@ use thiserror::Error;
 use super::bind_tcp::TcpBindError;
 use super::passed::PassedError;
 
+use sluicegate_base::secrets::SecretsError;
+use sluicegate_base::tls::TlsError;
+use sluicegate_quic::congestion::selection::UnknownAlgorithm;
+use sluicegate_quic::transport::TransportError;
+
 use crate::admin::AdminError;
-use crate::congestion::selection::UnknownAlgorithm;
 use crate::http::route::SiteError;
-use crate::quic::transport::TransportError;
-use crate::secrets::SecretsError;
 use crate::snapshot::WorkerConfigError;
-use crate::tls::TlsError;
 
 /// Error that keeps the server from starting, or ends it early. Its text names the place; the error's source, if there
 /// is one, says the cause and the remedy.

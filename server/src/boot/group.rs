@@ -4,8 +4,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use sluicegate_base::clock;
 use sluicegate_config::{Config, Group};
 use sluicegate_dataplane::ListenerId;
+use sluicegate_quic::cid;
+use sluicegate_quic::settings::Settings;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::cores::spare_cores;
@@ -15,13 +18,10 @@ use super::listen::Announced;
 use super::plan::OpenGroup;
 use super::shared::Shared;
 use super::watch::Event;
-use crate::clock;
 use crate::h3::{Session, SessionContext};
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
-use crate::quic::cid;
-use crate::quic::settings::Settings;
 use crate::snapshot::ConfigSnapshot;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};

@@ -7,13 +7,13 @@ use sluicegate_config::{Group, Listener};
 use sluicegate_dataplane::{
     Acquired, BindError, Group as OpenedGroup, ListenerFacts, ListenerId, Payloads, open_group,
 };
+use sluicegate_quic::cid;
+use sluicegate_quic::settings::Lease;
 
 use super::bind_tcp::{self, TcpBindError, TcpSockets};
 use super::error::{BootError, ListenerError};
 use super::passed::Passed;
 use super::until_free::until_free;
-use crate::quic::cid;
-use crate::quic::settings::Lease;
 use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
 
 /// Attempts to find a port that is free for UDP and for TCP.

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
+use sluicegate_base::observe::certificates::Certificate;
+use sluicegate_base::secrets::Secrets;
+use sluicegate_base::tls::{
+    Alternatives, Identities, Identity, TlsError, TlsOptions, alternatives,
+};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener, Tls};
+use sluicegate_quic::congestion::selection::Selection;
+use sluicegate_quic::transport::server_config;
 
 use super::error::{BootError, ListenerError};
 use crate::acme::Store;
-use crate::congestion::selection::Selection;
 use crate::h3::Session;
 use crate::http::trusted_proxies::TrustedProxies;
-use crate::observe::certificates::Certificate;
-use crate::quic::transport::server_config;
-use crate::secrets::Secrets;
 use crate::snapshot::ListenerSettings;
-use crate::tls::{Alternatives, Identities, Identity, TlsError, TlsOptions, alternatives};
 
 /// Parts of a listener's settings before a reload that stay in use.
 #[derive(Clone, Copy, Default)]

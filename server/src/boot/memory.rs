@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use sluicegate_base::observe::memory_budget::MemoryBudget;
 use tikv_jemalloc_ctl::{Access, AsName, arenas, background_thread};
 
 use super::error::BootError;
-use crate::observe::memory_budget::MemoryBudget;
 
 /// Time between two measurements.
 const PERIOD: Duration = Duration::from_millis(200);

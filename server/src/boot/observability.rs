@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use sluicegate_base::observe::lifecycle::Lifecycle;
+use sluicegate_base::observe::process_log;
+
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
 use crate::admin::{AdminState, Profiles, Scraper, Sources};
-use crate::observe::lifecycle::Lifecycle;
-use crate::observe::process_log;
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
 pub(super) struct Observability {

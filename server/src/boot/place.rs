@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use sluicegate_base::secrets::SecretsError;
+use sluicegate_base::tls::TlsError;
 use sluicegate_config::{Config, Handler, Listener, Route, Step};
 
 use super::error::{BootError, ListenerError};
 use crate::http::route::SiteError;
-use crate::secrets::SecretsError;
-use crate::tls::TlsError;
 
 use Step::{Index, Key};
 
@@ -162,8 +162,8 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quic::transport::TransportError;
-    use crate::secrets::TooOpen;
+    use sluicegate_base::secrets::TooOpen;
+    use sluicegate_quic::transport::TransportError;
 
     #[test]
     fn error_about_a_file_leads_to_the_key_that_names_it() {

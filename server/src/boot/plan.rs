@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use sluicegate_base::observe::access::AccessWriter;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
 use sluicegate_dataplane::{Backend, Seed};
+use sluicegate_quic::settings::Tracing;
 
 use super::admin_address::AdminAddress;
 use super::cores::cores;
@@ -17,8 +19,6 @@ use super::ports::{OpenPorts, on_ports};
 use super::shared::{Shared, open_access_log, start_tracing};
 use crate::admin::AdminState;
 use crate::affinity::scheduler;
-use crate::observe::access::AccessWriter;
-use crate::quic::settings::Tracing;
 
 /// Everything that the process holds open for a configuration, except the control socket, which opens once every worker serves: it
 /// replaces that of a previous server.

@@ -87,9 +87,9 @@ mod tests {
     use crate::boot::listen::KeptState;
     use crate::boot::listener_settings::{Before, prepare};
     use crate::boot::liveness::tests::watched;
-    use crate::quic::settings::Lease;
-    use crate::secrets::Secrets;
     use crate::snapshot::{BoundAddress, Protocols};
+    use sluicegate_base::secrets::Secrets;
+    use sluicegate_quic::settings::Lease;
 
     /// Returns the protocols of the one address of a port after a reload that keeps it.
     fn keep_on_port(address: SocketAddr) -> Protocols {

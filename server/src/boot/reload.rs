@@ -4,9 +4,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sluicegate_base::clock;
+use sluicegate_base::observe::access::CurrentAccess;
+use sluicegate_base::observe::process_log;
+use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_base::secrets::Secrets;
+use sluicegate_base::tls::Alternatives;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener};
 use sluicegate_dataplane::Seed;
+use sluicegate_quic::settings::Tracing;
 
 use super::acme::AcmeRenewals;
 use super::admin_address::AdminAddress;
@@ -26,17 +33,10 @@ use super::retired::Retired;
 use super::shared::{open_access_log, start_tracing};
 use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
-use crate::clock;
 use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
-use crate::observe::access::CurrentAccess;
-use crate::observe::process_log;
-use crate::observe::qlog::CurrentTraces;
-use crate::quic::settings::Tracing;
-use crate::secrets::Secrets;
 use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
 use crate::tcp::FrontCommand;
-use crate::tls::Alternatives;
 use crate::worker::{Command, WorkerHandle};
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.

@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
+use sluicegate_base::clock;
 use sluicegate_dataplane::{ListenerId, OpenError, Seed};
 
-use crate::clock;
 use crate::worker::{Command, WorkerHandle};
 
 /// Outstanding replies of workers. A worker that has ended owes none.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use sluicegate_base::tls::Alternatives;
+
 use crate::http::route::Site;
 use crate::snapshot::ConfigSnapshot;
-use crate::tls::Alternatives;
 
 /// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after
 /// their last user: to free a thousand certificates would delay a worker by tens of milliseconds.
@@ -42,11 +43,11 @@ mod tests {
     use sluicegate_dataplane::{ListenerId, Payloads};
 
     use super::*;
-    use crate::congestion::selection::Selection;
-    use crate::quic::settings::Lease;
-    use crate::secrets::Secrets;
     use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
-    use crate::tls::{Identities, Identity};
+    use sluicegate_base::secrets::Secrets;
+    use sluicegate_base::tls::{Identities, Identity};
+    use sluicegate_quic::congestion::selection::Selection;
+    use sluicegate_quic::settings::Lease;
 
     /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
     #[test]
@@ -56,7 +57,8 @@ mod tests {
         let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
         let secrets = Secrets::in_memory();
         let make = |others: &[Identity], before: &Alternatives| {
-            crate::tls::alternatives(("main", &secrets), others, &quic, &limits, before).unwrap()
+            sluicegate_base::tls::alternatives(("main", &secrets), others, &quic, &limits, before)
+                .unwrap()
         };
         let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
             generation,

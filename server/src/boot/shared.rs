@@ -3,21 +3,21 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use sluicegate_base::clients::relief::Holdings;
+use sluicegate_base::observe::access::{AccessWriter, CurrentAccess, Target};
+use sluicegate_base::observe::memory_budget::MemoryBudget;
+use sluicegate_base::observe::qlog::{CurrentTraces, Sampler};
+use sluicegate_base::secrets::{Secrets, SecretsConfig};
 use sluicegate_config::{Config, LogTarget};
+use sluicegate_quic::settings::{Tracing, visible};
+use sluicegate_quic::token::UsedTokens;
 
 use super::error::BootError;
 use super::memory;
 use super::memory::parts::Parts;
-use crate::clients::relief::Holdings;
 use crate::http::auth::PasswordChecks;
 use crate::http::identification::Identification;
 use crate::http::route::Site;
-use crate::observe::access::{AccessWriter, CurrentAccess, Target};
-use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::qlog::{CurrentTraces, Sampler};
-use crate::quic::settings::{Tracing, visible};
-use crate::quic::token::UsedTokens;
-use crate::secrets::{Secrets, SecretsConfig};
 use crate::tcp::MissingHeaders;
 
 /// State that all workers share. It does not change while the server runs.

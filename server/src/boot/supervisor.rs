@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
+use sluicegate_base::observe::lifecycle::Lifecycle;
 
 use super::control_socket::{Reply, Verdict};
 use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
-use crate::observe::lifecycle::Lifecycle;
 use crate::worker::WorkerHandle;
 
 /// Checks in the watchdog's time. A thread that misses one but not all of them does no harm.
@@ -176,7 +176,7 @@ impl Watchdog {
 mod tests {
     use super::*;
     use crate::boot::liveness::tests::{answer, report, watched};
-    use crate::clock;
+    use sluicegate_base::clock;
 
     #[test]
     fn a_watchdog_is_fed_while_every_thread_answers() {

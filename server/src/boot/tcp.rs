@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
+use sluicegate_base::networks::Networks;
+use sluicegate_base::secrets::Secrets;
+use sluicegate_base::tls::tcp_context;
 use sluicegate_config::{Config, Listener, PlainHttp};
 use sluicegate_dataplane::ListenerId;
 
 use super::error::BootError;
 use crate::acme::AcmeSettings;
 use crate::http::route::Site;
-use crate::networks::Networks;
-use crate::secrets::Secrets;
 use crate::snapshot::{ConfigSnapshot, Protocols};
 use crate::tcp::{FrontCommand, FrontSender, TcpConfig, TcpListenerConfig};
-use crate::tls::tcp_context;
 use crate::worker::WorkerHandle;
 
 /// Fronts of all workers.

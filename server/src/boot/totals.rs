@@ -1,10 +1,10 @@
 //! Totals over all workers, logged when the server stops.
 
+use sluicegate_base::observe::metrics::Label;
+use sluicegate_base::observe::sum::Sum;
 use sluicegate_dataplane::Counters as Datagrams;
+use sluicegate_quic::counters::{DropReason, RefusalReason};
 
-use crate::observe::metrics::Label;
-use crate::observe::sum::Sum;
-use crate::quic::counters::{DropReason, RefusalReason};
 use crate::worker::EndpointCounters;
 
 /// Sums over the workers that have stopped.

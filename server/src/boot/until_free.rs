@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock;
+use sluicegate_base::clock;
 
 /// Time for a port in use to become free.
 const LIMIT: Duration = Duration::from_secs(1);

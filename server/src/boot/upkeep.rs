@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::clock;
-use crate::observe::lifecycle::Lifecycle;
-use crate::secrets::Secrets;
+use sluicegate_base::clock;
+use sluicegate_base::observe::lifecycle::Lifecycle;
+use sluicegate_base::secrets::Secrets;
+
 use crate::snapshot::ConfigSnapshot;
 
 /// Time between two warnings about a certificate.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use sluicegate_base::clock;
+use sluicegate_base::observe::lifecycle::Phase;
 use sluicegate_dataplane::Features;
 
 use super::control_socket::{Reply, Verdict};
@@ -15,8 +17,6 @@ use super::reload::Reloader;
 use super::supervisor::Supervisor;
 use super::totals::Totals;
 use crate::boot::signal::Signal;
-use crate::clock;
-use crate::observe::lifecycle::Phase;
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, MailboxSender, Report};
 

@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use sluicegate_base::observe::process_log;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogFormat, LogLevel};
 
 use super::exit::{EXIT_CONFIG, failed, printed, wrong};
 use crate::boot;
-use crate::observe::process_log;
 
 /// Check a configuration and the files that it names, and print "ok" or the mistakes with their lines.
 #[derive(Clone, Debug, clap::Args)]

@@ -150,7 +150,7 @@ impl SharedHead {
         &self,
         using: impl FnOnce(&EncodedHeaders) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let second = crate::clock::unix().as_secs();
+        let second = sluicegate_base::clock::unix().as_secs();
         ENCODED.with_borrow_mut(|places| {
             let place = &mut places[(Arc::as_ptr(&self.fields).addr() / 32) % KEPT];
             if place.as_ref().is_some_and(|known| known.second != second || known.head != *self) {
@@ -225,7 +225,7 @@ fn frame(status: u16, mut fields: Fields, length: Option<u64>) -> Vec<Line> {
     }
     // RFC 9110 §6.6.1
     if !has_date {
-        head.push(Line::Field(DATE, date::at(crate::clock::unix())));
+        head.push(Line::Field(DATE, date::at(sluicegate_base::clock::unix())));
     }
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length

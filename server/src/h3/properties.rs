@@ -6,10 +6,11 @@ use quiche::h3::{Header, NameValue};
 
 pub use self::upstream::upstream;
 
+use sluicegate_base::properties::Bytes;
+
 use super::priority::Priority;
 use super::request::{self, ParsedRequest};
 use crate::http::exchange::{Fields, RequestHead};
-use crate::properties::Bytes;
 
 /// Largest field section, bytes.
 const LARGEST: u64 = 4096;

@@ -5,6 +5,7 @@ mod lingering;
 mod order;
 mod output;
 mod record;
+mod refusal;
 mod relay;
 mod requests;
 mod stalled;
@@ -18,6 +19,10 @@ use std::time::Instant;
 
 use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
+use sluicegate_base::address::ClientPath;
+use sluicegate_base::keys::ConnectionKey;
+use sluicegate_base::observe::access::{Outcome, TlsSession};
+use sluicegate_quic::application::{Application, Introduction};
 
 use self::output::UnackedLook;
 use self::stalled::StallChecks;
@@ -25,7 +30,6 @@ use super::queue::Queue;
 use super::response::{BLOCK, Response};
 use super::schedule::Schedule;
 use super::session_context::SessionContext;
-use crate::address::ClientPath;
 use crate::http::exchange::message::ToFront;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{Fields, Reply};
@@ -34,9 +38,6 @@ use crate::http::id_map::IdMap;
 use crate::http::identification::ReturnedId;
 use crate::http::peer::{ClientCertificate, PeerConnection};
 use crate::http::trusted_proxies::TrustedProxies;
-use crate::keys::ConnectionKey;
-use crate::observe::access::{Outcome, TlsSession};
-use crate::quic::application::{Application, Introduction};
 
 thread_local! {
     /// Holds the next block of a body while it is handed to a stream; nothing in it outlives a call.
@@ -413,6 +414,12 @@ impl Session {
         {
             self.goaway = due;
         }
+    }
+
+    /// Counts bytes of a body that were read.
+    fn count_read(&mut self, count: u64, context: &mut SessionContext) {
+        context.counters.bytes_in += count;
+        self.body_bytes += count;
     }
 
     fn fail(

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::clients::relief::{FrontRelief, Holdings};
+use sluicegate_base::clients::relief::{FrontRelief, Holdings};
+use sluicegate_base::keys::ExchangeKey;
+use sluicegate_base::observe::access::AccessLog;
+use sluicegate_base::observe::memory_budget::MemoryBudget;
+use sluicegate_quic::application::Shared;
+
 use crate::http::exchange::message::ToFront;
 use crate::http::exchange::ring::{Depth, OriginRing};
 use crate::http::files::Cache;
 use crate::http::gate::{Gate, RequestCounters};
 use crate::http::route::Site;
-use crate::keys::ExchangeKey;
-use crate::observe::access::AccessLog;
-use crate::observe::memory_budget::MemoryBudget;
-use crate::quic::application::Shared;
 
 /// Part of the memory limit that the streams of a connection hold, at most, for a client that acknowledges nothing of it: one in so many.
 const UNACKED_PART: u64 = 64;

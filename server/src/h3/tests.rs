@@ -1,6 +1,7 @@
 //! Sessions against quiche's own client, over a pair of connections in memory.
 
 mod cached;
+mod endpoint;
 mod fixture;
 mod identified;
 mod kept;
@@ -19,15 +20,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::address::ClientPath;
+use sluicegate_base::clock;
+use sluicegate_base::keys::ConnectionKey;
+use sluicegate_quic::application::Application as _;
+
 use self::transport::{carry, connected};
-use crate::address::ClientPath;
-use crate::clock;
 use crate::h3::{Session, SessionContext};
 use crate::http::exchange::ring::OriginRing;
 use crate::http::peer::PeerConnection;
 use crate::http::route::Site;
-use crate::keys::ConnectionKey;
-use crate::quic::application::Application as _;
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate_config::{Config, Limits};
 

@@ -68,10 +68,13 @@ impl From<Reply> for Refusal {
 #[cfg(test)]
 mod tests;
 
+use sluicegate_base::observe::metrics::metrics;
+
 use self::replies::no_room;
-use crate::observe::metrics::metrics;
 use std::sync::Arc;
 use std::time::Instant;
+
+use sluicegate_base::keys::ExchangeKey;
 
 pub use self::handling::Handling;
 pub use self::log::{BODY_MALFORMED, Ending, RequestRecord};
@@ -85,7 +88,6 @@ use super::files::{Cache, Key, reply_from_memory};
 use super::identification::ReturnedId;
 use super::peer::Peer;
 use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
-use crate::keys::ExchangeKey;
 
 /// Largest number of field lines of a head or trailer section. The crumbs of a cookie in a head count as one line (RFC 9113 §8.2.3,
 /// RFC 9114 §4.2.1); the limit of bytes bounds them.

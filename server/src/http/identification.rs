@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::entropy::Entropy;
 use sluicegate_config::{AcceptRequestId, RequestIdField, TraceparentMode, Tracing};
 
-use crate::entropy::Entropy;
 use crate::http::field_name::is_written_like;
 
 thread_local! {

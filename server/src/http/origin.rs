@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sluicegate_base::observe::metrics::metrics;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -31,7 +32,6 @@ use crate::http::exchange::message::HandlerReport;
 use crate::http::exchange::ring::WorkerRing;
 use crate::http::exchange::{Opaque, Reply};
 use crate::http::route::{Action, Claim, OriginHandler, Route, Site};
-use crate::observe::metrics::metrics;
 
 /// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
 const BLOCKING_THREADS: usize = 16;

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Version};
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::observe::access::TlsSession;
 
 pub use self::client_certificate::ClientCertificate;
 use super::trusted_proxies::TrustedProxies;
-use crate::address::ValidatedAddress;
-use crate::observe::access::TlsSession;
 
 /// Client of a request, at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::address::ValidatedAddress;
+use sluicegate_base::address::ValidatedAddress;
 
 /// Clients whose slots are searched together, under one lock.
 const WAYS: usize = 8;
@@ -96,7 +96,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::clock;
+    use sluicegate_base::clock;
 
     fn limit(settings: &str) -> RateLimit {
         let text = format!(

@@ -6,8 +6,8 @@ use http::header::FORWARDED;
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{ClientAddressField, Listener};
 
-use crate::address::ValidatedAddress;
-use crate::networks::Networks;
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::networks::Networks;
 
 /// Name of the field that lists the addresses on a request's way.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sluicegate_base::address::ValidatedAddress;
 use tokio::net::TcpStream;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::sleep;
@@ -13,7 +14,6 @@ use tokio::time::sleep;
 use super::front::Front;
 use super::listener_phases::{FrontListener, Phase};
 use super::serve::serve;
-use crate::address::ValidatedAddress;
 
 /// Most connections that the system has established and no front has accepted, per socket.
 pub const BACKLOG: u16 = 4096;

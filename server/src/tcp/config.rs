@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use boring::ssl::SslContext;
 use http::HeaderValue;
+use sluicegate_base::networks::Networks;
+use sluicegate_base::observe::access::AccessWriter;
 use sluicegate_dataplane::ListenerId;
 
 use crate::acme::Challenges;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
-use crate::networks::Networks;
-use crate::observe::access::AccessWriter;
 
 /// What is served over TCP, and how; all fronts share it, and a reload makes another one.
 pub struct TcpConfig {

@@ -1,8 +1,9 @@
 //! Counters of the front over TCP.
 
+use sluicegate_base::observe::metrics::metrics;
+
 use crate::http::exchange::local::LocalCounters;
 use crate::http::gate::RequestCounters;
-use crate::observe::metrics::metrics;
 
 metrics! {
     /// Counters of the connections over TCP. Those of their requests are added to those of HTTP/3.

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sluicegate_base::address::ValidatedAddress;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::front::Admission;
 use super::proxy_protocol::{self, ProxyHeader};
-use crate::address::ValidatedAddress;
 
 /// Addresses of the client and of the server that it has connected to.
 pub(super) type Ends = (ValidatedAddress, Option<SocketAddr>);

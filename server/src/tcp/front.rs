@@ -10,6 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sluicegate_base::clients::relief::FrontRelief;
+use sluicegate_base::clock;
+use sluicegate_base::observe::access::{AccessLog, Outcome};
+use sluicegate_base::observe::memory_budget::MemoryBudget;
+use sluicegate_base::overload::Overload;
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedSender;
@@ -24,8 +29,6 @@ use super::listener_phases::{FrontListener, ListenerPhases};
 use super::missing_headers::MissingHeaders;
 use super::open_connections::OpenConnections;
 use super::open_request::OpenRequest;
-use crate::clients::relief::FrontRelief;
-use crate::clock;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::local::LocalExchanges;
@@ -34,9 +37,6 @@ use crate::http::gate::{Arrival, Decision, Ending, Gate};
 use crate::http::identification::ReturnedId;
 use crate::http::origin::LocalHandlers;
 use crate::http::peer::Peer;
-use crate::observe::access::{AccessLog, Outcome};
-use crate::observe::memory_budget::MemoryBudget;
-use crate::overload::Overload;
 
 /// Command to a front.
 #[derive(Debug)]

@@ -126,7 +126,7 @@ fn enter(current: &watch::Sender<Phase>, phase: Phase) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::networks::Networks;
+    use sluicegate_base::networks::Networks;
 
     /// Returns a configuration with these listeners.
     fn config(ids: &[u16]) -> TcpListeners {

@@ -49,7 +49,7 @@ impl MissingHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use sluicegate_base::clock;
 
     #[test]
     fn each_listener_is_warned_of_once_a_minute_with_the_number_of_connections() {

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sluicegate_base::clients::relief::{CONNECTION, FrontRelief};
+use sluicegate_base::clients::{ClientPrefix, Clients, FIRST_REQUEST, NEXT_REQUEST};
+use sluicegate_base::observe::memory_budget::MemoryBudget;
 use tokio::sync::Notify;
 
 use super::metered::Meter;
 use super::send_buffer::SendBuffer;
-use crate::clients::relief::{CONNECTION, FrontRelief};
-use crate::clients::{ClientPrefix, Clients, FIRST_REQUEST, NEXT_REQUEST};
-use crate::observe::memory_budget::MemoryBudget;
 
 /// Connections that a search for one to close looks at.
 const SCANNED: usize = 64;

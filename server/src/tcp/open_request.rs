@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
+use sluicegate_base::observe::access::Outcome;
 use tokio::sync::Notify;
 
 use super::progress::Progress;
@@ -12,7 +13,6 @@ use crate::http::exchange::Fields;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::gate::RequestRecord;
 use crate::http::identification::ReturnedId;
-use crate::observe::access::Outcome;
 
 /// Facts of an open request, which its parts share: its body, its handler and its response.
 #[derive(Debug)]

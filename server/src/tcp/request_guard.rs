@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use sluicegate_base::observe::access::Outcome;
+
 use super::connection::Connection;
 use super::open_request::OpenRequest;
 use crate::http::gate::Ending;
-use crate::observe::access::Outcome;
 
 /// Counts and records the end of a request when it is dropped.
 #[derive(Debug)]

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::clients::relief::FrontRelief;
+use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{spawn_local, yield_now};
@@ -17,10 +19,8 @@ use super::counters::Counters;
 use super::front::{Front, FrontCommand};
 use super::listener_phases::Phase;
 use super::missing_headers::MissingHeaders;
-use crate::clients::relief::FrontRelief;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::origin::{LocalHandlers, StartFront};
-use crate::observe::memory_budget::MemoryBudget;
 
 /// Time in which closed connections free their memory, and a measurement notices.
 const RELIEF: Duration = Duration::from_millis(200);

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::time::Instant;
 
 use sluicegate_dataplane::Dataplane;
+use sluicegate_quic::endpoint::Endpoint;
+use sluicegate_quic::initials::Change;
 
 use crate::h3::Session;
-use crate::quic::endpoint::Endpoint;
-use crate::quic::initials::Change;
 
 /// Has the driver drop other shares of Initials if the endpoint's window has ended and says so: at most ten times a second, and never
 /// without a flood.

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_worker_spins_until_the_limit_after_the_last_datagram() {
         let mut spin = spin(LIMIT, false);
-        let start = crate::clock::now();
+        let start = sluicegate_base::clock::now();
         assert!(!spin.begins(0, start));
         assert!(spin.begins(3, start));
         assert!(spin.begins(3, start + LIMIT / 2));
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn without_a_limit_it_never_spins() {
         let mut spin = spin(Duration::ZERO, false);
-        let now = crate::clock::now();
+        let now = sluicegate_base::clock::now();
         assert!(!spin.begins(9, now));
         assert!(!spin.begins(10, now));
     }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn with_spin_always_it_never_sleeps() {
         let mut spin = spin(Duration::ZERO, true);
-        let now = crate::clock::now();
+        let now = sluicegate_base::clock::now();
         assert!(spin.begins(0, now));
         assert!(spin.goes_on(now + Duration::from_secs(3600)));
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_worker_that_spun_in_vain_sleeps_until_datagrams_follow_each_other_again() {
         let mut spin = spin(LIMIT, false);
-        let mut now = crate::clock::now();
+        let mut now = sluicegate_base::clock::now();
         for datagrams in 1..=u64::from(VAIN) {
             assert!(spin.begins(datagrams, now), "datagram {datagrams}");
             assert!(!spin.goes_on(now + LIMIT));

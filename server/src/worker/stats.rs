@@ -1,14 +1,14 @@
 //! Counters and gauges of a worker.
 
+use sluicegate_base::observe::metrics::metrics;
 use sluicegate_dataplane::{Counters as Datagrams, Features};
+use sluicegate_quic::connection_gauges::ConnectionGauges;
+use sluicegate_quic::counters::Counters;
+use sluicegate_quic::initials::InitialShares;
 
 use super::turn_times::TurnTimes;
 use crate::http::exchange::ring::Depth;
 use crate::http::gate::RequestCounters;
-use crate::observe::metrics::metrics;
-use crate::quic::connection_gauges::ConnectionGauges;
-use crate::quic::counters::Counters;
-use crate::quic::initials::InitialShares;
 
 metrics! {
     /// Totals of a worker's endpoint since the start.

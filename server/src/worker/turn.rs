@@ -7,7 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluicegate_base::clock;
 use sluicegate_dataplane::{Budget, Dataplane, Driver, Event, ListenerId, OpenError, RxMeta, Seed};
+use sluicegate_quic::counters::DropReason;
+use sluicegate_quic::endpoint::{Endpoint, Ingest};
 
 use super::initials::filter_initials;
 use super::mailbox::{Command, Mailbox, MailboxSender};
@@ -16,10 +19,7 @@ use super::report::Report;
 use super::spin::{Polling, Spin};
 use super::stats::{EndpointCounters, WorkerStats};
 use super::turn_times::{Stopwatch, TurnTimes};
-use crate::clock;
 use crate::h3::Session;
-use crate::quic::counters::DropReason;
-use crate::quic::endpoint::{Endpoint, Ingest};
 
 /// Received datagrams and bytes per turn.
 const RECEIVE_BUDGET: Budget = Budget::new(1024, 1 << 20);

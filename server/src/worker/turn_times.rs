@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::observe::histogram::Histogram;
-use crate::observe::metrics::metrics;
+use sluicegate_base::observe::histogram::Histogram;
+use sluicegate_base::observe::metrics::metrics;
 
 metrics! {
     /// Durations of turns and of their phases.

@@ -9,7 +9,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::X509;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
-use sluicegate::self_signed;
+use sluicegate_base::self_signed;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::server::{Folder, Server, Setup};
@@ -17,7 +17,7 @@ use crate::server::{Folder, Server, Setup};
 /// Writes a certificate for `names` and its key into a folder; returns the table that names them.
 pub(crate) fn certificate(folder: &Folder, file: &str, names: &[&str]) -> String {
     let key = self_signed::key().unwrap();
-    let made = self_signed::certificate(&key, names, &[1], sluicegate::clock::unix()).unwrap();
+    let made = self_signed::certificate(&key, names, &[1], sluicegate_base::clock::unix()).unwrap();
     let write = |name: String, pem: Vec<u8>| {
         let path = folder.path(&name);
         std::fs::write(&path, pem).unwrap();
@@ -108,7 +108,7 @@ fn names_choose_certificates_over_tcp_and_every_worker_and_instance_resumes_sess
 /// A certificate of ten years, seen from its last days on.
 #[test]
 fn a_certificate_about_to_expire_is_warned_of_at_start_and_reload_and_shown_in_metrics() {
-    let now = sluicegate::clock::unix();
+    let now = sluicegate_base::clock::unix();
     let day = Duration::from_secs(86_400);
     let years = day * 3650;
     for (left, word) in

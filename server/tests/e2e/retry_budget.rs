@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sluicegate::clock;
+use sluicegate_base::clock;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};

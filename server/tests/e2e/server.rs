@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use boring::x509::X509;
-use sluicegate::tls::Identity;
+use sluicegate_base::tls::Identity;
 use tempfile::TempDir;
 
 use crate::installed;

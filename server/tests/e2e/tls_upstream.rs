@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use boring::ssl::{SslAcceptor, SslMethod, SslStream};
-use sluicegate::self_signed;
+use sluicegate_base::self_signed;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
@@ -17,7 +17,7 @@ on_auto!(requests_reach_a_verified_upstream_and_no_other);
 /// Starts an upstream whose certificate, for `app.test`, is written to `upstream.pem`.
 fn start(folder: &Folder) -> SocketAddr {
     let key = self_signed::key().unwrap();
-    let now = sluicegate::clock::unix();
+    let now = sluicegate_base::clock::unix();
     let certificate = self_signed::certificate(&key, &["app.test"], &[1], now).unwrap();
     std::fs::write(folder.path("upstream.pem"), certificate.to_pem().unwrap()).unwrap();
     let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
@@ -92,7 +92,7 @@ fn requests_reach_a_verified_upstream_and_no_other(backend: &str) {
         assert_eq!(session.get("/named/three").await.text().await, "/named/three");
         // Another authority under the same name: the old connections serve nobody any more.
         let key = self_signed::key().unwrap();
-        let now = sluicegate::clock::unix();
+        let now = sluicegate_base::clock::unix();
         let other = self_signed::certificate(&key, &["app.test"], &[1], now).unwrap();
         std::fs::write(folder.path("upstream.pem"), other.to_pem().unwrap()).unwrap();
         server.reload(&setup("upstream.pem"), &folder, "configuration reloaded");

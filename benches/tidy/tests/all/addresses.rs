@@ -8,8 +8,8 @@ use sluicegate_tidy::repository;
 /// The constructors of `ValidatedAddress`, with the files that may call each.
 const PROOFS: [(&str, &[&str]); 5] = [
     ("by_tcp_handshake", &["server/src/tcp/accept.rs"]),
-    ("by_path_validation", &["server/src/quic/connection/address.rs"]),
-    ("by_token", &["server/src/quic/token/new_token.rs"]),
+    ("by_path_validation", &["server/quic/src/connection/address.rs"]),
+    ("by_token", &["server/quic/src/token/new_token.rs"]),
     ("named_by", &["server/src/http/trusted_proxies.rs", "server/src/tcp/ends.rs"]),
     // Nobody sends from these.
     ("supposed", &["benches/src/counts/proxy.rs", "server/src/http/route/explain.rs"]),
@@ -17,7 +17,7 @@ const PROOFS: [(&str, &[&str]); 5] = [
 
 #[test]
 fn addresses_are_validated_where_the_proof_is() {
-    let own = Path::new("server/src/address.rs");
+    let own = Path::new("server/base/src/address.rs");
     let sources: Vec<_> = repository::files()
         .into_iter()
         .filter(|name| repository::has_extension(name, "rs") && name != own)

@@ -32,6 +32,7 @@ use std::time::Duration;
 use pprof::{Frames, ProfilerGuardBuilder, Report, Symbol};
 use signal_hook::consts::SIGPROF;
 use signal_hook::low_level::raise;
+use sluicegate_base::clock;
 use tempfile::NamedTempFile;
 
 use self::profile::CpuProfile;
@@ -40,7 +41,6 @@ use super::graph::Profile;
 use super::query::Threads;
 use super::symbols::{names, symbol};
 use super::wait::wait;
-use crate::clock;
 
 /// Frequency for which pprof sets no timer: the interval is less than a microsecond, and zero stops a timer (setitimer(2)).
 const NO_TIMER: i32 = 2_000_000;

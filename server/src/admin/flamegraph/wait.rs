@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::clock;
+use sluicegate_base::clock;
 
 /// Time between two looks at whether a recording is cancelled.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluicegate_dataplane::Features;
+use sluicegate_quic::connection_gauges::Controller;
 
 use super::*;
-use crate::quic::connection_gauges::Controller;
 use crate::worker::{Mailbox, mailbox};
 
 /// Returns a worker's name, and its mailbox.

@@ -2,10 +2,11 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Mutex;
 
+use sluicegate_base::observe::lifecycle::{Lifecycle, Phase};
+
 use super::*;
 use crate::admin::flamegraph::{FLAMEGRAPH, PPROF, Profiles};
 use crate::admin::scrape::{Scraper, Sources};
-use crate::observe::lifecycle::{Lifecycle, Phase};
 
 /// Starts a server, and returns its address with what keeps it.
 fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {

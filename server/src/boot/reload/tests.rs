@@ -3,19 +3,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use sluicegate_base::observe::lifecycle::Lifecycle;
+use sluicegate_base::observe::metrics::{Page, Show};
+use sluicegate_base::tls::Identity;
 use sluicegate_cc::{Observation, PathCapacity};
 use sluicegate_dataplane::{ListenerId, Payloads};
+use sluicegate_quic::settings::Lease;
 
 use super::*;
 use crate::admin::{AdminState, Profiles, Scraper, Sources};
 use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
 use crate::http::route::Site;
-use crate::observe::lifecycle::Lifecycle;
-use crate::observe::metrics::{Page, Show};
-use crate::quic::settings::Lease;
 use crate::snapshot::{BoundAddress, Protocols};
-use crate::tls::Identity;
 
 const FILE: &str = "[[group]]\nname = \"a\"\n[[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"[::1]:1\"\ntcp = false\n\
                     tls = { certificate = \"chain.pem\", key = \"key.pem\" }\n";

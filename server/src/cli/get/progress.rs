@@ -61,7 +61,7 @@ fn line(bytes: u64, announced: Option<u64>, time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use sluicegate_base::clock;
 
     #[test]
     fn a_line_has_the_size_the_part_and_the_rate() {

@@ -3,6 +3,7 @@
 use bytes::Bytes as Block;
 use httparse::{EMPTY_HEADER, Status};
 use quiche::h3::Header;
+use sluicegate_base::properties::Bytes;
 
 use super::super::request;
 use super::LARGEST;
@@ -10,7 +11,6 @@ use crate::http::exchange::{Fields, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::http::proxy::properties::{Forwarded, is_claim, written};
 use crate::http::target::Query;
-use crate::properties::Bytes;
 
 /// Longest body of a trial, bytes.
 const LONGEST: usize = 4096;

@@ -1,17 +1,12 @@
-//! Ends requests early: resets, refusals, malformed requests.
-
-use std::time::Instant;
+//! Ends requests early: resets, stops, malformed requests.
 
 use quiche::Shutdown;
 use quiche::h3::WireErrorCode;
+use sluicegate_base::observe::access::Outcome;
 
-use super::{Inbound, Outbound, Session};
-use crate::h3::priority::Parameters;
-use crate::h3::response::Response;
+use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::Reply;
-use crate::http::gate::{BODY_MALFORMED, Refusal};
-use crate::observe::access::Outcome;
+use crate::http::gate::BODY_MALFORMED;
 
 impl Session {
     /// Resets both directions of a stream and forgets it.
@@ -104,64 +99,40 @@ impl Session {
         }
     }
 
-    /// Responds before the request has ended, and cancels its handler. If the handler's response has begun, the stream is
-    /// reset.
-    pub(super) fn refuse(
+    pub(super) fn on_reset(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        refusal: impl Into<Refusal>,
         context: &mut SessionContext,
     ) {
-        let Refusal { mut reply, cause } = refusal.into();
-        let status = reply.status;
-        self.leave_body(conn, stream, context);
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return;
-        };
-        if let (Some(record), Some(cause)) = (&mut exchange.record, cause) {
-            record.set_cause(cause);
-        }
-        if let Some(handler) = exchange.handler.take() {
-            handler.handling.refuse(&mut reply);
-            if let Some(origin_ring) = context.origin_ring.as_mut() {
-                origin_ring.cancel(handler.exchange);
+        match self.open.get(&stream) {
+            Some(Exchange { outbound: Outbound::Over, .. }) => self.forget(stream, context),
+            Some(_) => {
+                context.counters.cancelled += 1;
+                self.wasted += 1;
+                self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
             }
-        }
-        match &mut exchange.outbound {
-            Outbound::Replying(response) => {
-                if let Some(id) = &exchange.returned_id {
-                    id.add(reply.headers.edit());
+            None => {
+                self.late_resets += 1;
+                // The head was never seen, so only this ends the stream and lets the client open another.
+                if !conn.has_written(stream) {
+                    let code = WireErrorCode::RequestCancelled as u64;
+                    let _ = conn.stream_shutdown(stream, Shutdown::Write, code);
                 }
-                if !response.replace(reply, exchange.is_head) {
-                    if let Some(record) = &mut exchange.record {
-                        record.on_cut(status);
-                    }
-                    return self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
-                }
-                self.pending.insert(exchange.schedule.place(), stream);
             }
-            Outbound::Silent => self.begin(stream, reply, context.now),
-            Outbound::Over => self.stop_lingering(conn, stream, context),
         }
     }
 
-    pub(super) fn begin(&mut self, stream: u64, mut reply: Reply, now: Instant) {
-        if let Some(exchange) = self.open.get_mut(&stream) {
-            if let Some(id) = &exchange.returned_id {
-                id.add(reply.headers.edit());
-            }
-            let schedule = &mut exchange.schedule;
-            if let Some(parameters) = Parameters::of(&reply.headers) {
-                schedule.reply(parameters);
-            }
-            let response = Response::whole(reply, exchange.is_head);
-            if let Some(length) = response.length() {
-                schedule.set_length(length);
-            }
-            schedule.resume(now, 0, self.pending.sharing.written());
-            self.pending.insert(schedule.place(), stream);
-            exchange.outbound = Outbound::Replying(response);
+    /// Stops the client, and forgets a request whose response has ended.
+    pub(super) fn stop_lingering(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        self.stop_reading(conn, stream);
+        if self.open.get(&stream).is_some_and(Exchange::is_over) {
+            self.forget(stream, context);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Bodies that the response does not need, which their clients may finish for a while.
 
-use super::{Exchange, Inbound, Outbound, Session};
+use quiche::h3::Error;
+
+use super::{Exchange, Inbound, Outbound, SCRATCH, Session, code};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
@@ -28,10 +30,51 @@ impl Session {
             exchange.inbound = Inbound::Lingering { left: LINGERING_BYTES as u64, until };
             self.stall_checks.plan_at(context.now, until);
             // What has arrived is announced no second time.
-            self.on_data(conn, stream, context);
+            self.drop_arrived(conn, stream, context);
         } else {
             self.stop_reading(conn, stream);
         }
+    }
+
+    /// Reads and drops what has arrived of such a body.
+    pub(super) fn drop_arrived(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        let read = self.read_and_drop(conn, stream);
+        let count = match read {
+            Ok(count) => count,
+            Err(error) => return self.on_read_error(conn, stream, error, context),
+        };
+        self.count_read(count, context);
+        if let Some(Exchange { inbound: Inbound::Lingering { left, .. }, .. }) =
+            self.open.get_mut(&stream)
+        {
+            *left = left.saturating_sub(count);
+            if *left == 0 {
+                self.stop_lingering(conn, stream, context);
+            }
+        }
+    }
+
+    /// Reads all that has arrived of a body, and drops it. Returns the number of bytes.
+    pub(super) fn read_and_drop(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+    ) -> Result<u64, Error> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut total = 0_u64;
+            loop {
+                match self.h3.recv_body(conn, stream, scratch) {
+                    Ok(count) => total += count as u64,
+                    Err(Error::Done) => return Ok(total),
+                    Err(error) => return Err(error),
+                }
+            }
+        })
     }
 
     /// Stops the clients that have had their time to finish such bodies.
@@ -57,19 +100,6 @@ impl Session {
         }
     }
 
-    /// Stops the client, and forgets a request whose response has ended.
-    pub(super) fn stop_lingering(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        self.stop_reading(conn, stream);
-        if self.open.get(&stream).is_some_and(Exchange::is_over) {
-            self.forget(stream, context);
-        }
-    }
-
     /// Takes the client's reset of a body. The response goes on if it does not need the body.
     pub(super) fn on_body_reset(
         &mut self,
@@ -86,6 +116,22 @@ impl Session {
             *inbound = Inbound::Over;
         } else {
             self.on_reset(conn, stream, context);
+        }
+    }
+
+    pub(super) fn on_read_error(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        error: Error,
+        context: &mut SessionContext,
+    ) {
+        match error {
+            Error::TransportError(quiche::Error::StreamReset(_)) => {
+                self.on_body_reset(conn, stream, context);
+            }
+            Error::TransportError(_) => {}
+            error => self.fail(conn, code(error), context),
         }
     }
 

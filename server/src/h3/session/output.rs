@@ -1,6 +1,7 @@
 //! Writes responses to streams.
 
 use quiche::h3::WireErrorCode;
+use sluicegate_base::observe::access::Outcome;
 
 use super::{Exchange, Outbound, SCRATCH, Session};
 use crate::h3::priority::LOWEST;
@@ -8,7 +9,6 @@ use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;
 use crate::h3::sharing::QUANTUM;
 use crate::h3::sink::Sink;
-use crate::observe::access::Outcome;
 
 /// Outcome of one write of a response.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use quiche::h3::Error;
+use sluicegate_base::observe::access::Outcome;
 
 use super::{Exchange, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::RequestHead;
 use crate::http::gate::{Ending, RequestRecord};
 use crate::http::peer::Peer;
-use crate::observe::access::Outcome;
 
 /// Reason for which quiche closes a connection whose client has sent a section that it does not decode.
 const UNPARSED: &[u8] = b"Error parsing headers.";

@@ -1,8 +1,8 @@
 //! Reads requests, and carries out the gate's decisions about them.
 
 use http::Version;
-use quiche::Shutdown;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
+use sluicegate_base::keys::ExchangeKey;
 
 use super::{Exchange, Handler, Inbound, Outbound, Session};
 use crate::h3::request::{self, ParsedRequest, Refusal};
@@ -14,7 +14,6 @@ use crate::http::exchange::ring::OriginRing;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::gate::{Arrival, Decision, Handling, replies};
 use crate::http::peer::Peer;
-use crate::keys::ExchangeKey;
 
 impl Session {
     pub(super) fn on_event(
@@ -205,30 +204,6 @@ impl Session {
                 }
             }
             Err(_) => self.malformed(conn, stream, context),
-        }
-    }
-
-    pub(super) fn on_reset(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        match self.open.get(&stream) {
-            Some(Exchange { outbound: Outbound::Over, .. }) => self.forget(stream, context),
-            Some(_) => {
-                context.counters.cancelled += 1;
-                self.wasted += 1;
-                self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
-            }
-            None => {
-                self.late_resets += 1;
-                // The head was never seen, so only this ends the stream and lets the client open another.
-                if !conn.has_written(stream) {
-                    let code = WireErrorCode::RequestCancelled as u64;
-                    let _ = conn.stream_shutdown(stream, Shutdown::Write, code);
-                }
-            }
         }
     }
 }

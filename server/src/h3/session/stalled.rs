@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quiche::h3::WireErrorCode;
+use sluicegate_base::observe::access::Outcome;
 
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::cost;
 use crate::http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
 use crate::http::gate::replies;
-use crate::observe::access::Outcome;
 
 impl Session {
     /// Plans the first check, at the first request.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use bytes::{BufMut as _, Bytes};
 use quiche::h3::{Error, WireErrorCode};
 
-use super::{Exchange, Inbound, SCRATCH, Session, code};
+use super::{Exchange, Inbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::cost;
 use crate::http::gate::replies;
@@ -31,16 +31,10 @@ impl Session {
             handler.readable = true;
             return self.pass_on(conn, stream, context);
         }
-        let read = SCRATCH.with_borrow_mut(|scratch| {
-            let mut total = 0_u64;
-            loop {
-                match self.h3.recv_body(conn, stream, scratch) {
-                    Ok(count) => total += count as u64,
-                    Err(Error::Done) => return Ok(total),
-                    Err(error) => return Err(error),
-                }
-            }
-        });
+        if let Some(Exchange { inbound: Inbound::Lingering { .. }, .. }) = self.open.get(&stream) {
+            return self.drop_arrived(conn, stream, context);
+        }
+        let read = self.read_and_drop(conn, stream);
         match read {
             Ok(count) => {
                 self.account(conn, stream, count, context);
@@ -119,21 +113,13 @@ impl Session {
         count: u64,
         context: &mut SessionContext,
     ) -> bool {
-        context.counters.bytes_in += count;
-        self.body_bytes += count;
+        self.count_read(count, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
         };
         match &mut exchange.inbound {
             Inbound::Passing | Inbound::Discarding(_) => {}
-            Inbound::Lingering { left, .. } => {
-                *left = left.saturating_sub(count);
-                if *left == 0 {
-                    self.stop_lingering(conn, stream, context);
-                }
-                return false;
-            }
-            Inbound::Over => return false,
+            Inbound::Lingering { .. } | Inbound::Over => return false,
         }
         exchange.received += count;
         let promised = exchange.content_length;
@@ -146,22 +132,6 @@ impl Session {
             return false;
         }
         true
-    }
-
-    fn on_read_error(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        error: Error,
-        context: &mut SessionContext,
-    ) {
-        match error {
-            Error::TransportError(quiche::Error::StreamReset(_)) => {
-                self.on_body_reset(conn, stream, context);
-            }
-            Error::TransportError(_) => {}
-            error => self.fail(conn, code(error), context),
-        }
     }
 
     /// Ends a request that the client has sent in full.

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use http::HeaderValue;
+use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
+use sluicegate_quic::application::Shared as _;
 
 use super::*;
 use crate::http::exchange::test_front::{head, peer};
@@ -11,8 +13,6 @@ use crate::http::exchange::{Coding, Opaque};
 use crate::http::files::{Entry, Meta};
 use crate::http::gate::{Arrival, Decision, Handling};
 use crate::http::identification::Identification;
-use crate::observe::memory_budget::MemoryBudget;
-use crate::quic::application::Shared as _;
 
 fn files(path: &str, root: &Path) -> Route {
     let files = Files {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::observe::access::AccessWriter;
 use sluicegate_config::{AccessFormat, LogTarget};
 
 use crate::http::exchange::Fields;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
 use crate::http::exchange::ring::{WorkerRing, rings};
-use crate::observe::access::AccessWriter;
 use http::{HeaderName, HeaderValue};
 
 use super::Pair;

@@ -5,7 +5,8 @@ mod cases;
 
 use std::sync::Arc;
 
-use crate::clock;
+use sluicegate_base::clock;
+
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, ToHandler};

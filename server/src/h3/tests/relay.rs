@@ -1,9 +1,10 @@
 //! Requests of a handler on the origin thread; here the test is that handler.
 
+use sluicegate_quic::application::Application as _;
+
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
 use crate::http::exchange::ring::rings;
-use crate::quic::application::Application as _;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;

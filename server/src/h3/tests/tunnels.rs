@@ -1,12 +1,12 @@
 //! Requests for tunnels.
 
 use bytes::Bytes;
+use sluicegate_base::observe::access::UpstreamTimes;
 use sluicegate_config::AccessFormat;
+use sluicegate_quic::application::Application as _;
 
 use super::fixture::{Bench, logged};
 use crate::http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
-use crate::observe::access::UpstreamTimes;
-use crate::quic::application::Application as _;
 
 /// Head of a request for a WebSocket.
 const WEBSOCKET: [(&str, &str); 5] = [

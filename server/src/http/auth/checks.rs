@@ -7,6 +7,7 @@ use std::thread;
 
 use boring::hash::hmac_sha256;
 use boring::rand::rand_bytes;
+use sluicegate_base::clients::ClientPrefix;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -15,7 +16,6 @@ use super::results::{Digest, Outcome, Results};
 use super::turns::{Turn, Turns};
 use super::users::Hash;
 use crate::affinity;
-use crate::clients::ClientPrefix;
 
 /// Results of each kind that are remembered: a megabyte or two, if there are so many.
 const RESULTS: usize = 8192;

@@ -1,6 +1,6 @@
 //! Counters of checked passwords.
 
-use crate::observe::metrics::metrics;
+use sluicegate_base::observe::metrics::metrics;
 
 metrics! {
     /// Requests with credentials by the outcome, and the hashes that were computed for them.

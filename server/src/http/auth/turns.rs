@@ -8,7 +8,7 @@ use quick_cache::unsync::Cache;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use crate::clients::{ClientPrefix, Clients};
+use sluicegate_base::clients::{ClientPrefix, Clients};
 
 /// Credentials that are being verified or wait for it, in the whole process.
 pub(super) const PENDING: usize = 256;
@@ -180,7 +180,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::address::ValidatedAddress;
+    use sluicegate_base::address::ValidatedAddress;
 
     fn client(number: u32) -> ClientPrefix {
         ValidatedAddress::from(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))).into()

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::ClientPrefix;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -15,8 +17,6 @@ use super::counters::Counters;
 use super::credentials::Credentials;
 use super::results::{Digest, Results};
 use super::users::{Hash, Users};
-use crate::address::ValidatedAddress;
-use crate::clients::ClientPrefix;
 
 /// Time for which a thread uses its copy of a result. A use in this time prolongs nothing.
 const COPIED: Duration = Duration::from_secs(10);

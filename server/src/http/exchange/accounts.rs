@@ -12,8 +12,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::address::ValidatedAddress;
-use crate::clients::{ClientPrefix, Clients};
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::{ClientPrefix, Clients};
 
 /// Memory of each direction of an exchange at its beginning, at most, bytes.
 const FIRST: u64 = 32 << 10;

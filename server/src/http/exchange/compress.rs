@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, IF_NONE_MATCH};
+use sluicegate_base::clients::ClientPrefix;
 use sluicegate_config::{Compress, CompressionAlgorithm};
 
 pub use self::body::Compressors;
@@ -23,7 +24,6 @@ pub use self::fields::{add_vary, varies};
 use super::accept::{Coding, Weights};
 use super::message::{Head, Request};
 use super::{Body, Fields, Reply};
-use crate::clients::ClientPrefix;
 use encoder::{Encoder, Then};
 
 /// Compression that a route offers for the response to one request.

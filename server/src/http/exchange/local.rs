@@ -4,14 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::observe::metrics::metrics;
 use tokio::sync::Notify;
 
 use super::accounts::{Accounts, Direction, Permit};
 use super::revocable::Revocable;
-use crate::address::ValidatedAddress;
-use crate::clients::ClientPrefix;
 use crate::http::id_map::IdMap;
-use crate::observe::metrics::metrics;
 
 /// The exchanges of a front on one origin thread, within their accounts.
 #[derive(Debug)]

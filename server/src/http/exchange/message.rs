@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Version;
+use sluicegate_base::observe::access::UpstreamTimes;
 
 use super::lent::LentRange;
 use super::{Fields, Opaque, RequestHead};
 use crate::http::peer::Peer;
-use crate::observe::access::UpstreamTimes;
 
 /// Cost of a block beyond its bytes, so that one-byte blocks take no more memory than their credit.
 const BLOCK_OVERHEAD: u64 = 256;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::clients::ClientPrefix;
+use sluicegate_base::clients::ClientPrefix;
+
 use crate::http::exchange::accounts::Permit;
 
 /// Exchanges that can be revoked, by client. Of each client, those that never moved a block stand first, and of these the oldest:

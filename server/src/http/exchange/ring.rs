@@ -14,14 +14,14 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use rtrb::{Consumer, Producer, RingBuffer};
+use sluicegate_base::keys::ExchangeKey;
+use sluicegate_base::observe::metrics::metrics;
 use tokio::sync::Notify;
 
 use super::Fields;
 use super::accounts::{Accounts, Direction, Permit};
 use super::message::{Envelope, Request, ToFront, ToHandler};
 use crate::http::id_map::IdMap;
-use crate::keys::ExchangeKey;
-use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
 use super::revocable::Revocable;

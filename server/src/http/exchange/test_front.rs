@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 
 use super::accounts::Accounts;
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
@@ -15,7 +16,6 @@ use super::{Fields, Opaque, Reply, RequestHead};
 use crate::http::gate::{Arrival, Decision, Gate, replies};
 use crate::http::path::CanonicalPath;
 use crate::http::peer::{Peer, PeerConnection};
-use crate::keys::{ConnectionKey, ExchangeKey};
 use crate::properties::request_head;
 
 /// The front's half of an exchange.

@@ -1,8 +1,8 @@
 //! Memory for request bodies that wait for a script. It is never full, so however many clients fill it, another one gets a part.
 
-use crate::address::ValidatedAddress;
-use crate::clients::ClientPrefix;
-use crate::clients::shared_room::SharedRoom;
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::clients::shared_room::SharedRoom;
 
 /// Room of a thread for bodies, bytes.
 const ROOM: u64 = 16 << 20;

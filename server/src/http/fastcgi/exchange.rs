@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sluicegate_base::observe::access::UpstreamTimes;
 use tokio::time::Instant;
 
 use super::definition::{Admitted, RouteFastCgi, ThreadState};
@@ -19,7 +20,6 @@ use super::upload::Upload;
 use crate::http::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::http::exchange::message::{HandlerReport, Head, Request};
 use crate::http::proxy::{Deadline, Failure, split_response};
-use crate::observe::access::UpstreamTimes;
 
 /// Exchange with a FastCGI server.
 pub(super) struct Exchange<'a> {

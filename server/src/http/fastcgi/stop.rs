@@ -1,9 +1,10 @@
 //! Names the ends of an exchange without a script's whole response.
 
+use sluicegate_base::observe::metrics::Label as _;
+
 use crate::http::exchange::Reply;
 use crate::http::exchange::handler::Cancelled;
 use crate::http::proxy::Failure;
-use crate::observe::metrics::Label as _;
 
 /// Reasons for an exchange to end without a script's whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

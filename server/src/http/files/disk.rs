@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::RETRY_AFTER;
+use sluicegate_base::clients::ClientPrefix;
 use sluicegate_config::Files;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -39,7 +40,6 @@ use self::open::Wait;
 use self::open_files::{OpenFiles, Place};
 use self::read::{BLOCK, Held};
 use self::stream::Broken;
-use crate::clients::ClientPrefix;
 use crate::http::exchange::compress::Compressors;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::http::exchange::message::{HandlerReport, Head};
@@ -195,7 +195,7 @@ impl FileServer {
             compresses: folder.compress.is_some(),
             only_with_index: served.has_fallback,
             whole: self.entry_max.get().max(at_once),
-            now: crate::clock::unix(),
+            now: sluicegate_base::clock::unix(),
         };
         // Most requests ask for files whose way and first bytes are in memory; a thread in between takes longer than the look.
         match locate::locate(files, &query, Wait::Never) {
@@ -279,7 +279,7 @@ impl FileServer {
     }
 
     fn may_warn(&self) -> bool {
-        let now = crate::clock::now();
+        let now = sluicegate_base::clock::now();
         let may = self.quiet_until.get().is_none_or(|until| now >= until);
         if may {
             self.quiet_until.set(Some(now + QUIET));

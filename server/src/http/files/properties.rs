@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes as Block;
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::properties::Bytes;
 
 use super::fixture::{files, reply};
 use super::meta::FileStat;
@@ -12,7 +13,7 @@ use super::response_plan::ResponsePlan;
 use super::{Entry, Meta, Target};
 use crate::http::exchange::{Body, Coding, Preference, Reply, RequestHead};
 use crate::http::path::CanonicalPath;
-use crate::properties::{Bytes, request_head};
+use crate::properties::request_head;
 
 /// Lengths of files, bytes, some of them around the gap that joins two ranges.
 const SIZES: [usize; 8] = [0, 1, 2, 79, 80, 81, 300, 1000];

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::{REFERER, USER_AGENT};
+use sluicegate_base::clock;
+use sluicegate_base::observe::access::{AccessLog, Outcome, Record};
 
-use crate::clock;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::HandlerReport;
 use crate::http::identification::Identification;
 use crate::http::peer::Peer;
-use crate::observe::access::{AccessLog, Outcome, Record};
 
 /// Cause of the reset of a request whose body or trailers are malformed.
 pub const BODY_MALFORMED: &str = "body_malformed";

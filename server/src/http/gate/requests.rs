@@ -1,8 +1,9 @@
 //! Counters of the requests of a front.
 
+use sluicegate_base::observe::histogram::Histogram;
+use sluicegate_base::observe::metrics::metrics;
+
 use super::{Counters, Statuses};
-use crate::observe::histogram::Histogram;
-use crate::observe::metrics::metrics;
 
 metrics! {
     /// Totals over the connections of a front that share it; they only rise.

@@ -1,7 +1,7 @@
 //! Counters of responses by status.
 
-use crate::observe::metrics::{Figure, Labels, Page};
-use crate::observe::sum::Sum;
+use sluicegate_base::observe::metrics::{Figure, Labels, Page};
+use sluicegate_base::observe::sum::Sum;
 
 /// Lowest and highest status (RFC 9110 §15).
 const RANGE: std::ops::RangeInclusive<u16> = 100..=599;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use sluicegate_base::clock;
 use sluicegate_config::Config;
 
 use super::*;
-use crate::clock;
 use crate::http::exchange::test_front::{head, peer, tunnel};
 use crate::http::exchange::{Body, Reply};
 use crate::http::identification::Identification;

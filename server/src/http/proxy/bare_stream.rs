@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sluicegate_base::clients::ClientPrefix;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::counters::Counters;
@@ -15,7 +16,6 @@ use super::failure::Failure;
 use super::pool::Pools;
 use super::transport::ByteStream;
 use super::upstream::ActiveRequest;
-use crate::clients::ClientPrefix;
 
 /// Byte stream to an upstream, which counts as a request of it until the value is dropped.
 pub(crate) struct BareStream {

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use sluicegate_base::observe::metrics::{PerLabel, metrics};
+
 use super::failure::Failure;
-use crate::observe::metrics::{PerLabel, metrics};
 
 metrics! {
     /// Totals since the start, and the states of the upstreams now.
@@ -87,8 +88,8 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::metrics::{Page, Show};
-    use crate::observe::sum::Sum;
+    use sluicegate_base::observe::metrics::{Page, Show};
+    use sluicegate_base::observe::sum::Sum;
 
     #[test]
     fn sums_of_threads_keep_upstreams_apart() {

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sluicegate_base::observe::access::UpstreamTimes;
 use tokio::time::Instant;
 
 use super::attempt::Attempt;
@@ -26,7 +27,6 @@ use super::websocket::Handshake;
 use crate::http::exchange::Reply;
 use crate::http::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::http::exchange::message::{HandlerReport, Head, Request};
-use crate::observe::access::UpstreamTimes;
 use sluicegate_config::Proxy;
 
 /// Response of an upstream whose head has been received.

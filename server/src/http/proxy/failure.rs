@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::observe::metrics::labels;
 
 use crate::http::exchange::Reply;
-use crate::observe::metrics::labels;
 
 /// Pause in the client's reads after which a body that the upstream cuts does not count as its failure: its send timeout may have
 /// expired. Servers usually have longer ones than this.
@@ -247,7 +247,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::observe::metrics::Label;
+    use sluicegate_base::observe::metrics::Label;
 
     #[test]
     fn every_failure_has_its_own_name_and_index() {

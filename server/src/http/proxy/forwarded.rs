@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use sluicegate_base::address::ValidatedAddress;
 use sluicegate_config::{ClientAddressField, Proxy, Via};
 
 use super::rules::RequestRules;
 use super::unsendable::Unsendable;
-use crate::address::ValidatedAddress;
 use crate::http::exchange::message::Request;
 use crate::http::trusted_proxies::{X_FORWARDED_FOR, is_token};
 

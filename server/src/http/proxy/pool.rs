@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::observe::sum::Sum;
 use tokio::time::Instant;
 
 use super::balance::{Balancer, Candidate, Policy, hash};
@@ -17,8 +19,6 @@ use super::health_check;
 use super::retry_budget::RetryBudget;
 use super::slots::{Slot, Slots};
 use super::upstream::{ActiveRequest, Upstream};
-use crate::clients::ClientPrefix;
-use crate::observe::sum::Sum;
 
 /// Shortest time between two warnings about the queue of a pool.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::clients::places::Places;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::across_threads::Beside;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
-use crate::clients::ClientPrefix;
-use crate::clients::places::Places;
 
 /// Time after which a request that waits looks which upstreams are in rotation.
 const REVIEW: Duration = Duration::from_secs(1);

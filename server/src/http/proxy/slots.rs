@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::clients::ClientPrefix;
-use crate::clients::places::Places;
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::clients::places::Places;
 
 /// Slots for the requests of one upstream, from all origin threads.
 #[derive(Debug)]

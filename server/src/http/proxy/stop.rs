@@ -1,9 +1,10 @@
 //! Names the ends of an exchange without an upstream's whole response.
 
+use sluicegate_base::observe::metrics::Label as _;
+
 use super::failure::Failure;
 use super::unsendable::Unsendable;
 use crate::http::exchange::handler::Cancelled;
-use crate::observe::metrics::Label as _;
 
 /// Reasons for an exchange to end without an upstream's whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use boring::sha::Sha256;
 use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
+use sluicegate_base::named_file;
 use sluicegate_config::UpstreamTls;
 use thiserror::Error;
 
 use super::transport::sessions;
-use crate::named_file;
 
 /// Protocols that are offered by ALPN (RFC 7301 §3.1), with HTTP/2.
 const ALPN_HTTP2: &[u8] = b"\x02h2\x08http/1.1";

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::named_file;
+use sluicegate_base::networks::Networks;
+
 use super::error::SiteError;
 use super::rate_limits::RateLimitCompiler;
-use crate::address::ValidatedAddress;
 use crate::http::auth::{BasicAuth, Users};
 use crate::http::rate_limit::RateLimit;
-use crate::named_file;
-use crate::networks::Networks;
 
 /// Rules about the clients that may use a route.
 #[derive(Debug)]

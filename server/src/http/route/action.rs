@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING};
+use sluicegate_base::named_file;
 use sluicegate_config::{Compress, ConnectUdp, Handler};
 
 use super::error::SiteError;
@@ -16,7 +17,6 @@ use super::location::Location;
 use crate::http::fastcgi::RouteFastCgi;
 use crate::http::files::{Folder, FolderCompiler};
 use crate::http::proxy::{PoolCompiler, RouteProxy};
-use crate::named_file;
 
 /// A handler by the thread that runs it. Clones share files and pools.
 #[derive(Clone, Debug)]

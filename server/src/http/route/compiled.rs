@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use sluicegate_base::named_file;
 use sluicegate_config::{Compress, Handler, Limits};
 
 use super::access::Access;
@@ -22,7 +23,6 @@ use crate::http::files::{FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::Peer;
 use crate::http::proxy::{PoolCompiler, RequestRules};
-use crate::named_file;
 
 /// Compiled route.
 #[derive(Debug)]

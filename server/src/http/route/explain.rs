@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use sluicegate_base::address::ValidatedAddress;
 use sluicegate_config::Limits;
 
 use super::Site;
@@ -12,7 +13,6 @@ use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
 use super::rank::{Rank, Rule};
 use super::table::{Found, lower_case};
-use crate::address::ValidatedAddress;
 use crate::http::authority::host;
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::proxy::{RequestRules, RouteProxy};

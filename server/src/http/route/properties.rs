@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use sluicegate_base::properties::Bytes;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Handler, HostPattern, PathPattern, Route, compile_regex};
 
@@ -13,7 +14,7 @@ use crate::http::authority::host;
 use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::http::target::Query;
-use crate::properties::{Bytes, request_head};
+use crate::properties::request_head;
 
 /// Hosts of all kinds, prefixes of each other, exact paths, regular expressions, methods and conditions that share a path with
 /// others, priorities, redirects to all that they may name.

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
+use sluicegate_base::observe::access::Outcome;
 use tokio::time::sleep;
 
 use super::flow::Flow;
@@ -15,7 +16,6 @@ use crate::http::exchange::handler::{ExchangeHandle, FrontQueue};
 use crate::http::exchange::local::Revocation;
 use crate::http::exchange::message::{ToFront, ToHandler, cost};
 use crate::http::gate::{Handling, Refusal, replies};
-use crate::observe::access::Outcome;
 use crate::tcp::connection::Connection;
 use crate::tcp::open_request::OpenRequest;
 use crate::tcp::request_body::Part;

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::ClientPrefix;
+
 use super::Front;
-use crate::address::ValidatedAddress;
-use crate::clients::ClientPrefix;
 use crate::tcp::listener_phases::FrontListener;
 use crate::tcp::open_connections::{ConnectionHandle, Room};
 

@@ -8,7 +8,7 @@ use super::*;
 
 const HANDSHAKES: usize = 100;
 
-thread_local!(static NOW: Cell<Instant> = Cell::new(crate::clock::now()));
+thread_local!(static NOW: Cell<Instant> = Cell::new(sluicegate_base::clock::now()));
 
 /// Returns the time of the test: a step takes none, nor does anything else, unless it calls [`advance`].
 fn now() -> Instant {

@@ -2,8 +2,8 @@
 
 use http::header::{CONNECTION, DATE};
 use http::{HeaderMap, HeaderName, Response, StatusCode, response};
+use sluicegate_base::clock;
 
-use crate::clock;
 use crate::http::date;
 use crate::http::exchange::Fields;
 use crate::tcp::request::is_of_connection;

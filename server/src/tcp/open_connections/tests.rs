@@ -3,11 +3,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::relief::{Holdings, KEPT};
+use sluicegate_base::clock;
 
 use super::*;
-use crate::address::ValidatedAddress;
-use crate::clients::relief::{Holdings, KEPT};
-use crate::clock;
 
 /// More than all connections of a test hold, bytes.
 const PLENTY: u64 = 1 << 30;

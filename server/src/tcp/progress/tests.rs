@@ -1,5 +1,6 @@
+use sluicegate_base::clock;
+
 use super::*;
-use crate::clock;
 
 /// Reads of `size` bytes each, as many as a turn allows. Returns the bytes read.
 fn turn(progress: &Progress, now: Instant, size: u64) -> u64 {

@@ -1,14 +1,14 @@
 use std::io;
 use std::time::Duration;
 
+use sluicegate_base::clock;
 use sluicegate_dataplane::memory::{self, Memory};
 use sluicegate_dataplane::{
     Budget, Counters, Ecn, Egress, Event, InitialFilter, ListenerId, RxMeta, Waker,
 };
 
 use super::*;
-use crate::clock;
-use crate::quic::settings::Settings;
+use crate::snapshot::plain_settings;
 
 /// A driver that notes its filters, or refuses them.
 struct Noting {
@@ -65,7 +65,7 @@ fn filters_of_a_flood(refusal: Option<ErrorKind>) -> Vec<Option<InitialFilter>> 
     let addresses = ["192.0.2.1:5000", "192.0.2.2:443"].map(|a| a.parse().unwrap());
     let (_, driver) = memory::pair(addresses[0], addresses[1]);
     let mut driver = Noting { driver, filters: Vec::new(), refusal };
-    let mut settings = Settings::plain(0, 1);
+    let mut settings = plain_settings(0, 1);
     settings.quic.retry_above = Some(0);
     let mut now = clock::now();
     let mut endpoint = Endpoint::new(settings, now);

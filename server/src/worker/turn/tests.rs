@@ -1,14 +1,14 @@
 use std::net::SocketAddr;
 
+use sluicegate_base::entropy::Entropy;
 use sluicegate_dataplane::memory::Memory;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta, TxMeta, memory};
+use sluicegate_quic::cid;
 
 use super::super::mailbox::mailbox;
 use super::super::misrouted::misrouted;
 use super::*;
-use crate::entropy::Entropy;
-use crate::quic::cid;
-use crate::quic::settings::Settings;
+use crate::snapshot::plain_settings;
 
 const FAR: &str = "192.0.2.1:5000";
 const NEAR: &str = "192.0.2.2:443";
@@ -26,7 +26,7 @@ impl Rig {
     fn new() -> Rig {
         let [far, near] = [FAR, NEAR].map(|a| a.parse().unwrap());
         let (client, server) = memory::pair(far, near);
-        let settings = Settings::plain(0, 2);
+        let settings = plain_settings(0, 2);
         let generation = settings.secrets.generation();
         let ((own, inbox), (other, _)) = (mailbox(), mailbox());
         let mut ends = misrouted(2);

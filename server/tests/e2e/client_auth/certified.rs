@@ -7,7 +7,7 @@ use boring::nid::Nid;
 use boring::pkey::{PKey, Private};
 use boring::x509::extension::{BasicConstraints, ExtendedKeyUsage};
 use boring::x509::{X509, X509Builder, X509NameBuilder};
-use sluicegate::self_signed;
+use sluicegate_base::self_signed;
 
 use crate::server::Folder;
 
@@ -16,7 +16,7 @@ const DAY: i64 = 86_400;
 
 /// Returns the seconds since 1970.
 pub(super) fn now() -> i64 {
-    i64::try_from(sluicegate::clock::unix().as_secs()).unwrap()
+    i64::try_from(sluicegate_base::clock::unix().as_secs()).unwrap()
 }
 
 /// An authority, or what it has certified.

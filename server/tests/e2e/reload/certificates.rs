@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate::self_signed;
+use sluicegate_base::self_signed;
 use tokio::time::Instant;
 
 use crate::admin::{ADMIN, address, metrics};
@@ -28,7 +28,7 @@ const GROWTH: f64 = 4e6;
 fn write(folder: &Folder, number: usize) {
     let key = self_signed::key().unwrap();
     let name = format!("site-{number}.example");
-    let made = self_signed::certificate(&key, &[&name], &[1; 16], sluicegate::clock::unix());
+    let made = self_signed::certificate(&key, &[&name], &[1; 16], sluicegate_base::clock::unix());
     let file = |kind: &str| folder.path(&format!("{kind}-{number}.pem"));
     std::fs::write(file("cert"), made.unwrap().to_pem().unwrap()).unwrap();
     std::fs::write(file("key"), key.private_key_to_pem_pkcs8().unwrap()).unwrap();

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use sluicegate_base::observe::access::CurrentAccess;
+use sluicegate_base::observe::metrics::Label;
+use sluicegate_base::observe::qlog::CurrentTraces;
 use sluicegate_config::{Config, LogTarget};
+use sluicegate_quic::congestion::path_table::Resumption;
+use sluicegate_quic::counters::{DropReason, RefusalReason};
+use sluicegate_quic::ecn::EcnFailure;
+use sluicegate_quic::token::NewTokenRefusal;
 
 use super::*;
-use crate::congestion::path_table::Resumption;
 use crate::http::auth;
 use crate::http::exchange::compress::{self, Algorithm};
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy::{self, Failure, udp};
-use crate::observe::access::CurrentAccess;
-use crate::observe::metrics::Label;
-use crate::observe::qlog::CurrentTraces;
-use crate::quic::counters::{DropReason, RefusalReason};
-use crate::quic::ecn::EcnFailure;
-use crate::quic::token::NewTokenRefusal;
 use crate::worker::EndpointCounters;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use sluicegate_base::clock;
 use sluicegate_config::Limits;
 use sluicegate_test_support::config;
 
-use crate::clock;
 use crate::h3::tests::fixture::Bench;
 use crate::h3::tests::{Pair, limits};
 use crate::http::exchange::message::ToFront;

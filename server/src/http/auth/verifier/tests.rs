@@ -5,8 +5,9 @@ use std::pin::{Pin, pin};
 use std::sync::Barrier;
 use std::task::{Context, Poll, Waker};
 
+use sluicegate_base::address::ValidatedAddress;
+
 use super::*;
-use crate::address::ValidatedAddress;
 use crate::http::auth::results::{LONGEST, REMEMBERED};
 use crate::http::auth::turns::{PENDING, PENDING_OF_CLIENT};
 

@@ -1,7 +1,8 @@
 use std::net::IpAddr;
 
+use sluicegate_base::address::ValidatedAddress;
+
 use super::*;
-use crate::address::ValidatedAddress;
 
 fn address(last: u8) -> ValidatedAddress {
     IpAddr::from([192, 0, 2, last]).into()

@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::clients::shared_room::SharedRoom;
 use sluicegate_config::Compress;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::counters::{Algorithm, Counters};
 use super::encoder::{Encoder, Then};
-use crate::clients::ClientPrefix;
-use crate::clients::shared_room::SharedRoom;
 
 /// Pieces that an origin thread has compressed at a time, on threads beside it. The others wait in order, so that the threads
 /// which read files stay free.
@@ -202,7 +202,7 @@ mod tests {
     use sluicegate_config::Config;
 
     use super::*;
-    use crate::address::ValidatedAddress;
+    use sluicegate_base::address::ValidatedAddress;
 
     /// A handler that waits for a file or an upstream must not wait for a compressor, too.
     #[test]

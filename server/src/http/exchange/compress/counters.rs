@@ -1,6 +1,6 @@
 //! Counters of one thread's compression.
 
-use crate::observe::metrics::{PerLabel, labels, metrics};
+use sluicegate_base::observe::metrics::{PerLabel, labels, metrics};
 
 labels! {
     /// Algorithm by which a response is compressed.

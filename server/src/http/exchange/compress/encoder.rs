@@ -123,7 +123,7 @@ pub(crate) mod tests {
     use sluicegate_config::Config;
 
     use super::*;
-    use crate::observe::metrics::Label as _;
+    use sluicegate_base::observe::metrics::Label as _;
 
     /// Returns the original of a whole compressed body.
     pub(crate) fn decoded(algorithm: Algorithm, body: &[u8]) -> Vec<u8> {

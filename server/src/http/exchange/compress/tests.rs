@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_config::Config;
 
 use super::encoder::tests::decoded;
@@ -9,7 +10,6 @@ use super::*;
 use crate::http::exchange::handler::{BodySender, Responder};
 use crate::http::exchange::message::{ToFront, cost};
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};
-use crate::observe::metrics::Label as _;
 
 const PLENTY: u64 = 1 << 30;
 

@@ -1,8 +1,9 @@
 //! Fill levels and counters of a worker's rings.
 
+use sluicegate_base::observe::metrics::metrics;
+
 use super::{OriginRing, OriginRingCounters};
 use crate::http::exchange::accounts::Balance;
-use crate::observe::metrics::metrics;
 
 metrics! {
     /// Fill levels of the rings between a worker and its origin thread, at one moment.

@@ -1,10 +1,11 @@
 //! Room for an exchange at the expense of the client that holds the most memory.
 
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::keys::ExchangeKey;
+
 use super::OriginRing;
-use crate::address::ValidatedAddress;
-use crate::clients::ClientPrefix;
 use crate::http::exchange::accounts::Permit;
-use crate::keys::ExchangeKey;
 
 impl OriginRing {
     /// Promises memory to an exchange of the client at `address`. If there is none left, an exchange of the client that holds the

@@ -1,5 +1,6 @@
+use sluicegate_base::address::ValidatedAddress;
+
 use super::*;
-use crate::address::ValidatedAddress;
 use crate::http::exchange::test_front::{self, KEY, open};
 
 fn request() -> Box<Request> {

@@ -39,7 +39,7 @@ fn cost(size: usize) -> u64 {
 }
 
 fn start() -> Instant {
-    crate::clock::now()
+    sluicegate_base::clock::now()
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Compresses small files once, for a cache.
 
 use http::header::RANGE;
+use sluicegate_base::clients::ClientPrefix;
 
 use super::FileServer;
 use super::locate::Located;
-use crate::clients::ClientPrefix;
 use crate::http::exchange::compress::NoRoom;
 use crate::http::exchange::{Coding, RequestHead, compress};
 use crate::http::files::Folder;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::clients::{ClientPrefix, Clients};
+use sluicegate_base::clients::{ClientPrefix, Clients};
 
 /// Bound on open files. Once it is reached, the client that holds the most gives way to every client that would hold less:
 /// its oldest response is ended.
@@ -165,7 +165,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::address::ValidatedAddress;
+    use sluicegate_base::address::ValidatedAddress;
 
     type Opening = Pin<Box<dyn Future<Output = Option<(OwnedSemaphorePermit, Place)>>>>;
 

@@ -2,8 +2,9 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
+use sluicegate_base::address::ValidatedAddress;
+
 use super::*;
-use crate::address::ValidatedAddress;
 
 type Wait<'a> = Pin<Box<dyn Future<Output = Slot> + 'a>>;
 

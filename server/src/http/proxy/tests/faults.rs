@@ -1,9 +1,10 @@
 //! Tests faults of upstreams: the client gets 502 or a reset, never a short body that looks whole, and nothing is left.
 
+use sluicegate_base::observe::access::UpstreamTimes;
+use sluicegate_base::observe::metrics::Label as _;
+
 use super::*;
 use crate::http::exchange::message::{HandlerReport, ToFront};
-use crate::observe::access::UpstreamTimes;
-use crate::observe::metrics::Label as _;
 
 /// Returns what a client receives if the upstream sends `response` and closes, without retries.
 async fn received_for(response: &[u8]) -> (Received, Edge) {

@@ -1,7 +1,8 @@
 //! Times of an exchange, as the access log shows them.
 
+use sluicegate_base::observe::access::UpstreamTimes;
+
 use super::*;
-use crate::observe::access::UpstreamTimes;
 
 #[test]
 fn times_of_a_whole_exchange_are_known_and_in_order() {

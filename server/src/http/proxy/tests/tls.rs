@@ -42,7 +42,7 @@ fn requests_pass_over_one_verified_connection() {
 
 /// Checks that a request is 502 for `failure`, and that the upstream completes no handshake.
 async fn assert_distrusted(certified: &Certified, tls: UpstreamTls, failure: Failure) {
-    use crate::observe::metrics::Label as _;
+    use sluicegate_base::observe::metrics::Label as _;
 
     let upstream = TlsUpstream::new(certified).await;
     let edge = Edge::new(Proxy { retries: 0, ..upstream.proxy(tls) });

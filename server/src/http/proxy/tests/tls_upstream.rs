@@ -6,12 +6,12 @@ use std::time::SystemTime;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{SslAcceptor, SslMethod};
 use boring::x509::X509;
+use sluicegate_base::self_signed;
 use sluicegate_config::UpstreamTls;
 use tempfile::TempDir;
 use tokio_boring::{HandshakeError, SslStream};
 
 use super::*;
-use crate::self_signed;
 
 /// Returns settings without any key.
 pub(super) fn unset() -> UpstreamTls {

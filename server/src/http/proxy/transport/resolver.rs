@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 
-use crate::clock;
+use sluicegate_base::clock;
 
 /// Lookups at a time, of all origin threads. Further ones wait.
 const MAX_LOOKUPS: usize = 64;

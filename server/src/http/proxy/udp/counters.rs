@@ -1,7 +1,8 @@
 //! Counters of tunnels for UDP.
 
+use sluicegate_base::observe::metrics::{PerLabel, metrics};
+
 use super::refusal::Refusal;
-use crate::observe::metrics::{PerLabel, metrics};
 
 metrics! {
     /// Counters of the tunnels for UDP of an origin thread.

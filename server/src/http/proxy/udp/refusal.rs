@@ -2,9 +2,9 @@
 
 use http::header::ALLOW;
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::observe::metrics::labels;
 
 use crate::http::exchange::Reply;
-use crate::observe::metrics::labels;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 

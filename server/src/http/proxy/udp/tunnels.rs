@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::clients::shared_room::SharedRoom;
+
 use super::counters::Counters;
-use crate::address::ValidatedAddress;
-use crate::clients::ClientPrefix;
-use crate::clients::shared_room::SharedRoom;
 
 /// The tunnels of an origin thread.
 #[derive(Default)]

@@ -1,7 +1,8 @@
 //! Rate limits over reloads.
 
+use sluicegate_base::clock;
+
 use super::*;
-use crate::clock;
 
 const ROUTES: &str = "
     [[route]]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{AlpnError, SslAcceptor, SslMethod, select_next_proto};
 use boring::x509::X509;
-use sluicegate::self_signed;
+use sluicegate_base::self_signed;
 
 use super::peer::{Peer, Protocol, start};
 use super::{DISTRUSTED, Fault, NO_TLS, NOT_OPEN, Table, fault};
@@ -49,7 +49,7 @@ impl Certificate {
     pub(super) fn write(folder: &Folder) -> Certificate {
         let [other, own] = ["other.pem", "upstream.pem"].map(|name| {
             let key = self_signed::key().unwrap();
-            let now = sluicegate::clock::unix();
+            let now = sluicegate_base::clock::unix();
             let certificate = self_signed::certificate(&key, &["app.test"], &[1], now).unwrap();
             std::fs::write(folder.path(name), certificate.to_pem().unwrap()).unwrap();
             Certificate { key, certificate }

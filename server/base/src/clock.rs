@@ -1,0 +1,36 @@
+//! The only place where the server reads the time.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+thread_local! {
+    static SET: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// Returns the monotonic time, for timers and for quiche.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Sets the time since 1970 that this thread reads from now on, for runs in virtual time; `None` is the system's again.
+pub fn set_unix(unix: Option<Duration>) {
+    SET.set(unix);
+}
+
+/// Returns the time since 1970, for what outlives the process, such as tokens, and for dates.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn unix() -> Duration {
+    if let Some(unix) = SET.get() {
+        return unix;
+    }
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Returns the CPU time that all threads of the process have used.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}

@@ -1,0 +1,15 @@
+//! TLS of listeners over QUIC and TCP: certificates, their choice by the client's name (SNI), session tickets.
+
+mod contexts;
+mod error;
+mod identity;
+mod options;
+pub mod sni;
+mod tickets;
+mod validity;
+
+pub use contexts::{alternatives, quic_context, tcp_context};
+pub use error::TlsError;
+pub use identity::{Identities, Identity};
+pub use options::TlsOptions;
+pub use sni::Alternatives;

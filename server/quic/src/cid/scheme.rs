@@ -1,0 +1,48 @@
+//! The contract of a scheme of connection IDs.
+
+use sluicegate_base::entropy::Entropy;
+use sluicegate_dataplane::{CidMark, Steering};
+
+use super::connection_id::ConnectionId;
+
+/// Maker of a connection ID, as far as its bytes tell.
+///
+/// Nothing is authenticated: a peer can write any worker and generation, so they choose where to look, never whom to trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A process of this server.
+    Ours {
+        /// Index of the worker. There may be no such worker.
+        worker: u8,
+        /// Generation of the process. It tells an old process's connections from the new one's while both run.
+        generation: u8,
+    },
+    /// Somebody else, such as a client for its first packet.
+    Foreign,
+}
+
+/// Scheme of connection IDs: what the server writes into its IDs, and how it reads them.
+///
+/// Length, steering and mark never change, and are the same for all workers of a process. An ID that one worker makes, every
+/// worker reads, in the processes of other generations too.
+pub trait CidScheme: Send {
+    /// Returns the length of every ID, 1 to 20 bytes. The endpoint asks once: a short header does not tell the length.
+    fn cid_len(&self) -> usize;
+
+    /// Makes an ID of `worker` in a process of `generation` (0–63), never made before. The endpoint calls it for each connection,
+    /// for each spare ID of a connection, and for each Retry and refusal. The IDs of a connection must not tell observers more
+    /// about each other than the worker (RFC 9000 §5.1).
+    fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId;
+
+    /// Reads who made an ID of any length. The endpoint asks only about datagrams that belong to none of its connections. All IDs
+    /// that [`generate`](Self::generate) makes are recognised, and by chance some that clients choose.
+    fn owner(&self, cid: &[u8]) -> Owner;
+
+    /// Returns how the kernel finds the worker of a datagram. [`Steering::Hash`] if only [`owner`](Self::owner) can read it:
+    /// workers then pass each other's datagrams on.
+    fn steering(&self) -> Steering;
+
+    /// Returns the mark of the IDs of a process, for the kernel's filter of Initials; `None` if they have no byte in common. Then
+    /// the filter cannot prefer clients that come back after a Retry.
+    fn mark(&self, generation: u8) -> Option<CidMark>;
+}

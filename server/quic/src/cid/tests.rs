@@ -1,0 +1,163 @@
+//! Properties of every scheme, and test doubles: schemes that differ from the server's own.
+
+use std::collections::HashSet;
+
+use sluicegate_base::entropy::Entropy;
+use sluicegate_base::secrets::GENERATIONS;
+use sluicegate_dataplane::{CidMark, Steering};
+
+use super::*;
+
+/// Stands for schemes of load balancers: a routing part, then worker and generation, up to the end of the ID or with a nonce.
+struct Routed {
+    routing: u8,
+    len: u8,
+}
+
+impl CidScheme for Routed {
+    fn cid_len(&self) -> usize {
+        self.len.into()
+    }
+
+    fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId {
+        let mut bytes = [0; 20];
+        let id = &mut bytes[..self.len.into()];
+        entropy.fill(id);
+        id[usize::from(self.routing)..][..2].copy_from_slice(&[worker, generation]);
+        ConnectionId::try_from(&*id).unwrap()
+    }
+
+    fn owner(&self, cid: &[u8]) -> Owner {
+        if cid.len() != self.cid_len() {
+            return Owner::Foreign;
+        }
+        match cid[usize::from(self.routing)..] {
+            [worker, generation, ..] if generation < GENERATIONS => {
+                Owner::Ours { worker, generation }
+            }
+            _ => Owner::Foreign,
+        }
+    }
+
+    fn steering(&self) -> Steering {
+        Steering::ConnectionId { worker_at: self.routing, shortest: self.len }
+    }
+
+    fn mark(&self, generation: u8) -> Option<CidMark> {
+        Some(CidMark { cid_len: self.len, at: self.routing + 1, value: generation })
+    }
+}
+
+/// Stands for encrypted schemes: only who has the key, here a byte in the ID itself, can read them.
+struct Encrypted;
+
+const KEYED: usize = 11;
+
+impl CidScheme for Encrypted {
+    fn cid_len(&self) -> usize {
+        KEYED
+    }
+
+    fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId {
+        let mut id: [u8; KEYED] = entropy.take();
+        let key = id[KEYED - 1];
+        id[0] = worker ^ key;
+        id[1] = generation ^ key;
+        id.into()
+    }
+
+    fn owner(&self, cid: &[u8]) -> Owner {
+        match *cid {
+            [worker, generation, .., key]
+                if cid.len() == KEYED && generation ^ key < GENERATIONS =>
+            {
+                Owner::Ours { worker: worker ^ key, generation: generation ^ key }
+            }
+            _ => Owner::Foreign,
+        }
+    }
+
+    fn steering(&self) -> Steering {
+        Steering::Hash
+    }
+
+    fn mark(&self, _: u8) -> Option<CidMark> {
+        None
+    }
+}
+
+/// Returns the scheme in use, and others.
+pub(crate) fn schemes() -> Vec<Box<dyn CidScheme>> {
+    let routed = [(8, 16), (9, 20), (17, 19), (17, 20)];
+    let routed = routed.map(|(routing, len)| Box::new(Routed { routing, len }) as Box<_>);
+    [scheme(), Box::new(Encrypted)].into_iter().chain(routed).collect()
+}
+
+/// Returns a packet with a short header, and one with a long header.
+fn packets(id: &ConnectionId) -> [Vec<u8>; 2] {
+    let id = id.as_bytes();
+    let long = [&[0xc0, 0, 0, 0, 1, u8::try_from(id.len()).unwrap()], id, &[0; 30]].concat();
+    [[&[0x40], id, &[0; 30]].concat(), long]
+}
+
+#[test]
+fn the_owner_of_an_id_is_who_made_it_and_the_kernel_finds_its_worker() {
+    let entropy = &mut Entropy::new();
+    for mut scheme in schemes() {
+        let (cid_len, steering) = (scheme.cid_len(), scheme.steering());
+        for worker in 0..=255 {
+            for generation in 0..GENERATIONS {
+                let id = scheme.generate(worker, generation, entropy);
+                assert_eq!(id.as_bytes().len(), cid_len);
+                assert_eq!(scheme.owner(id.as_bytes()), Owner::Ours { worker, generation });
+                let by_id = matches!(steering, Steering::ConnectionId { .. });
+                let selected = by_id.then_some(u32::from(worker));
+                for packet in packets(&id) {
+                    assert_eq!(steering.select(256, &packet), selected, "{steering:?}");
+                    // There may be fewer workers than when it was made.
+                    let fewer = steering.select(u32::from(worker), &packet);
+                    assert_eq!(fewer, None, "{steering:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_mark_of_a_process_is_on_all_its_ids_and_on_no_other_process_s() {
+    let entropy = &mut Entropy::new();
+    for mut scheme in schemes() {
+        for generation in 0..GENERATIONS {
+            let other = (generation + 1) % GENERATIONS;
+            let Some(mark) = scheme.mark(generation) else {
+                assert_eq!(scheme.mark(other), None);
+                continue;
+            };
+            for worker in 0..=255 {
+                assert!(mark.is_on(scheme.generate(worker, generation, entropy).as_bytes()));
+                assert!(!mark.is_on(scheme.generate(worker, other, entropy).as_bytes()));
+            }
+        }
+    }
+}
+
+#[test]
+fn ids_of_another_length_are_somebody_else_s() {
+    for scheme in schemes() {
+        for len in (0..=255).filter(|len| *len != scheme.cid_len()) {
+            for byte in [0, 0x40, 0x63, 0xff] {
+                assert_eq!(scheme.owner(&vec![byte; len]), Owner::Foreign);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_two_ids_are_alike() {
+    let entropy = &mut Entropy::new();
+    for mut scheme in schemes() {
+        let ids: HashSet<ConnectionId> =
+            (0..1000).map(|_| scheme.generate(1, 2, entropy)).collect();
+        assert_eq!(ids.len(), 1000);
+    }
+}

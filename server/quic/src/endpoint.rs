@@ -1,0 +1,393 @@
+//! All connections of one worker: where a datagram goes, what leaves next, and when.
+
+mod admission;
+mod adopt;
+mod draining;
+mod emit;
+mod idle;
+mod initials;
+#[cfg(any(test, feature = "test-fixtures"))]
+mod invariants;
+mod messages;
+mod network;
+mod relief;
+mod retire;
+mod service;
+mod stateless;
+mod table;
+mod tokens;
+mod validation;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate_base::entropy::Entropy;
+use sluicegate_base::keys::ConnectionKey;
+use sluicegate_base::overload::Overload;
+use sluicegate_dataplane::{CidMark, ListenerId, RxMeta};
+
+pub use self::adopt::EndpointConfig;
+use self::retire::Retirement;
+use self::stateless::StatelessPacket;
+use self::table::ConnectionTable;
+use super::application::{Application, Shared as _};
+use super::cid::{ConnectionId, Owner};
+use super::connection::{Accepted, Due};
+use super::connection_gauges::ConnectionGauges;
+use super::counters::{Counters, DropReason};
+use super::half_open::HalfOpen;
+use super::header::{Header, Kind};
+use super::holders::Holders;
+use super::initials::InitialControl;
+use super::prefetch::prefetch;
+use super::rate_limit::RateLimit;
+use super::rates::Rates;
+use super::relief::Relief;
+use super::reset::ResetTokens;
+use super::settings::Settings;
+use super::timers::Timers;
+use super::token::{NewTokens, RetryTokens};
+use crate::congestion::path_table::Resumptions;
+
+/// Outcome of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ingest {
+    /// The endpoint has dealt with it.
+    Done,
+    /// It belongs to the worker with this index.
+    Misrouted(u8),
+    /// It belongs to a connection of a process with this generation. Where there is no such process,
+    /// [`Endpoint::reset_foreign`] takes it.
+    Foreign(u8),
+}
+
+/// Number of connections above which a connection is prefetched: by estimate, fewer stay in the caches.
+const PREFETCH_ABOVE: usize = 256;
+
+/// A shutdown under way.
+#[derive(Debug)]
+struct Shutdown {
+    /// Time at which it began.
+    since: Instant,
+    /// Whether connections are closed whatever they wait for.
+    at_once: bool,
+    /// First slot to whose connection it was not announced.
+    next: usize,
+}
+
+/// The endpoint of one worker.
+pub struct Endpoint<A: Application> {
+    settings: Settings<A>,
+    connections: ConnectionTable<A>,
+    timers: Timers,
+    stateless: VecDeque<StatelessPacket>,
+    half_open: HalfOpen,
+    /// Connections that have sent CONNECTION_CLOSE or received one.
+    ended: usize,
+    gauges: ConnectionGauges,
+    holders: Holders,
+    /// Length of its connection IDs, bytes.
+    cid_len: usize,
+    /// Mark of the process's connection IDs, if they have one.
+    mark: Option<CidMark>,
+    entropy: Entropy,
+    retry_tokens: RetryTokens,
+    new_tokens: NewTokens,
+    reset_tokens: ResetTokens,
+    rates: Rates,
+    /// Limit of lines in the log that name a client.
+    log_limit: RateLimit,
+    /// Time at which the rate limits begin.
+    epoch: Instant,
+    /// Time since 1970 when the last datagram arrived.
+    unix: Duration,
+    shutdown: Option<Shutdown>,
+    /// Removed listeners that still have connections.
+    retiring: Vec<Retirement>,
+    /// Number of connections of each listener that has had one.
+    by_listener: HashMap<ListenerId, usize>,
+    relief: Relief,
+    /// Slot at which the next search for an idle connection begins.
+    idle_hand: usize,
+    overload: Overload,
+    initials: InitialControl,
+    /// Slots of connections whose data waits for room in the ring to other threads.
+    awaiting_room: Vec<usize>,
+    /// Counts of what happened so far, without careful resume: see [`Endpoint::totals`].
+    pub counters: Counters,
+    /// Counts of careful resume, which congestion controllers keep.
+    resumptions: Arc<Resumptions>,
+}
+
+impl<A: Application> Endpoint<A> {
+    /// Returns an endpoint without connections.
+    pub fn new(settings: Settings<A>, now: Instant) -> Self {
+        let secrets = Arc::clone(&settings.secrets);
+        let cid_len = settings.cid_scheme.cid_len();
+        Self {
+            cid_len,
+            mark: settings.cid_scheme.mark(secrets.generation()),
+            retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid_len),
+            new_tokens: NewTokens::new(
+                &secrets,
+                &settings.used_tokens,
+                settings.quic.new_token_lifetime,
+            ),
+            reset_tokens: ResetTokens::new(&secrets),
+            rates: Rates::new(&settings.quic),
+            initials: InitialControl::new(settings.quic.retries_per_second, now),
+            log_limit: RateLimit::new(1, 4),
+            settings,
+            connections: ConnectionTable::default(),
+            timers: Timers::default(),
+            stateless: VecDeque::new(),
+            half_open: HalfOpen::default(),
+            ended: 0,
+            gauges: ConnectionGauges::default(),
+            holders: Holders::default(),
+            entropy: Entropy::new(),
+            epoch: now,
+            unix: Duration::ZERO,
+            shutdown: None,
+            retiring: Vec::new(),
+            by_listener: HashMap::new(),
+            relief: Relief::default(),
+            idle_hand: 0,
+            overload: Overload::default(),
+            awaiting_room: Vec::new(),
+            counters: Counters::default(),
+            resumptions: Arc::default(),
+        }
+    }
+
+    /// Returns the number of open connections.
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Returns whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of connections, by what they do; costs the same however many there are.
+    pub fn gauges(&self) -> ConnectionGauges {
+        ConnectionGauges {
+            open: self.len() as u64,
+            half_open: self.half_open.len(),
+            ..self.gauges.clone()
+        }
+    }
+
+    /// Returns all counters, those of careful resume included.
+    pub fn totals(&self) -> Counters {
+        Counters { careful_resume: self.resumptions.totals(), ..self.counters.clone() }
+    }
+
+    /// Returns what the sessions share.
+    pub fn shared(&self) -> &A::Shared {
+        &self.settings.shared
+    }
+
+    /// Returns what the sessions share, for other settings.
+    pub fn shared_mut(&mut self) -> &mut A::Shared {
+        &mut self.settings.shared
+    }
+
+    /// Takes one datagram. `unix` is the time since 1970, for tokens.
+    pub fn ingest(
+        &mut self,
+        meta: &RxMeta,
+        datagram: &mut [u8],
+        now: Instant,
+        unix: Duration,
+    ) -> Ingest {
+        self.unix = unix;
+        let header = match self.parse(datagram) {
+            Ok(header) => header,
+            Err(reason) => {
+                self.note_unusable(datagram, reason);
+                return self.drop_datagram(reason);
+            }
+        };
+        if let Some(slot) = self.connections.find(header.dcid) {
+            self.prefetch(slot);
+            // What is wrong with it, the connection says itself.
+            let _ = self.receive(slot, meta, datagram, now);
+            return Ingest::Done;
+        }
+        let owner = self.settings.cid_scheme.owner(header.dcid);
+        let own = self.settings.secrets.generation();
+        // A client's own choice looks like one of ours now and then, and may name a worker that there is not.
+        if let Owner::Ours { worker, generation } = owner
+            && generation == own
+            && worker != self.settings.worker
+            && usize::from(worker) < self.settings.workers
+        {
+            self.counters.misrouted += 1;
+            return Ingest::Misrouted(worker);
+        }
+        match header.kind {
+            Kind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
+            Kind::Initial => {
+                if let Some(slot) = self.admit_noted(meta, &header, (now, unix))
+                    && self.receive(slot, meta, datagram, now)
+                        == Err(quiche::Error::InvalidTransportParam)
+                {
+                    self.refuse_parameters(meta, datagram, now);
+                }
+            }
+            Kind::Short => {
+                if let Owner::Ours { generation, .. } = owner
+                    && generation != own
+                {
+                    return Ingest::Foreign(generation);
+                }
+                return self.reset_foreign(meta, datagram, now);
+            }
+            _ => return self.drop_datagram(DropReason::UnknownConnection),
+        }
+        Ingest::Done
+    }
+
+    /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.
+    pub fn reset_foreign(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) -> Ingest {
+        if let Ok(header) = self.parse(datagram)
+            && header.kind == Kind::Short
+        {
+            self.reset(meta, datagram.len(), header.dcid, now);
+        }
+        self.drop_datagram(DropReason::UnknownConnection)
+    }
+
+    /// Reads the header of a datagram.
+    fn parse<'d>(&self, datagram: &'d [u8]) -> Result<Header<'d>, DropReason> {
+        Header::parse(datagram, self.cid_len)
+    }
+
+    /// Makes a connection ID of this worker.
+    fn generate_cid(&mut self) -> ConnectionId {
+        let Settings { cid_scheme, worker, secrets, .. } = &mut self.settings;
+        cid_scheme.generate(*worker, secrets.generation(), &mut self.entropy)
+    }
+
+    fn drop_datagram(&mut self, reason: DropReason) -> Ingest {
+        self.counters.on_drop(reason);
+        Ingest::Done
+    }
+
+    /// Keeps a connection that was accepted under `cid`, and `original`, if the client had another one before. Returns its key.
+    fn insert(
+        &mut self,
+        accepted: Accepted<A>,
+        cid: ConnectionId,
+        original: Option<&[u8]>,
+    ) -> ConnectionKey {
+        *self.by_listener.entry(accepted.listener).or_default() += 1;
+        let key = self.connections.insert(accepted, cid, original);
+        self.note_controller(key.slot);
+        key
+    }
+
+    /// Prefetches a connection, if there are so many that it has probably left the caches.
+    fn prefetch(&self, slot: usize) {
+        if self.len() > PREFETCH_ABOVE
+            && let Some(connection) = self.connections.get(slot)
+        {
+            prefetch(connection);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        slot: usize,
+        meta: &RxMeta,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Result<(), quiche::Error> {
+        let overloaded = self.overload.is_on(now);
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return Ok(());
+        };
+        if !connection.is_in_credit(now) && overloaded {
+            self.counters.on_drop(DropReason::NoProgress);
+            return Ok(());
+        }
+        let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
+        let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
+        let received = connection.receive(datagram, (info, ecn), now);
+        connection.move_ecn(&mut self.counters.ecn);
+        if let Err(error) = received {
+            self.counters.on_drop(DropReason::ProtocolError);
+            tracing::trace!(%error, "datagram refused by the connection");
+        }
+        self.connections.queue_service(slot);
+        received
+    }
+
+    /// Runs up to `budget` of the timers that are due.
+    pub fn on_deadline(&mut self, mut budget: usize, now: Instant) {
+        while let Some(slot) = self.timers.take_due(&mut budget, now) {
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            match connection.on_timer(now) {
+                Some(Due::Handshake) => {
+                    self.counters.handshake_timeouts += 1;
+                    self.connections.queue_service(slot);
+                }
+                Some(Due::Service) => self.connections.queue_service(slot),
+                Some(Due::Emission) => self.connections.queue_emit(slot),
+                None => self.arm(slot, now),
+            }
+        }
+    }
+
+    /// Returns when [`Endpoint::on_deadline`] is to be called next.
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        let window = self.initials.deadline();
+        self.timers.earliest().into_iter().chain(window).min()
+    }
+
+    /// Passes the records of a turn to the writer of the access log.
+    pub fn flush_log(&mut self) {
+        self.settings.shared.flush_log();
+    }
+
+    /// Brings the gauges in line with what a connection's congestion controller does.
+    fn note_controller(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            let (before, now) = connection.move_controller();
+            self.gauges.move_controller(before, now);
+        }
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections.remove(slot) else {
+            return;
+        };
+        connection.clear(&mut self.settings.shared);
+        self.timers.clear(slot);
+        self.leave_listener(connection.listener);
+        if let Some(holder) = connection.holder {
+            self.holders.leave(holder);
+        }
+        if connection.is_half_open() {
+            self.half_open.leave(connection.key.generation);
+            self.counters.unfinished += 1;
+        }
+        self.ended -= usize::from(connection.count_end());
+        self.gauges.move_controller(connection.move_controller().0, None);
+    }
+
+    /// Ends the receive phase of a turn, which took `spent`. All connections of the worker wait for that phase. The service of
+    /// those that achieve little has been added to it.
+    pub fn end_receive(&mut self, spent: Duration, now: Instant) {
+        let percent = self.settings.limits.overload_above;
+        self.overload.on_phase(spent, percent, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The connections of an endpoint: by slot, by connection ID, by their peers' addresses, and those whose turn it is.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use sluicegate_base::address::UnvalidatedAddress;
+use sluicegate_base::keys::ConnectionKey;
+
+use crate::application::Application;
+use crate::cid::ConnectionId;
+use crate::connection::{Accepted, Connection};
+
+/// Table of connections.
+pub(super) struct ConnectionTable<A: Application> {
+    slots: Vec<Option<Box<Connection<A>>>>,
+    free: Vec<usize>,
+    /// Slots by connection ID.
+    by_id: HashMap<Vec<u8>, usize>,
+    /// Slots by the peer's address on the active path.
+    by_peer: BTreeSet<(UnvalidatedAddress, usize)>,
+    /// Slots of connections that are to be serviced.
+    to_service: VecDeque<usize>,
+    /// Slots of connections that are to be asked for packets.
+    to_emit: VecDeque<usize>,
+    /// Generation of the connection inserted last, for its key.
+    last_generation: u64,
+}
+
+impl<A: Application> Default for ConnectionTable<A> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_id: HashMap::new(),
+            by_peer: BTreeSet::new(),
+            to_service: VecDeque::new(),
+            to_emit: VecDeque::new(),
+            last_generation: 0,
+        }
+    }
+}
+
+impl<A: Application> ConnectionTable<A> {
+    /// Returns the number of connections.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Returns the number of slots, empty ones included.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn get(&self, slot: usize) -> Option<&Connection<A>> {
+        self.slots.get(slot)?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Connection<A>> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// Returns the slot of the connection with this ID.
+    pub(super) fn find(&self, id: &[u8]) -> Option<usize> {
+        self.by_id.get(id).copied()
+    }
+
+    /// Returns the slots of the connections whose peer has this address on its active path.
+    pub(super) fn of_peer(&self, peer: UnvalidatedAddress) -> impl Iterator<Item = usize> {
+        self.by_peer.range((peer, 0)..=(peer, usize::MAX)).map(|(_, slot)| *slot)
+    }
+
+    /// Keeps a connection that was accepted under `cid`, and `original`, if the client had another one before. Returns its key.
+    pub(super) fn insert(
+        &mut self,
+        accepted: Accepted<A>,
+        cid: ConnectionId,
+        original: Option<&[u8]>,
+    ) -> ConnectionKey {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.last_generation += 1;
+        let key = ConnectionKey { slot, generation: self.last_generation };
+        self.by_peer.insert((accepted.address, slot));
+        self.by_id.insert(cid.as_bytes().to_vec(), slot);
+        let connection = Connection::new(accepted, key, cid, original);
+        self.slots[slot] = Some(Box::new(connection));
+        key
+    }
+
+    /// Removes a connection, with its IDs and its peer's address.
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Box<Connection<A>>> {
+        let connection = self.slots.get_mut(slot)?.take()?;
+        self.free.push(slot);
+        self.by_peer.remove(&(connection.address, slot));
+        for id in connection.dcids() {
+            // Two connections may have had the same first choice.
+            if self.by_id.get(id) == Some(&slot) {
+                self.by_id.remove(id);
+            }
+        }
+        Some(connection)
+    }
+
+    /// Has a connection be found by a further ID.
+    pub(super) fn add_id(&mut self, id: Vec<u8>, slot: usize) {
+        self.by_id.insert(id, slot);
+    }
+
+    /// Forgets a connection ID.
+    pub(super) fn remove_id(&mut self, id: &[u8]) {
+        self.by_id.remove(id);
+    }
+
+    /// Has a connection be found by another address of its peer.
+    pub(super) fn move_peer(&mut self, slot: usize, address: UnvalidatedAddress) {
+        if let Some(connection) = self.slots[slot].as_deref_mut() {
+            self.by_peer.remove(&(connection.address, slot));
+            self.by_peer.insert((address, slot));
+            connection.address = address;
+        }
+    }
+
+    /// Queues a connection for service, once.
+    pub(super) fn queue_service(&mut self, slot: usize) {
+        if let Some(connection) = self.slots[slot].as_deref_mut()
+            && !std::mem::replace(&mut connection.awaits_service, true)
+        {
+            self.to_service.push_back(slot);
+        }
+    }
+
+    /// Queues a connection for emission, once.
+    pub(super) fn queue_emit(&mut self, slot: usize) {
+        if let Some(connection) = self.slots[slot].as_deref_mut()
+            && !std::mem::replace(&mut connection.awaits_emit, true)
+        {
+            self.to_emit.push_back(slot);
+        }
+    }
+
+    /// Takes the next slot that waits for service. Its connection may be gone.
+    pub(super) fn next_to_service(&mut self) -> Option<usize> {
+        self.to_service.pop_front()
+    }
+
+    /// Takes the next slot that waits for emission. Its connection may be gone.
+    pub(super) fn next_to_emit(&mut self) -> Option<usize> {
+        self.to_emit.pop_front()
+    }
+
+    /// Returns whether a connection waits for service.
+    pub(super) fn has_service(&self) -> bool {
+        !self.to_service.is_empty()
+    }
+
+    /// Returns the number of connections that wait for emission.
+    pub(super) fn awaiting_emission(&self) -> usize {
+        self.to_emit.len()
+    }
+
+    /// Returns the number of IDs under which connections are found.
+    #[cfg(any(test, feature = "test-fixtures"))]
+    pub(super) fn ids(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Checks that the indexes agree with the connections.
+    #[cfg(any(test, feature = "test-fixtures"))]
+    pub(super) fn check(&self) {
+        let all = || self.slots.iter().flatten();
+        assert_eq!(all().count(), self.len());
+        assert_eq!(self.by_peer.len(), self.len());
+        let ids: usize = all().map(|connection| connection.dcids().count()).sum();
+        assert!(self.by_id.len() <= ids, "IDs of nobody");
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection<A>> {
+        self.slots.iter().flatten().map(Box::as_ref)
+    }
+
+    /// Makes the table as large as if it had had so many connections.
+    #[cfg(test)]
+    pub(super) fn enlarge(&mut self, slots: usize) {
+        self.free.extend(self.slots.len()..slots);
+        self.slots.resize_with(slots, || None);
+    }
+}

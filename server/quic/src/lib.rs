@@ -1,0 +1,42 @@
+//! QUIC below any application protocol: connections, how datagrams find them, and what stands around quiche.
+//!
+//! [`Endpoint`](endpoint::Endpoint) has all connections of one worker; an [`Application`](application::Application) handles their streams.
+
+mod activity;
+pub mod application;
+pub mod cid;
+pub mod congestion;
+pub mod connection;
+pub mod connection_gauges;
+pub mod counters;
+pub mod ecn;
+pub mod endpoint;
+mod expiry;
+mod half_open;
+pub mod header;
+mod holders;
+pub mod initials;
+mod path_size;
+mod prefetch;
+mod progress;
+#[cfg(any(test, feature = "test-fixtures"))]
+#[doc(hidden)]
+pub mod properties;
+pub mod rate_limit;
+mod rates;
+pub mod refusal;
+mod relief;
+pub mod reset;
+pub mod settings;
+#[cfg(any(test, feature = "test-fixtures"))]
+#[doc(hidden)]
+pub mod testing;
+pub mod timers;
+pub mod token;
+pub mod transport;
+pub mod version;
+
+/// Lets tests count what a thread allocates. AddressSanitizer and Miri check the memory of their own allocators alone.
+#[cfg(all(test, not(any(asan, miri))))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,0 +1,63 @@
+//! Sessions behind an endpoint: what only both together do. Time is the test's own; nothing is lost.
+
+mod addresses;
+mod floods;
+mod greedy;
+mod idle;
+mod service;
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use sluicegate_config::Config;
+use sluicegate_quic::settings::Settings;
+use sluicegate_quic::testing::{Attack, Bench, Client};
+
+use crate::h3::Session;
+use crate::http::route::Site;
+use crate::snapshot::plain_settings;
+
+/// Address of the client that keeps the rules, and of those that do not.
+const HONEST: &str = "192.0.2.77:4000";
+const PEER: &str = "192.0.2.1:5000";
+/// A route to handlers.
+const PROXY: &str = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n";
+/// A route to responses of any size.
+const BYTES: &str = "[[route]]\npath = \"/bytes/\"\ngenerate = {}\n";
+
+/// Returns settings with these routes.
+fn with_routes(text: &str) -> Settings<Session> {
+    let mut settings = plain_settings(0, 1);
+    settings.shared.site = Site::of_routes(text, &settings.limits);
+    settings
+}
+
+/// Returns an endpoint with a route for `/bytes/`.
+fn attack(change: impl FnOnce(&mut Settings<Session>)) -> Attack<Session> {
+    static SITE: LazyLock<Arc<Site>> =
+        LazyLock::new(|| Site::of_routes(BYTES, &Config::embedded().limits));
+    let mut settings = plain_settings(0, 1);
+    settings.shared.site = Arc::clone(&SITE);
+    change(&mut settings);
+    Attack::of(settings)
+}
+
+/// Adds an HTTP/3 session to a client, whose control streams have reached the server.
+fn with_session(
+    bench: &mut Bench<Session>,
+    mut client: Client,
+) -> (Client, quiche::h3::Connection) {
+    let plain = quiche::h3::Config::new().unwrap();
+    let h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
+    client.speak(&mut bench.endpoint, bench.now);
+    let said = bench.said();
+    client.hear(said);
+    (client, h3)
+}
+
+fn request(client: &mut Client, h3: &mut quiche::h3::Connection, method: &str, path: &str) -> u64 {
+    let head =
+        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+    let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
+    h3.send_request(&mut client.quic, &head, method == "GET").unwrap()
+}
