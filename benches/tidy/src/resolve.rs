@@ -1,9 +1,10 @@
 //! Resolution of the names in a crate's code, as Rust does it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::tree::{ModuleId, Tree};
+use crate::uses::Method;
 
 /// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ pub enum End {
     Crate(String),
 }
 
+/// A type: the module that defines it, and its name.
+type Owner<'t> = (ModuleId, &'t str);
+
 /// Longest chain of re-exports that is followed.
 const MAX_DEPTH: usize = 16;
 
@@ -50,6 +54,7 @@ impl Tree {
     #[must_use]
     pub fn edges(&self) -> BTreeSet<Edge> {
         let mut edges = BTreeSet::new();
+        let methods = self.methods();
         for from in 0..self.modules.len() {
             let module = &self.modules[from];
             for import in &module.imports {
@@ -67,8 +72,35 @@ impl Tree {
                 let target = self.resolve(from, &named.segments, false, 0);
                 self.add_edge(&mut edges, from, target, &named.segments, named.line, false);
             }
+            for call in &module.own_calls {
+                let to = self.owner(from, call).and_then(|owner| methods.get(&(owner, &call.name)));
+                let path = [call.owner.as_slice(), std::slice::from_ref(&call.name)].concat();
+                let target = to.map(|to| Target::Item(*to));
+                self.add_edge(&mut edges, from, target, &path, call.line, false);
+            }
         }
         edges
+    }
+
+    /// Returns the modules that define the methods of types, by type and name.
+    fn methods(&self) -> BTreeMap<(Owner<'_>, &String), ModuleId> {
+        let mut methods = BTreeMap::new();
+        for (at, module) in self.modules.iter().enumerate() {
+            for method in &module.methods {
+                if let Some(owner) = self.owner(at, method) {
+                    methods.insert((owner, &method.name), at);
+                }
+            }
+        }
+        methods
+    }
+
+    /// Returns the type that a method of the module `from` belongs to.
+    fn owner<'t>(&'t self, from: ModuleId, method: &'t Method) -> Option<Owner<'t>> {
+        match self.resolve(from, &method.owner, false, 0)? {
+            Target::Item(module) => Some((module, method.owner.last()?)),
+            _ => None,
+        }
     }
 
     fn add_edge(
@@ -255,6 +287,25 @@ mod tests {
             ("b.rs", "pub struct B; use super::a;"),
         ]);
         assert_eq!(found, [""; 0]);
+    }
+
+    #[test]
+    fn calls_of_own_methods_lead_to_their_files() {
+        let found = uses(&[
+            ("lib.rs", "mod a;"),
+            ("a.rs", "mod b; mod c; pub struct A; impl A { fn all(&self) { self.one(); } }"),
+            ("a/b.rs", "use super::A; impl A { pub fn one(&self) { self.two(); self.none(); } }"),
+            ("a/c.rs", "use super::A; impl A { pub fn two(&self) { Self::one(self); } }"),
+        ]);
+        let expected = [
+            "/a -> /a/b",
+            "/a/b -> /a",
+            "/a/b -> /a/c",
+            "/a/c -> /a",
+            "/a/c -> /a/b",
+            "/a/c -> Self",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use syn::{Expr, Item, Lit, Meta};
 
 use crate::cfg::test_only;
 use crate::imports::Import;
-use crate::uses::{Named, named_paths};
+use crate::uses::{Method, Named, named_paths};
 
 /// Index of a module in [`Tree::modules`].
 pub type ModuleId = usize;
@@ -36,6 +36,10 @@ pub struct Module {
     pub imports: Vec<Import>,
     /// Paths that the code names outside of `use`.
     pub named: Vec<Named>,
+    /// Methods that are defined here, apart from those of traits.
+    pub methods: Vec<Method>,
+    /// Methods of its own type that a method calls.
+    pub own_calls: Vec<Method>,
 }
 
 /// Reads files; tests have one without a disk.
@@ -99,6 +103,8 @@ impl Tree {
             items: items.iter().filter_map(defined).collect(),
             imports: used.imports,
             named: used.named,
+            methods: used.methods,
+            own_calls: used.own_calls,
         });
         for item in items {
             let Item::Mod(module) = item else { continue };

@@ -16,6 +16,17 @@ pub struct Named {
     pub line: usize,
 }
 
+/// A method of a type.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// Path of the type as the `impl` writes it, without generic arguments.
+    pub owner: Vec<String>,
+    /// Name of the method.
+    pub name: String,
+    /// Line of the file.
+    pub line: usize,
+}
+
 /// Everything that a module's own code names.
 #[derive(Debug, Default)]
 pub struct Used {
@@ -23,6 +34,10 @@ pub struct Used {
     pub imports: Vec<Import>,
     /// Names in paths: in signatures, expressions, patterns, and the tokens of macros.
     pub named: Vec<Named>,
+    /// Methods that are defined here, apart from those of traits.
+    pub methods: Vec<Method>,
+    /// Methods of its own type that a method calls: `self.name()` or `Self::name()`.
+    pub own_calls: Vec<Method>,
 }
 
 /// Collects what the items name, apart from modules among them and from what exists only in tests.
@@ -32,17 +47,32 @@ pub fn named_paths(items: &[Item]) -> Used {
     for item in items {
         collector.visit_item(item);
     }
-    collector.0
+    collector.used
 }
 
 #[derive(Default)]
-struct Collector(Used);
+struct Collector {
+    used: Used,
+    /// Type of the `impl` around.
+    owner: Option<Vec<String>>,
+}
 
 impl Collector {
     fn path(&mut self, path: &syn::Path) {
-        let segments: Vec<_> = path.segments.iter().map(|s| s.ident.to_string()).collect();
-        let line = path.segments.first().map(|s| s.ident.span().start().line);
-        self.0.named.push(Named { segments, line: line.unwrap_or(0) });
+        let segments = segments(path);
+        let line = path.segments.first().map_or(0, |s| s.ident.span().start().line);
+        if let [own, name] = segments.as_slice()
+            && own == "Self"
+        {
+            self.own_call(name.clone(), line);
+        }
+        self.used.named.push(Named { segments, line });
+    }
+
+    fn own_call(&mut self, name: String, line: usize) {
+        if let Some(owner) = &self.owner {
+            self.used.own_calls.push(Method { owner: owner.clone(), name, line });
+        }
     }
 
     /// Finds `a::b::c` in the tokens of a macro.
@@ -59,13 +89,17 @@ impl Collector {
                         at += 3;
                     }
                     let line = first.span().start().line;
-                    self.0.named.push(Named { segments, line });
+                    self.used.named.push(Named { segments, line });
                 }
                 _ => {}
             }
             at += 1;
         }
     }
+}
+
+fn segments(path: &syn::Path) -> Vec<String> {
+    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
 /// Returns whether an identifier after these tokens is a field, a method or a lifetime; `..` is a range.
@@ -118,11 +152,41 @@ impl<'ast> Visit<'ast> for Collector {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
             Item::Mod(_) => {}
-            Item::Use(item) if !test_only(&item.attrs) => self.0.imports.extend(imports(item)),
+            Item::Use(item) if !test_only(&item.attrs) => self.used.imports.extend(imports(item)),
             Item::Use(_) => {}
             _ if test_only(item_attributes(item)) => {}
             _ => visit::visit_item(self, item),
         }
+    }
+
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        let owner = match &*block.self_ty {
+            syn::Type::Path(path) => Some(segments(&path.path)),
+            _ => None,
+        };
+        let outer = std::mem::replace(&mut self.owner, owner.clone());
+        if let (None, Some(owner)) = (&block.trait_, owner) {
+            for item in &block.items {
+                if let syn::ImplItem::Fn(method) = item
+                    && !test_only(&method.attrs)
+                {
+                    let ident = &method.sig.ident;
+                    let (name, line) = (ident.to_string(), ident.span().start().line);
+                    self.used.methods.push(Method { owner: owner.clone(), name, line });
+                }
+            }
+        }
+        visit::visit_item_impl(self, block);
+        self.owner = outer;
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if let syn::Expr::Path(receiver) = &*call.receiver
+            && receiver.path.is_ident("self")
+        {
+            self.own_call(call.method.to_string(), call.method.span().start().line);
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
