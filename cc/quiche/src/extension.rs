@@ -3,6 +3,9 @@
 //! The build script places this file at `extension.rs` of the patched source.
 
 mod held;
+mod limits;
+
+pub use limits::SendLimit;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -8,4 +8,6 @@ extern crate log;
 
 pub mod clock;
 
+pub use extension::SendLimit;
+
 include!(concat!(env!("OUT_DIR"), "/quiche/lib.rs"));

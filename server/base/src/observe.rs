@@ -1,6 +1,7 @@
 //! Everything that operators see of the server: metrics, the access log, traces, the phase of the process.
 
 pub mod access;
+pub mod account;
 pub mod acme;
 mod background;
 pub mod certificates;

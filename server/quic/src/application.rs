@@ -85,6 +85,9 @@ pub trait Application: Sized {
     /// Returns whether a stream is open that need not end by itself, such as a tunnel.
     fn has_tunnel(&self) -> bool;
 
+    /// Returns whether there is something to write that its stream has not taken.
+    fn has_output(&self) -> bool;
+
     /// Returns whether data for a handler waits for [`Shared::has_room`].
     fn awaits_room(&self) -> bool;
 

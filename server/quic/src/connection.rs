@@ -5,6 +5,7 @@ mod draining;
 mod emit;
 mod receive;
 mod too_big;
+mod waits;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use address::Whereabouts;
 pub use emit::{Emitted, PACING_SLACK};
 use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::keys::ConnectionKey;
+use sluicegate_base::observe::account::{Account, Wait};
 use sluicegate_base::observe::qlog::Trace;
 
 use super::activity::Activity;
@@ -76,6 +78,7 @@ pub struct Connection<A: Application> {
     activity: Activity,
     path_size: PathSize,
     progress: Progress,
+    account: Account,
     /// Sums of ECN that the endpoint's counters have.
     ecn: quiche::EcnStats,
     session: Option<A>,
@@ -141,6 +144,7 @@ impl<A: Application> Connection<A> {
             activity: Activity::new(accepted.begun),
             path_size: PathSize::default(),
             progress: Progress::new(),
+            account: Account::begin(Wait::Handshake, accepted.begun),
             ecn: quiche::EcnStats::default(),
             session: None,
             release: None,

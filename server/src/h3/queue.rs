@@ -38,6 +38,10 @@ impl Queue {
         self.streams.clear();
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
     /// Frees the node that an empty set keeps.
     pub(super) fn release_memory(&mut self) {
         if self.streams.is_empty() {

@@ -323,6 +323,10 @@ impl Application for Session {
         self.tunnels > 0
     }
 
+    fn has_output(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     fn awaits_room(&self) -> bool {
         !self.to_pass_on.is_empty()
     }

@@ -14,5 +14,6 @@ mod path_mtu;
 mod rebinding;
 mod received_frames;
 mod refusals;
+mod send_limit;
 mod series;
 mod traces;

@@ -75,6 +75,7 @@ impl<A: Application> Endpoint<A> {
             Emitted::LowOnData => self.connections.queue_service(slot),
             Emitted::Nothing => return self.rest(slot, now),
             Emitted::NoRoom(_) => {
+                connection.note_scheduling(now);
                 self.arm(slot, now);
                 self.connections.queue_emit(slot);
             }
@@ -92,6 +93,7 @@ impl<A: Application> Endpoint<A> {
             self.remove(slot);
             return Emitted::Nothing;
         }
+        connection.note_rest(now);
         if connection.has_room_again() {
             self.connections.queue_service(slot);
         }

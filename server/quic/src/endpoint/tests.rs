@@ -151,6 +151,7 @@ mod relief;
 mod retire;
 mod service;
 mod tunnels;
+mod waits;
 
 #[test]
 fn a_datagram_of_another_process_generation_is_not_reset_by_the_endpoint() {

@@ -84,6 +84,8 @@ pub struct Bench<A: Application = PageSession> {
     pub endpoint: Endpoint<A>,
     /// Its time.
     pub now: Instant,
+    /// Time of its beginning.
+    pub start: Instant,
 }
 
 impl<A: Application> Bench<A> {
@@ -92,7 +94,7 @@ impl<A: Application> Bench<A> {
         let now = sluicegate_base::clock::now();
         quiche::clock::set(Some(now));
         let endpoint = Endpoint::new(settings, now);
-        Bench { endpoint, now }
+        Bench { endpoint, now, start: now }
     }
 
     /// Runs service and emission until nothing is left to do now. Returns the datagrams sent.

@@ -274,6 +274,10 @@ impl Application for PageSession {
         self.open.values().any(|page| page.is_tunnel && !page.ends)
     }
 
+    fn has_output(&self) -> bool {
+        self.open.values().any(|page| page.has_output())
+    }
+
     fn awaits_room(&self) -> bool {
         false
     }
@@ -431,6 +435,10 @@ impl Page {
             self.is_sent = true;
         }
         Ok(())
+    }
+
+    fn has_output(&self) -> bool {
+        self.status.is_some() && !self.is_sent && (!self.has_head || self.ends || self.left() > 0)
     }
 
     fn left(&self) -> usize {
