@@ -104,20 +104,20 @@ EPOCH = $(shell git log -1 --format=%ct)
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 # The rings between worker and origin thread, and the handler's side of an exchange.
-RING_TESTS := http::exchange::
+RING_TESTS := exchange::
 # The same under Miri: without the sums of accounts and the generator, which are safe code and run for long.
-MIRI_RINGS := http::exchange::lent:: http::exchange::ring:: http::exchange::handler:: http::exchange::opaque:: http::exchange::fields::
+MIRI_RINGS := exchange::lent:: exchange::ring:: exchange::handler:: exchange::opaque:: exchange::fields::
 MIRI_CONFIG := error:: units:: words::
 MIRI_DATAPLANE := addr:: batch:: cached_read:: control:: counters:: error:: event:: lanes:: meta:: requirements::
-# Each module, its crate and its files, and the tests that must notice a change.
+# Each module, its crate and its files, and the tests that must notice a change: of the crate itself and of the server.
 define MUTANTS
-gate sluicegate server/src/http/gate.rs http::gate h3::tests http::files properties::
-admission sluicegate-quic server/quic/src/endpoint/admission.rs endpoint:: properties::
+gate sluicegate-http server/http/src/gate.rs gate:: files:: h3::tests::policy h3::tests::uploads h3::tests::tunnels properties::
+admission sluicegate-quic server/quic/src/endpoint/admission.rs endpoint:: half_open:: holders:: properties::
 token sluicegate-quic server/quic/src/token.rs endpoint:: token:: properties::
-route sluicegate server/src/http/route.rs http::route h3::tests properties::
-path sluicegate server/src/http/path.rs http::path properties::
-auth sluicegate server/src/http/auth.rs http::auth http::gate http::origin
-rate_limit sluicegate server/src/http/rate_limit.rs http::rate_limit http::gate
+route sluicegate-http server/http/src/route.rs route:: h3::tests::policy properties::
+path sluicegate-http server/http/src/path.rs path:: properties::
+auth sluicegate-http server/http/src/auth.rs auth:: gate:: origin::
+rate_limit sluicegate-http server/http/src/rate_limit.rs rate_limit:: gate::
 endef
 
 ifdef BORING_BSSL_PATH
@@ -403,7 +403,7 @@ example: setup $(BORINGSSL) ## Tests cc/examples/own-controller as a project of 
 counts: setup clients dpdk $(BORINGSSL) ## Compares the instructions of common work with benches/instructions.toml; ARGS=--accept writes it
 	@$(call PART,instructions)
 	$(CARGO) build --quiet --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --bin counts --bin sluicegate --examples \
-	    --config profile.$(PROFILE).package.sluicegate.opt-level=3
+	    --config profile.$(PROFILE).package.sluicegate.opt-level=3 --config profile.$(PROFILE).package.sluicegate-http.opt-level=3
 	install -D "$(TARGET)/$(PROFILE)/sluicegate" "$(TARGET)/optimised/sluicegate"
 	"$(TARGET)/$(PROFILE)/counts" --folder "$(TARGET)/counts" $(ARGS)
 
@@ -486,7 +486,7 @@ asan: setup dpdk $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of
 	else
 	    $$run -p sluicegate-dataplane --lib --tests
 	fi
-	$$run -p sluicegate --lib -- $(RING_TESTS)
+	$$run -p sluicegate-http --lib -- $(RING_TESTS)
 
 # What needs no system call and no C. Miri takes a thousand times as long: the tests of faults, whose code is safe, and all that
 # simulate seconds of network time are left out, and a property is tried with few values.
@@ -502,7 +502,7 @@ miri: setup $(BORINGSSL) ## Runs tests that need no kernel under Miri
 	$$run -p sluicegate-config --lib -- $(MIRI_CONFIG)
 	$$run -p sluicegate-cc --lib
 	$$run -p sluicegate-dataplane --lib -- $(MIRI_DATAPLANE)
-	$$run -p sluicegate --lib -- $(MIRI_RINGS)
+	$$run -p sluicegate-http --lib -- $(MIRI_RINGS)
 
 # The policy and the parsers that face strangers: a change of their code that no test notices is a gap. .cargo/mutants.toml names
 # the mutants that change nothing.
@@ -516,7 +516,7 @@ mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, p
 	while read -r module package files tests; do
 	    echo "$$module"
 	    mkdir -p $(TARGET)/mutants/$$module
-	    $(CARGO) mutants -p $$package -f "$$files" -f "$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
+	    $(CARGO) mutants -p $$package --test-package $$package --test-package sluicegate -f "$$files" -f "$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
 	        -- -- $$tests </dev/null || gaps+=" $$module"
 	done <<-'END'
 	$(MUTANTS)

@@ -47,6 +47,7 @@ use sluicegate_base::observe::process_log;
 use sluicegate_base::secrets::{Secrets, SecretsConfig};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
+use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
 use self::control_socket::ControlSocket;
@@ -71,7 +72,6 @@ use self::supervisor::Supervisor;
 use self::tcp::{Fronts, tcp_config};
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
-use crate::http::route::Site;
 use crate::snapshot::ConfigSnapshot;
 use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 

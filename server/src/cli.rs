@@ -20,10 +20,10 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::process_log;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
+use sluicegate_http::route::Verdict;
 
 use self::exit::{failed, printed, wrong};
 use crate::boot;
-use crate::http::route::Verdict;
 
 /// Time for the messages that wait to be written as the process ends.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
@@ -131,7 +131,7 @@ fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result
     };
     let head = args.head()?;
     let (routes, limits) = (&config.routes, &config.limits);
-    let explanation = match crate::http::route::explain(routes, limits, &head, args.from) {
+    let explanation = match sluicegate_http::route::explain(routes, limits, &head, args.from) {
         Ok(explanation) => explanation,
         Err(error) => return failed(error.into(), Some(&args.file), &config),
     };

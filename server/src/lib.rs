@@ -4,11 +4,9 @@
 
 pub mod acme;
 pub mod admin;
-mod affinity;
 pub mod boot;
 pub mod cli;
 pub mod h3;
-pub mod http;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod properties;

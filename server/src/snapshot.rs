@@ -12,12 +12,12 @@ use thiserror::Error;
 #[cfg(any(test, fuzzing))]
 use crate::h3::SessionContext;
 use crate::h3::{self, Session};
-use crate::http::route::Site;
-use crate::http::trusted_proxies::TrustedProxies;
 use sluicegate_base::observe::access::{AccessLog, AccessWriter};
 use sluicegate_base::observe::certificates::Certificate;
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::Identities;
+use sluicegate_http::route::Site;
+use sluicegate_http::trusted_proxies::TrustedProxies;
 use sluicegate_quic::congestion::selection::Selection;
 use sluicegate_quic::endpoint::{Endpoint, EndpointConfig};
 #[cfg(any(test, fuzzing))]

@@ -23,7 +23,9 @@ pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
 pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
 pub(crate) use request::OutstandingRequest;
+use sluicegate_base::affinity::{self, scheduler};
 use sluicegate_base::clock;
+use sluicegate_http::origin;
 use sluicegate_quic::endpoint::Endpoint;
 use sluicegate_quic::settings::Settings;
 pub use spin::Polling;
@@ -31,9 +33,7 @@ pub use stats::{EndpointCounters, WorkerStats};
 pub use turn::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 pub use turn_times::TurnTimes;
 
-use crate::affinity::{self, scheduler};
 use crate::h3::Session;
-use crate::http::origin;
 use crate::snapshot::ConfigSnapshot;
 use crate::tcp::FrontSender;
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sluicegate::http::exchange::Opaque;
-use sluicegate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
-use sluicegate::http::exchange::message::{Request, ToFront};
-use sluicegate::http::peer::{Peer, PeerConnection};
-use sluicegate::http::proxy::{self, Pools};
-use sluicegate::http::route::{Action, OriginHandler, Route};
 use sluicegate_base::address::ValidatedAddress;
+use sluicegate_http::exchange::Opaque;
+use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
+use sluicegate_http::exchange::message::{Request, ToFront};
+use sluicegate_http::peer::{Peer, PeerConnection};
+use sluicegate_http::proxy::{self, Pools};
+use sluicegate_http::route::{Action, OriginHandler, Route};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, yield_now};
 

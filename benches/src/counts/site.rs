@@ -1,11 +1,11 @@
 //! Routes, and requests for them.
 
 use anyhow::Context as _;
-use sluicegate::http::exchange::{Fields, RequestHead};
-use sluicegate::http::path::CanonicalPath;
-use sluicegate::http::route::Site;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
+use sluicegate_http::exchange::{Fields, RequestHead};
+use sluicegate_http::path::CanonicalPath;
+use sluicegate_http::route::Site;
 
 /// Listener without which there is no configuration.
 const LISTENER: &str =

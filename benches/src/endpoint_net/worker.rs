@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use sluicegate::h3::{self, Session, SessionContext};
-use sluicegate::http::route::Site;
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::{Alternatives, Identity};
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
+use sluicegate_http::route::Site;
 use sluicegate_quic::cid;
 use sluicegate_quic::congestion::selection::{Choice, Selection};
 use sluicegate_quic::endpoint::Endpoint;

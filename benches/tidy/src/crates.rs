@@ -112,12 +112,30 @@ fn dependencies(manifest: &toml::Table, kinds: &[&str]) -> BTreeSet<String> {
         for kind in kinds {
             let entries = table.get(*kind).and_then(toml::Value::as_table);
             for (key, value) in entries.into_iter().flatten() {
+                let optional = value.get("optional").and_then(toml::Value::as_bool);
+                if optional == Some(true) && is_for_tests(manifest, key) {
+                    continue;
+                }
                 let renamed = value.get("package").and_then(toml::Value::as_str);
                 packages.insert(renamed.unwrap_or(key).to_owned());
             }
         }
     }
     packages
+}
+
+/// Returns whether only features whose name begins with `test-` enable an optional dependency.
+fn is_for_tests(manifest: &toml::Table, key: &str) -> bool {
+    let enables = |list: &toml::Value| {
+        let list = list.as_array().into_iter().flatten();
+        list.filter_map(toml::Value::as_str).any(|part| part == format!("dep:{key}"))
+    };
+    let features = manifest.get("features").and_then(toml::Value::as_table);
+    features
+        .into_iter()
+        .flatten()
+        .filter(|(_, list)| enables(list))
+        .all(|(n, _)| n.starts_with("test-"))
 }
 
 #[cfg(test)]
@@ -129,6 +147,11 @@ mod tests {
         let manifest: toml::Table = r#"
             [dependencies]
             quiche = { package = "sluicegate-quiche", path = "../cc/quiche" }
+            sluicegate-raw-client = { workspace = true, optional = true }
+            sluicegate-dpdk = { workspace = true, optional = true }
+            [features]
+            dpdk = ["dep:sluicegate-dpdk"]
+            test-fixtures = ["dep:sluicegate-raw-client"]
             [target.'cfg(unix)'.dev-dependencies]
             sluicegate-cc.workspace = true
             [target.'cfg(fuzzing)'.dependencies]
@@ -137,7 +160,7 @@ mod tests {
         .parse()
         .unwrap();
         let of = |kind| dependencies(&manifest, &[kind]).into_iter().collect::<Vec<_>>();
-        assert_eq!(of("dependencies"), ["sluicegate-quiche"]);
+        assert_eq!(of("dependencies"), ["sluicegate-dpdk", "sluicegate-quiche"]);
         assert_eq!(of("dev-dependencies"), ["sluicegate-cc", "sluicegate-sim"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Table of the server's parts and of the parts that each may use.
+//! Rooms: parts of the server's crates, and the parts that each may use.
 
 mod tables;
 
@@ -26,7 +26,7 @@ pub struct Layers {
     pub folder: &'static str,
     /// From the highest to the lowest: none names one above itself.
     pub rooms: &'static [Room],
-    /// Crates that only these rooms may name.
+    /// Crates, and parts of crates such as `sluicegate_base::tls`, that only these rooms may name.
     pub crates: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -52,7 +52,7 @@ impl Layers {
                 continue;
             };
             let used = match &edge.to {
-                End::Crate(name) => (!self.may_name(&module.path, name)).then_some(name.as_str()),
+                End::Crate(_) => self.forbidden(&module.path, &edge.path),
                 End::Module(to) => {
                     let to = self.room_of(&tree.modules[*to].path);
                     to.filter(|to| !may_use(from, to.path)).map(|to| to.path)
@@ -71,9 +71,14 @@ impl Layers {
         self.rooms.iter().filter(holds).max_by_key(|room| room.path.len())
     }
 
-    fn may_name(&self, module: &[String], krate: &str) -> bool {
-        let row = self.crates.iter().find(|(name, _)| *name == krate);
-        row.is_none_or(|(_, rooms)| rooms.iter().any(|room| is_in(module, room)))
+    /// Returns the crate, or the part of one, that a module may not name.
+    fn forbidden(&self, module: &[String], path: &str) -> Option<&'static str> {
+        let is_of = |part: &str| {
+            path.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        let rows = self.crates.iter().filter(|(part, _)| is_of(part));
+        let mut missing = rows.filter(|(_, rooms)| !rooms.iter().any(|room| is_in(module, room)));
+        missing.next().map(|(part, _)| *part)
     }
 }
 
@@ -120,18 +125,19 @@ mod tests {
     #[test]
     fn a_use_upwards_is_a_violation() {
         let found = of(&[
-            ("lib.rs", "mod affinity; mod h3; mod tcp; mod http;"),
-            ("affinity.rs", "use crate::h3::Session;"),
-            ("h3.rs", "pub struct Session(quiche::Config, crate::http::route::Route);"),
-            ("tcp.rs", "pub struct Front(sluicegate_quic::endpoint::Endpoint);"),
-            ("http.rs", "pub mod exchange; pub mod route;"),
-            ("http/exchange.rs", "use super::route::Route; pub struct Ring(quiche::Config);"),
-            ("http/route.rs", "pub struct Route;"),
+            ("lib.rs", "mod acme; mod snapshot; mod tcp; mod h3;"),
+            ("acme.rs", "use crate::h3::Session; use sluicegate_base::clock;"),
+            (
+                "snapshot.rs",
+                "pub struct Snapshot(crate::h3::Session, sluicegate_base::tls::Identity);",
+            ),
+            ("h3.rs", "pub struct Session(quiche::Config); use sluicegate_base::tls::Identity;"),
+            ("tcp.rs", "pub struct Front(sluicegate_quic::endpoint::Endpoint, quiche::Config);"),
         ]);
         let expected = [
-            "room affinity.rs -> h3",
-            "room http/exchange.rs -> http::route",
-            "room http/exchange.rs -> quiche",
+            "room acme.rs -> h3",
+            "room h3.rs -> sluicegate_base::tls",
+            "room tcp.rs -> quiche",
             "room tcp.rs -> sluicegate_quic",
         ];
         assert_eq!(found, expected);

@@ -1,7 +1,8 @@
-//! What QUIC, HTTP and the process around them share: addresses and clients, clock and randomness, secrets and TLS, and all that
-//! operators see.
+//! What QUIC, HTTP and the process around them share: addresses and clients, clock and randomness, secrets and TLS,
+//! metrics and logs.
 
 pub mod address;
+pub mod affinity;
 pub mod clients;
 pub mod clock;
 pub mod entropy;

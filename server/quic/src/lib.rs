@@ -1,4 +1,4 @@
-//! QUIC below any application protocol: connections, how datagrams find them, and what stands around quiche.
+//! QUIC below any application protocol: connections, the lookup of a datagram's connection, admission and tokens.
 //!
 //! [`Endpoint`](endpoint::Endpoint) has all connections of one worker; an [`Application`](application::Application) handles their streams.
 

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, StatusCode};
+use sluicegate_base::affinity;
 use sluicegate_base::clock;
 use tokio::sync::oneshot;
 
@@ -26,7 +27,6 @@ use self::graph::Profile;
 use self::query::{Format, Kind, Query};
 use super::deadline::ConnectionDeadline;
 use super::response::{Page, TEXT, method_not_allowed, page};
-use crate::affinity;
 
 /// Time for reading tables, naming functions and drawing before the connection is closed. It takes a third of a second of CPU time,
 /// and half a minute where seven threads for each core do not give way.

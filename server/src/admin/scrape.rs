@@ -10,12 +10,12 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::metrics::{Page, Show};
 use sluicegate_base::observe::process_log::LogCounters;
 use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_http::origin::{self, OriginCommand};
 use tokio::sync::Mutex;
 
 use super::allocator::Allocator;
 use super::process::{Age, Process};
 use super::workers::{self, Known};
-use crate::http::origin::{self, OriginCommand};
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 

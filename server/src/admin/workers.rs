@@ -3,11 +3,11 @@
 use sluicegate_base::observe::metrics::{Page, Show};
 use sluicegate_base::observe::sum::Sum;
 use sluicegate_dataplane::{Counters as Datagrams, FrameCounters, InitialFilter};
+use sluicegate_http::exchange::ring::Depth;
+use sluicegate_http::origin;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::initials::InitialShares;
 
-use crate::http::exchange::ring::Depth;
-use crate::http::origin;
 use crate::tcp;
 use crate::worker::{EndpointCounters, TurnTimes, WorkerStats};
 

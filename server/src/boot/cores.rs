@@ -1,9 +1,9 @@
 //! The cores of workers, and those that are left for other threads.
 
+use sluicegate_base::affinity;
 use sluicegate_config::{Config, Cores, Group, Scheduler};
 
 use super::error::BootError;
-use crate::affinity;
 
 /// Returns the cores of a group, each known to exist.
 pub(super) fn cores(group: &Group) -> Result<Vec<usize>, BootError> {

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sluicegate_config::{Config, Cores};
 
-use crate::affinity;
+use sluicegate_base::affinity;
 
 /// Descriptors of the process that are not a worker's: logs, the admin address, the state directory.
 const PROCESS: u64 = 128;

@@ -14,11 +14,11 @@ use super::passed::PassedError;
 
 use sluicegate_base::secrets::SecretsError;
 use sluicegate_base::tls::TlsError;
+use sluicegate_http::route::SiteError;
 use sluicegate_quic::congestion::selection::UnknownAlgorithm;
 use sluicegate_quic::transport::TransportError;
 
 use crate::admin::AdminError;
-use crate::http::route::SiteError;
 use crate::snapshot::WorkerConfigError;
 
 /// Error that keeps the server from starting, or ends it early. Its text names the place; the error's source, if there

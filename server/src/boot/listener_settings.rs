@@ -9,13 +9,13 @@ use sluicegate_base::tls::{
 };
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener, Tls};
+use sluicegate_http::trusted_proxies::TrustedProxies;
 use sluicegate_quic::congestion::selection::Selection;
 use sluicegate_quic::transport::server_config;
 
 use super::error::{BootError, ListenerError};
 use crate::acme::Store;
 use crate::h3::Session;
-use crate::http::trusted_proxies::TrustedProxies;
 use crate::snapshot::ListenerSettings;
 
 /// Parts of a listener's settings before a reload that stay in use.

@@ -1,6 +1,7 @@
 //! Checks whether the serving threads respond.
 
-use crate::http::origin::{self, OriginCommand};
+use sluicegate_http::origin::{self, OriginCommand};
+
 use crate::worker::{Command, MailboxSender, OutstandingRequest, WorkerHandle};
 
 /// A request to every worker and every origin thread. Nobody waits for the replies; a thread that has ended owes none.

@@ -8,7 +8,7 @@ use sluicegate_config::{Config, Handler, Pool, Route, UpstreamAddress};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-use crate::http::proxy;
+use sluicegate_http::proxy;
 
 /// Name of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use sluicegate_base::secrets::SecretsError;
 use sluicegate_base::tls::TlsError;
 use sluicegate_config::{Config, Handler, Listener, Route, Step};
+use sluicegate_http::route::SiteError;
 
 use super::error::{BootError, ListenerError};
-use crate::http::route::SiteError;
 
 use Step::{Index, Key};
 

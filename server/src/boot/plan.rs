@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use sluicegate_base::affinity::scheduler;
 use sluicegate_base::observe::access::AccessWriter;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
@@ -18,7 +19,6 @@ use super::passed::Passed;
 use super::ports::{OpenPorts, on_ports};
 use super::shared::{Shared, open_access_log, start_tracing};
 use crate::admin::AdminState;
-use crate::affinity::scheduler;
 
 /// Everything that the process holds open for a configuration, except the control socket, which opens once every worker serves: it
 /// replaces that of a previous server.

@@ -13,6 +13,8 @@ use sluicegate_base::tls::Alternatives;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener};
 use sluicegate_dataplane::Seed;
+use sluicegate_http::identification::Identification;
+use sluicegate_http::origin::OriginCommand;
 use sluicegate_quic::settings::Tracing;
 
 use super::acme::AcmeRenewals;
@@ -33,8 +35,6 @@ use super::retired::Retired;
 use super::shared::{open_access_log, start_tracing};
 use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
-use crate::http::identification::Identification;
-use crate::http::origin::OriginCommand;
 use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerHandle};

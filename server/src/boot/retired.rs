@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluicegate_base::tls::Alternatives;
+use sluicegate_http::route::Site;
 
-use crate::http::route::Site;
 use crate::snapshot::ConfigSnapshot;
 
 /// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after

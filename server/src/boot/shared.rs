@@ -9,15 +9,15 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::qlog::{CurrentTraces, Sampler};
 use sluicegate_base::secrets::{Secrets, SecretsConfig};
 use sluicegate_config::{Config, LogTarget};
+use sluicegate_http::auth::PasswordChecks;
+use sluicegate_http::identification::Identification;
+use sluicegate_http::route::Site;
 use sluicegate_quic::settings::{Tracing, visible};
 use sluicegate_quic::token::UsedTokens;
 
 use super::error::BootError;
 use super::memory;
 use super::memory::parts::Parts;
-use crate::http::auth::PasswordChecks;
-use crate::http::identification::Identification;
-use crate::http::route::Site;
 use crate::tcp::MissingHeaders;
 
 /// State that all workers share. It does not change while the server runs.

@@ -8,10 +8,10 @@ use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::tcp_context;
 use sluicegate_config::{Config, Listener, PlainHttp};
 use sluicegate_dataplane::ListenerId;
+use sluicegate_http::route::Site;
 
 use super::error::BootError;
 use crate::acme::AcmeSettings;
-use crate::http::route::Site;
 use crate::snapshot::{ConfigSnapshot, Protocols};
 use crate::tcp::{FrontCommand, FrontSender, TcpConfig, TcpListenerConfig};
 use crate::worker::WorkerHandle;

@@ -8,11 +8,11 @@ use anyhow::{Context as _, ensure};
 use http::{HeaderName, HeaderValue, Uri};
 use sluicegate_config::{Config, Step, locate};
 
-use crate::http::authority::is_authority;
-use crate::http::exchange::RequestHead;
-use crate::http::path::CanonicalPath;
-use crate::http::route::{Explanation, Rule, Verdict};
-use crate::http::target::Query;
+use sluicegate_http::authority::is_authority;
+use sluicegate_http::exchange::RequestHead;
+use sluicegate_http::path::CanonicalPath;
+use sluicegate_http::route::{Explanation, Rule, Verdict};
+use sluicegate_http::target::Query;
 
 /// Exit code if no route responds.
 pub(super) const EXIT_NO_ROUTE: u8 = 1;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use http::header::{CONTENT_LENGTH, DATE, SERVER};
 use http::{HeaderName, HeaderValue};
 use quiche::h3::{EncodedHeaders, Error, NameValue};
+use sluicegate_http::date;
+use sluicegate_http::exchange::{Fields, NO_SERVER, ReplyFields};
 
 use super::sink::Sink;
-use crate::http::date;
-use crate::http::exchange::{Fields, NO_SERVER, ReplyFields};
 
 /// Number of encodings that a thread keeps, a power of two.
 const KEPT: usize = 64;

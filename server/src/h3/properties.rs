@@ -7,10 +7,10 @@ use quiche::h3::{Header, NameValue};
 pub use self::upstream::upstream;
 
 use sluicegate_base::properties::Bytes;
+use sluicegate_http::exchange::{Fields, RequestHead};
 
 use super::priority::Priority;
 use super::request::{self, ParsedRequest};
-use crate::http::exchange::{Fields, RequestHead};
 
 /// Largest field section, bytes.
 const LARGEST: u64 = 4096;

@@ -3,10 +3,10 @@
 use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
 
-use crate::http::authority::{is_authority, set_host, without_empty_port};
-use crate::http::exchange::{Fields, RequestHead};
-use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
-use crate::http::target::Target;
+use sluicegate_http::authority::{is_authority, set_host, without_empty_port};
+use sluicegate_http::exchange::{Fields, RequestHead};
+use sluicegate_http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
+use sluicegate_http::target::Target;
 
 /// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]

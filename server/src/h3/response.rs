@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes};
 use quiche::h3::Error;
+use sluicegate_http::exchange::message::{Head, ToFront, cost};
+use sluicegate_http::exchange::{Body, Fields, Reply};
 
 use self::ranges::Ranges;
 use super::head::{self, Heads};
 use super::sink::Sink;
-use crate::http::exchange::message::{Head, ToFront, cost};
-use crate::http::exchange::{Body, Fields, Reply};
 
 /// Largest part of a body that is offered to quiche at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;

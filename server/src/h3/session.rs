@@ -11,7 +11,7 @@ mod requests;
 mod stalled;
 mod upload;
 
-use crate::http::overhead;
+use sluicegate_http::overhead;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,6 +22,14 @@ use quiche::h3::{Error, WireErrorCode};
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::access::{Outcome, TlsSession};
+use sluicegate_http::exchange::message::ToFront;
+use sluicegate_http::exchange::stall::StallTimer;
+use sluicegate_http::exchange::{Fields, Reply};
+use sluicegate_http::gate::{Handling, Refusal, RequestRecord};
+use sluicegate_http::id_map::IdMap;
+use sluicegate_http::identification::ReturnedId;
+use sluicegate_http::peer::{ClientCertificate, PeerConnection};
+use sluicegate_http::trusted_proxies::TrustedProxies;
 use sluicegate_quic::application::{Application, Introduction};
 
 use self::output::UnackedLook;
@@ -30,14 +38,6 @@ use super::queue::Queue;
 use super::response::{BLOCK, Response};
 use super::schedule::Schedule;
 use super::session_context::SessionContext;
-use crate::http::exchange::message::ToFront;
-use crate::http::exchange::stall::StallTimer;
-use crate::http::exchange::{Fields, Reply};
-use crate::http::gate::{Handling, Refusal, RequestRecord};
-use crate::http::id_map::IdMap;
-use crate::http::identification::ReturnedId;
-use crate::http::peer::{ClientCertificate, PeerConnection};
-use crate::http::trusted_proxies::TrustedProxies;
 
 thread_local! {
     /// Holds the next block of a body while it is handed to a stream; nothing in it outlives a call.
@@ -171,7 +171,7 @@ struct Handler {
     /// Number of the exchange in the origin's ring.
     exchange: u64,
     handling: Handling,
-    /// Credit for the request's body, by [`cost`](crate::http::exchange::message::cost).
+    /// Credit for the request's body, by [`cost`](sluicegate_http::exchange::message::cost).
     credit: u64,
     /// The stream has more of the body than the credit or the ring allowed.
     readable: bool,

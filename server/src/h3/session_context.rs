@@ -9,11 +9,11 @@ use sluicegate_base::observe::access::AccessLog;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_quic::application::Shared;
 
-use crate::http::exchange::message::ToFront;
-use crate::http::exchange::ring::{Depth, OriginRing};
-use crate::http::files::Cache;
-use crate::http::gate::{Gate, RequestCounters};
-use crate::http::route::Site;
+use sluicegate_http::exchange::message::ToFront;
+use sluicegate_http::exchange::ring::{Depth, OriginRing};
+use sluicegate_http::files::Cache;
+use sluicegate_http::gate::{Gate, RequestCounters};
+use sluicegate_http::route::Site;
 
 /// Part of the memory limit that the streams of a connection hold, at most, for a client that acknowledges nothing of it: one in so many.
 const UNACKED_PART: u64 = 64;

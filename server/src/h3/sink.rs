@@ -1,7 +1,8 @@
 //! The stream of a response, with the connection and counters that writing to it needs.
 
+use sluicegate_http::gate::RequestCounters;
+
 use super::priority::Priority;
-use crate::http::gate::RequestCounters;
 
 /// Stream that a response is written to, lent for one call.
 pub(super) struct Sink<'a> {

@@ -23,13 +23,13 @@ use std::time::Duration;
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::clock;
 use sluicegate_base::keys::ConnectionKey;
+use sluicegate_http::exchange::ring::OriginRing;
+use sluicegate_http::peer::PeerConnection;
+use sluicegate_http::route::Site;
 use sluicegate_quic::application::Application as _;
 
 use self::transport::{carry, connected};
 use crate::h3::{Session, SessionContext};
-use crate::http::exchange::ring::OriginRing;
-use crate::http::peer::PeerConnection;
-use crate::http::route::Site;
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate_config::{Config, Limits};
 

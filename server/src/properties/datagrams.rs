@@ -9,6 +9,7 @@ use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
 use sluicegate_base::properties::Bytes;
+use sluicegate_http::route::Site;
 use sluicegate_quic::cid;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
@@ -16,7 +17,6 @@ use sluicegate_quic::header::Header;
 
 use super::client::Client;
 use crate::h3::Session;
-use crate::http::route::Site;
 use crate::snapshot::plain_settings;
 
 /// Steps of a trial; what is left of the string is not tried.

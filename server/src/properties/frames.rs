@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use sluicegate_raw_client::{Client, Frame, Kind, Parameters, Setup, http3};
 
 use sluicegate_base::properties::Bytes;
+use sluicegate_http::route::Site;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::testing::{Attack, Peer, meta_of, with_early_data};
 
 use crate::h3::Session;
-use crate::http::route::Site;
 use crate::snapshot::plain_settings;
 
 /// Steps of a run; what is left of the string is not tried.

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use sluicegate_http::exchange::Generator;
 
 use super::exchange::{Exchange, Next};
 use super::request_guard::RequestGuard;
 use super::send_buffer::StreamBuffer;
-use crate::http::exchange::Generator;
 
 /// Largest block that is handed over at once, bytes.
 pub(super) const BLOCK: usize = 32 * 1024;

@@ -10,10 +10,10 @@ use http::HeaderValue;
 use sluicegate_base::networks::Networks;
 use sluicegate_base::observe::access::AccessWriter;
 use sluicegate_dataplane::ListenerId;
+use sluicegate_http::route::Site;
+use sluicegate_http::trusted_proxies::TrustedProxies;
 
 use crate::acme::Challenges;
-use crate::http::route::Site;
-use crate::http::trusted_proxies::TrustedProxies;
 
 /// What is served over TCP, and how; all fronts share it, and a reload makes another one.
 pub struct TcpConfig {

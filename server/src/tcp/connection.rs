@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderValue, Version};
+use sluicegate_http::peer::Peer;
 use tokio::sync::Notify;
 
 use super::config::TcpListenerConfig;
@@ -16,7 +17,6 @@ use super::open_connections::ConnectionHandle;
 use super::open_request::OpenRequest;
 use super::progress::Progress;
 use super::send_buffer::StreamBuffer;
-use crate::http::peer::Peer;
 
 /// Facts of a connection, which its requests share.
 #[derive(Debug)]

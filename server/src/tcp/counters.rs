@@ -2,8 +2,8 @@
 
 use sluicegate_base::observe::metrics::metrics;
 
-use crate::http::exchange::local::LocalCounters;
-use crate::http::gate::RequestCounters;
+use sluicegate_http::exchange::local::LocalCounters;
+use sluicegate_http::gate::RequestCounters;
 
 metrics! {
     /// Counters of the connections over TCP. Those of their requests are added to those of HTTP/3.

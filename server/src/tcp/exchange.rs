@@ -12,17 +12,17 @@ use bytes::Bytes;
 use tokio::task::{AbortHandle, spawn_local};
 
 use flow::Flow;
+use sluicegate_http::exchange::accounts::Direction;
+use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
+use sluicegate_http::exchange::local::LocalExchange;
+use sluicegate_http::exchange::message::{Head, Request, ToHandler};
+use sluicegate_http::exchange::{Fields, Reply};
+use sluicegate_http::gate::Handling;
 use task::{HandlerTask, Running};
 
 use super::connection::Connection;
 use super::open_request::OpenRequest;
 use super::upload::{Source, Upload};
-use crate::http::exchange::accounts::Direction;
-use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
-use crate::http::exchange::local::LocalExchange;
-use crate::http::exchange::message::{Head, Request, ToHandler};
-use crate::http::exchange::{Fields, Reply};
-use crate::http::gate::Handling;
 
 /// Next part of a handler's response.
 #[derive(Debug)]

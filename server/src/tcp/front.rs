@@ -17,6 +17,14 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::overload::Overload;
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
+use sluicegate_http::exchange::RequestHead;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::local::LocalExchanges;
+use sluicegate_http::files::Cache;
+use sluicegate_http::gate::{Arrival, Decision, Ending, Gate};
+use sluicegate_http::identification::ReturnedId;
+use sluicegate_http::origin::LocalHandlers;
+use sluicegate_http::peer::Peer;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_local;
@@ -29,14 +37,6 @@ use super::listener_phases::{FrontListener, ListenerPhases};
 use super::missing_headers::MissingHeaders;
 use super::open_connections::OpenConnections;
 use super::open_request::OpenRequest;
-use crate::http::exchange::RequestHead;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::local::LocalExchanges;
-use crate::http::files::Cache;
-use crate::http::gate::{Arrival, Decision, Ending, Gate};
-use crate::http::identification::ReturnedId;
-use crate::http::origin::LocalHandlers;
-use crate::http::peer::Peer;
 
 /// Command to a front.
 #[derive(Debug)]

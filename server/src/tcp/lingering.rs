@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
+use sluicegate_http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
 /// Longest wait for the next of them.
 pub(super) const IDLE: Duration = Duration::from_secs(5);

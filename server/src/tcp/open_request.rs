@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::exchange::Fields;
+use sluicegate_http::exchange::stall::StallTimer;
+use sluicegate_http::gate::RequestRecord;
+use sluicegate_http::identification::ReturnedId;
 use tokio::sync::Notify;
 
 use super::progress::Progress;
 use super::stream_task::StreamTask;
-use crate::http::exchange::Fields;
-use crate::http::exchange::stall::StallTimer;
-use crate::http::gate::RequestRecord;
-use crate::http::identification::ReturnedId;
 
 /// Facts of an open request, which its parts share: its body, its handler and its response.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Reasons for which hyper or h2 refuses the head of a request.
 
-use crate::http::gate::RequestCounters;
+use sluicegate_http::gate::RequestCounters;
 
 /// Reason for which a head was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

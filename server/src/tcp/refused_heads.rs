@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::gate::{Ending, RequestRecord};
 
 use super::connection::Connection;
 use super::open_request::OpenRequest;
 use super::refused_head::RefusedHead;
-use crate::http::gate::{Ending, RequestRecord};
 
 /// Records the requests of HTTP/2 that the service did not receive; called when the connection has been polled.
 pub(super) fn record_all(connection: &Connection) {

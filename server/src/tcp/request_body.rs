@@ -8,9 +8,9 @@ use http::HeaderMap;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use sluicegate_http::exchange::Fields;
 
 use super::request::trailers;
-use crate::http::exchange::Fields;
 
 /// Body of a request.
 #[derive(Debug)]

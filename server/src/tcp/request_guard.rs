@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::gate::Ending;
 
 use super::connection::Connection;
 use super::open_request::OpenRequest;
-use crate::http::gate::Ending;
 
 /// Counts and records the end of a request when it is dropped.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SERVER, UPGRADE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body_util::Empty;
+use sluicegate_http::exchange::message::Head;
+use sluicegate_http::exchange::{Body, Fields, NO_SERVER, Reply};
 
 use super::body::{Content, ResponseBody};
 use super::exchange::Exchange;
 use super::request_guard::RequestGuard;
-use crate::http::exchange::message::Head;
-use crate::http::exchange::{Body, Fields, NO_SERVER, Reply};
 
 /// Name of this server in responses that have no other.
 const OWN_NAME: HeaderValue = HeaderValue::from_static("sluicegate");

@@ -10,6 +10,8 @@ use std::time::Duration;
 use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_dataplane::ListenerId;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::origin::{LocalHandlers, StartFront};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -19,8 +21,6 @@ use super::counters::Counters;
 use super::front::{Front, FrontCommand};
 use super::listener_phases::Phase;
 use super::missing_headers::MissingHeaders;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::origin::{LocalHandlers, StartFront};
 
 /// Time in which closed connections free their memory, and a measurement notices.
 const RELIEF: Duration = Duration::from_millis(200);

@@ -12,6 +12,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sluicegate_base::address::ValidatedAddress;
 use sluicegate_base::observe::access::TlsSession;
+use sluicegate_http::gate::MAX_FIELDS;
+use sluicegate_http::peer::{ClientCertificate, Peer, PeerConnection};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -34,8 +36,6 @@ use super::tls_stream::TlsStream;
 use super::tunnel::TunnelSlot;
 use super::watchdog::{Verdict, Watchdog};
 use crate::acme;
-use crate::http::gate::MAX_FIELDS;
-use crate::http::peer::{ClientCertificate, Peer, PeerConnection};
 
 /// Reasons of BoringSSL for the end of a handshake whose client has no valid certificate.
 const UNCERTIFIED: [&str; 2] = ["PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED"];

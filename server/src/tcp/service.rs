@@ -11,6 +11,12 @@ use http::{HeaderValue, Method, Request, Response, Version, request};
 use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use sluicegate_http::authority::host_or_local;
+use sluicegate_http::exchange::message::Head;
+use sluicegate_http::exchange::{Body, Reply, ReplyFields, RequestHead};
+use sluicegate_http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
+use sluicegate_http::identification::ReturnedId;
+use sluicegate_http::peer::Peer;
 use tokio::sync::oneshot;
 
 use super::body::ResponseBody;
@@ -26,12 +32,6 @@ use super::stream_task::StreamTask;
 use super::tunnel::{ClientTunnel, TunnelSlot};
 use super::unread_body;
 use super::upload::{Source, Upload};
-use crate::http::authority::host_or_local;
-use crate::http::exchange::message::Head;
-use crate::http::exchange::{Body, Reply, ReplyFields, RequestHead};
-use crate::http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
-use crate::http::identification::ReturnedId;
-use crate::http::peer::Peer;
 
 /// Response, with its body or with a tunnel behind its head.
 pub(super) type Answer = Response<Either<ResponseBody, Empty<Bytes>>>;

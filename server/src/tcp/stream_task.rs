@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
-use crate::http::exchange::Fields;
+use sluicegate_http::exchange::Fields;
 
 /// Handle of the task that serves an HTTP/2 stream. The task polls no body while the stream has no window, and this is the only way to
 /// end such a stream alone.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use h2::RecvStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf};
 
-use crate::http::block::poll_block;
+use sluicegate_http::block::poll_block;
 
 /// Stream of bytes in both directions.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use sluicegate_http::exchange::stall::{LINGERING, LINGERING_BYTES};
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 
@@ -9,7 +10,6 @@ use super::connection::Connection;
 use super::lingering::IDLE;
 use super::open_request::OpenRequest;
 use super::request_body::{Part, RequestBody};
-use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
 /// Most bytes of a body that are read to keep a connection of HTTP/1.1 open.
 const MOST_KEPT: usize = 64 * 1024;

@@ -1,11 +1,11 @@
 //! The body of a request on its way to its handler.
 
 use bytes::Bytes;
+use sluicegate_http::exchange::message::cost;
 use tokio::sync::oneshot;
 
 use super::request_body::{Part, RequestBody};
 use super::tunnel_reader::TunnelReader;
-use crate::http::exchange::message::cost;
 
 /// Body of a request.
 #[derive(Debug)]

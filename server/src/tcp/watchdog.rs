@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use sluicegate_http::exchange::stall::{LinkProgress, StallRule, StallTimer, WaitsFor};
 use tokio::time::{Sleep, sleep};
 
 use super::connection::Connection;
 use super::open_request::OpenRequest;
-use crate::http::exchange::stall::{LinkProgress, StallRule, StallTimer, WaitsFor};
 
 /// Checks within the idle timeout.
 const CHECKS: u32 = 4;

@@ -2,13 +2,13 @@
 
 use sluicegate_base::observe::metrics::metrics;
 use sluicegate_dataplane::{Counters as Datagrams, Features};
+use sluicegate_http::exchange::ring::Depth;
+use sluicegate_http::gate::RequestCounters;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::counters::Counters;
 use sluicegate_quic::initials::InitialShares;
 
 use super::turn_times::TurnTimes;
-use crate::http::exchange::ring::Depth;
-use crate::http::gate::RequestCounters;
 
 metrics! {
     /// Totals of a worker's endpoint since the start.

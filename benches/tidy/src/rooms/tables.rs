@@ -7,62 +7,82 @@ const fn room(path: &'static str, uses: &'static [&'static str]) -> Room {
 }
 
 /// Every crate with rooms.
-pub const LAYERS: &[Layers] = &[SERVER, QUIC, BASE];
+pub const LAYERS: &[Layers] = &[SERVER, HTTP, QUIC, BASE];
 
 const SERVER: Layers = Layers {
     folder: "server",
     rooms: &[
-        room("cli", &["boot", "http*"]),
-        room("boot", &["admin", "worker", "snapshot", "h3", "tcp", "acme", "http*", "affinity"]),
-        room("admin", &["worker", "h3", "tcp", "http*", "affinity"]),
-        room("worker", &["snapshot", "h3", "tcp", "http*", "affinity"]),
-        room("snapshot", &["h3", "http*"]),
-        room("h3", &["http*"]),
-        room("tcp", &["acme", "http*"]),
+        room("cli", &["boot"]),
+        room("boot", &["admin", "worker", "snapshot", "h3", "tcp", "acme"]),
+        room("admin", &["worker", "h3", "tcp"]),
+        room("worker", &["snapshot", "h3", "tcp"]),
+        room("snapshot", &["h3"]),
+        room("h3", &[]),
+        room("tcp", &["acme"]),
         room("acme", &[]),
-        room("http::gate", &["http", "http::auth", "http::exchange", "http::files", "http::route"]),
-        room(
-            "http::origin",
-            &[
-                "http",
-                "http::auth",
-                "http::exchange",
-                "http::route",
-                "http::fastcgi",
-                "http::files",
-                "http::proxy",
-                "affinity",
-            ],
-        ),
-        room(
-            "http::route",
-            &[
-                "http",
-                "http::auth",
-                "http::exchange",
-                "http::fastcgi",
-                "http::files",
-                "http::proxy",
-            ],
-        ),
-        room("http::fastcgi", &["http", "http::exchange", "http::files", "http::proxy"]),
-        room("http::proxy", &["http", "http::exchange"]),
-        room("http::files", &["http", "http::exchange"]),
-        room("http::auth", &["http", "http::exchange", "affinity"]),
-        room("http::exchange", &["http"]),
-        room("http", &[]),
-        room("affinity", &[]),
     ],
-    // `http` knows no transport, and quiche stays where packets and frames are.
+    // quiche stays where packets and frames are.
     crates: &[
         ("quiche", &["snapshot", "h3", "cli::get", "worker::turn"]),
         ("sluicegate_quic", &["boot", "admin", "worker", "snapshot", "h3"]),
+        ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
         ("sluicegate_load", &["cli"]),
-        (
-            "sluicegate_dataplane",
-            // Files are read by its `read_cached`: unsafe code is there.
-            &["cli", "boot", "admin", "worker", "snapshot", "tcp", "http::files::disk"],
+        ("sluicegate_dataplane", &["cli", "boot", "admin", "worker", "snapshot", "tcp"]),
+        ("sluicegate_base::overload", &["tcp"]),
+        ("sluicegate_base::secrets", &["boot", "snapshot"]),
+        ("sluicegate_base::tls", &["boot", "snapshot"]),
+    ],
+};
+
+const HTTP: Layers = Layers {
+    folder: "server/http",
+    rooms: &[
+        room("gate", &["auth", "exchange", "files", "route", "identification", "peer"]),
+        room("origin", &["auth", "exchange", "route", "fastcgi", "files", "proxy", "id_map"]),
+        room(
+            "route",
+            &[
+                "auth",
+                "exchange",
+                "fastcgi",
+                "files",
+                "proxy",
+                "identification",
+                "peer",
+                "authority",
+                "field_name",
+                "path",
+                "rate_limit",
+            ],
         ),
+        room("fastcgi", &["exchange", "files", "proxy", "authority", "block", "path"]),
+        room(
+            "proxy",
+            &["exchange", "peer", "block", "overhead", "path", "trusted_proxies", "websocket"],
+        ),
+        room("files", &["exchange"]),
+        room("auth", &["exchange"]),
+        room("exchange", &["peer", "id_map", "path", "target"]),
+        room("identification", &["field_name"]),
+        room("peer", &["trusted_proxies"]),
+        room("target", &["path"]),
+        room("authority", &[]),
+        room("block", &[]),
+        room("date", &[]),
+        room("field_name", &[]),
+        room("id_map", &[]),
+        room("overhead", &[]),
+        room("path", &[]),
+        room("rate_limit", &[]),
+        room("trusted_proxies", &[]),
+        room("websocket", &[]),
+    ],
+    crates: &[
+        // Files are read by its `read_cached`: unsafe code is there.
+        ("sluicegate_dataplane", &["files::disk"]),
+        ("sluicegate_base::overload", &[]),
+        ("sluicegate_base::secrets", &[]),
+        ("sluicegate_base::tls", &[]),
     ],
 };
 
@@ -138,10 +158,13 @@ const QUIC: Layers = Layers {
         room("reset", &[]),
         room("timers", &[]),
     ],
-    crates: &[(
-        "sluicegate_config",
-        &["endpoint", "connection", "settings", "transport", "expiry", "rates", "congestion"],
-    )],
+    crates: &[
+        ("sluicegate_dataplane", &["endpoint", "connection", "initials", "settings", "cid"]),
+        (
+            "sluicegate_config",
+            &["endpoint", "connection", "settings", "transport", "expiry", "rates", "congestion"],
+        ),
+    ],
 };
 
 const BASE: Layers = Layers {
@@ -158,6 +181,7 @@ const BASE: Layers = Layers {
         room("address", &[]),
         room("networks", &[]),
         room("self_signed", &[]),
+        room("affinity", &[]),
         room("keys", &[]),
         room("state_file", &[]),
     ],

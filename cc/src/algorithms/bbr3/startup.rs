@@ -1,4 +1,4 @@
-//! Startup: doubling until the pipe is full; Drain: empties the queue that this left (draft-ietf-ccwg-bbr-06 §5.3.1, §5.3.2).
+//! Startup: doubling until the pipe is full; Drain: empties the queue that Startup left (draft-ietf-ccwg-bbr-06 §5.3.1, §5.3.2).
 
 use super::Bbr3;
 use super::params::DRAIN_ROUNDS;

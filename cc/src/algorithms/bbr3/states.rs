@@ -1,4 +1,4 @@
-//! The states, and how each begins (draft-ietf-ccwg-bbr-06 §5.3). When it ends, the files of the states say.
+//! The states, and how each begins (draft-ietf-ccwg-bbr-06 §5.3). The file of each state says when it ends.
 
 use super::Bbr3;
 use super::sampler::RateSample;

@@ -1,4 +1,4 @@
-//! The connections of an endpoint: by slot, by connection ID, by their peers' addresses, and those whose turn it is.
+//! The connections of an endpoint: by slot, by connection ID, by their peers' addresses, and the queues for service and emission.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -17,9 +17,9 @@ pub(super) struct ConnectionTable<A: Application> {
     by_id: HashMap<Vec<u8>, usize>,
     /// Slots by the peer's address on the active path.
     by_peer: BTreeSet<(UnvalidatedAddress, usize)>,
-    /// Slots of connections that are to be serviced.
+    /// Slots of connections that are queued for service.
     to_service: VecDeque<usize>,
-    /// Slots of connections that are to be asked for packets.
+    /// Slots of connections that are queued for emission.
     to_emit: VecDeque<usize>,
     /// Generation of the connection inserted last, for its key.
     last_generation: u64,
@@ -102,7 +102,7 @@ impl<A: Application> ConnectionTable<A> {
         Some(connection)
     }
 
-    /// Has a connection be found by a further ID.
+    /// Adds an ID of a connection.
     pub(super) fn add_id(&mut self, id: Vec<u8>, slot: usize) {
         self.by_id.insert(id, slot);
     }
@@ -112,7 +112,7 @@ impl<A: Application> ConnectionTable<A> {
         self.by_id.remove(id);
     }
 
-    /// Has a connection be found by another address of its peer.
+    /// Changes the address of a connection's peer.
     pub(super) fn move_peer(&mut self, slot: usize, address: UnvalidatedAddress) {
         if let Some(connection) = self.slots[slot].as_deref_mut() {
             self.by_peer.remove(&(connection.address, slot));
@@ -172,7 +172,7 @@ impl<A: Application> ConnectionTable<A> {
         assert_eq!(all().count(), self.len());
         assert_eq!(self.by_peer.len(), self.len());
         let ids: usize = all().map(|connection| connection.dcids().count()).sum();
-        assert!(self.by_id.len() <= ids, "IDs of nobody");
+        assert!(self.by_id.len() <= ids, "IDs without a connection");
     }
 
     #[cfg(test)]
@@ -180,7 +180,7 @@ impl<A: Application> ConnectionTable<A> {
         self.slots.iter().flatten().map(Box::as_ref)
     }
 
-    /// Makes the table as large as if it had had so many connections.
+    /// Grows the table to so many slots.
     #[cfg(test)]
     pub(super) fn enlarge(&mut self, slots: usize) {
         self.free.extend(self.slots.len()..slots);

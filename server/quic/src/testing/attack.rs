@@ -272,7 +272,7 @@ impl<A: Application> Attack<A> {
 /// Has the only listener accept early data.
 ///
 /// # Panics
-/// If there is another one.
+/// If there is no listener 0.
 pub fn with_early_data<A: Application>(settings: &mut Settings<A>) {
     settings.quic.early_data = true;
     let identity = Identity::self_signed().expect("a certificate");

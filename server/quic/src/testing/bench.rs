@@ -34,12 +34,12 @@ impl Client {
     /// Returns a client that takes `window` bytes of each response before it reads.
     ///
     /// # Panics
-    /// If `address` is none.
+    /// If `address` is not an address.
     pub fn with_window(address: &str, window: u64) -> Client {
         let mut config =
-            quiche::Config::new(quiche::PROTOCOL_VERSION).expect("a client without peculiarities");
+            quiche::Config::new(quiche::PROTOCOL_VERSION).expect("quiche takes this configuration");
         let protocols = quiche::h3::APPLICATION_PROTOCOL;
-        config.set_application_protos(protocols).expect("a client without peculiarities");
+        config.set_application_protos(protocols).expect("quiche takes this configuration");
         config.verify_peer(false);
         config.enable_early_data();
         // For HTTP/3's control stream and QPACK's two.
@@ -50,7 +50,7 @@ impl Client {
         let meta = meta_of(address);
         let id = quiche::ConnectionId::from_ref(&[7; 16]);
         let quic = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
-        Client { quic: quic.expect("a client without peculiarities"), meta }
+        Client { quic: quic.expect("quiche takes this configuration"), meta }
     }
 
     /// Sends all that it wants to send. Returns the lengths of the datagrams.

@@ -17,7 +17,7 @@ use crate::application::{Application, Introduction, Shared};
 const REQUEST_REJECTED: u64 = 0x10b;
 /// Largest ID of a client's bidirectional stream.
 const LAST_STREAM: u64 = (1 << 62) - 4;
-/// Bytes that a waiting request counts for.
+/// Memory charged for a waiting request, bytes.
 const HELD: u64 = 64 << 10;
 /// Largest block of a body.
 const BLOCK: usize = 16 << 10;
@@ -378,12 +378,12 @@ impl PageSession {
             if !page.is_sent && page.has_arrived | page.waits {
                 let room = pages.send_buffer.saturating_sub(conn.unsent());
                 match page.write(h3, conn, *stream, room) {
-                    Ok(()) => {}
                     // Every other reason to wait ends with a datagram from the client.
-                    Err(Error::Done | Error::StreamBlocked) if room == 0 => {
-                        *resume_below = Some(pages.send_buffer / 2);
+                    Err(Error::Done | Error::StreamBlocked) => {
+                        let is_full = conn.unsent() >= pages.send_buffer;
+                        *resume_below = is_full.then_some(pages.send_buffer / 2);
                     }
-                    Err(Error::Done | Error::StreamBlocked) => {}
+                    Ok(()) => {}
                     // The client stopped the response.
                     Err(_) => return false,
                 }

@@ -8,13 +8,13 @@ use sluicegate_base::observe::metrics::{Page, Show};
 use sluicegate_base::tls::Identity;
 use sluicegate_cc::{Observation, PathCapacity};
 use sluicegate_dataplane::{ListenerId, Payloads};
+use sluicegate_http::route::Site;
 use sluicegate_quic::settings::Lease;
 
 use super::*;
 use crate::admin::{AdminState, Profiles, Scraper, Sources};
 use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
-use crate::http::route::Site;
 use crate::snapshot::{BoundAddress, Protocols};
 
 const FILE: &str = "[[group]]\nname = \"a\"\n[[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"[::1]:1\"\ntcp = false\n\

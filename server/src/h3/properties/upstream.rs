@@ -4,13 +4,13 @@ use bytes::Bytes as Block;
 use httparse::{EMPTY_HEADER, Status};
 use quiche::h3::Header;
 use sluicegate_base::properties::Bytes;
+use sluicegate_http::exchange::{Fields, RequestHead};
+use sluicegate_http::path::CanonicalPath;
+use sluicegate_http::proxy::properties::{Forwarded, is_claim, written};
+use sluicegate_http::target::Query;
 
 use super::super::request;
 use super::LARGEST;
-use crate::http::exchange::{Fields, RequestHead};
-use crate::http::path::CanonicalPath;
-use crate::http::proxy::properties::{Forwarded, is_claim, written};
-use crate::http::target::Query;
 
 /// Longest body of a trial, bytes.
 const LONGEST: usize = 4096;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::http::exchange::lent::LentRange;
+use sluicegate_http::exchange::lent::LentRange;
 
 /// State of the ranges that a handler lends for one response.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use quiche::Shutdown;
 use quiche::h3::WireErrorCode;
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::gate::BODY_MALFORMED;
 
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
-use crate::http::gate::BODY_MALFORMED;
 
 impl Session {
     /// Resets both directions of a stream and forgets it.

@@ -1,10 +1,10 @@
 //! Bodies that the response does not need, which their clients may finish for a while.
 
 use quiche::h3::Error;
+use sluicegate_http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
 use super::{Exchange, Inbound, Outbound, SCRATCH, Session, code};
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
 impl Session {
     /// Leaves the rest of a request whose response does not need it: the client may finish it for a while. RFC 9114 §4.1 lets a server

@@ -1,9 +1,10 @@
 //! Priorities of open requests, by their fields and frames (RFC 9218).
 
+use sluicegate_http::exchange::RequestHead;
+
 use super::{Outbound, Session};
 use crate::h3::priority::{Parameters, Priority};
 use crate::h3::schedule::{Kind, Schedule};
-use crate::http::exchange::RequestHead;
 
 impl Session {
     /// Sets the priority by the request's field (RFC 9218 §4), or by a frame that came before it (§7.1), which takes precedence.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use quiche::h3::Error;
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::exchange::RequestHead;
+use sluicegate_http::gate::{Ending, RequestRecord};
+use sluicegate_http::peer::Peer;
 
 use super::{Exchange, Outbound, Session};
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::RequestHead;
-use crate::http::gate::{Ending, RequestRecord};
-use crate::http::peer::Peer;
 
 /// Reason for which quiche closes a connection whose client has sent a section that it does not decode.
 const UNPARSED: &[u8] = b"Error parsing headers.";

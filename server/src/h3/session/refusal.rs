@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
+use sluicegate_http::exchange::Reply;
+use sluicegate_http::gate::Refusal;
 
 use super::{Outbound, Session};
 use crate::h3::priority::Parameters;
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::Reply;
-use crate::http::gate::Refusal;
 
 impl Session {
     /// Responds before the request has ended, and cancels its handler. If the handler's response has begun, the stream is

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
+use sluicegate_http::exchange::message::ToFront;
+use sluicegate_http::gate::replies;
 
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::priority::Parameters;
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::message::ToFront;
-use crate::http::gate::replies;
 
 impl Session {
     /// Takes a handler's message about a stream; [`Session::turn`] writes the result.

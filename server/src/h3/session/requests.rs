@@ -3,17 +3,17 @@
 use http::Version;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 use sluicegate_base::keys::ExchangeKey;
+use sluicegate_http::exchange::RequestHead;
+use sluicegate_http::exchange::ring::OriginRing;
+use sluicegate_http::exchange::stall::StallTimer;
+use sluicegate_http::gate::{Arrival, Decision, Handling, replies};
+use sluicegate_http::peer::Peer;
 
 use super::{Exchange, Handler, Inbound, Outbound, Session};
 use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
 use crate::h3::schedule::Schedule;
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::RequestHead;
-use crate::http::exchange::ring::OriginRing;
-use crate::http::exchange::stall::StallTimer;
-use crate::http::gate::{Arrival, Decision, Handling, replies};
-use crate::http::peer::Peer;
 
 impl Session {
     pub(super) fn on_event(

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use quiche::h3::WireErrorCode;
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::exchange::message::cost;
+use sluicegate_http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
+use sluicegate_http::gate::replies;
 
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::message::cost;
-use crate::http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
-use crate::http::gate::replies;
 
 impl Session {
     /// Plans the first check, at the first request.

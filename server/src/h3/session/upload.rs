@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use bytes::{BufMut as _, Bytes};
 use quiche::h3::{Error, WireErrorCode};
+use sluicegate_http::exchange::message::cost;
+use sluicegate_http::gate::replies;
 
 use super::{Exchange, Inbound, Session};
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::message::cost;
-use crate::http::gate::replies;
 
 /// Largest block of a request's body that a handler is sent, bytes.
 const BLOCK: usize = 16 * 1024;
@@ -117,9 +117,8 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
         };
-        match &mut exchange.inbound {
-            Inbound::Passing | Inbound::Discarding(_) => {}
-            Inbound::Lingering { .. } | Inbound::Over => return false,
+        if !matches!(exchange.inbound, Inbound::Passing | Inbound::Discarding(_)) {
+            return false;
         }
         exchange.received += count;
         let promised = exchange.content_length;

@@ -5,14 +5,14 @@ use std::path::Path;
 use http::HeaderValue;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
+use sluicegate_http::exchange::test_front::{head, peer};
+use sluicegate_http::exchange::{Coding, Opaque};
+use sluicegate_http::files::{Entry, Meta};
+use sluicegate_http::gate::{Arrival, Decision, Handling};
+use sluicegate_http::identification::Identification;
 use sluicegate_quic::application::Shared as _;
 
 use super::*;
-use crate::http::exchange::test_front::{head, peer};
-use crate::http::exchange::{Coding, Opaque};
-use crate::http::files::{Entry, Meta};
-use crate::http::gate::{Arrival, Decision, Handling};
-use crate::http::identification::Identification;
 
 fn files(path: &str, root: &Path) -> Route {
     let files = Files {

@@ -4,17 +4,18 @@ mod addresses;
 mod floods;
 mod greedy;
 mod idle;
+mod lifetimes;
 mod service;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use sluicegate_config::Config;
+use sluicegate_http::route::Site;
 use sluicegate_quic::settings::Settings;
 use sluicegate_quic::testing::{Attack, Bench, Client};
 
 use crate::h3::Session;
-use crate::http::route::Site;
 use crate::snapshot::plain_settings;
 
 /// Address of the client that keeps the rules, and of those that do not.

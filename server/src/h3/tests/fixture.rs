@@ -6,11 +6,11 @@ use std::time::Duration;
 use sluicegate_base::observe::access::AccessWriter;
 use sluicegate_config::{AccessFormat, LogTarget};
 
-use crate::http::exchange::Fields;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
-use crate::http::exchange::ring::{WorkerRing, rings};
 use http::{HeaderName, HeaderValue};
+use sluicegate_http::exchange::Fields;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
+use sluicegate_http::exchange::ring::{WorkerRing, rings};
 
 use super::Pair;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use sluicegate_config::{Config, Tracing};
+use sluicegate_http::exchange::message::ToFront;
+use sluicegate_http::identification::Identification;
+use sluicegate_http::route::Site;
 
 use super::fixture::Bench;
 use super::{Pair, limits, site};
-use crate::http::exchange::message::ToFront;
-use crate::http::identification::Identification;
-use crate::http::route::Site;
 
 const ID: &str = "x-request-id";
 

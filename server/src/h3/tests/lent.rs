@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use sluicegate_http::exchange::lent::test_source::Source;
+use sluicegate_http::exchange::message::{ToFront, ToHandler, cost};
 use sluicegate_quic::application::Application as _;
 
 use super::counters;
 use super::fixture::Bench;
-use crate::http::exchange::lent::test_source::Source;
-use crate::http::exchange::message::{ToFront, ToHandler, cost};
 
 const LENGTH: u64 = 300_000;
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use sluicegate_config::AccessFormat;
+use sluicegate_http::exchange::message::ToFront;
 
 use super::fixture::{Bench, logged};
-use crate::http::exchange::message::ToFront;
 
 /// Most of a body that the route of the handler allows, bytes.
 const MOST: usize = 60_000;

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use sluicegate_base::clock;
 
-use crate::http::exchange::RequestHead;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::message::{Envelope, ToHandler};
-use crate::http::exchange::ring::{WorkerRing, rings};
-use crate::http::exchange::test_front;
-use crate::http::files::Cache;
-use crate::http::gate::{Arrival, Counters, Decision, Gate};
-use crate::http::path::CanonicalPath;
-use crate::http::peer::{Peer, PeerConnection};
-use crate::http::trusted_proxies::TrustedProxies;
+use sluicegate_http::exchange::RequestHead;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::message::{Envelope, ToHandler};
+use sluicegate_http::exchange::ring::{WorkerRing, rings};
+use sluicegate_http::exchange::test_front;
+use sluicegate_http::files::Cache;
+use sluicegate_http::gate::{Arrival, Counters, Decision, Gate};
+use sluicegate_http::path::CanonicalPath;
+use sluicegate_http::peer::{Peer, PeerConnection};
+use sluicegate_http::trusted_proxies::TrustedProxies;
 
 use self::cases::{Body, Case, cases};
 use super::fixture::SHARE;

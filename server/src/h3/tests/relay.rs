@@ -2,12 +2,12 @@
 
 use sluicegate_quic::application::Application as _;
 
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
-use crate::http::exchange::ring::rings;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
+use sluicegate_http::exchange::ring::rings;
 
 use super::fixture::{Bench, SHARE, fields};
 use super::{Pair, counters};

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sluicegate_config::Limits;
+use sluicegate_http::exchange::message::{ToFront, ToHandler, cost};
+use sluicegate_http::route::Site;
 use sluicegate_quic::application::Application as _;
 
 use super::fixture::Bench;
 use super::transport::{carry, connected_to_window, connected_with_window};
 use super::{Pair, counters, limits};
-use crate::http::exchange::message::{ToFront, ToHandler, cost};
-use crate::http::route::Site;
 
 /// H3_REQUEST_CANCELLED.
 const CANCELLED: u64 = 0x10c;

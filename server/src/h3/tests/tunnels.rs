@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use sluicegate_base::observe::access::UpstreamTimes;
 use sluicegate_config::AccessFormat;
+use sluicegate_http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
 use sluicegate_quic::application::Application as _;
 
 use super::fixture::{Bench, logged};
-use crate::http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
 
 /// Head of a request for a WebSocket.
 const WEBSOCKET: [(&str, &str); 5] = [

@@ -1,10 +1,10 @@
 //! Uploads that nobody needs, and streams with next to nothing in their frames.
 
+use sluicegate_http::exchange::stall::LINGERING_BYTES;
 use sluicegate_quic::application::Application as _;
 
 use super::Pair;
 use crate::h3::session::FREE_OVERHEAD;
-use crate::http::exchange::stall::LINGERING_BYTES;
 
 #[test]
 fn a_large_body_gets_413_before_its_end() {

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use sluicegate_http::exchange::accounts::Direction;
+use sluicegate_http::exchange::local::LocalExchange;
+use sluicegate_http::exchange::message::{Head, cost};
+use sluicegate_http::exchange::{Fields, Reply};
 
-use crate::http::exchange::accounts::Direction;
-use crate::http::exchange::local::LocalExchange;
-use crate::http::exchange::message::{Head, cost};
-use crate::http::exchange::{Fields, Reply};
 use crate::tcp::open_connections::ConnectionHandle;
 
 /// Response of a handler, as far as the front has not taken it.

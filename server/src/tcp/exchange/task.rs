@@ -7,15 +7,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_http::exchange::Reply;
+use sluicegate_http::exchange::accounts::Direction;
+use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue};
+use sluicegate_http::exchange::local::Revocation;
+use sluicegate_http::exchange::message::{ToFront, ToHandler, cost};
+use sluicegate_http::gate::{Handling, Refusal, replies};
 use tokio::time::sleep;
 
 use super::flow::Flow;
-use crate::http::exchange::Reply;
-use crate::http::exchange::accounts::Direction;
-use crate::http::exchange::handler::{ExchangeHandle, FrontQueue};
-use crate::http::exchange::local::Revocation;
-use crate::http::exchange::message::{ToFront, ToHandler, cost};
-use crate::http::gate::{Handling, Refusal, replies};
 use crate::tcp::connection::Connection;
 use crate::tcp::open_request::OpenRequest;
 use crate::tcp::request_body::Part;

@@ -3,9 +3,9 @@
 use http::header::{CONNECTION, DATE};
 use http::{HeaderMap, HeaderName, Response, StatusCode, response};
 use sluicegate_base::clock;
+use sluicegate_http::date;
+use sluicegate_http::exchange::Fields;
 
-use crate::http::date;
-use crate::http::exchange::Fields;
 use crate::tcp::request::is_of_connection;
 
 /// Returns the head of a final response, with its date (RFC 9110 §6.6.1).

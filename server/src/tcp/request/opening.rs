@@ -7,9 +7,9 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderValue, Method, Version, request};
+use sluicegate_http::websocket;
 
 use super::Refusal::{self, Malformed};
-use crate::http::websocket;
 
 /// Length of a key: 16 bytes by Base64.
 const KEY: usize = 24;

@@ -6,16 +6,16 @@ use sluicegate_base::observe::access::CurrentAccess;
 use sluicegate_base::observe::metrics::Label;
 use sluicegate_base::observe::qlog::CurrentTraces;
 use sluicegate_config::{Config, LogTarget};
+use sluicegate_http::auth;
+use sluicegate_http::exchange::compress::{self, Algorithm};
+use sluicegate_http::origin::{self, OriginCommand};
+use sluicegate_http::proxy::{self, Failure, udp};
 use sluicegate_quic::congestion::path_table::Resumption;
 use sluicegate_quic::counters::{DropReason, RefusalReason};
 use sluicegate_quic::ecn::EcnFailure;
 use sluicegate_quic::token::NewTokenRefusal;
 
 use super::*;
-use crate::http::auth;
-use crate::http::exchange::compress::{self, Algorithm};
-use crate::http::origin::{self, OriginCommand};
-use crate::http::proxy::{self, Failure, udp};
 use crate::worker::EndpointCounters;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.

@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 
 use proptest::prelude::*;
 use sluicegate_base::address::ValidatedAddress;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
+use sluicegate_http::exchange::ring::{WorkerRing, rings};
 use sluicegate_quic::testing::{Peer, meta_of};
 use sluicegate_raw_client::{Frame, Kind, Setup, http3};
 
 use super::*;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
-use crate::http::exchange::ring::{WorkerRing, rings};
 
 /// Addresses at which the client receives; [`PEER`] is the first.
 const OWN: [&str; 4] = [PEER, "192.0.2.1:5001", "198.51.100.7:6000", "[2001:db8::7]:6000"];

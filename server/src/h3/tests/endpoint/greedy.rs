@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use quiche::Shutdown;
 use quiche::h3::{Event, NameValue};
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::message::{Envelope, Head, ToFront, ToHandler};
+use sluicegate_http::exchange::ring::{WorkerRing, rings};
 
 use super::*;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::message::{Envelope, Head, ToFront, ToHandler};
-use crate::http::exchange::ring::{WorkerRing, rings};
 
 /// The client beside the greedy ones.
 const NINTH: &str = "192.0.2.9";

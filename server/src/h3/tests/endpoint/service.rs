@@ -1,12 +1,12 @@
 //! What a full socket, a full buffer and a stalled client stop, and what they do not.
 
 use sluicegate_dataplane::Egress;
+use sluicegate_http::exchange::accounts::Accounts;
+use sluicegate_http::exchange::message::{Envelope, ToFront, ToHandler, cost};
+use sluicegate_http::exchange::ring::{WorkerRing, rings};
 use sluicegate_quic::testing::FullSocket;
 
 use super::*;
-use crate::http::exchange::accounts::Accounts;
-use crate::http::exchange::message::{Envelope, ToFront, ToHandler, cost};
-use crate::http::exchange::ring::{WorkerRing, rings};
 
 /// Bytes of a body that a handler may be sent at once.
 const SHARE: u64 = 4096;

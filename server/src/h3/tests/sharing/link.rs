@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use sluicegate_base::clock;
 use sluicegate_config::Limits;
+use sluicegate_http::exchange::message::ToFront;
+use sluicegate_http::route::Site;
 use sluicegate_test_support::config;
 
 use crate::h3::tests::fixture::Bench;
 use crate::h3::tests::{Pair, limits};
-use crate::http::exchange::message::ToFront;
-use crate::http::route::Site;
 
 /// Time of a packet on its way, ms.
 const DELAY: u64 = 20;

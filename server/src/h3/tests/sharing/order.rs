@@ -1,10 +1,10 @@
 //! Priorities that change while responses are sent, and those that responses have (RFC 9218 §7, §8).
 
 use bytes::Bytes;
+use sluicegate_http::exchange::message::{Head, ToFront};
 
 use super::link::{DOWNLOAD, Link, RATE};
 use crate::h3::tests::fixture::fields;
-use crate::http::exchange::message::{Head, ToFront};
 
 /// Returns how many bytes of two responses arrive in a second.
 fn moved(link: &mut Link, streams: [u64; 2]) -> [u64; 2] {

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Uri};
 use httparse::{EMPTY_HEADER, Status};
 use proptest::prelude::*;
+use sluicegate_http::proxy::properties::{Forwarded, written};
 
 use super::*;
-use crate::http::proxy::properties::{Forwarded, written};
 
 /// More field lines than a trial has.
 const LINES: usize = 64;

@@ -1,11 +1,11 @@
 //! Requests in early data, before the handshake proves their client's address.
 
 use sluicegate_base::observe::metrics::Label as _;
+use sluicegate_http::trusted_proxies::TrustedProxies;
 use sluicegate_quic::testing::with_early_data;
 use sluicegate_quic::token::NewTokenRefusal as Refusal;
 
 use super::*;
-use crate::http::trusted_proxies::TrustedProxies;
 use sluicegate_dataplane::ListenerId;
 
 /// The client of [`PEER`], at another port.

@@ -1,0 +1,52 @@
+//! Names the ends of an exchange without a script's whole response.
+
+use sluicegate_base::observe::metrics::Label as _;
+
+use crate::exchange::Reply;
+use crate::exchange::handler::Cancelled;
+use crate::proxy::Failure;
+
+/// Reasons for an exchange to end without a script's whole response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The FastCGI server failed.
+    Failed(Failure),
+    /// The body is too long to be kept until its length is known.
+    LengthRequired,
+    /// There is no room to keep the body until its length is known.
+    NoRoom,
+    /// The client has cancelled the request.
+    Cancelled,
+    /// The client has stopped sending the body.
+    ClientStalled,
+}
+
+impl Stop {
+    /// Returns the word of the cause in the access log, unless the client itself cancelled.
+    pub(super) fn cause(self) -> Option<&'static str> {
+        match self {
+            Stop::Failed(failure) => Some(failure.name()),
+            Stop::LengthRequired => Some("length_required"),
+            Stop::NoRoom => Some("no_room"),
+            Stop::ClientStalled => Some("client_stalled"),
+            Stop::Cancelled => None,
+        }
+    }
+
+    /// Returns the response if none has begun; `None` for a client that waits for nothing.
+    pub(super) fn reply(self) -> Option<Reply> {
+        Some(match self {
+            Stop::Failed(failure) => failure.reply(),
+            Stop::LengthRequired => Reply::plain(411, "411 state the length of the body\n"),
+            Stop::NoRoom => Reply::plain(503, "503 no room for the body; state its length\n"),
+            Stop::ClientStalled => Reply::plain(408, "408 the request's body stood still\n"),
+            Stop::Cancelled => return None,
+        })
+    }
+}
+
+impl From<Cancelled> for Stop {
+    fn from(_: Cancelled) -> Stop {
+        Stop::Cancelled
+    }
+}

@@ -1,0 +1,212 @@
+//! The access log's line of a request, the same by every front.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::{REFERER, USER_AGENT};
+use sluicegate_base::clock;
+use sluicegate_base::observe::access::{AccessLog, Outcome, Record};
+
+use crate::exchange::RequestHead;
+use crate::exchange::message::HandlerReport;
+use crate::identification::Identification;
+use crate::peer::Peer;
+
+/// Cause of the reset of a request whose body or trailers are malformed.
+pub const BODY_MALFORMED: &str = "body_malformed";
+
+/// Fields of a request in the access log, kept from its head to its end.
+#[derive(Debug)]
+pub struct RequestRecord {
+    /// Time of the head, since 1970.
+    received: Duration,
+    peer: Peer,
+    method: String,
+    authority: String,
+    path: String,
+    query: Option<String>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+    request_id: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
+    /// Facts that the handler reported.
+    report: HandlerReport,
+}
+
+/// Outcome of a request and figures about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// Time since the head arrived.
+    pub duration: Duration,
+    /// Status of the final response, if its head was sent.
+    pub status: Option<u16>,
+    /// Bytes of the response's body that were sent.
+    pub bytes_sent: u64,
+    /// Bytes of the request's body that were received.
+    pub bytes_received: u64,
+    /// Completeness of the response, or the side that ended it early.
+    pub outcome: Outcome,
+}
+
+impl RequestRecord {
+    /// Begins the record of a request. Without a `head`, because it was malformed, the fields stay empty. `raw_path` is a path
+    /// that was refused.
+    pub fn new(
+        peer: Peer,
+        head: Option<&RequestHead>,
+        raw_path: Option<&str>,
+        identification: &Identification,
+    ) -> RequestRecord {
+        let field = |wanted| {
+            let mut fields = head.into_iter().flat_map(|head| &head.headers);
+            fields.find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+        };
+        let version = peer.connection.version;
+        let path = raw_path.or(head.map(|head| head.path.as_str()));
+        RequestRecord {
+            received: clock::unix(),
+            peer: match head {
+                Some(head) => peer.of_request(&head.headers),
+                None => peer,
+            },
+            method: head.map(|head| head.method_sent(version)).unwrap_or_default().to_owned(),
+            authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
+            path: path.unwrap_or_default().to_owned(),
+            query: head.and_then(|head| Some(head.query.as_deref()?.to_owned())),
+            referer: field(REFERER),
+            user_agent: field(USER_AGENT),
+            request_id: head.and_then(|head| identification.request_id(&head.headers).cloned()),
+            traceparent: { head }
+                .and_then(|head| identification.traceparent(&head.headers).cloned()),
+            report: HandlerReport::default(),
+        }
+    }
+
+    /// Takes facts that the handler reports, in place of those before. A cause that is known stays.
+    pub fn report(&mut self, report: HandlerReport) {
+        let cause = report.cause.or(self.report.cause);
+        self.report = HandlerReport { cause, ..report };
+    }
+
+    /// Takes the cause for which the server itself responds with a 5xx status or 429, or resets the stream, unless the handler has
+    /// reported one.
+    pub fn set_cause(&mut self, cause: &'static str) {
+        self.report.cause.get_or_insert(cause);
+    }
+
+    /// Takes the end of a handler that did not complete its response, with the status that it is known for.
+    pub fn on_abort(&mut self, status: u16) {
+        self.set_cause(match status {
+            504 => "route_timeout",
+            _ => "handler_failed",
+        });
+    }
+
+    /// Takes the reset of a response that had begun, by the status of the reply that came too late.
+    pub fn on_cut(&mut self, status: u16) {
+        match status {
+            400 => self.set_cause(BODY_MALFORMED),
+            413 => self.set_cause("body_too_large"),
+            // The cause of all others is known.
+            _ => {}
+        }
+    }
+
+    /// Writes the line of a request that has ended.
+    pub fn write(&self, ending: &Ending, access: &mut AccessLog) {
+        let connection = &self.peer.connection;
+        access.record(&Record {
+            received: self.received,
+            duration: ending.duration,
+            client: self.peer.address,
+            proxy: self.peer.proxy,
+            listener: &connection.listener,
+            protocol: connection.protocol(),
+            method: &self.method,
+            authority: &self.authority,
+            path: &self.path,
+            query: self.query.as_deref(),
+            status: ending.status,
+            bytes_sent: ending.bytes_sent,
+            bytes_received: ending.bytes_received,
+            referer: self.referer.as_ref().map(HeaderValue::as_bytes),
+            user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
+            connection: &connection.id,
+            algorithm: connection.algorithm,
+            outcome: ending.outcome,
+            upstream: self.report.upstream.as_deref(),
+            attempts: self.report.attempts,
+            upstream_times: self.report.upstream_times,
+            cause: self.report.cause,
+            request_id: self.request_id.as_ref().map(HeaderValue::as_bytes),
+            traceparent: self.traceparent.as_ref().map(HeaderValue::as_bytes),
+            tls: connection.tls,
+            server_name: connection.server_name.as_deref(),
+            client_subject: { connection.client_certificate.as_ref() }
+                .map(|certificate| &*certificate.subject),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::peer::PeerConnection;
+
+    fn record() -> RequestRecord {
+        let connection = PeerConnection::http3(Arc::from("l"), Box::default(), "cubic");
+        let peer = Peer {
+            address: "192.0.2.1:5000".parse().unwrap(),
+            proxy: None,
+            local: None,
+            early_data: false,
+            connection: Arc::new(connection),
+        };
+        RequestRecord::new(peer, None, None, &Identification::off())
+    }
+
+    fn tried(attempts: u64, cause: Option<&'static str>) -> HandlerReport {
+        HandlerReport { attempts, cause, ..HandlerReport::default() }
+    }
+
+    #[test]
+    fn a_report_replaces_the_one_before_but_a_known_cause_stays() {
+        let mut record = record();
+        record.report(tried(1, None));
+        assert_eq!(record.report, tried(1, None));
+        record.report(tried(2, Some("connect")));
+        record.report(tried(3, None));
+        assert_eq!(record.report, tried(3, Some("connect")));
+        record.report(tried(4, Some("timeout")));
+        assert_eq!(record.report, tried(4, Some("timeout")));
+    }
+
+    #[test]
+    fn a_response_that_is_cut_names_what_was_wrong_with_the_body_unless_another_cause_is_known() {
+        for (status, cause) in
+            [(400, Some("body_malformed")), (413, Some("body_too_large")), (503, None)]
+        {
+            let mut cut = record();
+            cut.on_cut(status);
+            assert_eq!(cut.report, tried(0, cause));
+            let mut known = record();
+            known.set_cause("no_room");
+            known.on_cut(status);
+            assert_eq!(known.report, tried(0, Some("no_room")));
+        }
+    }
+
+    #[test]
+    fn an_abort_names_its_cause_unless_the_handler_has_named_one() {
+        for (status, cause) in [(504, "route_timeout"), (502, "handler_failed")] {
+            let mut record = record();
+            record.on_abort(status);
+            assert_eq!(record.report, tried(0, Some(cause)));
+            record.report(tried(1, Some("connect")));
+            record.on_abort(status);
+            assert_eq!(record.report, tried(1, Some("connect")));
+        }
+    }
+}

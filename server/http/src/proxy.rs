@@ -1,0 +1,100 @@
+//! The reverse proxy: forwards requests to HTTP/1.1 and HTTP/2 servers, and their responses to clients.
+//!
+//! A route refers to a pool of upstreams, which is compiled with the site ([`PoolCompiler`]); each origin thread has the
+//! state of the pools ([`Pools`]). Bodies stream both ways, and neither side is read faster than the other accepts. hyper and
+//! h2 speak the protocols. This module chooses connections, bounds times, retries, and chooses the status that a client gets
+//! for a failure. An exchange drives its HTTP/1.1 connection itself, so that dropping the exchange closes it at once.
+
+mod across_threads;
+mod attempt;
+mod balance;
+mod bare_stream;
+mod blocks;
+mod claims;
+mod connection;
+mod counters;
+mod deadline;
+mod definition;
+mod discard;
+mod exchange;
+mod failure;
+mod fields;
+mod forwarded;
+mod hash_key;
+mod health;
+mod health_check;
+mod http1;
+mod http2;
+mod http2_stream;
+mod http2_tunnel;
+mod idle;
+mod interim;
+mod metered_stream;
+mod pool;
+#[cfg(any(test, feature = "test-fixtures"))]
+pub mod properties;
+mod queue;
+mod relay;
+mod request;
+mod response;
+mod retry;
+mod retry_budget;
+mod rules;
+mod shared;
+mod slots;
+mod stop;
+#[cfg(test)]
+pub(crate) mod tests;
+mod tls;
+mod transport;
+mod tunnel;
+pub mod udp;
+mod unsendable;
+mod upload;
+mod upstream;
+mod verdict;
+mod websocket;
+
+pub(crate) use bare_stream::BareStream;
+pub(crate) use blocks::Blocks;
+pub(crate) use claims::is_claim;
+pub use counters::{Counters, State};
+pub(crate) use deadline::Deadline;
+pub use definition::{PoolCompiler, RoutePool, RouteProxy, SitePools};
+use exchange::Exchange;
+pub use failure::Failure;
+pub(crate) use fields::{Nominated, is_hop_by_hop};
+pub use pool::Pools;
+pub(crate) use response::split as split_response;
+pub use rules::RequestRules;
+use stop::Stop;
+pub use tls::TlsError;
+
+use crate::exchange::handler::Incoming;
+
+/// Returns whether the name of an upstream has an address, by these name servers, or those of the system if there are none.
+pub async fn has_address(host: &str, servers: &[std::net::SocketAddr]) -> bool {
+    !transport::look_up(host, servers).await.is_empty()
+}
+
+/// Forwards a request to an upstream of its route's pool, and the response to the client. Runs on a `LocalSet`; dropping
+/// the future closes the upstream's connection.
+pub async fn serve(
+    pools: &Pools,
+    proxy: &RouteProxy,
+    rules: &dyn RequestRules,
+    incoming: Incoming,
+) {
+    let tally = pools.tally();
+    tally.count(|c| c.requests += 1);
+    let reporter = incoming.reporter();
+    let Incoming { request, body, reply } = incoming;
+    let exchange = Exchange::new(pools, (proxy, rules), (request, body), reporter);
+    match exchange.run(reply).await {
+        Ok(()) => tally.count(|c| c.answered += 1),
+        Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),
+        Err(Stop::Cancelled | Stop::ClientStalled) => tally.count(|c| c.cancelled += 1),
+        // The upstream's failures are counted already.
+        Err(Stop::Failed(_)) => {}
+    }
+}

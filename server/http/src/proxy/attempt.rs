@@ -1,0 +1,145 @@
+//! Makes one attempt at a request: sends it, and waits for the head of the final response.
+
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::Instant;
+
+use super::connection::{ResponseBody, SendError, UpstreamConnection};
+use super::deadline::Deadline;
+use super::failure::Failure;
+use super::interim::Interims;
+use super::stop::Stop;
+use super::upload::{Upload, UploadBody};
+use crate::exchange::handler::Responder;
+use sluicegate_config::Proxy;
+
+/// Events while an attempt waits for the response's head.
+enum Event {
+    Head(Received),
+    Interim,
+}
+
+/// Response without its body, or the reason for which there is none.
+type Received = Result<http::Response<ResponseBody>, SendError>;
+
+/// Attempt to get a response on a connection.
+pub(super) struct Attempt<'a> {
+    pub(super) connection: &'a mut UpstreamConnection,
+    pub(super) upload: &'a Rc<Upload>,
+    pub(super) proxy: &'a Proxy,
+}
+
+impl Attempt<'_> {
+    /// Sends the request and waits for the final response. Informational responses go to the client at once.
+    ///
+    /// # Errors
+    /// Why no final response has arrived.
+    pub(super) async fn run(
+        self,
+        request: http::Request<()>,
+        reply: &mut Responder,
+    ) -> Result<http::Response<ResponseBody>, Stop> {
+        let (parts, ()) = request.into_parts();
+        let body = UploadBody(Rc::clone(self.upload));
+        let request = http::Request::from_parts(parts, body);
+        let interims = Arc::<Interims>::default();
+        let mut response = pin!(self.connection.send(request, &interims)?);
+        let mut head = None;
+        let mut deadline = Deadline::default();
+        loop {
+            let event = std::future::poll_fn(|cx| {
+                receive(cx, self.connection, (response.as_mut(), &mut head), &interims)?;
+                // Informational responses that came before the head go to the client before it.
+                if interims.waiting_any() {
+                    return Poll::Ready(Ok(Event::Interim));
+                }
+                match head.take() {
+                    Some(head) => Poll::Ready(Ok(Event::Head(head))),
+                    None => {
+                        check_timeouts(cx, self.connection, self.upload, self.proxy, &mut deadline)
+                            .map(Err)
+                    }
+                }
+            })
+            .await?;
+            match event {
+                Event::Head(Ok(response)) => return Ok(response),
+                Event::Head(Err(error)) => return Err(self.blame(&error)),
+                Event::Interim => {}
+            }
+            while let Some((status, fields)) = interims.next() {
+                let mut sent = pin!(reply.interim(status, fields));
+                // The client may be slow. Meanwhile the upstream may send no more than it may in all.
+                std::future::poll_fn(|cx| {
+                    receive(cx, self.connection, (response.as_mut(), &mut head), &interims)?;
+                    sent.as_mut().poll(cx).map_err(Stop::from)
+                })
+                .await?;
+            }
+        }
+    }
+
+    /// Returns the reason for which there is no response.
+    fn blame(&self, error: &SendError) -> Stop {
+        if self.upload.broken() {
+            return Stop::Cancelled;
+        }
+        if error.is_unprocessed() {
+            // As if it had not been sent.
+            self.connection.meter().restart(Instant::now());
+        }
+        Stop::Failed(error.failure())
+    }
+}
+
+/// Moves the connection, and takes the response once it has come.
+///
+/// # Errors
+/// The upstream has sent too many informational responses.
+fn receive<F: Future<Output = Received>>(
+    cx: &mut Context<'_>,
+    connection: &mut UpstreamConnection,
+    (response, head): (Pin<&mut F>, &mut Option<Received>),
+    interims: &Interims,
+) -> Result<(), Stop> {
+    let mut response = response;
+    let polled = connection.poll_with(cx, |cx| match head {
+        Some(_) => Poll::Pending,
+        None => response.as_mut().poll(cx),
+    });
+    if let Poll::Ready(received) = polled {
+        *head = Some(received);
+    }
+    if interims.too_many() {
+        return Err(Stop::Failed(Failure::TooManyInterim));
+    }
+    Ok(())
+}
+
+/// Ends the attempt at a timeout. `idle_timeout` bounds each pause of the request's body; once the body is sent,
+/// `head_timeout` runs, whatever else arrives.
+fn check_timeouts(
+    cx: &mut Context<'_>,
+    connection: &UpstreamConnection,
+    upload: &Upload,
+    proxy: &Proxy,
+    timer: &mut Deadline,
+) -> Poll<Stop> {
+    let written = connection.meter().written_at();
+    let (deadline, stop) = if connection.is_sent(upload) {
+        let deadline = written + proxy.head_timeout;
+        (deadline, Stop::Failed(Failure::HeadTimeout))
+    } else {
+        let deadline = written.max(upload.moved_at()) + proxy.idle_timeout;
+        let stop = if upload.client_stalled() {
+            Stop::ClientStalled
+        } else {
+            Stop::Failed(Failure::WriteTimeout)
+        };
+        (deadline, stop)
+    };
+    if timer.is_over(cx, deadline) { Poll::Ready(stop) } else { Poll::Pending }
+}

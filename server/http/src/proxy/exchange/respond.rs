@@ -1,0 +1,120 @@
+//! Responds to the client with what an upstream sends.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::super::discard::discard;
+use super::super::failure::Failure;
+use super::super::relay::Relay;
+use super::super::stop::Stop;
+use super::super::tunnel::Tunnel;
+use super::super::upstream::ActiveRequest;
+use super::super::websocket::Handshake;
+use super::{Exchange, UpstreamResponse};
+use crate::exchange::handler::Responder;
+
+impl Exchange<'_> {
+    /// Opens the client's tunnel, and carries its bytes until the upstream ends it.
+    pub(super) async fn tunnel(
+        &self,
+        active: &ActiveRequest,
+        response: UpstreamResponse,
+        reply: Responder,
+    ) -> Result<(), Stop> {
+        let times = self.times.get().with_head(self.begun.elapsed(), false);
+        self.times.set(times);
+        self.report(None);
+        let client = self.handshake.as_ref().and_then(Handshake::client);
+        let upstream = response.connection.into_tunnel(response.body).await;
+        let Some((client, upstream)) = client.zip(upstream) else {
+            return Err(self.tunnel_failed(active, Stop::Failed(Failure::Closed)));
+        };
+        let mut writer = reply.head(response.head).await?;
+        let tunnel = Tunnel {
+            upstream,
+            client,
+            writer: &mut writer,
+            idle_timeout: self.proxy.tunnel_timeout,
+        };
+        match tunnel.run().await {
+            Ok(()) => {
+                let times = self.times.get().with_end(self.begun.elapsed());
+                self.times.set(times);
+                // Before the end, with which the front writes the line.
+                self.report(None);
+                writer.end(None).await?;
+                Ok(())
+            }
+            // Before the writer is dropped, which resets the stream.
+            Err(stop) => Err(self.tunnel_failed(active, stop)),
+        }
+    }
+
+    /// Notes why a tunnel has failed.
+    fn tunnel_failed(&self, active: &ActiveRequest, stop: Stop) -> Stop {
+        if let Stop::Failed(failure) = stop {
+            active.on_failure(failure, true);
+        }
+        self.report(Some(stop));
+        stop
+    }
+
+    /// Forwards the response, and releases the connection if it is fit for another request.
+    pub(super) async fn respond(
+        &self,
+        active: &ActiveRequest,
+        response: UpstreamResponse,
+        reply: Responder,
+    ) -> Result<(), Stop> {
+        let UpstreamResponse { mut connection, version, head, body, .. } = response;
+        let (length, end) = (head.length, head.end);
+        let times = self.times.get().with_head(self.begun.elapsed(), end);
+        self.times.set(times);
+        self.report(None);
+        let page = self.rules.error_pages().page(head.status);
+        let mut is_whole = true;
+        if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
+            Box::pin(reply.reply(page.reply(head), self.is_head)).await?;
+            if !end && self.upload.finished() {
+                let rest = discard(&mut connection, body);
+                is_whole = Box::pin(timeout(self.proxy.idle_timeout, rest)).await == Ok(true);
+            }
+        } else {
+            let mut writer = reply.head(head).await?;
+            if !end {
+                let relay = Relay {
+                    connection: &mut connection,
+                    upload: &self.upload,
+                    body,
+                    idle_timeout: self.proxy.idle_timeout,
+                    longest_pause: Duration::ZERO,
+                };
+                match relay.run(&mut writer, length).await {
+                    Ok(trailers) => {
+                        let times = self.times.get().with_end(self.begun.elapsed());
+                        self.times.set(times);
+                        // Before the end, with which the front writes the line.
+                        self.report(None);
+                        writer.end(trailers).await?;
+                    }
+                    Err(stop) => {
+                        if let Stop::Failed(failure) = stop {
+                            active.on_failure(failure, true);
+                        }
+                        // Before the writer is dropped, which resets the stream.
+                        self.report(Some(stop));
+                        return Err(stop);
+                    }
+                }
+            }
+        }
+        if !self.upload.finished() {
+            self.upload.stop();
+            self.pools.tally().count(|c| c.early_answers += 1);
+        } else if is_whole {
+            connection.release(version);
+        }
+        Ok(())
+    }
+}

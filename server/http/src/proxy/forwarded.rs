@@ -1,0 +1,275 @@
+//! Adds the fields that describe the client and the request's way to the upstream.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::{FORWARDED, VIA};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use sluicegate_base::address::ValidatedAddress;
+use sluicegate_config::{ClientAddressField, Proxy, Via};
+
+use super::rules::RequestRules;
+use super::unsendable::Unsendable;
+use crate::exchange::message::Request;
+use crate::trusted_proxies::{X_FORWARDED_FOR, is_token};
+
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
+
+/// Length that values have rarely more than, in bytes.
+const TYPICAL_LENGTH: usize = 128;
+
+/// Length of the longest address, in bytes: IPv6 with an IPv4 address in it.
+const LONGEST_ADDRESS: usize = 45;
+
+/// Claims that come from a trusted proxy, which writes them itself: those of the field in which it names the client. It may
+/// pass on all others as its client sent them.
+pub(super) struct Believed {
+    /// Field in which the proxy names the client; none where nothing is believed.
+    field: Option<ClientAddressField>,
+    /// Upstreams read the same in that field as this server does.
+    is_readable: bool,
+}
+
+impl Believed {
+    /// Returns the claims of a request that are believed.
+    pub(super) fn of(request: &Request) -> Believed {
+        let proxies = &request.peer.connection.trusted_proxies;
+        let is_proxy = request.peer.proxy.is_some();
+        Believed {
+            field: is_proxy.then_some(proxies.field),
+            is_readable: is_proxy && proxies.is_readable(&request.head.headers),
+        }
+    }
+
+    /// Returns whether the field of this name is believed.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        match (name, self.field) {
+            ("forwarded", Some(ClientAddressField::Forwarded))
+            | ("x-forwarded-for", Some(ClientAddressField::XForwardedFor)) => self.is_readable,
+            (name, Some(ClientAddressField::XForwardedFor)) => {
+                name.starts_with("x-forwarded-") && !name.contains('_')
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Adds `via`, `early-data` and the fields that describe the client, unless the configuration sets, removes or omits them.
+/// Fields that a trusted proxy wrote are already in `to`, and are extended.
+pub(super) fn add(
+    request: &Request,
+    (proxy, rules): (&Proxy, &dyn RequestRules),
+    to: &mut HeaderMap,
+) -> Result<(), Unsendable> {
+    let peer = &request.peer;
+    // A buffer for all values: each is copied out of it, into an allocation of its own size.
+    let mut text = Vec::with_capacity(TYPICAL_LENGTH);
+    if let Via::Name(name) = &proxy.via
+        && !rules.removes(&VIA)
+    {
+        push_hop(&mut text, peer.connection.version, name);
+        let hop = HeaderValue::from_bytes(&text).map_err(|_| Unsendable::Fields)?;
+        to.try_append(VIA, hop).map_err(|_| Unsendable::Fields)?;
+    }
+    // A client that is a proxy may have received the request in early data (RFC 8470 §5.1: it must not be removed).
+    let announced = request.head.headers.iter().any(|(name, _)| *name == EARLY_DATA);
+    if peer.early_data || announced {
+        to.insert(EARLY_DATA, HeaderValue::from_static("1"));
+    }
+    if !proxy.forwarded {
+        return Ok(());
+    }
+    let hops = Hops::of(peer.address, peer.proxy);
+    let (scheme, authority) = (peer.connection.scheme, &request.head.authority);
+    for name in [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO] {
+        let is_list = name == FORWARDED || name == X_FORWARDED_FOR;
+        let is_there = to.contains_key(&name);
+        let is_unknown = name == X_FORWARDED_HOST && authority.is_empty();
+        if rules.removes(&name) || rules.sets(&name) || !is_list && is_there || is_unknown {
+            continue;
+        }
+        text.clear();
+        // One line, because many upstreams read only one.
+        if is_there {
+            for line in to.get_all(&name) {
+                text.extend_from_slice(line.as_bytes());
+                text.extend_from_slice(b", ");
+            }
+        }
+        if name == FORWARDED {
+            hops.push_forwarded(&mut text, is_there, scheme, authority);
+        } else if name == X_FORWARDED_FOR {
+            hops.push_x_forwarded_for(&mut text, is_there);
+        } else if name == X_FORWARDED_HOST {
+            text.extend_from_slice(authority.as_bytes());
+        } else {
+            text.extend_from_slice(scheme.as_bytes());
+        }
+        let value = HeaderValue::from_bytes(&text).map_err(|_| Unsendable::Authority)?;
+        to.insert(name, value);
+    }
+    Ok(())
+}
+
+/// Appends the protocol of the request and this server's name (RFC 9110 §7.6.3).
+fn push_hop(text: &mut Vec<u8>, version: Version, name: &str) {
+    let version: &[u8] = match version {
+        Version::HTTP_3 => b"3 ",
+        Version::HTTP_2 => b"2 ",
+        Version::HTTP_10 => b"1.0 ",
+        _ => b"1.1 ",
+    };
+    text.extend_from_slice(version);
+    text.extend_from_slice(name.as_bytes());
+}
+
+/// Addresses on a request's way, written once: more than one field has them.
+struct Hops {
+    /// Client that a trusted proxy named.
+    client: Option<Node>,
+    /// Other end of the connection.
+    sender: Node,
+}
+
+impl Hops {
+    /// Returns the addresses of a client and of the trusted proxy through which it came.
+    fn of(client: ValidatedAddress, proxy: Option<ValidatedAddress>) -> Hops {
+        let sender = proxy.unwrap_or(client).ip().to_canonical();
+        let client = client.ip().to_canonical();
+        Hops { client: (client != sender).then(|| Node::new(client)), sender: Node::new(sender) }
+    }
+
+    /// Appends the elements that `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in
+    /// one that this server replaces.
+    fn push_forwarded(&self, text: &mut Vec<u8>, is_there: bool, scheme: &str, authority: &str) {
+        if let Some(client) = self.client.as_ref().filter(|_| !is_there) {
+            text.extend_from_slice(b"for=");
+            client.push_quoted(text);
+            text.extend_from_slice(b", ");
+        }
+        push_forwarded(text, &self.sender, scheme, authority);
+    }
+
+    /// Appends what `x-forwarded-for` lacks, in the same way.
+    fn push_x_forwarded_for(&self, text: &mut Vec<u8>, is_there: bool) {
+        if let Some(client) = self.client.as_ref().filter(|_| !is_there) {
+            text.extend_from_slice(client.text.as_bytes());
+            text.extend_from_slice(b", ");
+        }
+        text.extend_from_slice(self.sender.text.as_bytes());
+    }
+}
+
+/// Address, with its text.
+struct Node {
+    text: String,
+    is_v6: bool,
+}
+
+impl Node {
+    fn new(address: IpAddr) -> Node {
+        let mut text = String::with_capacity(LONGEST_ADDRESS);
+        match address {
+            // `Display` costs ten times as much, and this is written for each request.
+            IpAddr::V4(address) => push_v4(&mut text, address),
+            IpAddr::V6(address) => {
+                // Writing into a string cannot fail.
+                let _ = write!(text, "{address}");
+            }
+        }
+        Node { text, is_v6: address.is_ipv6() }
+    }
+
+    /// Appends the node of `forwarded`: an IPv6 address has brackets, and therefore quotes (RFC 7239 §6.1).
+    fn push_quoted(&self, text: &mut Vec<u8>) {
+        if self.is_v6 {
+            text.extend_from_slice(b"\"[");
+        }
+        text.extend_from_slice(self.text.as_bytes());
+        if self.is_v6 {
+            text.extend_from_slice(b"]\"");
+        }
+    }
+}
+
+/// Appends an IPv4 address.
+fn push_v4(text: &mut String, address: Ipv4Addr) {
+    for (place, octet) in address.octets().into_iter().enumerate() {
+        if place > 0 {
+            text.push('.');
+        }
+        for unit in [100, 10, 1] {
+            if octet >= unit || unit == 1 {
+                text.push(char::from(b'0' + octet / unit % 10));
+            }
+        }
+    }
+}
+
+/// Appends an element of `forwarded` (RFC 7239 §4), without the host if the request names none.
+fn push_forwarded(text: &mut Vec<u8>, client: &Node, scheme: &str, authority: &str) {
+    text.extend_from_slice(b"for=");
+    client.push_quoted(text);
+    if !authority.is_empty() {
+        text.extend_from_slice(b";host=");
+        push_value(text, authority);
+    }
+    text.extend_from_slice(b";proto=");
+    text.extend_from_slice(scheme.as_bytes());
+}
+
+/// Appends a token as it is, and other text as a quoted string (RFC 9110 §5.6.4).
+fn push_value(text: &mut Vec<u8>, value: &str) {
+    if !value.is_empty() && value.bytes().all(is_token) {
+        text.extend_from_slice(value.as_bytes());
+        return;
+    }
+    text.push(b'"');
+    for byte in value.bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+    text.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_quoted_where_they_must_be() {
+        let forwarded = |address: &str, authority| {
+            let mut text = Vec::new();
+            let node = Node::new(address.parse().unwrap());
+            push_forwarded(&mut text, &node, "https", authority);
+            String::from_utf8(text).unwrap()
+        };
+        let quoted = |value| {
+            let mut text = Vec::new();
+            push_value(&mut text, value);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(
+            forwarded("192.0.2.7", "example.org"),
+            "for=192.0.2.7;host=example.org;proto=https"
+        );
+        assert_eq!(
+            forwarded("2001:db8::1", "example.org:8443"),
+            "for=\"[2001:db8::1]\";host=\"example.org:8443\";proto=https"
+        );
+        assert_eq!(quoted("a\"b\\c"), "\"a\\\"b\\\\c\"");
+        assert_eq!(quoted(""), "\"\"");
+    }
+
+    #[test]
+    fn each_ipv4_address_is_written_as_usual() {
+        for octets in (0..=u8::MAX).map(|octet| [octet, 0, 255 - octet, octet / 3]) {
+            let address = Ipv4Addr::from(octets);
+            assert_eq!(Node::new(address.into()).text, address.to_string());
+        }
+    }
+}
