@@ -85,8 +85,8 @@ pub trait Application: Sized {
     /// Returns whether a stream is open that need not end by itself, such as a tunnel.
     fn has_tunnel(&self) -> bool;
 
-    /// Returns whether there is something to write that its stream has not taken.
-    fn has_output(&self) -> bool;
+    /// Returns what is left to write to streams.
+    fn output(&self) -> Output;
 
     /// Returns whether data for a handler waits for [`Shared::has_room`].
     fn awaits_room(&self) -> bool;
@@ -138,6 +138,17 @@ pub trait Shared {
 
     /// Returns the worker's part in the relief of all fronts while memory is short.
     fn relief(&self) -> &FrontRelief;
+}
+
+/// What a session has left to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Nothing.
+    Nothing,
+    /// Data that streams or the send buffer have not taken.
+    Waiting,
+    /// Data that waits for acknowledgements: as much is held for the client as may be.
+    Unacknowledged,
 }
 
 /// Facts about a connection that was just accepted.

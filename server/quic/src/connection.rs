@@ -79,6 +79,8 @@ pub struct Connection<A: Application> {
     path_size: PathSize,
     progress: Progress,
     account: Account,
+    /// Time at which it was queued for service or emission; `None` while it rests.
+    queued: Option<Instant>,
     /// Sums of ECN that the endpoint's counters have.
     ecn: quiche::EcnStats,
     session: Option<A>,
@@ -145,6 +147,7 @@ impl<A: Application> Connection<A> {
             path_size: PathSize::default(),
             progress: Progress::new(),
             account: Account::begin(Wait::Handshake, accepted.begun),
+            queued: None,
             ecn: quiche::EcnStats::default(),
             session: None,
             release: None,

@@ -139,7 +139,7 @@ impl<A: Application> Endpoint<A> {
             initials: InitialControl::new(settings.quic.retries_per_second, now),
             log_limit: RateLimit::new(1, 4),
             settings,
-            connections: ConnectionTable::default(),
+            connections: ConnectionTable::new(now),
             timers: Timers::default(),
             stateless: VecDeque::new(),
             half_open: HalfOpen::default(),
@@ -204,6 +204,7 @@ impl<A: Application> Endpoint<A> {
         unix: Duration,
     ) -> Ingest {
         self.unix = unix;
+        self.connections.set_now(now);
         let header = match self.parse(datagram) {
             Ok(header) => header,
             Err(reason) => {
@@ -328,6 +329,7 @@ impl<A: Application> Endpoint<A> {
 
     /// Runs up to `budget` of the timers that are due.
     pub fn on_deadline(&mut self, mut budget: usize, now: Instant) {
+        self.connections.set_now(now);
         while let Some(slot) = self.timers.take_due(&mut budget, now) {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;

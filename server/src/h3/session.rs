@@ -30,7 +30,7 @@ use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
 use sluicegate_http::trusted_proxies::TrustedProxies;
-use sluicegate_quic::application::{Application, Introduction};
+use sluicegate_quic::application::{Application, Introduction, Output};
 
 use self::output::UnackedLook;
 use self::stalled::StallChecks;
@@ -323,8 +323,14 @@ impl Application for Session {
         self.tunnels > 0
     }
 
-    fn has_output(&self) -> bool {
-        !self.pending.is_empty()
+    fn output(&self) -> Output {
+        if self.pending.is_empty() {
+            Output::Nothing
+        } else if self.unacked.was_full() {
+            Output::Unacknowledged
+        } else {
+            Output::Waiting
+        }
     }
 
     fn awaits_room(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What keeps a connection from sending.
+//! What blocks a connection's data.
 //!
 //! The build script places this file at `extension/limits.rs` of the patched source.
 
@@ -6,10 +6,13 @@ use crate::recovery::RecoveryOps;
 use crate::BufFactory;
 use crate::Connection;
 
-/// Bytes of credit into which no frame of an application fits: HTTP/3 writes no header without a byte behind it.
-const LEAST: u64 = 16;
+/// Credit into which no frame of HTTP/3 fits, bytes: there is no header without a byte behind it. A head needs more.
+const MIN_CREDIT: u64 = 16;
 
-/// What keeps the data of all streams from leaving.
+/// Room into which no packet with data fits, bytes.
+const MIN_ROOM: usize = 100;
+
+/// What blocks the data of all streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendLimit {
     /// As many bytes were sent as an unvalidated address may get (RFC 9000 §8.1).
@@ -21,19 +24,19 @@ pub enum SendLimit {
 }
 
 impl<F: BufFactory> Connection<F> {
-    /// Returns what keeps new data from leaving on the active path; `None` if only a stream's own flow control can, or pacing, which is
-    /// the caller's. It says why [`Connection::send`] returned `Done` while there was data.
+    /// Returns what blocks new data on the active path; `None` if only a stream's own flow control can, or pacing, which is the
+    /// caller's.
     pub fn send_limit(&self) -> Option<SendLimit> {
         let path = self.paths.get_active().ok()?;
-        if self.is_server && !path.verified_peer_address && path.unverified_room() == 0 {
+        if self.is_server && !path.verified_peer_address && path.unverified_room() < MIN_ROOM {
             return Some(SendLimit::Amplification);
         }
         if path.recovery.cwnd_available() == 0 {
             return Some(SendLimit::CongestionWindow);
         }
         // What was written and not sent is within the peer's limit.
-        let left = self.max_tx_data.saturating_sub(self.tx_data);
-        let is_shut = left < LEAST && !self.streams.has_flushable();
-        is_shut.then_some(SendLimit::ConnectionFlowControl)
+        let credit = self.max_tx_data.saturating_sub(self.tx_data);
+        let is_blocked = credit < MIN_CREDIT && !self.streams.has_flushable();
+        is_blocked.then_some(SendLimit::ConnectionFlowControl)
     }
 }

@@ -1,4 +1,4 @@
-//! What keeps a connection from sending.
+//! What blocks a connection's data.
 
 use quiche::SendLimit;
 use sluicegate_test_support::{builtin, config, emit, set_algorithm, Pair};

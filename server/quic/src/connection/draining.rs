@@ -128,7 +128,7 @@ impl<A: Application> Connection<A> {
         self.session.as_ref().map_or(0, A::taken)
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.session.as_ref().is_none_or(A::is_idle)
     }
 }

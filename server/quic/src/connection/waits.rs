@@ -1,12 +1,15 @@
 //! What the connection waits for.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quiche::SendLimit;
 use sluicegate_base::observe::account::{Account, Wait};
 
 use super::Connection;
-use crate::application::Application;
+use crate::application::{Application, Output};
+
+/// Shortest time in a queue that counts as scheduling; a shorter one counts for the wait before it.
+const QUEUED: Duration = Duration::from_millis(1);
 
 impl<A: Application> Connection<A> {
     /// Returns the account of its time.
@@ -14,37 +17,58 @@ impl<A: Application> Connection<A> {
         &self.account
     }
 
-    /// Notes what it waits for now that it has nothing to send.
-    pub(crate) fn note_rest(&mut self, now: Instant) {
-        self.account.enter(self.waits_for(), now);
+    /// Notes that it was queued for service or emission.
+    pub(crate) fn note_queued(&mut self, now: Instant) {
+        self.queued.get_or_insert(now);
     }
 
-    /// Notes that it waits for its turn or for room in the socket.
-    pub(crate) fn note_scheduling(&mut self, now: Instant) {
+    /// Accounts for its time in a queue, at the beginning of its turn.
+    pub(crate) fn note_turn(&mut self, now: Instant) {
+        if let Some(queued) = self.queued
+            && now.saturating_duration_since(queued) >= QUEUED
+        {
+            self.account.enter(Wait::Scheduling, queued);
+        }
+    }
+
+    /// Notes that there is no room in its socket.
+    pub(crate) fn note_full_socket(&mut self, now: Instant) {
         self.account.enter(Wait::Scheduling, now);
+    }
+
+    /// Notes what it waits for now that it has nothing to send.
+    pub(crate) fn note_rest(&mut self, now: Instant) {
+        self.queued = None;
+        self.account.enter(self.waits_for(), now);
     }
 
     fn waits_for(&self) -> Wait {
         if self.quic.local_error().is_some() || self.quic.is_draining() {
             return Wait::Closing;
         }
+        let Some(session) = &self.session else {
+            return match self.quic.send_limit() {
+                Some(SendLimit::Amplification) => Wait::Amplification,
+                _ => Wait::Handshake,
+            };
+        };
+        if self.quic.unsent() == 0 {
+            match session.output() {
+                Output::Waiting => {}
+                Output::Unacknowledged => return Wait::Acknowledgement,
+                Output::Nothing if self.quic.has_unacked() => return Wait::Acknowledgement,
+                Output::Nothing if session.is_idle() => return Wait::Client,
+                Output::Nothing => return Wait::Application,
+            }
+        }
         if self.release.is_some() {
             return Wait::Pacing;
         }
-        if self.half_open && !self.quic.is_established() {
-            let limit = self.quic.send_limit();
-            let is_amplified = limit == Some(SendLimit::Amplification);
-            return if is_amplified { Wait::Amplification } else { Wait::Handshake };
+        match self.quic.send_limit() {
+            Some(SendLimit::Amplification) => Wait::Amplification,
+            Some(SendLimit::CongestionWindow) => Wait::Congestion,
+            Some(SendLimit::ConnectionFlowControl) => Wait::ConnectionFlow,
+            None => Wait::StreamFlow,
         }
-        let has_output = self.session.as_ref().is_some_and(A::has_output);
-        if has_output || self.quic.unsent() > 0 {
-            return match self.quic.send_limit() {
-                Some(SendLimit::Amplification) => Wait::Amplification,
-                Some(SendLimit::CongestionWindow) => Wait::Congestion,
-                Some(SendLimit::ConnectionFlowControl) => Wait::ConnectionFlow,
-                None => Wait::StreamFlow,
-            };
-        }
-        if self.is_idle() { Wait::Client } else { Wait::Application }
     }
 }

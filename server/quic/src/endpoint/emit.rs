@@ -12,6 +12,7 @@ impl<A: Application> Endpoint<A> {
     /// Writes what may leave: a burst of each connection in turn, and between them up to `stateless` packets without a
     /// connection. Returns whether another call could send more right now; packets that wait for a full socket do not count.
     pub fn emit(&mut self, out: &mut dyn Egress, mut stateless: usize, now: Instant) -> bool {
+        self.connections.set_now(now);
         // Rounds, until no connection has sent anything in one.
         let mut active = true;
         while std::mem::take(&mut active) {
@@ -69,13 +70,14 @@ impl<A: Application> Endpoint<A> {
             return Emitted::Nothing;
         };
         connection.awaits_emit = false;
+        connection.note_turn(now);
         let emitted = connection.emit(out, now);
         match emitted {
             Emitted::More => self.connections.queue_emit(slot),
             Emitted::LowOnData => self.connections.queue_service(slot),
             Emitted::Nothing => return self.rest(slot, now),
             Emitted::NoRoom(_) => {
-                connection.note_scheduling(now);
+                connection.note_full_socket(now);
                 self.arm(slot, now);
                 self.connections.queue_emit(slot);
             }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use sluicegate_base::observe::account::Account;
+
 use super::Endpoint;
 use super::stateless::MAX_STATELESS;
 use crate::application::Application;
+use crate::connection::Connection;
 
 impl<A: Application> Endpoint<A> {
     /// Checks that everything it holds is bounded by the number of its connections.
@@ -22,6 +25,11 @@ impl<A: Application> Endpoint<A> {
         let most = open as u64 * (2 + limits.cids_per_connection);
         let found = self.connections.ids();
         assert!(found as u64 <= most, "{found} connection IDs");
+    }
+
+    /// Returns the accounts of all connections.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.connections.iter().map(Connection::account)
     }
 
     /// Returns the time after which a silent connection is removed, at most.

@@ -12,6 +12,7 @@ impl<A: Application> Endpoint<A> {
     /// Takes up to `budget` messages to their connections. Returns whether there may be more.
     pub fn on_messages(&mut self, budget: usize, now: Instant) -> bool {
         self.settings.shared.set_now(now);
+        self.connections.set_now(now);
         let mut more = true;
         for _ in 0..budget {
             let Some((key, message)) = self.settings.shared.next_message() else {

@@ -14,6 +14,7 @@ impl<A: Application> Endpoint<A> {
         self.announce_shutdown();
         self.announce_retirements(now);
         self.settings.shared.set_now(now);
+        self.connections.set_now(now);
         self.settings.shared.begin_service();
         self.relieve(now);
         for _ in 0..budget {
@@ -41,6 +42,7 @@ impl<A: Application> Endpoint<A> {
             return;
         };
         connection.awaits_service = false;
+        connection.note_turn(now);
         let begun = clock::now();
         connection.service(&mut self.settings.shared, now);
         if connection.is_spent() {

@@ -1,6 +1,7 @@
 //! The connections of an endpoint: by slot, by connection ID, by their peers' addresses, and the queues for service and emission.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
 
 use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::keys::ConnectionKey;
@@ -23,10 +24,13 @@ pub(super) struct ConnectionTable<A: Application> {
     to_emit: VecDeque<usize>,
     /// Generation of the connection inserted last, for its key.
     last_generation: u64,
+    /// Time of the present step.
+    now: Instant,
 }
 
-impl<A: Application> Default for ConnectionTable<A> {
-    fn default() -> Self {
+impl<A: Application> ConnectionTable<A> {
+    /// Returns a table without connections.
+    pub(super) fn new(now: Instant) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -35,11 +39,15 @@ impl<A: Application> Default for ConnectionTable<A> {
             to_service: VecDeque::new(),
             to_emit: VecDeque::new(),
             last_generation: 0,
+            now,
         }
     }
-}
 
-impl<A: Application> ConnectionTable<A> {
+    /// Sets the time of the present step.
+    pub(super) fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -126,6 +134,7 @@ impl<A: Application> ConnectionTable<A> {
         if let Some(connection) = self.slots[slot].as_deref_mut()
             && !std::mem::replace(&mut connection.awaits_service, true)
         {
+            connection.note_queued(self.now);
             self.to_service.push_back(slot);
         }
     }
@@ -135,6 +144,7 @@ impl<A: Application> ConnectionTable<A> {
         if let Some(connection) = self.slots[slot].as_deref_mut()
             && !std::mem::replace(&mut connection.awaits_emit, true)
         {
+            connection.note_queued(self.now);
             self.to_emit.push_back(slot);
         }
     }
@@ -175,7 +185,7 @@ impl<A: Application> ConnectionTable<A> {
         assert!(self.by_id.len() <= ids, "IDs without a connection");
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-fixtures"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Connection<A>> {
         self.slots.iter().flatten().map(Box::as_ref)
     }

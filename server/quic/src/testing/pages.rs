@@ -11,7 +11,7 @@ use sluicegate_base::clients::relief::{FrontRelief, Holdings};
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
-use crate::application::{Application, Introduction, Shared};
+use crate::application::{Application, Introduction, Output, Shared};
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REQUEST_REJECTED: u64 = 0x10b;
@@ -274,8 +274,9 @@ impl Application for PageSession {
         self.open.values().any(|page| page.is_tunnel && !page.ends)
     }
 
-    fn has_output(&self) -> bool {
-        self.open.values().any(|page| page.has_output())
+    fn output(&self) -> Output {
+        let waits = self.open.values().any(Page::has_output);
+        if waits { Output::Waiting } else { Output::Nothing }
     }
 
     fn awaits_room(&self) -> bool {

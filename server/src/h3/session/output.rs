@@ -279,4 +279,9 @@ impl UnackedLook {
         }
         self.is_full
     }
+
+    /// Returns whether they had to at the last look.
+    pub(super) fn was_full(&self) -> bool {
+        self.is_full
+    }
 }

@@ -6,6 +6,7 @@ mod greedy;
 mod idle;
 mod lifetimes;
 mod service;
+mod waits;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

@@ -7,13 +7,13 @@ use super::service::{request, with_session};
 use super::*;
 use crate::testing::{Bench, Client, FullSocket};
 
-/// Time of a test, of which a wait has nearly all.
+/// Length of a test.
 const LONG: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(100);
 
 /// Checks that the only connection has spent nearly all of its time on one wait, and that all its time is accounted for.
 fn check(bench: &Bench, cause: Wait) {
-    let account = bench.endpoint.connections.get(0).unwrap().account();
+    let account = bench.endpoint.accounts().next().unwrap();
     let all: Vec<_> = account.spent(bench.now).collect();
     let age: Duration = all.iter().map(|(_, spent)| *spent).sum();
     assert_eq!(age, bench.now - bench.start);
@@ -96,10 +96,43 @@ fn unfinished_handshake_is_the_handshake_and_then_the_proof_of_the_address() {
     bench.pass(STEP);
     check(&bench, Wait::Handshake);
     bench.pass(bench.endpoint.settings.limits.handshake_timeout - 2 * STEP);
-    let account = bench.endpoint.connections.get(0).unwrap().account();
+    let account = bench.endpoint.accounts().next().unwrap();
     assert_eq!(account.wait().0, Wait::Amplification);
     let spent: Vec<_> = account.spent(bench.now).filter(|(_, time)| !time.is_zero()).collect();
     assert_eq!(spent.len(), 2, "{spent:?}");
+}
+
+/// The response is one packet, which is lost again and again.
+#[test]
+fn lost_response_is_the_missing_acknowledgement() {
+    let (mut bench, mut client, mut h3) = connected(100_000);
+    request(&mut client, &mut h3, "GET", "/bytes/500");
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.pass(LONG);
+    check(&bench, Wait::Acknowledgement);
+}
+
+#[test]
+fn datagram_that_waits_for_its_turn_is_scheduling() {
+    let (mut bench, mut client, mut h3) = connected(100_000);
+    request(&mut client, &mut h3, "GET", "/bytes/1000");
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.now += LONG;
+    quiche::clock::set(Some(bench.now));
+    let said = bench.said();
+    check(&bench, Wait::Scheduling);
+    client.hear(said);
+    talk(&mut bench, &mut client, 20 * LONG);
+    check(&bench, Wait::Client);
+}
+
+#[test]
+fn closed_connection_is_closing_until_it_is_forgotten() {
+    let (mut bench, _client, _h3) = connected(100_000);
+    bench.endpoint.close_all(bench.now);
+    bench.said();
+    let account = bench.endpoint.accounts().next().unwrap();
+    assert_eq!(account.wait().0, Wait::Closing);
 }
 
 #[test]
