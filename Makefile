@@ -468,7 +468,7 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 	done
 
 # The unsafe code of the dataplane, with all that its backends do to the kernel, and the rings between worker and origin thread.
-# BoringSSL is linked as it is, without the sanitizer. `asan` leaves the server's tests the sanitizer's own allocator: it sees
+# BoringSSL is linked as it is, without the sanitizer. `asan` leaves the sanitizer its own allocator: it sees
 # nothing of jemalloc's memory. DPDK's libraries and what is in their buffers are not instrumented either: of DPDK it sees our Rust,
 # with what that keeps and frees.
 asan: setup dpdk $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of the exchange rings under AddressSanitizer

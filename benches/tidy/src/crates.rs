@@ -131,11 +131,9 @@ fn is_for_tests(manifest: &toml::Table, key: &str) -> bool {
         list.filter_map(toml::Value::as_str).any(|part| part == format!("dep:{key}"))
     };
     let features = manifest.get("features").and_then(toml::Value::as_table);
-    features
-        .into_iter()
-        .flatten()
-        .filter(|(_, list)| enables(list))
-        .all(|(n, _)| n.starts_with("test-"))
+    let enabling = features.into_iter().flatten().filter(|(_, list)| enables(list));
+    let mut names = enabling.map(|(name, _)| name).peekable();
+    names.peek().is_some() && names.all(|name| name.starts_with("test-"))
 }
 
 #[cfg(test)]
@@ -149,6 +147,7 @@ mod tests {
             quiche = { package = "sluicegate-quiche", path = "../cc/quiche" }
             sluicegate-raw-client = { workspace = true, optional = true }
             sluicegate-dpdk = { workspace = true, optional = true }
+            sluicegate-cc = { workspace = true, optional = true }
             [features]
             dpdk = ["dep:sluicegate-dpdk"]
             test-fixtures = ["dep:sluicegate-raw-client"]
@@ -160,7 +159,7 @@ mod tests {
         .parse()
         .unwrap();
         let of = |kind| dependencies(&manifest, &[kind]).into_iter().collect::<Vec<_>>();
-        assert_eq!(of("dependencies"), ["sluicegate-dpdk", "sluicegate-quiche"]);
+        assert_eq!(of("dependencies"), ["sluicegate-cc", "sluicegate-dpdk", "sluicegate-quiche"]);
         assert_eq!(of("dev-dependencies"), ["sluicegate-cc", "sluicegate-sim"]);
     }
 }

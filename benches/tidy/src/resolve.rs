@@ -13,7 +13,7 @@ pub enum Target {
     Item(ModuleId),
     /// A module.
     Module(ModuleId),
-    /// Something of another crate, whose name this is.
+    /// Something of another crate, with its path there.
     External(String),
 }
 
@@ -35,7 +35,7 @@ pub struct Edge {
 pub enum End {
     /// A module of the same crate, in whose file the named item is defined.
     Module(ModuleId),
-    /// Another crate.
+    /// Something of another crate, with its path there.
     Crate(String),
 }
 
@@ -161,8 +161,8 @@ impl Tree {
         }
         let found = self.walk(at, rest, depth);
         found.or_else(|| match path {
-            [name] if in_use => Some(Target::External(name.clone())),
-            [name, _, ..] => Some(Target::External(name.clone())),
+            [_] if in_use => Some(Target::External(path.join("::"))),
+            [_, _, ..] => Some(Target::External(path.join("::"))),
             _ => None,
         })
     }
@@ -189,7 +189,7 @@ impl Tree {
         for import in named {
             // `use self::x` or `use x` of this very name would lead back here.
             if import.target.len() == 1 && import.target[0] == *name {
-                return Some(Target::External(name.clone()));
+                return Some(Target::External([&import.target[..], after].concat().join("::")));
             }
             let whole = [import.target.as_slice(), after].concat();
             if let Some(found) = self.resolve(at, &whole, true, depth + 1) {
@@ -227,7 +227,7 @@ mod tests {
         let name = |id: ModuleId| format!("/{}", tree.modules[id].path.join("/"));
         let end = |edge: &Edge| match &edge.to {
             End::Module(to) => name(*to),
-            End::Crate(krate) => krate.clone(),
+            End::Crate(path) => path.clone(),
         };
         let edges = tree.edges();
         let lines = edges.iter().map(|e| format!("{} -> {}", name(e.from), end(e)));
@@ -303,7 +303,7 @@ mod tests {
             "/a/b -> /a/c",
             "/a/c -> /a",
             "/a/c -> /a/b",
-            "/a/c -> Self",
+            "/a/c -> Self::one",
         ];
         assert_eq!(found, expected);
     }
@@ -315,6 +315,9 @@ mod tests {
             ("a.rs", "use quiche::h3; fn f(_: h3::Error) {}"),
             ("b.rs", "fn f(_: sluicegate_dataplane::Meta, b: u8) { b; }"),
         ]);
-        assert_eq!(found, ["/a -> quiche", "/b -> sluicegate_dataplane"]);
+        assert_eq!(
+            found,
+            ["/a -> quiche::h3", "/a -> quiche::h3::Error", "/b -> sluicegate_dataplane::Meta"]
+        );
     }
 }
