@@ -30,7 +30,7 @@ impl Overload {
     }
 
     /// Notes a phase that took `spent` and ended at `now`. The thread counts as overloaded if such phases have taken
-    /// more than `percent` of each of [`WINDOWS`] windows.
+    /// more than `percent` of each of two windows of 20 ms.
     pub fn on_phase(&mut self, spent: Duration, percent: u64, now: Instant) {
         let Some(start) = self.start else {
             self.start = Some(now);

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Largest block, bytes.
 const BLOCK: usize = 16 << 10;
 
-/// Reads what is there, at most [`BLOCK`] bytes; an empty block at the end. Nothing is held while there is nothing to read.
+/// Reads what is there, at most 16 KiB; an empty block at the end. Nothing is held while there is nothing to read.
 ///
 /// # Errors
 /// Those of the stream.

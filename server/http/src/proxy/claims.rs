@@ -167,7 +167,7 @@ const PARTIES: [&str; 18] = [
 ];
 
 /// Returns whether a field is such a claim. `name` is in lower case, with `-` in place of `_`.
-pub fn is_claim(name: &str) -> bool {
+pub(crate) fn is_claim(name: &str) -> bool {
     if is_ordinary(name) {
         return false;
     }

@@ -13,7 +13,6 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Handler, Proxy};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub use super::claims::is_claim;
 use super::definition::{PoolCompiler, SitePools};
 use super::exchange::Exchange;
 use super::http1::Http1Connection;
@@ -26,6 +25,11 @@ use crate::exchange::message::{Request, ToHandler};
 use crate::exchange::{ErrorPages, FieldNames, Fields, Opaque, RequestHead};
 use crate::path::{CanonicalPath, PathError};
 use crate::peer::{Peer, PeerConnection};
+
+/// Returns whether a field is one by which an upstream could take a client for somebody.
+pub fn is_claim(name: &str) -> bool {
+    super::claims::is_claim(name)
+}
 
 /// A configuration with a proxy, whose upstream nobody connects to.
 const ROUTE: &str = r#"
