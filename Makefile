@@ -112,7 +112,7 @@ MIRI_DATAPLANE := addr:: batch:: cached_read:: control:: counters:: error:: even
 # Each module, its crate and its files, and the tests that must notice a change: of the crate itself and of the server.
 define MUTANTS
 gate sluicegate-http server/http/src/gate.rs gate:: files:: h3::tests::policy h3::tests::uploads h3::tests::tunnels properties::
-admission sluicegate-quic server/quic/src/endpoint/admission.rs endpoint:: half_open:: holders:: properties::
+admission sluicegate-quic server/quic/src/endpoint/admission.rs endpoint:: holders:: properties::
 token sluicegate-quic server/quic/src/token.rs endpoint:: token:: properties::
 route sluicegate-http server/http/src/route.rs route:: h3::tests::policy properties::
 path sluicegate-http server/http/src/path.rs path:: properties::

@@ -12,10 +12,8 @@ pub mod counters;
 pub mod ecn;
 pub mod endpoint;
 mod expiry;
-mod half_open;
 pub mod header;
 mod holders;
-pub mod initials;
 mod path_size;
 mod prefetch;
 mod progress;
@@ -25,7 +23,6 @@ pub mod properties;
 pub mod rate_limit;
 mod rates;
 pub mod refusal;
-mod relief;
 pub mod reset;
 pub mod settings;
 #[cfg(any(test, feature = "test-fixtures"))]

@@ -6,7 +6,7 @@ use sluicegate_dataplane::{Counters as Datagrams, FrameCounters, InitialFilter};
 use sluicegate_http::exchange::ring::Depth;
 use sluicegate_http::origin;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
-use sluicegate_quic::initials::InitialShares;
+use sluicegate_quic::endpoint::InitialShares;
 
 use crate::tcp;
 use crate::worker::{EndpointCounters, TurnTimes, WorkerStats};

@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::time::Instant;
 
 use sluicegate_dataplane::Dataplane;
+use sluicegate_quic::endpoint::Change;
 use sluicegate_quic::endpoint::Endpoint;
-use sluicegate_quic::initials::Change;
 
 use crate::h3::Session;
 

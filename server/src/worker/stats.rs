@@ -6,7 +6,7 @@ use sluicegate_http::exchange::ring::Depth;
 use sluicegate_http::gate::RequestCounters;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::counters::Counters;
-use sluicegate_quic::initials::InitialShares;
+use sluicegate_quic::endpoint::InitialShares;
 
 use super::turn_times::TurnTimes;
 

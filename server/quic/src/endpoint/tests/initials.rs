@@ -4,7 +4,7 @@ use sluicegate_dataplane::InitialFilter;
 
 use super::*;
 use crate::cid::tests::schemes;
-use crate::initials::{Change, InitialShares};
+use crate::endpoint::{Change, InitialShares};
 use crate::testing::{Bench, Client, settings};
 
 /// As long as a window in which Initials are counted.

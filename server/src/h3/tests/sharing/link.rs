@@ -188,7 +188,9 @@ impl Drop for Link {
 }
 
 fn deliver(link: &mut InFlight, now: u64, to: &mut quiche::Connection) {
-    while let Some((_, mut packet, info)) = link.pop_front_if(|(at, ..)| *at <= now) {
+    while link.front().is_some_and(|(at, ..)| *at <= now)
+        && let Some((_, mut packet, info)) = link.pop_front()
+    {
         let _ = to.recv(&mut packet, info);
     }
 }

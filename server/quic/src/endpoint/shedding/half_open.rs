@@ -15,7 +15,7 @@ const FLOOD_LEAST: usize = 4;
 
 /// Unfinished handshakes.
 #[derive(Debug, Default)]
-pub(super) struct HalfOpen {
+pub(in crate::endpoint) struct HalfOpen {
     /// By number: the oldest first.
     all: BTreeMap<u64, Handshake>,
     /// Numbers of each source's.
@@ -34,19 +34,25 @@ struct Handshake {
 
 impl HalfOpen {
     /// Returns how many there are.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::endpoint) fn len(&self) -> u64 {
         self.all.len() as u64
     }
 
     /// Adds the handshake of the connection with this number, which is larger than all before it.
-    pub(super) fn enter(&mut self, number: u64, source: SourcePrefix, slot: usize, now: Instant) {
+    pub(in crate::endpoint) fn enter(
+        &mut self,
+        number: u64,
+        source: SourcePrefix,
+        slot: usize,
+        now: Instant,
+    ) {
         let handshake = Handshake { source, slot, begun: now };
         self.all.insert(number, handshake);
         self.change(source, |numbers| numbers.insert(number));
     }
 
     /// Removes a handshake that is finished, or whose connection has gone.
-    pub(super) fn leave(&mut self, number: u64) {
+    pub(in crate::endpoint) fn leave(&mut self, number: u64) {
         if let Some(handshake) = self.all.remove(&number) {
             self.change(handshake.source, |numbers| numbers.remove(&number));
         }
@@ -73,7 +79,7 @@ impl HalfOpen {
 
     /// Returns the slot of the handshake that gives way to a newcomer: the oldest of the source that has most, if that is more than
     /// many clients behind one address would have, or else the oldest of all, if its client has had the time to finish it.
-    pub(super) fn giving_way(&self, now: Instant) -> Option<usize> {
+    pub(in crate::endpoint) fn giving_way(&self, now: Instant) -> Option<usize> {
         let (count, Reverse(number), _) = self.order.last()?;
         if *count >= (self.all.len() / FLOOD_PART).max(FLOOD_LEAST) {
             return self.all.get(number).map(|oldest| oldest.slot);
@@ -85,7 +91,7 @@ impl HalfOpen {
 
     /// Checks that all tables agree.
     #[cfg(any(test, feature = "test-fixtures"))]
-    pub(super) fn check(&self) {
+    pub(in crate::endpoint) fn check(&self) {
         let numbers: usize = self.sources.values().map(BTreeSet::len).sum();
         assert_eq!(numbers, self.all.len());
         assert_eq!(self.order.len(), self.sources.len());

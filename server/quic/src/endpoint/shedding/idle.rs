@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use sluicegate_base::clients::{FIRST_REQUEST, NEXT_REQUEST};
 
-use super::Endpoint;
 use crate::activity::Idle;
 use crate::application::Application;
+use crate::endpoint::Endpoint;
 
 /// Slots that a search looks at.
 const SCANNED: usize = 64;
@@ -14,7 +14,7 @@ const SCANNED: usize = 64;
 impl<A: Application> Endpoint<A> {
     /// Returns the slot of a connection that gives way, of some that are looked at in turn: of those without any request the oldest,
     /// or else the one that has been idle for longest. Proxies that listeners trust give way to nobody.
-    pub(super) fn longest_idle(&mut self, now: Instant) -> Option<usize> {
+    pub(in crate::endpoint) fn longest_idle(&mut self, now: Instant) -> Option<usize> {
         let slots = self.connections.slots();
         let looked_at = (0..SCANNED.min(slots)).map(|step| (self.idle_hand + step) % slots);
         let idle = looked_at.filter_map(|slot| Some((self.gives_way(slot, now)?, slot)));
@@ -26,7 +26,7 @@ impl<A: Application> Endpoint<A> {
     }
 
     /// Has the next search look at other slots.
-    pub(super) fn look_further(&mut self) {
+    pub(in crate::endpoint) fn look_further(&mut self) {
         let slots = self.connections.slots().max(1);
         self.idle_hand = (self.idle_hand + SCANNED) % slots;
     }

@@ -8,7 +8,12 @@
 
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{CidMark, InitialFilter};
+use sluicegate_dataplane::{CidMark, InitialFilter, RxMeta};
+
+use crate::application::Application;
+use crate::counters::DropReason;
+use crate::endpoint::Endpoint;
+use crate::header::{Header, Kind};
 
 /// Time over which Initials are counted.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -24,7 +29,7 @@ const ALL: u32 = InitialFilter::ALL;
 
 /// Sender of an Initial, by the connection ID that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sender {
+pub(in crate::endpoint) enum Sender {
     /// It is to a connection ID of this process, which the sender has received in a Retry packet, or guesses.
     Known,
     /// It is to any other.
@@ -42,7 +47,7 @@ pub struct InitialShares {
 
 impl InitialShares {
     /// Returns the filter that passes these shares, for a process whose connection IDs have `mark`; `None` if all pass.
-    pub(super) fn filter(self, mark: Option<CidMark>) -> Option<InitialFilter> {
+    pub(in crate::endpoint) fn filter(self, mark: Option<CidMark>) -> Option<InitialFilter> {
         let InitialShares { known, unknown } = self;
         (known.min(unknown) < ALL).then_some(InitialFilter { known, unknown, mark })
     }
@@ -67,7 +72,7 @@ pub enum Change {
 
 /// Control of the shares.
 #[derive(Debug)]
-pub(super) struct InitialControl {
+pub(in crate::endpoint) struct InitialControl {
     known: Class,
     unknown: Class,
     /// Time at which the window began.
@@ -78,7 +83,7 @@ pub(super) struct InitialControl {
 
 impl InitialControl {
     /// Returns the control of a worker that may send so many Retry packets a second, and lets all Initials pass.
-    pub(super) fn new(retries_per_second: u64, now: Instant) -> InitialControl {
+    pub(in crate::endpoint) fn new(retries_per_second: u64, now: Instant) -> InitialControl {
         let tolerated = retries_per_second.max(TOLERATED);
         InitialControl {
             known: Class::new(tolerated),
@@ -89,14 +94,14 @@ impl InitialControl {
     }
 
     /// Sets the number of Retry packets that the worker may send a second. A flood ends by the end of a window only.
-    pub(super) fn set_retries(&mut self, per_second: u64) {
+    pub(in crate::endpoint) fn set_retries(&mut self, per_second: u64) {
         let tolerated = per_second.max(TOLERATED);
         self.known.tolerated = tolerated;
         self.unknown.tolerated = tolerated;
     }
 
     /// Counts an Initial that opens no connection yet; it was `answered`, or came to nothing.
-    pub(super) fn on_initial(&mut self, sender: Sender, answered: bool) {
+    pub(in crate::endpoint) fn on_initial(&mut self, sender: Sender, answered: bool) {
         let class = match sender {
             Sender::Known => &mut self.known,
             Sender::Unknown => &mut self.unknown,
@@ -106,7 +111,7 @@ impl InitialControl {
     }
 
     /// Ends the window if it is over, and returns what changes.
-    pub(super) fn end_window(&mut self, now: Instant) -> Option<Change> {
+    pub(in crate::endpoint) fn end_window(&mut self, now: Instant) -> Option<Change> {
         let length = now.saturating_duration_since(self.began);
         if length < WINDOW {
             return None;
@@ -125,12 +130,12 @@ impl InitialControl {
     }
 
     /// Returns when the window is to end even if nothing arrives; `None` while all Initials pass anyway.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::endpoint) fn deadline(&self) -> Option<Instant> {
         (self.works && self.is_flooded()).then(|| self.began + WINDOW)
     }
 
     /// Returns the shares that are to pass.
-    pub(super) fn shares(&self) -> InitialShares {
+    pub(in crate::endpoint) fn shares(&self) -> InitialShares {
         if !self.works {
             return InitialShares::default();
         }
@@ -138,7 +143,7 @@ impl InitialControl {
     }
 
     /// Lets all Initials pass from now on, because the backend or the host drops none.
-    pub(super) fn disable(&mut self) {
+    pub(in crate::endpoint) fn disable(&mut self) {
         self.works = false;
     }
 
@@ -205,6 +210,82 @@ impl Class {
         } else {
             share.max(LEAST_SHARE)
         }
+    }
+}
+
+impl<A: Application> Endpoint<A> {
+    /// Ends a window in which Initials are counted, if it is over. Returns what changes: then the driver gets another
+    /// [`Endpoint::initial_filter`]. A worker calls it once a turn.
+    pub fn end_initial_window(&mut self, now: Instant) -> Option<Change> {
+        self.initials.end_window(now)
+    }
+
+    /// Returns the filter that the driver is to have; `None` if all Initials are to pass.
+    pub fn initial_filter(&self) -> Option<InitialFilter> {
+        self.initial_shares().filter(self.mark)
+    }
+
+    /// Returns the shares of Initials that pass.
+    pub fn initial_shares(&self) -> InitialShares {
+        self.initials.shares()
+    }
+
+    /// Notes that the driver has no filter, and asks for none any more.
+    pub fn on_filter_refused(&mut self) {
+        self.initials.disable();
+    }
+
+    /// Decides about an Initial for a connection that does not exist, and notes whether it came to nothing.
+    pub(in crate::endpoint) fn admit_noted(
+        &mut self,
+        meta: &RxMeta,
+        header: &Header<'_>,
+        at: (Instant, Duration),
+    ) -> Option<usize> {
+        let before = self.initials_in_vain();
+        let slot = self.admit(meta, header, at);
+        self.note_initial(self.sender(header.dcid), before);
+        slot
+    }
+
+    /// Names the supported versions to the sender of a datagram, and notes whether there was room to.
+    pub(in crate::endpoint) fn negotiate_noted(
+        &mut self,
+        meta: &RxMeta,
+        trigger: usize,
+        header: &Header<'_>,
+    ) {
+        let before = self.initials_in_vain();
+        self.negotiate(meta, trigger, header);
+        self.note_initial(Sender::Unknown, before);
+    }
+
+    /// Notes a datagram that is dropped for `reason`, if the filter drops its like.
+    pub(in crate::endpoint) fn note_unusable(&mut self, datagram: &[u8], reason: DropReason) {
+        let sender = match (reason, Header::parse_as_client(datagram, self.cid_len)) {
+            (DropReason::UnknownVersion, _) => Sender::Unknown,
+            (_, Ok(header)) if header.kind == Kind::Initial => self.sender(header.dcid),
+            _ => return,
+        };
+        self.initials.on_initial(sender, false);
+    }
+
+    fn note_initial(&mut self, sender: Sender, before: u64) {
+        let answered = self.initials_in_vain() == before;
+        self.initials.on_initial(sender, answered);
+    }
+
+    /// Tells senders apart as the filter does.
+    fn sender(&self, dcid: &[u8]) -> Sender {
+        if self.mark.is_some_and(|mark| mark.is_on(dcid)) { Sender::Known } else { Sender::Unknown }
+    }
+
+    /// Returns the number of datagrams that asked for a connection in vain, for the sake of the worker's time or with a wrong token.
+    fn initials_in_vain(&self) -> u64 {
+        let dropped = &self.counters.dropped;
+        let reasons = [DropReason::RetryLimit, DropReason::RefusalLimit, DropReason::StatelessFull];
+        let dropped = reasons.iter().map(|reason| dropped[*reason]);
+        dropped.sum::<u64>() + self.counters.bad_tokens
     }
 }
 
