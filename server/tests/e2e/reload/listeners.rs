@@ -221,6 +221,10 @@ fn sockets_of_a_removed_listener_are_closed_once_there_are_descriptors(backend: 
         let mut session = client.connect(at).await;
         assert_eq!(session.get("/").await.text().await, PAGE);
         server.reload(&many(backend, &[]), &folder, TAKEN);
+        // Its socket for TCP, whose descriptor would be free later.
+        while TcpStream::connect(at).is_ok() {
+            std::thread::yield_now();
+        }
         leave_descriptors(&server, 6);
         drop(session);
         tokio::time::sleep(CLOSE).await;
