@@ -114,8 +114,7 @@ mod tests {
         account.enter(Wait::Client, at(40));
         account.enter(Wait::Congestion, at(100));
         account.enter(Wait::Client, at(105));
-        let spent: Vec<_> =
-            { account.spent(at(205)) }.filter(|(_, time)| !time.is_zero()).collect();
+        let spent: Vec<_> = account.spent(at(205)).filter(|(_, time)| !time.is_zero()).collect();
         let ms = Duration::from_millis;
         let expected =
             [(Wait::Handshake, ms(30)), (Wait::Congestion, ms(5)), (Wait::Client, ms(170))];

@@ -68,6 +68,22 @@ impl Client {
         sent
     }
 
+    /// Requests a path; returns the stream.
+    ///
+    /// # Panics
+    /// If the stream takes no head.
+    pub fn request(&mut self, h3: &mut quiche::h3::Connection, method: &str, path: &str) -> u64 {
+        let head = [
+            (":method", method),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", path),
+        ];
+        let head =
+            head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
+        h3.send_request(&mut self.quic, &head, method == "GET").expect("room for a head")
+    }
+
     /// Receives datagrams.
     pub fn hear(&mut self, datagrams: Vec<Vec<u8>>) {
         let info = quiche::RecvInfo { from: self.meta.local, to: self.meta.peer };
@@ -132,6 +148,40 @@ impl<A: Application> Bench<A> {
             }
         }
         panic!("the endpoint never rests");
+    }
+
+    /// Adds an HTTP/3 session to a client, whose control streams have reached the server.
+    ///
+    /// # Panics
+    /// If the server allows no streams for them.
+    pub fn with_session(&mut self, mut client: Client) -> (Client, quiche::h3::Connection) {
+        let config = quiche::h3::Config::new().expect("plain settings");
+        let h3 = quiche::h3::Connection::with_transport(&mut client.quic, &config);
+        client.speak(&mut self.endpoint, self.now);
+        let said = self.said();
+        client.hear(said);
+        (client, h3.expect("the server allows three streams"))
+    }
+
+    /// Lets both sides talk for a while, or until the server closes the connection, over a path whose round trip takes `step`. The
+    /// client acknowledges what it receives, reads nothing, and sends a PING each second.
+    ///
+    /// # Panics
+    /// If the endpoint never rests.
+    pub fn talk(&mut self, client: &mut Client, time: Duration, step: Duration) {
+        let end = self.now + time;
+        let mut ping = self.now;
+        while self.now < end && client.quic.peer_error().is_none() {
+            if self.now >= ping {
+                // A client that was told to close sends none.
+                let _ = client.quic.send_ack_eliciting();
+                ping += Duration::from_secs(1);
+            }
+            client.speak(&mut self.endpoint, self.now);
+            let said = self.pass(step);
+            client.hear(said);
+            client.speak(&mut self.endpoint, self.now);
+        }
     }
 
     /// Completes a handshake.

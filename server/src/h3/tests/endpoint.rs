@@ -43,23 +43,3 @@ fn attack(change: impl FnOnce(&mut Settings<Session>)) -> Attack<Session> {
     change(&mut settings);
     Attack::of(settings)
 }
-
-/// Adds an HTTP/3 session to a client, whose control streams have reached the server.
-fn with_session(
-    bench: &mut Bench<Session>,
-    mut client: Client,
-) -> (Client, quiche::h3::Connection) {
-    let plain = quiche::h3::Config::new().unwrap();
-    let h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
-    client.speak(&mut bench.endpoint, bench.now);
-    let said = bench.said();
-    client.hear(said);
-    (client, h3)
-}
-
-fn request(client: &mut Client, h3: &mut quiche::h3::Connection, method: &str, path: &str) -> u64 {
-    let head =
-        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
-    let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
-    h3.send_request(&mut client.quic, &head, method == "GET").unwrap()
-}

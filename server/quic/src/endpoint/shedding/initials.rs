@@ -242,7 +242,7 @@ impl<A: Application> Endpoint<A> {
         header: &Header<'_>,
         at: (Instant, Duration),
     ) -> Option<usize> {
-        let before = self.initials_in_vain();
+        let before = self.unanswered_initials();
         let slot = self.admit(meta, header, at);
         self.note_initial(self.sender(header.dcid), before);
         slot
@@ -255,7 +255,7 @@ impl<A: Application> Endpoint<A> {
         trigger: usize,
         header: &Header<'_>,
     ) {
-        let before = self.initials_in_vain();
+        let before = self.unanswered_initials();
         self.negotiate(meta, trigger, header);
         self.note_initial(Sender::Unknown, before);
     }
@@ -271,7 +271,7 @@ impl<A: Application> Endpoint<A> {
     }
 
     fn note_initial(&mut self, sender: Sender, before: u64) {
-        let answered = self.initials_in_vain() == before;
+        let answered = self.unanswered_initials() == before;
         self.initials.on_initial(sender, answered);
     }
 
@@ -280,8 +280,8 @@ impl<A: Application> Endpoint<A> {
         if self.mark.is_some_and(|mark| mark.is_on(dcid)) { Sender::Known } else { Sender::Unknown }
     }
 
-    /// Returns the number of datagrams that asked for a connection in vain, for the sake of the worker's time or with a wrong token.
-    fn initials_in_vain(&self) -> u64 {
+    /// Returns the number of datagrams that asked for a connection and were dropped, to spare the worker or for a wrong token.
+    fn unanswered_initials(&self) -> u64 {
         let dropped = &self.counters.dropped;
         let reasons = [DropReason::RetryLimit, DropReason::RefusalLimit, DropReason::StatelessFull];
         let dropped = reasons.iter().map(|reason| dropped[*reason]);

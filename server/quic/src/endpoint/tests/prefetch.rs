@@ -1,6 +1,5 @@
 //! Service with so many connections that they are prefetched.
 
-use super::service::{request, with_session};
 use super::*;
 use crate::testing::Bench;
 
@@ -10,10 +9,10 @@ fn requests_on_prefetched_connections_are_served() {
     let mut clients = Vec::new();
     for host in 0..=PREFETCH_ABOVE {
         let client = bench.connect(&format!("10.0.{}.{}:5000", host / 256, host % 256));
-        clients.push(with_session(&mut bench, client));
+        clients.push(bench.with_session(client));
     }
     for (client, h3) in &mut clients {
-        request(client, h3, "GET", "/bytes/1");
+        client.request(h3, "GET", "/bytes/1");
         client.speak(&mut bench.endpoint, bench.now);
         bench.said();
     }

@@ -7,7 +7,6 @@ use sluicegate_base::clients::relief::{Holdings, KEPT};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
 use super::draining::bench_with;
-use super::service::{request, with_session};
 use super::*;
 use crate::holders::Holder;
 use crate::testing::{Bench, Client};
@@ -114,9 +113,9 @@ fn a_client_that_holds_most_is_cut_to_the_next_one_before_that_loses_any() {
 /// Opens a connection with so many requests that wait.
 fn ask(bench: &mut Bench, address: &str, requests: usize) -> Client {
     let client = bench.connect(address);
-    let (mut client, mut h3) = with_session(bench, client);
+    let (mut client, mut h3) = bench.with_session(client);
     for _ in 0..requests {
-        request(&mut client, &mut h3, "GET", "/app/x");
+        client.request(&mut h3, "GET", "/app/x");
     }
     client.speak(&mut bench.endpoint, bench.now);
     bench.said();

@@ -6,32 +6,7 @@ use crate::testing::{Bench, Client, FullSocket, settings};
 /// Returns a client with an HTTP/3 session, whose control streams have reached the server.
 fn connect(bench: &mut Bench) -> (Client, quiche::h3::Connection) {
     let client = bench.connect("192.0.2.1:5000");
-    with_session(bench, client)
-}
-
-/// Adds an HTTP/3 session to a client, whose control streams have reached the server.
-pub(super) fn with_session(
-    bench: &mut Bench,
-    mut client: Client,
-) -> (Client, quiche::h3::Connection) {
-    let plain = quiche::h3::Config::new().unwrap();
-    let h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
-    client.speak(&mut bench.endpoint, bench.now);
-    let said = bench.said();
-    client.hear(said);
-    (client, h3)
-}
-
-pub(super) fn request(
-    client: &mut Client,
-    h3: &mut quiche::h3::Connection,
-    method: &str,
-    path: &str,
-) -> u64 {
-    let head =
-        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
-    let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
-    h3.send_request(&mut client.quic, &head, method == "GET").unwrap()
+    bench.with_session(client)
 }
 
 const ENOUGH: usize = 1000;
@@ -40,7 +15,7 @@ const ENOUGH: usize = 1000;
 fn a_full_socket_stops_no_requests() {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let (mut client, mut h3) = connect(&mut bench);
-    request(&mut client, &mut h3, "GET", "/bytes/100");
+    client.request(&mut h3, "GET", "/bytes/100");
     client.speak(&mut bench.endpoint, bench.now);
     bench.endpoint.service(ENOUGH, bench.now);
     bench.endpoint.emit(&mut FullSocket, ENOUGH, bench.now);
@@ -55,7 +30,7 @@ fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
     const LENGTH: usize = 60_000;
     let mut bench = Bench::new(settings(|settings| settings.shared.send_buffer = 16 << 10));
     let (mut client, mut h3) = connect(&mut bench);
-    request(&mut client, &mut h3, "GET", &format!("/bytes/{LENGTH}"));
+    client.request(&mut h3, "GET", &format!("/bytes/{LENGTH}"));
     let mut received = 0;
     let mut buffer = [0; 4096];
     for _ in 0..50 {
@@ -78,7 +53,7 @@ fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
 fn acknowledged() -> (Bench, Instant) {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let (mut client, mut h3) = connect(&mut bench);
-    request(&mut client, &mut h3, "GET", "/bytes/100");
+    client.request(&mut h3, "GET", "/bytes/100");
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.said();
     let probe = bench.endpoint.next_deadline().unwrap();
@@ -116,7 +91,7 @@ fn turn_with(stranger: Option<Vec<u8>>, retry_above: Option<u64>) -> (usize, usi
     let mut bench = Bench::new(settings(|settings| settings.quic.retry_above = retry_above));
     let (mut client, mut h3) = connect(&mut bench);
     for _ in 0..10 {
-        request(&mut client, &mut h3, "GET", "/bytes/9000");
+        client.request(&mut h3, "GET", "/bytes/9000");
     }
     client.speak(&mut bench.endpoint, bench.now);
     if let Some(mut datagram) = stranger {

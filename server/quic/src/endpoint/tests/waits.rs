@@ -3,7 +3,6 @@
 use sluicegate_base::observe::account::Wait;
 
 use super::draining::head;
-use super::service::{request, with_session};
 use super::*;
 use crate::testing::{Bench, Client, FullSocket};
 
@@ -21,50 +20,34 @@ fn check(bench: &Bench, cause: Wait) {
     assert!(spent >= age.mul_f64(0.95), "{cause:?}: {all:?}");
 }
 
-/// Lets both sides talk for a while over a path whose round trip takes a step. The client acknowledges what it receives, and reads
-/// nothing.
-fn talk(bench: &mut Bench, client: &mut Client, time: Duration) {
-    let end = bench.now + time;
-    let mut ping = bench.now;
-    while bench.now < end {
-        if bench.now >= ping {
-            client.quic.send_ack_eliciting().unwrap();
-            ping += Duration::from_secs(5);
-        }
-        client.speak(&mut bench.endpoint, bench.now);
-        let said = bench.pass(STEP);
-        client.hear(said);
-    }
-}
-
 /// Returns a client with a session, in a bench that begins now.
 fn connected(window: u64) -> (Bench, Client, quiche::h3::Connection) {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let client = bench.connect_client(Client::with_window("192.0.2.1:5000", window));
-    let (client, h3) = with_session(&mut bench, client);
+    let (client, h3) = bench.with_session(client);
     (bench, client, h3)
 }
 
 #[test]
 fn connection_without_requests_waits_for_its_client() {
     let (mut bench, mut client, _h3) = connected(1 << 16);
-    talk(&mut bench, &mut client, LONG);
+    bench.talk(&mut client, LONG, STEP);
     check(&bench, Wait::Client);
 }
 
 #[test]
 fn request_that_its_handler_has_waits_for_the_application() {
     let (mut bench, mut client, mut h3) = connected(1 << 16);
-    request(&mut client, &mut h3, "GET", "/app/x");
-    talk(&mut bench, &mut client, LONG);
+    client.request(&mut h3, "GET", "/app/x");
+    bench.talk(&mut client, LONG, STEP);
     check(&bench, Wait::Application);
 }
 
 #[test]
 fn small_window_of_a_stream_is_the_streams_flow_control() {
     let (mut bench, mut client, mut h3) = connected(1000);
-    request(&mut client, &mut h3, "GET", "/bytes/1000000");
-    talk(&mut bench, &mut client, LONG);
+    client.request(&mut h3, "GET", "/bytes/1000000");
+    bench.talk(&mut client, LONG, STEP);
     check(&bench, Wait::StreamFlow);
 }
 
@@ -74,14 +57,14 @@ fn small_window_of_the_connection_is_the_connections_flow_control() {
     for _ in 0..2 {
         h3.send_request(&mut client.quic, &head(100_000), true).unwrap();
     }
-    talk(&mut bench, &mut client, LONG);
+    bench.talk(&mut client, LONG, STEP);
     check(&bench, Wait::ConnectionFlow);
 }
 
 #[test]
 fn full_congestion_window_is_congestion_control() {
     let (mut bench, mut client, mut h3) = connected(100_000);
-    request(&mut client, &mut h3, "GET", "/bytes/90000");
+    client.request(&mut h3, "GET", "/bytes/90000");
     client.speak(&mut bench.endpoint, bench.now);
     // Nothing that the server sends arrives any more.
     bench.pass(LONG);
@@ -106,7 +89,7 @@ fn unfinished_handshake_is_the_handshake_and_then_the_proof_of_the_address() {
 #[test]
 fn lost_response_is_the_missing_acknowledgement() {
     let (mut bench, mut client, mut h3) = connected(100_000);
-    request(&mut client, &mut h3, "GET", "/bytes/500");
+    client.request(&mut h3, "GET", "/bytes/500");
     client.speak(&mut bench.endpoint, bench.now);
     bench.pass(LONG);
     check(&bench, Wait::Acknowledgement);
@@ -115,14 +98,14 @@ fn lost_response_is_the_missing_acknowledgement() {
 #[test]
 fn datagram_that_waits_for_its_turn_is_scheduling() {
     let (mut bench, mut client, mut h3) = connected(100_000);
-    request(&mut client, &mut h3, "GET", "/bytes/1000");
+    client.request(&mut h3, "GET", "/bytes/1000");
     client.speak(&mut bench.endpoint, bench.now);
     bench.now += LONG;
     quiche::clock::set(Some(bench.now));
     let said = bench.said();
     check(&bench, Wait::Scheduling);
     client.hear(said);
-    talk(&mut bench, &mut client, 20 * LONG);
+    bench.talk(&mut client, 40 * LONG, STEP);
     check(&bench, Wait::Client);
 }
 
@@ -138,7 +121,7 @@ fn closed_connection_is_closing_until_it_is_forgotten() {
 #[test]
 fn full_socket_is_scheduling() {
     let (mut bench, mut client, mut h3) = connected(100_000);
-    request(&mut client, &mut h3, "GET", "/bytes/1000");
+    client.request(&mut h3, "GET", "/bytes/1000");
     client.speak(&mut bench.endpoint, bench.now);
     bench.endpoint.service(1000, bench.now);
     bench.endpoint.emit(&mut FullSocket, 1000, bench.now);
@@ -148,6 +131,6 @@ fn full_socket_is_scheduling() {
     quiche::clock::set(Some(bench.now));
     let said = bench.said();
     client.hear(said);
-    talk(&mut bench, &mut client, 20 * LONG);
+    bench.talk(&mut client, 40 * LONG, STEP);
     check(&bench, Wait::Client);
 }

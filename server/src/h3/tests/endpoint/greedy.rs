@@ -66,7 +66,7 @@ struct Peer {
 impl Peer {
     fn connect(bench: &mut Bench<Session>, address: &str, window: u64) -> Peer {
         let client = bench.connect_client(Client::with_window(address, window));
-        let (client, h3) = with_session(bench, client);
+        let (client, h3) = bench.with_session(client);
         Peer { client, h3, statuses: Vec::new(), resets: 0 }
     }
 
@@ -123,7 +123,7 @@ fn attack(memory: u64, handlers: Handlers) -> (Bench<Session>, WorkerRing, Vec<P
             let address = format!("192.0.2.{client}:{}", 5000 + connection);
             let mut peer = Peer::connect(&mut bench, &address, 0);
             for _ in 0..STREAMS {
-                request(&mut peer.client, &mut peer.h3, "GET", "/app/x");
+                peer.client.request(&mut peer.h3, "GET", "/app/x");
             }
             peer.turn(&mut bench, &mut worker_ring, handlers);
             greedy.push(peer);
@@ -132,7 +132,7 @@ fn attack(memory: u64, handlers: Handlers) -> (Bench<Session>, WorkerRing, Vec<P
     let mut ninth = Peer::connect(&mut bench, &format!("{NINTH}:5000"), 1 << 20);
     for _ in 0..20 {
         for _ in 0..5 {
-            request(&mut ninth.client, &mut ninth.h3, "GET", "/app/x");
+            ninth.client.request(&mut ninth.h3, "GET", "/app/x");
         }
         ninth.turn(&mut bench, &mut worker_ring, handlers);
     }
@@ -209,7 +209,7 @@ fn whole_responses_hold_memory_until_they_have_left_or_are_given_up() {
         bench.endpoint.shared_mut().origin_ring = Some(origin_ring);
         let mut peer = Peer::connect(&mut bench, "192.0.2.1:5000", window);
         for _ in 0..8 {
-            request(&mut peer.client, &mut peer.h3, "GET", "/app/x");
+            peer.client.request(&mut peer.h3, "GET", "/app/x");
         }
         peer.turn(&mut bench, &mut worker_ring, Handlers::Close);
         assert_eq!((running(&bench), promised(&bench)), (0, held * (64 << 10)));

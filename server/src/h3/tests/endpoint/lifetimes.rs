@@ -19,22 +19,6 @@ const REJECTED: u64 = 0x10b;
 const SECOND: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(20);
 
-/// Lets client and server talk for a while, or until the server closes the connection. A PING for each second keeps it alive.
-fn talk(bench: &mut Bench<Session>, client: &mut Client, time: Duration) {
-    let end = bench.now + time;
-    let mut ping = bench.now;
-    while bench.now < end && client.quic.peer_error().is_none() {
-        if bench.now >= ping {
-            client.quic.send_ack_eliciting().unwrap();
-            ping += SECOND;
-        }
-        client.speak(&mut bench.endpoint, bench.now);
-        let said = bench.pass(STEP);
-        client.hear(said);
-        client.speak(&mut bench.endpoint, bench.now);
-    }
-}
-
 fn closed_with(client: &Client) -> Option<u64> {
     let error = client.quic.peer_error()?;
     assert!(error.is_app);
@@ -49,21 +33,21 @@ fn requests_beyond_the_number_of_a_connection_are_served_for_a_while_and_then_re
     settings.shared.site = Site::of_routes(BYTES, &settings.limits);
     let mut bench = Bench::new(settings);
     let client = bench.connect("192.0.2.1:5000");
-    let (mut client, mut h3) = with_session(&mut bench, client);
+    let (mut client, mut h3) = bench.with_session(client);
     // It takes nothing of a response that is larger than its window, so the connection stays.
-    request(&mut client, &mut h3, "GET", "/bytes/10000000");
+    client.request(&mut h3, "GET", "/bytes/10000000");
     for _ in 1..5 {
-        request(&mut client, &mut h3, "GET", "/bytes/1");
+        client.request(&mut h3, "GET", "/bytes/1");
     }
-    talk(&mut bench, &mut client, 3 * STEP);
+    bench.talk(&mut client, 3 * STEP, STEP);
     assert_eq!(bench.endpoint.counters.expired[ExpiryReason::Requests], 1);
     let requests = &bench.endpoint.shared().counters;
     assert_eq!((requests.requests, requests.gate.rejected), (5, 0));
     assert_eq!(requests.responses.class(2), 5);
-    talk(&mut bench, &mut client, 10 * SECOND);
+    bench.talk(&mut client, 10 * SECOND, STEP);
     // quiche's client keeps to GOAWAY once it was read, and so it is left unread.
-    request(&mut client, &mut h3, "GET", "/bytes/1");
-    talk(&mut bench, &mut client, 3 * STEP);
+    client.request(&mut h3, "GET", "/bytes/1");
+    bench.talk(&mut client, 3 * STEP, STEP);
     assert_eq!(bench.endpoint.shared().counters.gate.rejected, 1);
     let mut resets = Vec::new();
     let mut goaways = 0;
@@ -89,7 +73,7 @@ fn old_connection_lives_on_for_its_tunnel_and_ends_after_it() {
     let (origin_ring, mut worker_ring) = rings(64, Accounts::new(1 << 20, u64::MAX));
     bench.endpoint.shared_mut().origin_ring = Some(origin_ring);
     let client = bench.connect("192.0.2.1:5000");
-    let (mut client, mut h3) = with_session(&mut bench, client);
+    let (mut client, mut h3) = bench.with_session(client);
     let head = [
         (":method", "CONNECT"),
         (":protocol", "websocket"),
@@ -110,7 +94,7 @@ fn old_connection_lives_on_for_its_tunnel_and_ends_after_it() {
     };
     let head = Head { status: 200, fields: Vec::new(), length: None, end: false };
     give(&mut bench, ToFront::Head(head));
-    talk(&mut bench, &mut client, 60 * SECOND);
+    bench.talk(&mut client, 60 * SECOND, STEP);
     assert_eq!(bench.endpoint.counters.expired[ExpiryReason::Lifetime], 1);
     assert_eq!(closed_with(&client), None);
     h3.send_body(&mut client.quic, stream, b"", true).unwrap();
@@ -120,7 +104,7 @@ fn old_connection_lives_on_for_its_tunnel_and_ends_after_it() {
     give(&mut bench, ToFront::End(None));
     give(&mut bench, ToFront::Closed);
     let end = bench.now;
-    talk(&mut bench, &mut client, 60 * SECOND);
+    bench.talk(&mut client, 60 * SECOND, STEP);
     assert_eq!(closed_with(&client), Some(NO_ERROR));
     assert!(bench.now < end + 5 * SECOND);
 }
@@ -136,9 +120,9 @@ fn connection_whose_requests_hold_most_gives_way_first_while_memory_is_short() {
     let mut bench = Bench::new(settings);
     let mut clients = [0, 10, 40].map(|requests| {
         let client = bench.connect(&format!("192.0.2.1:{}", 6000 + requests));
-        let (mut client, mut h3) = with_session(&mut bench, client);
+        let (mut client, mut h3) = bench.with_session(client);
         for _ in 0..requests {
-            request(&mut client, &mut h3, "GET", "/app/x");
+            client.request(&mut h3, "GET", "/app/x");
         }
         client.speak(&mut bench.endpoint, bench.now);
         bench.said();

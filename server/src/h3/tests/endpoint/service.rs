@@ -15,7 +15,7 @@ const ENOUGH: usize = 1000;
 /// Returns a client with an HTTP/3 session, whose control streams have reached the server.
 fn connect(bench: &mut Bench<Session>) -> (Client, quiche::h3::Connection) {
     let client = bench.connect("192.0.2.1:5000");
-    with_session(bench, client)
+    bench.with_session(client)
 }
 
 /// A turn without what a worker does around its endpoint.
@@ -33,9 +33,9 @@ fn a_full_socket_stops_neither_requests_nor_uploads() {
     let (origin_ring, mut worker_ring) = rings(64, Accounts::new(SHARE, u64::MAX));
     bench.endpoint.shared_mut().origin_ring = Some(origin_ring);
     let (mut client, mut h3) = connect(&mut bench);
-    let upload = request(&mut client, &mut h3, "POST", "/app/x");
+    let upload = client.request(&mut h3, "POST", "/app/x");
     h3.send_body(&mut client.quic, upload, &[7; 10_000], false).unwrap();
-    request(&mut client, &mut h3, "GET", "/page");
+    client.request(&mut h3, "GET", "/page");
     client.speak(&mut bench.endpoint, bench.now);
     turn(&mut bench, &mut FullSocket);
     assert_eq!(bench.endpoint.shared().counters.requests, 2);
@@ -70,7 +70,7 @@ fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
     settings.shared.site = Site::of_routes(BYTES, &settings.limits);
     let mut bench = Bench::new(settings);
     let (mut client, mut h3) = connect(&mut bench);
-    request(&mut client, &mut h3, "GET", &format!("/bytes/{LENGTH}"));
+    client.request(&mut h3, "GET", &format!("/bytes/{LENGTH}"));
     let mut received = 0;
     let mut buffer = [0; 4096];
     for _ in 0..50 {
@@ -96,7 +96,7 @@ fn a_long_upload_arrives_whole() {
     let (origin_ring, mut worker_ring) = rings(64, Accounts::new(128 << 10, u64::MAX));
     bench.endpoint.shared_mut().origin_ring = Some(origin_ring);
     let (mut client, mut h3) = connect(&mut bench);
-    let upload = request(&mut client, &mut h3, "POST", "/app/x");
+    let upload = client.request(&mut h3, "POST", "/app/x");
     let body = vec![7; LENGTH];
     let (mut sent, mut received, mut rounds) = (0, 0, 0);
     while received < LENGTH {
@@ -132,7 +132,7 @@ fn a_stalled_response_is_ended_by_a_timer() {
     let mut bench = Bench::new(with_routes(BYTES));
     let (mut client, mut h3) = connect(&mut bench);
     // More than the client's window, of which it reads nothing.
-    request(&mut client, &mut h3, "GET", "/bytes/1000000");
+    client.request(&mut h3, "GET", "/bytes/1000000");
     let begun = bench.now;
     let stalled = |bench: &Bench<Session>| bench.endpoint.shared().counters.stalled_responses;
     while stalled(&bench) == 0 {

@@ -17,14 +17,7 @@ fn check(bench: &mut Bench<Session>, client: &mut Client, cause: Wait) {
         account.spent(bench.now).find(|(wait, _)| *wait == cause).unwrap().1
     };
     let (before, begun) = (spent(bench), bench.now);
-    for step in 0..200 {
-        if step % 50 == 0 {
-            client.quic.send_ack_eliciting().unwrap();
-        }
-        client.speak(&mut bench.endpoint, bench.now);
-        let said = bench.pass(Duration::from_millis(100));
-        client.hear(said);
-    }
+    bench.talk(client, Duration::from_secs(20), Duration::from_millis(100));
     let (more, all) = (spent(bench) - before, bench.now - begun);
     assert!(more >= all.mul_f64(0.95), "{cause:?}: {more:?} of {all:?}");
 }
@@ -36,11 +29,11 @@ fn session_tells_streams_handlers_and_clients_apart() {
     settings.shared.origin_ring = Some(origin_ring);
     let mut bench = Bench::new(settings);
     let client = bench.connect_client(Client::with_window("192.0.2.1:5000", 1000));
-    let (mut client, mut h3) = with_session(&mut bench, client);
+    let (mut client, mut h3) = bench.with_session(client);
     check(&mut bench, &mut client, Wait::Client);
-    request(&mut client, &mut h3, "GET", "/app/x");
+    client.request(&mut h3, "GET", "/app/x");
     check(&mut bench, &mut client, Wait::Application);
-    request(&mut client, &mut h3, "GET", "/bytes/100000");
+    client.request(&mut h3, "GET", "/bytes/100000");
     check(&mut bench, &mut client, Wait::StreamFlow);
 }
 
