@@ -1,5 +1,6 @@
 //! Requests of one connection, from their events to the last byte of their responses.
 
+mod body;
 mod ending;
 mod lingering;
 mod order;

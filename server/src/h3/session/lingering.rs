@@ -1,9 +1,8 @@
 //! Bodies that the response does not need, which their clients may finish for a while.
 
-use quiche::h3::Error;
 use sluicegate_http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
-use super::{Exchange, Inbound, Outbound, SCRATCH, Session, code};
+use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 
 impl Session {
@@ -43,8 +42,7 @@ impl Session {
         stream: u64,
         context: &mut SessionContext,
     ) {
-        let read = self.read_and_drop(conn, stream);
-        let count = match read {
+        let count = match self.read_and_drop(conn, stream) {
             Ok(count) => count,
             Err(error) => return self.on_read_error(conn, stream, error, context),
         };
@@ -57,24 +55,6 @@ impl Session {
                 self.stop_lingering(conn, stream, context);
             }
         }
-    }
-
-    /// Reads all that has arrived of a body, and drops it. Returns the number of bytes.
-    pub(super) fn read_and_drop(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-    ) -> Result<u64, Error> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let mut total = 0_u64;
-            loop {
-                match self.h3.recv_body(conn, stream, scratch) {
-                    Ok(count) => total += count as u64,
-                    Err(Error::Done) => return Ok(total),
-                    Err(error) => return Err(error),
-                }
-            }
-        })
     }
 
     /// Stops the clients that have had their time to finish such bodies.
@@ -97,41 +77,6 @@ impl Session {
         });
         if let Some(until) = left.min() {
             self.stall_checks.plan_at(context.now, until);
-        }
-    }
-
-    /// Takes the client's reset of a body. The response goes on if it does not need the body.
-    pub(super) fn on_body_reset(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        if let Some(Exchange {
-            inbound: inbound @ Inbound::Lingering { .. },
-            outbound: Outbound::Replying(_),
-            ..
-        }) = self.open.get_mut(&stream)
-        {
-            *inbound = Inbound::Over;
-        } else {
-            self.on_reset(conn, stream, context);
-        }
-    }
-
-    pub(super) fn on_read_error(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        error: Error,
-        context: &mut SessionContext,
-    ) {
-        match error {
-            Error::TransportError(quiche::Error::StreamReset(_)) => {
-                self.on_body_reset(conn, stream, context);
-            }
-            Error::TransportError(_) => {}
-            error => self.fail(conn, code(error), context),
         }
     }
 

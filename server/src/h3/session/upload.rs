@@ -34,8 +34,7 @@ impl Session {
         if let Some(Exchange { inbound: Inbound::Lingering { .. }, .. }) = self.open.get(&stream) {
             return self.drop_arrived(conn, stream, context);
         }
-        let read = self.read_and_drop(conn, stream);
-        match read {
+        match self.read_and_drop(conn, stream) {
             Ok(count) => {
                 self.account(conn, stream, count, context);
             }
