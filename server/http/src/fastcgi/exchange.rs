@@ -19,7 +19,7 @@ use super::stop::Stop;
 use super::upload::Upload;
 use crate::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::exchange::message::{HandlerReport, Head, Request};
-use crate::proxy::{Deadline, Failure, split_response};
+use crate::proxy::{BodySize, Deadline, Failure, response_head};
 
 /// Exchange with a FastCGI server.
 pub(super) struct Exchange<'a> {
@@ -164,8 +164,9 @@ impl<'a> Exchange<'a> {
                             self.warn_of_commands();
                         }
                         let is_head = self.request.head.method == "HEAD";
-                        let split = split_response(response, is_head);
-                        let (head, _) = split.map_err(Stop::Failed)?;
+                        let size = BodySize::announced(response.headers());
+                        let head = response_head(response, size, is_head);
+                        let head = head.map_err(Stop::Failed)?;
                         return Ok((head, piece));
                     }
                 }

@@ -1,13 +1,8 @@
 //! Reads the head of a script's response: the header section of CGI (RFC 3875 §6).
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, LOCATION};
+use http::header::LOCATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
 
 use crate::proxy::Failure;
 
@@ -17,10 +12,6 @@ pub(super) struct HeadReader {
     gathered: BytesMut,
     limit: usize,
 }
-
-/// Stands for a body of which only the announced length is known.
-#[derive(Debug)]
-pub(super) struct Announced(Option<u64>);
 
 impl HeadReader {
     /// Begins a head of at most `limit` bytes.
@@ -35,10 +26,7 @@ impl HeadReader {
     ///
     /// # Errors
     /// The head is too large, or is none.
-    pub(super) fn push(
-        &mut self,
-        piece: &mut Bytes,
-    ) -> Result<Option<Response<Announced>>, Failure> {
+    pub(super) fn push(&mut self, piece: &mut Bytes) -> Result<Option<Response<()>>, Failure> {
         let from = self.gathered.len().saturating_sub(2);
         self.gathered.extend_from_slice(piece);
         let end = end_of_head(&self.gathered, from);
@@ -84,8 +72,8 @@ fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Reads a whole head. Without a status it is 302 with a location, as other servers have it, else 200.
-fn parse(head: &[u8]) -> Result<Response<Announced>, Failure> {
-    let mut response = Response::new(Announced(None));
+fn parse(head: &[u8]) -> Result<Response<()>, Failure> {
+    let mut response = Response::new(());
     let mut status = None;
     for line in head.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -111,9 +99,6 @@ fn parse(head: &[u8]) -> Result<Response<Announced>, Failure> {
         return Err(Failure::Malformed);
     }
     let redirects = headers.contains_key(LOCATION);
-    let length = headers.get(CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-    *response.body_mut() = Announced(length);
     *response.status_mut() = match status {
         Some(status) => status,
         None if redirects => StatusCode::FOUND,
@@ -131,27 +116,12 @@ fn read_status(value: &[u8]) -> Result<StatusCode, Failure> {
     StatusCode::from_bytes(code).map_err(|_| Failure::Malformed)
 }
 
-impl Body for Announced {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(None)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.0.map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::BodySize;
 
-    fn read(head: &str) -> Result<Response<Announced>, Failure> {
+    fn read(head: &str) -> Result<Response<()>, Failure> {
         let mut piece = Bytes::copy_from_slice(head.as_bytes());
         let read = HeadReader::new(1000).push(&mut piece);
         read.map(|response| response.expect("a whole head"))
@@ -191,8 +161,8 @@ mod tests {
         assert_eq!(read("Location: /a\r\n\r\n").unwrap().status(), 302);
         let created = read("Location: /a\r\nStatus: 201 Created\r\n\r\n").unwrap();
         assert_eq!((created.status().as_u16(), created.headers().len()), (201, 1));
-        let length = read("Content-Length: 7\r\n\r\n").unwrap().body().size_hint().exact();
-        assert_eq!(length, Some(7));
+        let announced = read("Content-Length: 7\r\n\r\n").unwrap();
+        assert_eq!(BodySize::announced(announced.headers()).length, Some(7));
     }
 
     #[test]

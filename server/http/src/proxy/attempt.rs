@@ -1,16 +1,14 @@
 //! Makes one attempt at a request: sends it, and waits for the head of the final response.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::time::Instant;
-
-use super::connection::{ResponseBody, SendError, UpstreamConnection};
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::interim::Interims;
+use super::protocol::UpstreamStream;
 use super::stop::Stop;
 use super::upload::{Upload, UploadBody};
 use crate::exchange::handler::Responder;
@@ -22,12 +20,12 @@ enum Event {
     Interim,
 }
 
-/// Response without its body, or the reason for which there is none.
-type Received = Result<http::Response<ResponseBody>, SendError>;
+/// Head of the final response, or the reason for which there is none.
+type Received = Result<http::Response<()>, Failure>;
 
-/// Attempt to get a response on a connection.
+/// Attempt to get a response on a stream.
 pub(super) struct Attempt<'a> {
-    pub(super) connection: &'a mut UpstreamConnection,
+    pub(super) stream: &'a mut dyn UpstreamStream,
     pub(super) upload: &'a Rc<Upload>,
     pub(super) proxy: &'a Proxy,
 }
@@ -41,40 +39,38 @@ impl Attempt<'_> {
         self,
         request: http::Request<()>,
         reply: &mut Responder,
-    ) -> Result<http::Response<ResponseBody>, Stop> {
+    ) -> Result<http::Response<()>, Stop> {
         let (parts, ()) = request.into_parts();
         let body = UploadBody(Rc::clone(self.upload));
         let request = http::Request::from_parts(parts, body);
         let interims = Arc::<Interims>::default();
-        let mut response = pin!(self.connection.send(request, &interims)?);
+        self.stream.send(request, &interims)?;
         let mut head = None;
         let mut deadline = Deadline::default();
         loop {
             let event = std::future::poll_fn(|cx| {
-                receive(cx, self.connection, (response.as_mut(), &mut head), &interims)?;
+                receive(cx, self.stream, &mut head, &interims)?;
                 // Informational responses that came before the head go to the client before it.
                 if interims.waiting_any() {
                     return Poll::Ready(Ok(Event::Interim));
                 }
                 match head.take() {
                     Some(head) => Poll::Ready(Ok(Event::Head(head))),
-                    None => {
-                        check_timeouts(cx, self.connection, self.upload, self.proxy, &mut deadline)
-                            .map(Err)
-                    }
+                    None => check_timeouts(cx, self.stream, self.upload, self.proxy, &mut deadline)
+                        .map(Err),
                 }
             })
             .await?;
             match event {
                 Event::Head(Ok(response)) => return Ok(response),
-                Event::Head(Err(error)) => return Err(self.blame(&error)),
+                Event::Head(Err(failure)) => return Err(self.stop(failure)),
                 Event::Interim => {}
             }
             while let Some((status, fields)) = interims.next() {
                 let mut sent = pin!(reply.interim(status, fields));
                 // The client may be slow. Meanwhile the upstream may send no more than it may in all.
                 std::future::poll_fn(|cx| {
-                    receive(cx, self.connection, (response.as_mut(), &mut head), &interims)?;
+                    receive(cx, self.stream, &mut head, &interims)?;
                     sent.as_mut().poll(cx).map_err(Stop::from)
                 })
                 .await?;
@@ -83,34 +79,24 @@ impl Attempt<'_> {
     }
 
     /// Returns the reason for which there is no response.
-    fn blame(&self, error: &SendError) -> Stop {
-        if self.upload.broken() {
-            return Stop::Cancelled;
-        }
-        if error.is_unprocessed() {
-            // As if it had not been sent.
-            self.connection.meter().restart(Instant::now());
-        }
-        Stop::Failed(error.failure())
+    fn stop(&self, failure: Failure) -> Stop {
+        if self.upload.broken() { Stop::Cancelled } else { Stop::Failed(failure) }
     }
 }
 
-/// Moves the connection, and takes the response once it has come.
+/// Moves the stream, and takes the response once it has come.
 ///
 /// # Errors
 /// The upstream has sent too many informational responses.
-fn receive<F: Future<Output = Received>>(
+fn receive(
     cx: &mut Context<'_>,
-    connection: &mut UpstreamConnection,
-    (response, head): (Pin<&mut F>, &mut Option<Received>),
+    stream: &mut dyn UpstreamStream,
+    head: &mut Option<Received>,
     interims: &Interims,
 ) -> Result<(), Stop> {
-    let mut response = response;
-    let polled = connection.poll_with(cx, |cx| match head {
-        Some(_) => Poll::Pending,
-        None => response.as_mut().poll(cx),
-    });
-    if let Poll::Ready(received) = polled {
+    if head.is_some() {
+        stream.poll(cx);
+    } else if let Poll::Ready(received) = stream.poll_response(cx) {
         *head = Some(received);
     }
     if interims.too_many() {
@@ -123,13 +109,13 @@ fn receive<F: Future<Output = Received>>(
 /// `head_timeout` runs, whatever else arrives.
 fn check_timeouts(
     cx: &mut Context<'_>,
-    connection: &UpstreamConnection,
+    stream: &dyn UpstreamStream,
     upload: &Upload,
     proxy: &Proxy,
     timer: &mut Deadline,
 ) -> Poll<Stop> {
-    let written = connection.meter().written_at();
-    let (deadline, stop) = if connection.is_sent(upload) {
+    let written = stream.meter().written_at();
+    let (deadline, stop) = if stream.is_sent() {
         let deadline = written + proxy.head_timeout;
         (deadline, Stop::Failed(Failure::HeadTimeout))
     } else {

@@ -1,21 +1,15 @@
 //! Bodies of upstreams that nobody gets.
 
-use std::pin::Pin;
-
-use http_body::Body as _;
-
-use super::connection::{ResponseBody, UpstreamConnection};
+use super::protocol::UpstreamStream;
 
 /// Longest body that is read for nothing but the connection's next exchange, bytes.
 const DISCARDED: usize = 64 << 10;
 
 /// Reads a body to its end. Returns whether it came to one within 64 KiB.
-pub(super) async fn discard(connection: &mut UpstreamConnection, mut body: ResponseBody) -> bool {
+pub(super) async fn discard(stream: &mut dyn UpstreamStream) -> bool {
     let mut left = DISCARDED;
     loop {
-        let frame = std::future::poll_fn(|cx| {
-            connection.poll_with(cx, |cx| Pin::new(&mut body).poll_frame(cx))
-        });
+        let frame = std::future::poll_fn(|cx| stream.poll_body(cx));
         let data = match frame.await {
             None => return true,
             Some(Err(_)) => return false,

@@ -11,11 +11,11 @@ use sluicegate_base::observe::access::UpstreamTimes;
 use tokio::time::Instant;
 
 use super::attempt::Attempt;
-use super::connection::{ResponseBody, UpstreamConnection};
 use super::definition::{PoolDefinition, RouteProxy};
 use super::failure::Failure;
 use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
+use super::protocol::UpstreamStream;
 use super::request::Framing;
 use super::response;
 use super::retry::{Circumstances, FailedAttempt, Retry};
@@ -31,10 +31,8 @@ use sluicegate_config::Proxy;
 
 /// Response of an upstream whose head has been received.
 struct UpstreamResponse {
-    connection: UpstreamConnection,
-    version: http::Version,
+    stream: Box<dyn UpstreamStream>,
     head: Head,
-    body: ResponseBody,
     /// Whether the upstream has opened the tunnel that the client asked for.
     is_tunnel: bool,
 }
@@ -218,15 +216,15 @@ impl<'a> Exchange<'a> {
         let asked = Instant::now();
         let opened = if self.handshake.is_some() {
             let takes_http2 = self.request.head.is_websocket();
-            Box::pin(upstream.connection_for_tunnel(&self.request.peer, takes_http2, limit)).await
+            Box::pin(upstream.stream_for_tunnel(&self.request.peer, takes_http2, limit)).await
         } else {
-            upstream.connection(&self.request.peer, fresh, limit).await
+            upstream.stream(&self.request.peer, fresh, limit).await
         };
         self.times.set(UpstreamTimes {
             connect: opened.is_ok().then(|| asked.elapsed()),
             ..UpstreamTimes::default()
         });
-        let mut connection = opened.map_err(|failure| FailedAttempt {
+        let mut stream = opened.map_err(|failure| FailedAttempt {
             retry: match failure {
                 // Another upstream needs the same descriptors.
                 Failure::Exhausted => Retry::Never,
@@ -234,8 +232,7 @@ impl<'a> Exchange<'a> {
             },
             ..FailedAttempt::last(Stop::Failed(failure))
         })?;
-        let attempt =
-            Attempt { connection: &mut connection, upload: &self.upload, proxy: self.proxy };
+        let attempt = Attempt { stream: &mut *stream, upload: &self.upload, proxy: self.proxy };
         let response = attempt.run(request, reply).await;
         let response = response.map_err(|stop| {
             let is_http1_required = stop == Stop::Failed(Failure::Http1Required);
@@ -246,22 +243,21 @@ impl<'a> Exchange<'a> {
                 fresh,
                 falls_back: is_http1_required && upstream.require_http1(),
             };
-            FailedAttempt::on(&connection, stop, request)
+            FailedAttempt::on(&*stream, stop, request)
         })?;
-        let version = response.version();
         let opened = self.opened(&response);
         let is_tunnel = matches!(opened, Ok(Some(_)));
-        let split = match opened {
-            Ok(Some(head)) => Ok((head, response.into_body())),
-            Ok(None) => response::split(response, self.is_head),
+        let head = match opened {
+            Ok(Some(head)) => Ok(head),
+            Ok(None) => response::head(response, stream.body_size(), self.is_head),
             Err(failure) => Err(failure),
         };
-        let (head, body) = split.map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
-        Ok(UpstreamResponse { connection, version, head, body, is_tunnel })
+        let head = head.map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
+        Ok(UpstreamResponse { stream, head, is_tunnel })
     }
 
     /// Returns the head for the client if the response opens the tunnel that it asked for.
-    fn opened(&self, response: &http::Response<ResponseBody>) -> Result<Option<Head>, Failure> {
+    fn opened(&self, response: &http::Response<()>) -> Result<Option<Head>, Failure> {
         match &self.handshake {
             Some(handshake) => handshake.opened(response),
             None => Ok(None),

@@ -1,21 +1,18 @@
 //! Active health checks of an upstream.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Uri, header};
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
+use http::{Request, header};
 use sluicegate_config::HealthCheck;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connection::SendError;
 use super::failure::Failure;
-use super::transport::{ByteStream, Protocol};
+use super::interim::Interims;
+use super::upload::{Upload, UploadBody};
 use super::upstream::Upstream;
 
 /// Longest time before the first check of an upstream.
@@ -37,12 +34,6 @@ pub(super) enum CheckError {
 impl From<Failure> for CheckError {
     fn from(failure: Failure) -> CheckError {
         CheckError::Failed(failure)
-    }
-}
-
-impl From<SendError> for CheckError {
-    fn from(error: SendError) -> CheckError {
-        CheckError::Failed(error.failure())
     }
 }
 
@@ -108,55 +99,18 @@ pub(super) async fn run(upstream: Rc<Upstream>, check: HealthCheck, pool: String
 
 /// Makes one check, on a fresh connection.
 async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError> {
-    let (stream, protocol) = upstream.bare_stream(check.timeout).await?;
-    let path = check.path.as_deref().unwrap_or("/");
-    let host = check.host.as_deref().unwrap_or(upstream.host());
-    let status = match protocol {
-        Protocol::Http1 => http1(stream, path, host).await?,
-        Protocol::Http2 => {
-            let uri = Uri::builder()
-                .scheme(upstream.transport().scheme())
-                .authority(host)
-                .path_and_query(path);
-            http2(stream, uri.build().map_err(|_| CheckError::Request)?).await?
-        }
-    };
-    let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
-    if check.status.iter().any(healthy) { Ok(()) } else { Err(CheckError::Status(status)) }
-}
-
-/// Requests a path over HTTP/1.1, and returns the status.
-async fn http1(stream: ByteStream, path: &str, host: &str) -> Result<u16, CheckError> {
-    let request = Request::get(path)
-        .header(header::HOST, host)
+    let request = Request::get(check.path.as_deref().unwrap_or("/"))
+        .header(header::HOST, check.host.as_deref().unwrap_or(upstream.host()))
         .header(header::USER_AGENT, env!("CARGO_PKG_NAME"))
         .header(header::CONNECTION, "close")
-        .body(Empty::<Bytes>::new());
-    let request = request.map_err(|_| CheckError::Request)?;
-    let opened = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = opened.map_err(SendError::Http1)?;
-    let mut response = pin!(sender.send_request(request));
-    let response = tokio::select! {
-        response = &mut response => response,
-        _ = connection => response.await,
-    };
-    Ok(response.map_err(SendError::Http1)?.status().as_u16())
-}
-
-/// Requests a URI over HTTP/2, and returns the status.
-async fn http2(stream: ByteStream, uri: Uri) -> Result<u16, CheckError> {
-    let request = Request::get(uri).header(header::USER_AGENT, env!("CARGO_PKG_NAME"));
-    let request = request.body(()).map_err(|_| CheckError::Request)?;
-    let opened = h2::client::handshake(stream).await;
-    let (sender, connection) = opened.map_err(SendError::Http2)?;
-    let exchange = async {
-        let (response, _) = sender.ready().await?.send_request(request, true)?;
-        Ok(response.await?.status().as_u16())
-    };
-    tokio::select! {
-        status = exchange => Ok(status.map_err(SendError::Http2)?),
-        _ = connection => Err(Failure::Closed.into()),
-    }
+        .body(UploadBody(Upload::none()))
+        .map_err(|_| CheckError::Request)?;
+    let mut stream = upstream.stream_for_check(check.timeout).await?;
+    let interims = Arc::<Interims>::default();
+    stream.send(request, &interims).map_err(|_| CheckError::Request)?;
+    let status = std::future::poll_fn(|cx| stream.poll_response(cx)).await?.status().as_u16();
+    let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
+    if check.status.iter().any(healthy) { Ok(()) } else { Err(CheckError::Status(status)) }
 }
 
 /// Returns a random time of at most `limit`.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, StatusCode};
 
@@ -20,14 +20,6 @@ pub(super) struct Interims {
 }
 
 impl Interims {
-    /// Collects those to a request that is sent over HTTP/1.1.
-    pub(super) fn listen<B>(self: &Arc<Interims>, request: &mut http::Request<B>) {
-        let collector = Arc::clone(self);
-        hyper::ext::on_informational(request, move |response| {
-            collector.add(response.status(), response.headers());
-        });
-    }
-
     /// Adds one.
     pub(super) fn add(&self, status: StatusCode, headers: &HeaderMap) {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);

@@ -1,18 +1,17 @@
 //! Forwards the body of a response from an upstream to the client.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http_body::{Body as _, Frame};
+use http_body::Frame;
 use tokio::time::Instant;
 
 use super::blocks::Blocks;
-use super::connection::{ResponseBody, UpstreamConnection};
 use super::deadline::Deadline;
 use super::failure::Failure;
+use super::protocol::UpstreamStream;
 use super::upload::Upload;
 use super::{Stop, fields, response};
 use crate::exchange::Fields;
@@ -28,9 +27,8 @@ enum Step {
 
 /// Response body while it is forwarded.
 pub(super) struct Relay<'a> {
-    pub(super) connection: &'a mut UpstreamConnection,
+    pub(super) stream: &'a mut dyn UpstreamStream,
     pub(super) upload: &'a Upload,
-    pub(super) body: ResponseBody,
     pub(super) idle_timeout: Duration,
     /// Longest time for which the client had no room for the body.
     pub(super) longest_pause: Duration,
@@ -79,11 +77,11 @@ impl Relay<'_> {
         Ok(trailers.map(forwarded).filter(|fields| !fields.is_empty()))
     }
 
-    /// Sends a block to the client while the connection is driven, so that the request's body moves on. Returns the time
+    /// Sends a block to the client while the stream is driven, so that the request's body moves on. Returns the time
     /// at which the client had room.
     async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Cancelled> {
         let offered = Instant::now();
-        self.connection.drive(writer.data(block)).await?;
+        self.stream.drive(writer.data(block)).await?;
         let taken = Instant::now();
         self.longest_pause = self.longest_pause.max(taken - offered);
         Ok(taken)
@@ -91,7 +89,7 @@ impl Relay<'_> {
 
     /// Sends the client what a compressor keeps, in the same way.
     async fn flush(&mut self, writer: &mut BodySender) -> Result<Instant, Cancelled> {
-        self.connection.drive(writer.flush()).await?;
+        self.stream.drive(writer.flush()).await?;
         Ok(Instant::now())
     }
 
@@ -102,16 +100,14 @@ impl Relay<'_> {
         resumed: Instant,
         deadline: &mut Deadline,
     ) -> Poll<Result<Step, Stop>> {
-        let body = &mut self.body;
-        let polled = self.connection.poll_with(cx, |cx| Pin::new(&mut *body).poll_frame(cx));
-        match polled {
+        match self.stream.poll_body(cx) {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(self.cut())),
             Poll::Ready(None) => return Poll::Ready(Ok(Step::End)),
             Poll::Pending if !may_wait => return Poll::Ready(Ok(Step::Empty)),
             Poll::Pending => {}
         }
-        let meter = self.connection.meter();
+        let meter = self.stream.meter();
         let moved = meter.read_at().max(meter.written_at());
         let moved = moved.max(self.upload.moved_at()).max(resumed);
         if deadline.is_over(cx, moved + self.idle_timeout) {

@@ -2,7 +2,6 @@
 
 use http::header::{ALT_SVC, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode};
-use http_body::Body;
 
 use super::failure::Failure;
 use super::fields::{Nominated, is_hop_by_hop};
@@ -12,14 +11,32 @@ use crate::exchange::message::Head;
 /// Largest number of field lines in a response: far more than any application sends, and fewer than a map of fields can hold.
 const MAX_LINES: usize = 4096;
 
-/// Splits a final response into its head for the client and its body.
+/// What is known of a body that has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BodySize {
+    /// Its bytes, if they were announced.
+    pub(crate) length: Option<u64>,
+    /// Whether nothing of it is missing.
+    pub(crate) is_end: bool,
+}
+
+impl BodySize {
+    /// What a header section says of the body behind it, valid or not.
+    pub(crate) fn announced(headers: &HeaderMap) -> BodySize {
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        BodySize { length: length.and_then(|length| length.parse().ok()), is_end: false }
+    }
+}
+
+/// Returns the head for the client of a final response.
 ///
 /// # Errors
 /// The response states its length ambiguously, switches protocols, or has too many fields.
-pub(crate) fn split<B: Body>(
-    response: http::Response<B>,
+pub(crate) fn head(
+    response: http::Response<()>,
+    body: BodySize,
     is_head: bool,
-) -> Result<(Head, B), Failure> {
+) -> Result<Head, Failure> {
     let status = response.status();
     match status.as_u16() {
         101 => return Err(Failure::Switched),
@@ -32,21 +49,19 @@ pub(crate) fn split<B: Body>(
     let announced = framing(response.headers())?;
     let bodiless =
         is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
-    let (parts, body) = response.into_parts();
     let length = if status == StatusCode::NO_CONTENT {
         None
     } else if bodiless {
         announced
     } else {
-        body.size_hint().exact()
+        body.length
     };
-    let head = Head {
+    Ok(Head {
         status: status.as_u16(),
-        fields: pass(parts.headers),
+        fields: pass(response.into_parts().0.headers),
         length,
-        end: bodiless || body.is_end_stream(),
-    };
-    Ok((head, body))
+        end: bodiless || body.is_end,
+    })
 }
 
 /// Returns the announced length. hyper checks it if there is a body. This refuses what hyper accepts: two framings in one

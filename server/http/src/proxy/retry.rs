@@ -1,7 +1,7 @@
 //! Decides where a request that failed may be sent once more.
 
-use super::connection::UpstreamConnection;
 use super::failure::Failure;
+use super::protocol::{Progress, UpstreamStream};
 use super::request::{Framing, is_idempotent};
 use super::stop::Stop;
 
@@ -47,10 +47,10 @@ impl FailedAttempt {
         FailedAttempt { stop, retry: Retry::Never, stale: false }
     }
 
-    /// Returns the attempt that has ended on this connection. A reused connection that turns out to be closed is no failure of the
+    /// Returns the attempt that has ended on this stream. A reused connection that turns out to be closed is no failure of the
     /// upstream, so the request is repeated on a fresh one.
     pub(super) fn on(
-        connection: &UpstreamConnection,
+        stream: &dyn UpstreamStream,
         stop: Stop,
         request: Circumstances<'_>,
     ) -> FailedAttempt {
@@ -59,11 +59,11 @@ impl FailedAttempt {
         };
         let silent =
             matches!(failure, Failure::Closed | Failure::StreamReset | Failure::StreamRefused);
-        let unheard = silent && connection.meter().read() == 0;
+        let unheard = silent && stream.progress() != Progress::Answered;
         let closed = failure == Failure::Closed;
         // Others may have used a fresh connection of HTTP/2, too.
-        let stale = unheard && closed && connection.is_reused() && !request.fresh;
-        let unsent = unheard && connection.meter().written() == 0;
+        let stale = unheard && closed && stream.is_reused() && !request.fresh;
+        let unsent = unheard && stream.progress() == Progress::Unprocessed;
         let bodiless = matches!(request.framing, Framing::None | Framing::Length(0));
         let repeatable = bodiless && is_idempotent(request.method);
         let retry = if request.falls_back && !request.taken && is_idempotent(request.method) {

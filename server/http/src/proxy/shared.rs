@@ -1,4 +1,4 @@
-//! HTTP/2 connections to one upstream.
+//! Connections to one upstream that exchanges share, whatever their protocol.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,12 +7,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::failure::Failure;
-use super::http2::{Http2Connection, StreamSlot};
+use super::protocol::{SharedConnection, UpstreamStream};
 
 /// Connections that exchanges share, the one that is used first in front.
 #[derive(Debug, Default)]
 pub(super) struct SharedConnections {
-    open: RefCell<Vec<Rc<Http2Connection>>>,
+    open: RefCell<Vec<Rc<dyn SharedConnection>>>,
     opening: RefCell<Option<Rc<Opening>>>,
     closed: Cell<bool>,
 }
@@ -54,8 +54,8 @@ impl Drop for Opener<'_> {
 }
 
 impl SharedConnections {
-    /// Returns a place on a connection that has room. Connections that take no further request are forgotten.
-    pub(super) fn take(&self) -> Option<StreamSlot> {
+    /// Begins an exchange on a connection that has room. Connections that take no further request are forgotten.
+    pub(super) fn take(&self) -> Option<Box<dyn UpstreamStream>> {
         let mut open = self.open.borrow_mut();
         let now = Instant::now();
         open.retain(|connection| {
@@ -66,7 +66,7 @@ impl SharedConnections {
             usable
         });
         let free = open.iter().find(|connection| connection.has_room())?;
-        free.begin()
+        Rc::clone(free).begin()
     }
 
     /// Waits for the request that opens a connection, or lets this one open it.
@@ -88,11 +88,11 @@ impl SharedConnections {
     }
 
     /// Adds a connection, for further requests.
-    pub(super) fn add(&self, connection: &Rc<Http2Connection>) {
+    pub(super) fn add(&self, connection: Rc<dyn SharedConnection>) {
         if self.closed.get() {
             connection.retire();
         } else {
-            self.open.borrow_mut().push(Rc::clone(connection));
+            self.open.borrow_mut().push(connection);
         }
     }
 

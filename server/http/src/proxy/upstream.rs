@@ -10,16 +10,14 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::across_threads::{Beside, UpstreamState};
-use super::connection::UpstreamConnection;
 use super::counters::{State, Tally};
 use super::definition::{MemberDefinition, PoolDefinition};
 use super::failure::Failure;
 use super::health::Health;
-use super::http1::Http1Connection;
-use super::http2::{Http2Connection, Http2Limits, StreamSlot};
-use super::http2_stream::Http2Stream;
-use super::idle::IdleConnections;
+use super::http1::{Http1Connection, Http1Stream, IdleConnections};
+use super::http2::{Http2Connection, Http2Limits};
 use super::metered_stream::Open;
+use super::protocol::{SharedConnection as _, UpstreamStream};
 use super::shared::{SharedConnections, Turn};
 use super::slots::{Slot, Slots};
 use super::transport::{ByteStream, Protocol, Transport, proxy_protocol};
@@ -127,11 +125,6 @@ impl Upstream {
         &self.state.verdict
     }
 
-    /// Returns the transport of its connections.
-    pub(super) fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
     /// Opens a stream within `limit` for no client's exchange of HTTP, and returns the protocol to speak on it.
     ///
     /// # Errors
@@ -143,6 +136,27 @@ impl Upstream {
         let header = self.proxy_protocol.map(proxy_protocol::of_server);
         let header = header.unwrap_or_default();
         self.transport.connect(limit, &header).await
+    }
+
+    /// Opens a connection within `limit` for a health check, which no exchange uses.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn stream_for_check(
+        &self,
+        limit: Duration,
+    ) -> Result<Box<dyn UpstreamStream>, Failure> {
+        let (stream, protocol) = self.bare_stream(limit).await?;
+        // The metrics count the connections of exchanges.
+        let open = Open::new(&Rc::default());
+        match protocol {
+            Protocol::Http1 => self.http1(stream, open).await,
+            Protocol::Http2 => {
+                let (connection, stream) = self.http2(stream, open).await?;
+                connection.retire();
+                Ok(stream)
+            }
+        }
     }
 
     /// Closes idle connections, keeps none from now on, and ends the health checks. Exchanges that have begun go on.
@@ -159,17 +173,17 @@ impl Upstream {
     ///
     /// # Errors
     /// Why no connection could be opened.
-    pub(super) async fn connection(
+    pub(super) async fn stream(
         &self,
         peer: &Peer,
         fresh: bool,
         limit: Duration,
-    ) -> Result<UpstreamConnection, Failure> {
+    ) -> Result<Box<dyn UpstreamStream>, Failure> {
         if self.proxy_protocol.is_none() {
             let idle = if fresh { None } else { self.idle.take().await };
             if let Some(connection) = idle {
                 self.tally.count(|c| c.reused += 1);
-                return Ok(self.exclusive(connection));
+                return Ok(Http1Stream::new(connection, &self.idle));
             }
         }
         // Most requests find an idle connection, and their tasks are smaller without this future.
@@ -181,7 +195,7 @@ impl Upstream {
         &self,
         peer: &Peer,
         limit: Duration,
-    ) -> Result<UpstreamConnection, Failure> {
+    ) -> Result<Box<dyn UpstreamStream>, Failure> {
         if self.proxy_protocol.is_some() {
             return self.own_connection(peer, limit).await;
         }
@@ -190,9 +204,9 @@ impl Upstream {
             if self.is_http1_only.get() {
                 return self.own_connection(peer, limit).await;
             }
-            if let Some(slot) = self.shared.take() {
+            if let Some(stream) = self.shared.take() {
                 self.tally.count(|c| c.reused += 1);
-                return Ok(self.stream(slot));
+                return Ok(stream);
             }
             if self.protocol.get() == Some(Protocol::Http1) {
                 return self.open(deadline).await;
@@ -216,25 +230,22 @@ impl Upstream {
     ///
     /// # Errors
     /// Why there is none; [`Failure::NoWebsocket`] if the upstream speaks HTTP/2 only, and takes no tunnels.
-    pub(super) async fn connection_for_tunnel(
+    pub(super) async fn stream_for_tunnel(
         &self,
         peer: &Peer,
         takes_http2: bool,
         limit: Duration,
-    ) -> Result<UpstreamConnection, Failure> {
+    ) -> Result<Box<dyn UpstreamStream>, Failure> {
         let is_shared = self.proxy_protocol.is_none();
         let stream = if !takes_http2 {
             None
         } else if is_shared && self.transport.protocol() == Some(Protocol::Http2) {
-            Some(self.connection(peer, true, limit).await?)
+            Some(self.stream(peer, true, limit).await?)
         } else {
-            let slot = self.shared.take().filter(StreamSlot::takes_tunnels);
-            slot.map(|slot| {
-                self.tally.count(|c| c.reused += 1);
-                self.stream(slot)
-            })
+            let stream = self.shared.take().filter(|stream| stream.takes_tunnels());
+            stream.inspect(|_| self.tally.count(|c| c.reused += 1))
         };
-        match stream.filter(UpstreamConnection::takes_tunnels) {
+        match stream.filter(|stream| stream.takes_tunnels()) {
             Some(stream) => Ok(stream),
             // Where HTTP/2 is all that the upstream speaks, it refuses the handshake without it, and is healthy.
             None => self.own_connection(peer, limit).await.map_err(|failure| match failure {
@@ -252,45 +263,51 @@ impl Upstream {
         &self,
         peer: &Peer,
         limit: Duration,
-    ) -> Result<UpstreamConnection, Failure> {
+    ) -> Result<Box<dyn UpstreamStream>, Failure> {
         let version = self.proxy_protocol;
         let header = version.map(|version| proxy_protocol::of_client(version, peer));
         let header = header.unwrap_or_default();
         let stream = self.transport.connect_http1(limit, &header).await?;
         self.tally.count(|c| c.opened += 1);
-        self.http1(stream).await
+        self.http1(stream, Open::new(&self.connections)).await
     }
 
     /// Opens a connection, and remembers the protocol that the upstream has chosen.
-    async fn open(&self, deadline: Instant) -> Result<UpstreamConnection, Failure> {
+    async fn open(&self, deadline: Instant) -> Result<Box<dyn UpstreamStream>, Failure> {
         let limit = deadline.saturating_duration_since(Instant::now());
         let (stream, protocol) = self.transport.connect(limit, &[]).await?;
         self.tally.count(|c| c.opened += 1);
         self.protocol.set(Some(protocol));
-        if protocol == Protocol::Http1 {
-            return self.http1(stream).await;
-        }
         let open = Open::new(&self.connections);
-        let opened = timeout_at(deadline, Http2Connection::open(stream, open, self.http2)).await;
-        let slot = opened.map_err(|_| Failure::ConnectTimeout)??;
-        self.shared.add(slot.connection());
-        Ok(self.stream(slot))
+        match protocol {
+            Protocol::Http1 => self.http1(stream, open).await,
+            Protocol::Http2 => {
+                let opened = timeout_at(deadline, self.http2(stream, open)).await;
+                let (connection, stream) = opened.map_err(|_| Failure::ConnectTimeout)??;
+                self.shared.add(connection);
+                Ok(stream)
+            }
+        }
     }
 
     /// Speaks HTTP/1.1 on a fresh stream.
-    async fn http1(&self, stream: ByteStream) -> Result<UpstreamConnection, Failure> {
-        let open = Open::new(&self.connections);
+    async fn http1(
+        &self,
+        stream: ByteStream,
+        open: Open,
+    ) -> Result<Box<dyn UpstreamStream>, Failure> {
         let opened = Http1Connection::new(stream, open, self.http2.header_bytes).await;
-        Ok(self.exclusive(opened.ok_or(Failure::Closed)?))
+        Ok(Http1Stream::new(opened.ok_or(Failure::Closed)?, &self.idle))
     }
 
-    fn exclusive(&self, connection: Http1Connection) -> UpstreamConnection {
-        UpstreamConnection::Exclusive(connection, Rc::clone(&self.idle))
-    }
-
-    fn stream(&self, slot: StreamSlot) -> UpstreamConnection {
+    /// Speaks HTTP/2 on a fresh stream.
+    async fn http2(
+        &self,
+        stream: ByteStream,
+        open: Open,
+    ) -> Result<(Rc<Http2Connection>, Box<dyn UpstreamStream>), Failure> {
         let scheme = self.transport.scheme();
-        UpstreamConnection::Shared(Http2Stream::new(slot, scheme))
+        Http2Connection::open(stream, open, self.http2, scheme).await
     }
 
     /// Returns the slots of the upstream's requests.

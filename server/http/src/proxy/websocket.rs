@@ -59,9 +59,9 @@ impl Handshake {
     ///
     /// # Errors
     /// The upstream has switched to another protocol, or responded to a client of HTTP/2 or HTTP/3 with success without switching.
-    pub(super) fn opened<B>(&self, response: &http::Response<B>) -> Result<Option<Head>, Failure> {
+    pub(super) fn opened(&self, response: &http::Response<()>) -> Result<Option<Head>, Failure> {
         let (status, headers) = (response.status(), response.headers());
-        if response.version() == Version::HTTP_2 {
+        if response.version() >= Version::HTTP_2 {
             // RFC 8441 §5: the key and what proves that it was understood have no place here.
             return Ok(status.is_success().then(|| self.opening(headers)));
         }

@@ -26,7 +26,7 @@ impl Exchange<'_> {
         self.times.set(times);
         self.report(None);
         let client = self.handshake.as_ref().and_then(Handshake::client);
-        let upstream = response.connection.into_tunnel(response.body).await;
+        let upstream = response.stream.into_tunnel().await;
         let Some((client, upstream)) = client.zip(upstream) else {
             return Err(self.tunnel_failed(active, Stop::Failed(Failure::Closed)));
         };
@@ -67,7 +67,7 @@ impl Exchange<'_> {
         response: UpstreamResponse,
         reply: Responder,
     ) -> Result<(), Stop> {
-        let UpstreamResponse { mut connection, version, head, body, .. } = response;
+        let UpstreamResponse { mut stream, head, .. } = response;
         let (length, end) = (head.length, head.end);
         let times = self.times.get().with_head(self.begun.elapsed(), end);
         self.times.set(times);
@@ -77,16 +77,15 @@ impl Exchange<'_> {
         if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
             Box::pin(reply.reply(page.reply(head), self.is_head)).await?;
             if !end && self.upload.finished() {
-                let rest = discard(&mut connection, body);
+                let rest = discard(&mut *stream);
                 is_whole = Box::pin(timeout(self.proxy.idle_timeout, rest)).await == Ok(true);
             }
         } else {
             let mut writer = reply.head(head).await?;
             if !end {
                 let relay = Relay {
-                    connection: &mut connection,
+                    stream: &mut *stream,
                     upload: &self.upload,
-                    body,
                     idle_timeout: self.proxy.idle_timeout,
                     longest_pause: Duration::ZERO,
                 };
@@ -113,7 +112,7 @@ impl Exchange<'_> {
             self.upload.stop();
             self.pools.tally().count(|c| c.early_answers += 1);
         } else if is_whole {
-            connection.release(version);
+            stream.release();
         }
         Ok(())
     }

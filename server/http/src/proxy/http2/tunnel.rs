@@ -9,8 +9,8 @@ use bytes::{Buf as _, Bytes};
 use h2::{RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::http2::StreamSlot;
-use super::metered_stream::Meter;
+use super::super::metered_stream::Meter;
+use super::connection::StreamSlot;
 
 /// Stream of HTTP/2 as a stream of bytes. Dropping it before both directions have ended resets it.
 pub(super) struct Http2Tunnel {

@@ -12,20 +12,20 @@ use tokio::task::AbortHandle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::counters::Tally;
-use super::definition::UpstreamSettings;
-use super::http1::Http1Connection;
+use super::super::counters::Tally;
+use super::super::definition::UpstreamSettings;
+use super::connection::Http1Connection;
 
 /// Time for which a connection beyond the limit stays idle: the next burst of requests finds it.
-pub(super) const SURPLUS: Duration = Duration::from_secs(5);
+pub(in crate::proxy) const SURPLUS: Duration = Duration::from_secs(5);
 /// Pause of the task that watches idle connections before each sweep. Most connections of a busy server are in use again by
 /// then, and cost no watching.
-pub(super) const PAUSE: Duration = Duration::from_millis(250);
+pub(in crate::proxy) const PAUSE: Duration = Duration::from_millis(250);
 
 /// Idle HTTP/1.1 connections to one upstream. A task watches them, and closes those that the upstream has closed or that have
 /// been idle for too long.
 #[derive(Debug)]
-pub(super) struct IdleConnections {
+pub(in crate::proxy) struct IdleConnections {
     /// Connections by the time at which they became idle, the oldest first.
     idle: RefCell<VecDeque<Idle>>,
     tally: Rc<Tally>,
@@ -53,7 +53,10 @@ impl std::fmt::Debug for Idle {
 }
 
 impl IdleConnections {
-    pub(super) fn new(settings: &UpstreamSettings, tally: &Rc<Tally>) -> Rc<IdleConnections> {
+    pub(in crate::proxy) fn new(
+        settings: &UpstreamSettings,
+        tally: &Rc<Tally>,
+    ) -> Rc<IdleConnections> {
         Rc::new(IdleConnections {
             idle: RefCell::default(),
             tally: Rc::clone(tally),
@@ -67,12 +70,12 @@ impl IdleConnections {
     }
 
     /// Returns the number of idle connections.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::proxy) fn len(&self) -> usize {
         self.idle.borrow().len()
     }
 
     /// Closes all connections, and keeps none from now on.
-    pub(super) fn close(&self) {
+    pub(in crate::proxy) fn close(&self) {
         self.closed.set(true);
         self.idle.borrow_mut().clear();
         if let Some(watcher) = self.watcher.take() {
@@ -81,7 +84,7 @@ impl IdleConnections {
     }
 
     /// Returns the connection that was used last and is still open.
-    pub(super) async fn take(&self) -> Option<Http1Connection> {
+    pub(in crate::proxy) async fn take(&self) -> Option<Http1Connection> {
         // Beyond the budget of a task, a connection would look open although the upstream has closed it.
         unconstrained(std::future::poll_fn(|cx| {
             loop {
@@ -105,7 +108,7 @@ impl IdleConnections {
 
     /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes those that have
     /// been idle for the longest time, unless a burst has just left them.
-    pub(super) fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
+    pub(in crate::proxy) fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
         // hyper notices the end of the exchange at the next poll.
         connection.rest();
         if self.closed.get() || self.limit == 0 || !connection.is_ready() {

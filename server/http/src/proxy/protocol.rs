@@ -1,0 +1,116 @@
+//! What the proxy asks of the protocols that upstreams speak. Each is a folder, [`http1`](super::http1) and [`http2`](super::http2); exchanges,
+//! retries and health checks know these traits alone.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::time::Instant;
+
+use super::failure::Failure;
+use super::interim::Interims;
+use super::metered_stream::Meter;
+use super::response::BodySize;
+use super::tunnel::TunnelStream;
+use super::unsendable::Unsendable;
+use super::upload::UploadBody;
+
+/// One exchange on a connection to an upstream. Dropping it cancels the exchange.
+pub(super) trait UpstreamStream {
+    /// Sends a request in the form of HTTP/1.1. Informational responses go to `interims`.
+    ///
+    /// # Errors
+    /// The request cannot be sent over this protocol.
+    fn send(
+        &mut self,
+        request: http::Request<UploadBody>,
+        interims: &Arc<Interims>,
+    ) -> Result<(), Unsendable>;
+
+    /// Moves what can be moved now, in both directions.
+    fn poll(&mut self, cx: &mut Context<'_>);
+
+    /// Moves what can be moved, and returns the final response once, or why there is none.
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>>;
+
+    /// Moves what can be moved, and returns the next frame of the response's body.
+    fn poll_body(&mut self, cx: &mut Context<'_>)
+    -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>>;
+
+    /// What is left of the response's body, as far as that is known.
+    fn body_size(&self) -> BodySize;
+
+    /// How far a request has come that gets no response.
+    fn progress(&self) -> Progress;
+
+    /// Bytes of this exchange, and the times at which they moved.
+    fn meter(&self) -> &Meter;
+
+    /// Whether the connection served another exchange before, so that it may have been closed meanwhile.
+    fn is_reused(&self) -> bool;
+
+    /// Whether nothing of the request is missing, neither from the client nor on the way to the upstream.
+    fn is_sent(&self) -> bool;
+
+    /// Whether a request for a tunnel can be sent.
+    fn takes_tunnels(&self) -> bool;
+
+    /// The bytes of the tunnel that the response has opened; `None` if the connection failed.
+    fn into_tunnel(self: Box<Self>) -> Pin<Box<dyn Future<Output = Option<TunnelStream>>>>;
+
+    /// Releases the connection after a complete exchange. One that ends early is dropped instead.
+    fn release(self: Box<Self>);
+}
+
+/// The body of a response has broken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BrokenBody;
+
+/// How far a request without a response has come, by which its exchange knows whether it may be sent once more (RFC 9110 §9.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Nothing of it was sent, or the upstream says that it has not processed it.
+    Unprocessed,
+    /// Something was sent, and nothing has come back.
+    Unanswered,
+    /// A part of a response has come.
+    Answered,
+}
+
+impl dyn UpstreamStream + '_ {
+    /// Moves the stream until `future` is ready.
+    pub(super) async fn drive<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                return Poll::Ready(ready);
+            }
+            self.poll(cx);
+            future.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+/// A connection that carries several exchanges at a time.
+pub(super) trait SharedConnection: Debug {
+    /// Whether exchanges may still begin, now or when others have ended.
+    fn is_open(&self, now: Instant) -> bool;
+
+    /// Whether one more exchange may begin now.
+    fn has_room(&self) -> bool;
+
+    /// Whether no exchange uses the connection.
+    fn is_idle(&self) -> bool;
+
+    /// Begins an exchange; `None` if the connection is closed.
+    fn begin(self: Rc<Self>) -> Option<Box<dyn UpstreamStream>>;
+
+    /// Closes the connection once its exchanges have ended; no other begins.
+    fn retire(&self);
+}
