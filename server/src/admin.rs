@@ -1,4 +1,4 @@
-//! The admin address: health, readiness, metrics and profiles over HTTP/1.1.
+//! The admin address: health, readiness, metrics, connections and profiles over HTTP/1.1.
 //!
 //! A thread of its own serves it, without authentication. Everything is bounded: connections, the time of each, the size of a head;
 //! bodies are refused.
@@ -8,6 +8,7 @@
 //! of a worker are fields of [`WorkerStats`](crate::worker::WorkerStats), all others of [`Sources`].
 
 mod allocator;
+mod connections;
 mod cross_site;
 mod deadline;
 mod flamegraph;
@@ -19,6 +20,7 @@ mod scrape;
 mod server;
 mod workers;
 
+pub use connections::Connections;
 pub use flamegraph::Profiles;
 pub use pages::AdminState;
 pub use scrape::{Scraper, Sources};

@@ -7,6 +7,7 @@ pub mod get;
 mod packaging;
 mod reload;
 mod route;
+mod why;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ enum Command {
     Check(check::CheckArgs),
     Reload(reload::ReloadArgs),
     Route(route::RouteArgs),
+    Why(why::WhyArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
     Load(Box<sluicegate_load::LoadArgs>),
@@ -66,6 +68,8 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Check(args) => check::run(&args, registry),
         Command::Reload(args) => reload::run(&args, runtime_dir().as_deref(), registry),
         Command::Route(args) => explain_route(&args, registry),
+        Command::Why(args) => why::run(&args, registry, &mut std::io::stdout().lock())
+            .or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) }),
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             // It is no error if the reader closes the pipe early, as `head` does.

@@ -133,7 +133,7 @@ words! {
 table! {
     /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
     /// returns 200 while it accepts connections, and 503 while it starts or drains or a thread hangs. /metrics is for Prometheus.
-    /// /debug/flamegraph shows what the server uses CPU time for.
+    /// /debug/connections shows what connections wait for, /debug/flamegraph what the server uses CPU time for.
     #[derive(Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
@@ -148,7 +148,7 @@ table! {
             examples: ["\"127.0.0.1:9180\""],
             reload: Live
         },
-        /// Names by which /metrics and the profiles may be asked, as the Host field has them without a port, beside localhost
+        /// Names by which /metrics, the connections and the profiles may be asked, as the Host field has them without a port, beside localhost
         /// and IP addresses. A page in an operator's browser could read them by a name of its own that leads to this
         /// address (DNS rebinding). Set it for a loopback address that is asked by another name, as by a proxy in front of it, and for
         /// others where browsers may reach them. /healthz and /readyz take any name.
@@ -162,6 +162,17 @@ table! {
             },
             unset: "no other name at a loopback address, any name at others",
             examples: ["[\"edge1.example\"]"],
+            reload: Live
+        },
+        /// Whether /debug/connections lists the connections of QUIC, with their clients' addresses: what each waits for and for how
+        /// long, its congestion control, round-trip time, losses and bytes, as JSON. Parameters: client (an IP address, with a port or
+        /// without), listener, algorithm, wait, sort (stalled, the default: the longest wait for anything but the client; age, sent, lost)
+        /// and limit, up to 1000, 50 by default. /debug/connections/ID shows one, by the connection ID of the access log.
+        /// `sluicegate why` puts it in words.
+        connections: Option<bool> {
+            kind: Kind::Switch,
+            unset: "on if `address` is a loopback address, which only users of this host reach",
+            examples: ["true", "false"],
             reload: Live
         },
         /// Whether /debug/flamegraph records profiles: which functions use CPU time, or memory, as a flame graph (SVG).

@@ -61,6 +61,11 @@ impl Activity {
         Self { begun, requests: Requests::None, taken: 0, heard: None }
     }
 
+    /// Returns when the last datagram arrived.
+    pub(super) fn heard(&self) -> Instant {
+        self.heard.unwrap_or(self.begun)
+    }
+
     /// Returns since when no request is open; `None` while some are.
     pub(super) fn idle(&self) -> Option<Idle> {
         match self.requests {

@@ -4,6 +4,7 @@ mod address;
 mod draining;
 mod emit;
 mod receive;
+mod snapshot;
 mod too_big;
 mod waits;
 
@@ -19,6 +20,7 @@ use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::account::{Account, Wait};
 use sluicegate_base::observe::qlog::Trace;
+pub use snapshot::Snapshot;
 
 use super::activity::Activity;
 use super::application::{Application, Shared};

@@ -4,6 +4,7 @@ mod admission;
 mod adopt;
 mod draining;
 mod emit;
+pub mod inspect;
 #[cfg(any(test, feature = "test-fixtures"))]
 mod invariants;
 mod messages;

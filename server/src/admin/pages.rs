@@ -9,6 +9,7 @@ use hyper::{Method, Request, StatusCode};
 use sluicegate_base::observe::lifecycle::{Lifecycle, Phase};
 use sluicegate_base::observe::metrics;
 
+use super::connections::{self, Connections};
 use super::cross_site;
 use super::deadline::ConnectionDeadline;
 use super::flamegraph::{self, Profiles};
@@ -22,6 +23,8 @@ pub struct AdminState {
     pub lifecycle: Arc<Lifecycle>,
     /// Collects the metrics page.
     pub scraper: Scraper,
+    /// Looks at connections.
+    pub connections: Connections,
     /// Records profiles.
     pub profiles: Profiles,
     /// Names by which the address may be asked, beside `localhost` and IP addresses.
@@ -48,8 +51,9 @@ pub(super) async fn respond<B: Body>(
 ) -> Result<Page, Infallible> {
     let path = request.uri().path();
     let is_profile = flamegraph::has(path);
-    if !is_profile && !matches!(path, "/healthz" | "/readyz" | "/metrics") {
-        let known = "not found; there are /healthz, /readyz, /metrics, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
+    let is_connections = connections::has(path);
+    if !is_profile && !is_connections && !matches!(path, "/healthz" | "/readyz" | "/metrics") {
+        let known = "not found; there are /healthz, /readyz, /metrics, /debug/connections, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -66,6 +70,7 @@ pub(super) async fn respond<B: Body>(
             None if is_profile => {
                 flamegraph::respond(request, &admin_state.profiles, deadline).await
             }
+            None if is_connections => connections::respond(request, &admin_state.connections).await,
             None => {
                 page(StatusCode::OK, metrics::CONTENT_TYPE, admin_state.scraper.page().await.into())
             }

@@ -67,7 +67,8 @@ impl AdminAddress {
 
     /// Puts the settings of a configuration into effect, beside its address.
     pub(super) fn adopt(&self, admin: &Admin) {
-        self.admin_state.profiles.allow(allows_profiles(admin));
+        self.admin_state.profiles.allow(allows(admin, admin.profiles));
+        self.admin_state.connections.allow(allows(admin, admin.connections));
         self.admin_state.set_hosts(&admin.hosts);
     }
 
@@ -84,10 +85,10 @@ impl AdminAddress {
     }
 }
 
-/// Returns whether everybody who reaches the admin address may record profiles.
-fn allows_profiles(admin: &Admin) -> bool {
+/// Returns whether everybody who reaches the admin address may do what a switch of the operator allows or forbids.
+fn allows(admin: &Admin, switch: Option<bool>) -> bool {
     let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-    admin.profiles.unwrap_or_else(|| admin.address.is_some_and(is_loopback))
+    switch.unwrap_or_else(|| admin.address.is_some_and(is_loopback))
 }
 
 #[cfg(test)]
@@ -95,8 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_need_a_loopback_address_or_a_word_of_the_operator() {
-        for (address, profiles, expected) in [
+    fn what_may_be_seen_needs_a_loopback_address_or_a_word_of_the_operator() {
+        for (address, switch, expected) in [
             ("127.0.0.1:1", None, true),
             ("[::1]:1", None, true),
             ("[::ffff:127.0.0.1]:1", None, true),
@@ -106,10 +107,10 @@ mod tests {
             ("10.0.0.1:1", Some(true), true),
         ] {
             let address = Some(address.parse().unwrap());
-            let admin = Admin { address, hosts: Vec::new(), profiles };
-            assert_eq!(allows_profiles(&admin), expected, "{admin:?}");
+            let admin = Admin { address, hosts: Vec::new(), connections: None, profiles: None };
+            assert_eq!(allows(&admin, switch), expected, "{admin:?}");
         }
-        let nowhere = Admin { address: None, hosts: Vec::new(), profiles: None };
-        assert!(!allows_profiles(&nowhere));
+        let nowhere = Admin { address: None, hosts: Vec::new(), connections: None, profiles: None };
+        assert!(!allows(&nowhere, None));
     }
 }

@@ -7,7 +7,7 @@ use sluicegate_base::observe::process_log;
 
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
-use crate::admin::{AdminState, Profiles, Scraper, Sources};
+use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources};
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
 pub(super) struct Observability {
@@ -28,6 +28,7 @@ impl Observability {
         let admin_state = Arc::new(AdminState {
             lifecycle: Arc::clone(&sources.lifecycle),
             scraper: Scraper::new(sources.clone()),
+            connections: Connections::default(),
             profiles: Profiles::default(),
             hosts: Mutex::default(),
         });

@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
+use sluicegate_quic::endpoint::inspect::{Order, Selection, Snapshot};
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
@@ -24,6 +25,21 @@ pub enum Command {
     Ping(oneshot::Sender<()>),
     /// Return what was counted so far and what is held.
     Stats(oneshot::Sender<Box<WorkerStats>>),
+    /// Return what some connections are now.
+    Inspect(Box<Inspection>),
+}
+
+/// Question about connections.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Connections that are wanted.
+    pub selection: Selection,
+    /// Which of them come first.
+    pub order: Order,
+    /// How many are wanted at most.
+    pub limit: usize,
+    /// Takes the first of them, and the number of all.
+    pub reply: oneshot::Sender<(Vec<Snapshot>, usize)>,
 }
 
 /// The sending end; cheap to clone.

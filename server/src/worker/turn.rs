@@ -13,7 +13,7 @@ use sluicegate_quic::counters::DropReason;
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
 
 use super::initials::filter_initials;
-use super::mailbox::{Command, Mailbox, MailboxSender};
+use super::mailbox::{Command, Inspection, Mailbox, MailboxSender};
 use super::misrouted::Misrouted;
 use super::report::Report;
 use super::spin::{Polling, Spin};
@@ -191,6 +191,10 @@ impl Worker {
                 // Whoever asked may have gone.
                 Some(Command::Ping(reply)) => drop(reply.send(())),
                 Some(Command::Stats(reply)) => drop(reply.send(Box::new(self.stats()))),
+                Some(Command::Inspect(question)) => {
+                    let Inspection { selection, order, limit, reply } = *question;
+                    drop(reply.send(self.endpoint.inspect(&selection, order, limit, now)));
+                }
                 None => return,
             }
         }

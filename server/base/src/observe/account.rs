@@ -61,6 +61,11 @@ impl Account {
         (self.wait, self.since)
     }
 
+    /// Returns the time since it began, until `now`.
+    pub fn age(&self, now: Instant) -> Duration {
+        self.spent(now).map(|(_, spent)| spent).sum()
+    }
+
     /// Returns the time spent on each wait until `now`.
     pub fn spent(&self, now: Instant) -> impl Iterator<Item = (Wait, Duration)> {
         let until_now = now.saturating_duration_since(self.since);

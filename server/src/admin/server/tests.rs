@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use sluicegate_base::observe::lifecycle::{Lifecycle, Phase};
 
 use super::*;
+use crate::admin::connections::Connections;
 use crate::admin::flamegraph::{FLAMEGRAPH, PPROF, Profiles};
 use crate::admin::scrape::{Scraper, Sources};
 
@@ -14,6 +15,7 @@ fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
     let admin_state = Arc::new(AdminState {
         scraper: Scraper::new(Sources { lifecycle: Arc::clone(&lifecycle), ..Sources::default() }),
         lifecycle,
+        connections: Connections::default(),
         profiles: Profiles::default(),
         hosts: Mutex::default(),
     });
@@ -180,4 +182,31 @@ fn no_page_of_another_site_records_a_profile_or_reads_metrics() {
     admin_state.set_hosts(&["edge1.example".to_owned()]);
     assert_eq!(with_host("/metrics", "edge1.example"), "200");
     assert_eq!(with_host("/metrics", "site.example"), "403");
+}
+
+#[test]
+fn connections_are_shown_where_the_operator_allows_it() {
+    let (address, (admin_state, _server)) = served();
+    let refused = get(address, "/debug/connections");
+    assert_eq!(status(&refused), "403");
+    assert!(refused.contains("connections = true"), "{refused}");
+    admin_state.connections.allow(true);
+    for (path, expected, part) in [
+        ("/debug/connections", "200", "\"count\": 0"),
+        ("/debug/connections?client=192.0.2.1&sort=lost", "200", "\"connections\": []"),
+        ("/debug/connections?client=%5B2001%3Adb8::1%5D", "200", "\"connections\": []"),
+        ("/debug/connections?wait=luck", "400", "expected one of"),
+        ("/debug/connections/8a0f", "404", "no connection has this ID"),
+        ("/debug/connections/xyz", "400", "hexadecimal"),
+        ("/debug/connectionsx", "404", "/debug/connections,"),
+    ] {
+        let response = get(address, path);
+        assert_eq!(status(&response), expected, "{response}");
+        assert!(response.contains(part), "{response}");
+    }
+    let posted = send(address, "POST /debug/connections HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(status(&posted), "405");
+    let foreign =
+        "GET /debug/connections HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site\r\n\r\n";
+    assert_eq!(status(&send(address, foreign)), "403");
 }

@@ -12,7 +12,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::settings::Lease;
 
 use super::*;
-use crate::admin::{AdminState, Profiles, Scraper, Sources};
+use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources};
 use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
 use crate::snapshot::{BoundAddress, Protocols};
@@ -66,6 +66,7 @@ fn reloader<'a>(
     let admin_state = Arc::new(AdminState {
         lifecycle: Arc::clone(lifecycle),
         scraper: Scraper::new(Sources::default()),
+        connections: Connections::default(),
         profiles: Profiles::default(),
         hosts: std::sync::Mutex::default(),
     });

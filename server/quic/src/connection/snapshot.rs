@@ -1,0 +1,94 @@
+//! A connection at a moment, for operators.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate_base::observe::account::Wait;
+
+use super::{Connection, NO_STATE};
+use crate::application::Application;
+
+/// A connection at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Connection ID that the client chose first, as logs and traces name the connection.
+    pub id: Vec<u8>,
+    /// Name of the listener.
+    pub listener: Arc<str>,
+    /// Address of the client on the active path; nobody may have proved it yet.
+    pub client: SocketAddr,
+    /// Congestion control algorithm, and its state.
+    pub algorithm: &'static str,
+    /// State of the algorithm.
+    pub state: &'static str,
+    /// Time since the first datagram.
+    pub age: Duration,
+    /// What it waits for.
+    pub wait: Wait,
+    /// For how long it has waited for that.
+    pub waiting: Duration,
+    /// Time spent on each wait. The sum is the age.
+    pub spent: Vec<(Wait, Duration)>,
+    /// Time since the client's last datagram.
+    pub silence: Duration,
+    /// Requests that were accepted so far.
+    pub requests: u64,
+    /// Round-trip time, smoothed, and the least one; `None` before the first sample.
+    pub rtt: Option<(Duration, Duration)>,
+    /// Congestion window, bytes.
+    pub window: u64,
+    /// Largest packet, bytes of UDP payload.
+    pub mtu: u64,
+    /// Rate at which data was delivered of late, bytes per second.
+    pub delivery_rate: u64,
+    /// Bytes of packets that were sent.
+    pub sent: u64,
+    /// Bytes of packets that were received.
+    pub received: u64,
+    /// Bytes of packets that were lost.
+    pub lost: u64,
+    /// Bytes of streams that were sent again.
+    pub retransmitted: u64,
+    /// Probe timeouts on the active path.
+    pub probe_timeouts: u64,
+}
+
+impl<A: Application> Connection<A> {
+    /// Bytes of packets that were sent, and of those that were lost.
+    pub(crate) fn sent_and_lost(&self) -> (u64, u64) {
+        let stats = self.quic.stats();
+        (stats.sent_bytes, stats.lost_bytes)
+    }
+
+    /// Returns what it is now. `listener` is the name of its listener.
+    pub(crate) fn snapshot(&self, listener: Arc<str>, now: Instant) -> Snapshot {
+        let (wait, since) = self.account.wait();
+        let stats = self.quic.stats();
+        let path = self.quic.path_stats().find(|path| path.active);
+        let path = path.as_ref();
+        let number = |figure: Option<usize>| figure.unwrap_or(0) as u64;
+        Snapshot {
+            id: self.dcids().last().unwrap_or_default().to_vec(),
+            listener,
+            client: self.address.socket(),
+            algorithm: self.algorithm,
+            state: self.quic.congestion_state().unwrap_or(NO_STATE),
+            age: self.account.age(now),
+            wait,
+            waiting: now.saturating_duration_since(since),
+            spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
+            silence: now.saturating_duration_since(self.activity.heard()),
+            requests: self.session.as_ref().map_or(0, A::taken),
+            rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),
+            window: number(path.map(|path| path.cwnd)),
+            mtu: number(path.map(|path| path.pmtu)),
+            delivery_rate: path.map_or(0, |path| path.delivery_rate),
+            sent: stats.sent_bytes,
+            received: stats.recv_bytes,
+            lost: stats.lost_bytes,
+            retransmitted: stats.stream_retrans_bytes,
+            probe_timeouts: number(path.map(|path| path.total_pto_count)),
+        }
+    }
+}

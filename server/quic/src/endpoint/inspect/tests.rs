@@ -1,0 +1,80 @@
+use super::*;
+use crate::settings::Settings;
+use crate::testing::{Bench, Client};
+
+fn ids(found: &(Vec<Snapshot>, usize)) -> Vec<String> {
+    found.0.iter().map(|snapshot| snapshot.client.to_string()).collect()
+}
+
+#[test]
+fn connection_is_found_by_what_an_operator_knows() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let clients = ["192.0.2.1:5000", "192.0.2.1:5001", "192.0.2.2:5000"];
+    for client in clients {
+        bench.connect_client(Client::new(client));
+    }
+    let find = |selection: Selection, limit| {
+        let found = bench.endpoint.inspect(&selection, Order::Age, limit, bench.now);
+        (ids(&found), found.1)
+    };
+    let all = Selection::default();
+    assert_eq!(find(all.clone(), 10), (clients.map(str::to_owned).to_vec(), 3));
+    assert_eq!(find(all.clone(), 1), (vec![clients[0].to_owned()], 3));
+    let client = |ip: &str, port| Selection {
+        client: Some((ip.parse().unwrap(), port)),
+        ..Selection::default()
+    };
+    assert_eq!(find(client("192.0.2.1", None), 10).1, 2);
+    assert_eq!(find(client("::ffff:192.0.2.1", None), 10).1, 2);
+    assert_eq!(find(client("192.0.2.1", Some(5001)), 10).0, [clients[1]]);
+    assert_eq!(find(client("192.0.2.3", None), 10).1, 0);
+    for (listener, count) in [("main", 3), ("other", 0)] {
+        let listener = Some(listener.to_owned());
+        assert_eq!(find(Selection { listener, ..all.clone() }, 10).1, count);
+    }
+    for (algorithm, count) in [("cubic", 3), ("reno", 0)] {
+        let algorithm = Some(algorithm.to_owned());
+        assert_eq!(find(Selection { algorithm, ..all.clone() }, 10).1, count);
+    }
+    for (wait, count) in [(Wait::Client, 3), (Wait::Handshake, 0)] {
+        assert_eq!(find(Selection { wait: Some(wait), ..all.clone() }, 10).1, count);
+    }
+    let (snapshots, _) = bench.endpoint.inspect(&all, Order::Age, 10, bench.now);
+    for snapshot in snapshots {
+        let id = Some(snapshot.id.clone());
+        let (found, count) =
+            bench.endpoint.inspect(&Selection { id, ..all.clone() }, Order::Age, 10, bench.now);
+        assert_eq!((found, count), (vec![snapshot], 1));
+    }
+}
+
+#[test]
+fn snapshot_says_how_a_connection_is() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let client = bench.connect_client(Client::new("192.0.2.1:5000"));
+    let (mut client, _) = bench.with_session(client);
+    bench.talk(&mut client, Duration::from_secs(5), Duration::from_millis(100));
+    let (found, _) = bench.endpoint.inspect(&Selection::default(), Order::Stalled, 1, bench.now);
+    let snapshot = &found[0];
+    assert_eq!((&*snapshot.listener, snapshot.algorithm), ("main", "cubic"));
+    assert_eq!(snapshot.wait, Wait::Client);
+    assert!(snapshot.waiting > Duration::from_secs(4));
+    assert_eq!(snapshot.spent.iter().map(|(_, time)| *time).sum::<Duration>(), snapshot.age);
+    assert!(snapshot.rtt.is_some() && snapshot.window >= 12_000 && snapshot.mtu >= 1200);
+    assert!(snapshot.sent > 1000 && snapshot.received > 1000);
+    assert_eq!((snapshot.lost, snapshot.retransmitted), (0, 0));
+}
+
+/// A wait for the client is no stall, however long it lasts.
+#[test]
+fn longest_stall_comes_first() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    bench.connect_client(Client::new("192.0.2.1:5000"));
+    let client = bench.connect_client(Client::with_window("192.0.2.2:5000", 1000));
+    let (mut client, mut h3) = bench.with_session(client);
+    client.request(&mut h3, "GET", "/bytes/100000");
+    bench.talk(&mut client, Duration::from_secs(2), Duration::from_millis(100));
+    let found = bench.endpoint.inspect(&Selection::default(), Order::Stalled, 10, bench.now);
+    assert_eq!(ids(&found), ["192.0.2.2:5000", "192.0.2.1:5000"]);
+    assert_eq!(found.0[0].wait, Wait::StreamFlow);
+}

@@ -1,0 +1,177 @@
+//! Parameters of a request for connections.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sluicegate_base::observe::account::Wait;
+use sluicegate_base::observe::metrics::Label as _;
+use sluicegate_quic::endpoint::inspect::{Order, Selection};
+
+/// Connections in a list without `limit`, and the most that there may be.
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 1000;
+/// Longest connection ID, bytes (RFC 9000 §17.2).
+const MAX_ID: usize = 20;
+const ORDERS: [(&str, Order); 4] = [
+    ("stalled", Order::Stalled),
+    ("age", Order::Age),
+    ("sent", Order::Sent),
+    ("lost", Order::Lost),
+];
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) selection: Selection,
+    pub(super) order: Order,
+    pub(super) limit: usize,
+}
+
+impl Query {
+    /// Reads the query of a list.
+    ///
+    /// # Errors
+    /// A parameter is unknown, comes twice or has a wrong value; the text names it and what is expected.
+    pub(super) fn parse(text: &str) -> Result<Query, String> {
+        let mut selection = Selection::default();
+        let (mut order, mut limit) = (None, None);
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            let is_second = match &*name {
+                "client" => selection.client.replace(client(&value)?).is_some(),
+                "listener" => selection.listener.replace(value.into_owned()).is_some(),
+                "algorithm" => selection.algorithm.replace(value.into_owned()).is_some(),
+                "wait" => selection.wait.replace(wait(&value)?).is_some(),
+                "sort" => order.replace(sort(&value)?).is_some(),
+                "limit" => limit.replace(number(&value)?).is_some(),
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}`; there are client, listener, algorithm, wait, sort and limit\n"
+                    ));
+                }
+            };
+            if is_second {
+                return Err(format!("`{name}` comes twice; give it once\n"));
+            }
+        }
+        Ok(Query {
+            selection,
+            order: order.unwrap_or_default(),
+            limit: limit.unwrap_or(DEFAULT_LIMIT),
+        })
+    }
+
+    /// Reads the ID in a path, behind which no parameters may stand.
+    ///
+    /// # Errors
+    /// It is none; the text says what is expected.
+    pub(super) fn for_id(id: &str, query: &str) -> Result<Query, String> {
+        if !query.is_empty() {
+            return Err("a connection's page takes no parameters\n".to_owned());
+        }
+        let bytes: Option<Vec<u8>> = (id.is_ascii() && id.len().is_multiple_of(2))
+            .then(|| id.as_bytes().chunks(2))
+            .and_then(|pairs| pairs.map(hex_pair).collect());
+        let id = bytes.filter(|bytes| (1..=MAX_ID).contains(&bytes.len())).ok_or_else(|| {
+            format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them\n")
+        })?;
+        let selection = Selection { id: Some(id), ..Selection::default() };
+        Ok(Query { selection, order: Order::default(), limit: 1 })
+    }
+}
+
+fn hex_pair(pair: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let [high, low] = pair else {
+        return None;
+    };
+    u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
+}
+
+fn client(value: &str) -> Result<(IpAddr, Option<u16>), String> {
+    let with_port = value.parse::<SocketAddr>().ok();
+    let with_port = with_port.map(|address| (address.ip(), Some(address.port())));
+    let alone = || value.trim_matches(['[', ']']).parse().ok().map(|ip| (ip, None));
+    with_port.or_else(alone).ok_or_else(|| {
+        format!(
+            "`client` is `{value}`; expected an IP address, with a port or without, such as 192.0.2.1 or [2001:db8::1]:50000\n"
+        )
+    })
+}
+
+fn wait(value: &str) -> Result<Wait, String> {
+    let known = Wait::ALL.iter().find(|wait| wait.name() == value);
+    known.copied().ok_or_else(|| {
+        let names: Vec<_> = Wait::ALL.iter().map(|wait| wait.name()).collect();
+        format!("`wait` is `{value}`; expected one of: {}\n", names.join(", "))
+    })
+}
+
+fn sort(value: &str) -> Result<Order, String> {
+    let known = ORDERS.iter().find(|(name, _)| *name == value);
+    known.map(|(_, order)| *order).ok_or_else(|| {
+        let names: Vec<_> = ORDERS.iter().map(|(name, _)| *name).collect();
+        format!("`sort` is `{value}`; expected one of: {}\n", names.join(", "))
+    })
+}
+
+fn number(value: &str) -> Result<usize, String> {
+    let number = value.parse().ok().filter(|number| (1..=MAX_LIMIT).contains(number));
+    number.ok_or_else(|| {
+        format!("`limit` is `{value}`; expected a whole number from 1 to {MAX_LIMIT}\n")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_select_and_sort() {
+        let all =
+            Query { selection: Selection::default(), order: Order::Stalled, limit: DEFAULT_LIMIT };
+        assert_eq!(Query::parse(""), Ok(all));
+        let query =
+            "client=192.0.2.1:50000&listener=edge&algorithm=bbr3&wait=pacing&sort=lost&limit=7";
+        let query = Query::parse(query).unwrap();
+        assert_eq!((query.order, query.limit), (Order::Lost, 7));
+        let selection = query.selection;
+        assert_eq!(selection.client, Some(("192.0.2.1".parse().unwrap(), Some(50_000))));
+        assert_eq!(selection.listener.as_deref(), Some("edge"));
+        assert_eq!(selection.algorithm.as_deref(), Some("bbr3"));
+        assert_eq!(selection.wait, Some(Wait::Pacing));
+        for (text, port) in
+            [("[2001:db8::1]:5", Some(5)), ("2001:db8::1", None), ("[2001:db8::1]", None)]
+        {
+            let query = Query::parse(&format!("client={text}")).unwrap();
+            assert_eq!(query.selection.client, Some(("2001:db8::1".parse().unwrap(), port)));
+        }
+    }
+
+    #[test]
+    fn wrong_parameter_is_named_with_what_is_expected() {
+        for (text, name, expected) in [
+            ("client=somebody", "`client` is `somebody`", "192.0.2.1"),
+            ("client", "`client` is ``", "IP address"),
+            ("wait=luck", "`wait`", "congestion_control"),
+            ("sort=name", "`sort`", "stalled, age, sent, lost"),
+            ("limit=0", "`limit`", "from 1 to 1000"),
+            ("limit=1001", "`limit`", "from 1 to 1000"),
+            ("limit=1&limit=1", "`limit`", "once"),
+            ("user=x", "`user`", "client, listener"),
+        ] {
+            let reason = Query::parse(text).unwrap_err();
+            assert!(reason.contains(name) && reason.contains(expected), "{reason}");
+            assert!(reason.ends_with('\n'));
+        }
+    }
+
+    #[test]
+    fn id_is_hexadecimal() {
+        let id = |text: &str| Query::for_id(text, "").map(|query| query.selection.id.unwrap());
+        assert_eq!(id("00aFff"), Ok(vec![0, 0xaf, 0xff]));
+        assert_eq!(id(&"11".repeat(20)), Ok(vec![0x11; 20]));
+        for text in ["", "0", "0g", "é0", "+1", "0x11", "a/b", &"11".repeat(21)] {
+            assert!(id(text).unwrap_err().contains("hexadecimal"), "{text}");
+        }
+        assert!(Query::for_id("00", "limit=1").is_err());
+    }
+}

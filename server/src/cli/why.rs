@@ -1,0 +1,401 @@
+//! `sluicegate why` says what connections of the running server wait for.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use sluicegate_cc::Registry;
+use sluicegate_config::Config;
+use tokio::net::TcpStream;
+
+use super::exit::wrong;
+
+/// Admin address of the configuration in the binary.
+const DEFAULT_ADMIN: &str = "127.0.0.1:9180";
+/// Time for the server's response.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Largest response, bytes: many more than a thousand connections take.
+const MAX_BYTES: usize = 4 << 20;
+/// Connections that are shown of a list.
+const SHOWN: usize = 20;
+/// Exit code if the server has no such connection.
+const EXIT_NONE: u8 = 3;
+
+/// Say what connections of the running server wait for.
+///
+/// Without a connection it lists those that have waited longest for anything but their clients. The exit code is 3 if there is no such
+/// connection.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct WhyArgs {
+    /// Connection: its ID, as the access log has it, or the address of its client, with a port or without.
+    connection: Option<String>,
+    /// Admin address of the server.
+    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADMIN)]
+    admin: SocketAddr,
+    /// Configuration file of the server, which has its admin address.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
+    config: Option<PathBuf>,
+    /// Print what the server replies, as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks the server, writes its reply in words to `out`, and returns the exit code.
+///
+/// # Errors
+/// The server cannot be asked, or refuses.
+pub(super) fn run(
+    args: &WhyArgs,
+    registry: &Registry,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<u8> {
+    let admin = match &args.config {
+        None => args.admin,
+        Some(file) => match Config::load(file, registry) {
+            Ok(config) => config.admin.address.with_context(|| {
+                format!(
+                    "{} sets no `address` in [admin], so its server cannot be asked",
+                    file.display()
+                )
+            })?,
+            Err(error) => return Ok(wrong(&error)),
+        },
+    };
+    let path = path(args.connection.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asked = runtime.block_on(async { tokio::time::timeout(LIMIT, ask(admin, &path)).await });
+    let (status, body) =
+        asked.map_err(|_| anyhow::anyhow!("no reply from {admin} within {LIMIT:?}"))??;
+    if status == StatusCode::NOT_FOUND && path.starts_with("/debug/connections/") {
+        eprint!("{body}");
+        return Ok(EXIT_NONE);
+    }
+    if status != StatusCode::OK {
+        bail!("{admin} refuses ({status}): {}", body.trim_end());
+    }
+    if args.json {
+        out.write_all(body.as_bytes())?;
+        return Ok(0);
+    }
+    let reply: Value =
+        serde_json::from_str(&body).with_context(|| format!("{admin} sent no JSON"))?;
+    let found = match reply.get("connections").and_then(Value::as_array) {
+        None => {
+            out.write_all(story(&reply).as_bytes())?;
+            return Ok(0);
+        }
+        Some(found) => found,
+    };
+    if let ([only], true) = (&found[..], args.connection.is_some()) {
+        out.write_all(story(only).as_bytes())?;
+        return Ok(0);
+    }
+    out.write_all(table(found).as_bytes())?;
+    let count = reply["count"].as_u64().unwrap_or(0);
+    if count > found.len() as u64 {
+        writeln!(out, "{} of {count} connections", found.len())?;
+    }
+    Ok(if found.is_empty() { EXIT_NONE } else { 0 })
+}
+
+/// Returns the path of what is asked for.
+fn path(connection: Option<&str>) -> anyhow::Result<String> {
+    let list = format!("/debug/connections?limit={SHOWN}");
+    let Some(connection) = connection else {
+        return Ok(list);
+    };
+    let is_address =
+        connection.parse::<SocketAddr>().is_ok() || connection.parse::<IpAddr>().is_ok();
+    if is_address {
+        return Ok(format!("{list}&client={connection}"));
+    }
+    if connection.is_empty() || !connection.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        bail!(
+            "`{connection}` is neither a connection ID, which has hexadecimal digits, nor an IP address, with a port or without"
+        );
+    }
+    Ok(format!("/debug/connections/{connection}"))
+}
+
+async fn ask(admin: SocketAddr, path: &str) -> anyhow::Result<(StatusCode, String)> {
+    let stream = TcpStream::connect(admin).await.with_context(|| {
+        format!(
+            "no server listens at {admin}: start it with an `address` in [admin], and name that by --admin or its configuration by -c"
+        )
+    })?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get(path)
+        .header(hyper::header::HOST, admin.to_string())
+        .body(Empty::<bytes::Bytes>::new())?;
+    let exchange = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("a response of {admin}: {error}"))?;
+        anyhow::Ok((status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
+    };
+    tokio::pin!(exchange);
+    tokio::select! {
+        reply = &mut exchange => reply,
+        _ = connection => exchange.await,
+    }
+}
+
+/// Returns a text without control characters, which a terminal would obey.
+fn word<'a>(connection: &'a Value, key: &str) -> std::borrow::Cow<'a, str> {
+    let word = connection[key].as_str().unwrap_or("?");
+    if word.chars().any(char::is_control) {
+        word.replace(char::is_control, "\u{fffd}").into()
+    } else {
+        word.into()
+    }
+}
+
+fn number(connection: &Value, key: &str) -> f64 {
+    connection[key].as_f64().unwrap_or(0.0)
+}
+
+/// Returns a time in milliseconds as people write it.
+fn time(ms: f64) -> String {
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.1} ms"),
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms if ms < 120_000.0 => format!("{:.1} s", ms / 1e3),
+        ms => format!("{:.0} min", ms / 60_000.0),
+    }
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e4 => format!("{bytes:.0} B"),
+        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
+        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
+/// Returns what a wait means, and where to look.
+fn meaning(wait: &str) -> &'static str {
+    match wait {
+        "handshake" => "the handshake is not complete: the client has to reply",
+        "amplification_protection" => {
+            "the client has not proved its address, so no more may be sent to it (RFC 9000 §8.1)"
+        }
+        "congestion_control" => {
+            "the congestion window is full: the network, or a window that is too small for it, is the limit"
+        }
+        "pacing" => {
+            "the next packet leaves when its time comes: the congestion controller's rate is the limit"
+        }
+        "connection_flow_control" => {
+            "the client takes no more data on the connection: it does not read, or its window is small"
+        }
+        "stream_flow_control" => {
+            "the client takes no more data on its streams: it does not read, or its windows are small"
+        }
+        "acknowledgement" => "all was sent; the client's acknowledgements are awaited",
+        "scheduling" => {
+            "the worker is busy, or its socket is full: see sluicegate_worker_turn_seconds"
+        }
+        "application" => {
+            "requests are open, and nothing is there to send: an upstream, a disk or the rest of an upload is awaited"
+        }
+        "client" => "nothing is open: the client's next request is awaited",
+        "closing" => "the connection is closed",
+        _ => "",
+    }
+}
+
+/// Returns the word on a client that owes a reply and is silent: by the probe timeouts of RFC 9002 §6.2 it would have replied.
+fn silence(connection: &Value) -> String {
+    let owes = !matches!(&*word(connection, "wait"), "client" | "closing" | "application");
+    let silence = number(connection, "silence_ms");
+    let rtt = connection["rtt_ms"].as_f64().unwrap_or(333.0);
+    if owes && silence > (3.0 * rtt).max(500.0) {
+        format!("; nothing has come from the client for {}", time(silence))
+    } else {
+        String::new()
+    }
+}
+
+/// Returns a connection in words.
+fn story(connection: &Value) -> String {
+    let mut text = String::new();
+    let wait = word(connection, "wait");
+    let (window, mtu) =
+        (number(connection, "congestion_window_bytes"), number(connection, "mtu_bytes"));
+    let (sent, lost) = (number(connection, "sent_bytes"), number(connection, "lost_bytes"));
+    let age = number(connection, "age_ms");
+    let lost_share = if sent > 0.0 { 100.0 * lost / sent } else { 0.0 };
+    let rtt = match connection["rtt_ms"].as_f64() {
+        Some(rtt) => {
+            format!("round trip {}, at best {}", time(rtt), time(number(connection, "min_rtt_ms")))
+        }
+        None => "no round trip was measured".to_owned(),
+    };
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "connection {}, {} old, {} requests\n\
+         client     {} at listener {}, worker {}\n\
+         waits for  {wait}, for {}\n           {}{}\n\
+         window     {}, {:.1} packets of {} B; {} in state {}\n\
+         path       {rtt}; delivers {}/s\n\
+         sent       {}, of which {} lost ({lost_share:.1} %); {} of streams sent again, {} probe timeouts\n\
+         received   {}\n",
+        word(connection, "id"),
+        time(age),
+        connection["requests"].as_u64().unwrap_or(0),
+        word(connection, "client"),
+        word(connection, "listener"),
+        word(connection, "worker"),
+        time(number(connection, "waiting_ms")),
+        meaning(&wait),
+        silence(connection),
+        size(window),
+        if mtu > 0.0 { window / mtu } else { 0.0 },
+        mtu,
+        word(connection, "algorithm"),
+        word(connection, "state"),
+        size(number(connection, "delivery_rate_bytes_per_second")),
+        size(sent),
+        size(lost),
+        size(number(connection, "retransmitted_bytes")),
+        connection["probe_timeouts"].as_u64().unwrap_or(0),
+        size(number(connection, "received_bytes")),
+    );
+    let waits = connection["waits_ms"].as_object();
+    let mut waits: Vec<(&str, f64)> = waits
+        .into_iter()
+        .flatten()
+        .map(|(name, ms)| (name.as_str(), ms.as_f64().unwrap_or(0.0)))
+        .collect();
+    waits.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let shares = waits.iter().map(|(name, ms)| {
+        let share = if age > 0.0 { 100.0 * ms / age } else { 0.0 };
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        format!("{name} {} ({share:.0} %)", time(*ms))
+    });
+    let _ = writeln!(text, "so far     {}", shares.collect::<Vec<_>>().join(", "));
+    text
+}
+
+/// Returns a line for each connection.
+fn table(connections: &[Value]) -> String {
+    if connections.is_empty() {
+        return "no such connection\n".to_owned();
+    }
+    let head = ["ID", "CLIENT", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(connections.iter().map(|connection| {
+        [
+            word(connection, "id").into_owned(),
+            word(connection, "client").into_owned(),
+            word(connection, "wait").into_owned(),
+            time(number(connection, "waiting_ms")),
+            word(connection, "algorithm").into_owned(),
+            size(number(connection, "congestion_window_bytes")),
+            connection["rtt_ms"].as_f64().map_or_else(|| "-".to_owned(), time),
+            size(number(connection, "sent_bytes")),
+            size(number(connection, "lost_bytes")),
+        ]
+    }));
+    let mut widths = [0; 9];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sluicegate_base::observe::account::Wait;
+    use sluicegate_base::observe::metrics::Label as _;
+
+    use super::*;
+
+    #[test]
+    fn connection_is_an_id_or_an_address() {
+        for (text, end) in [
+            ("8a0f", "/8a0f"),
+            ("192.0.2.1", "client=192.0.2.1"),
+            ("192.0.2.1:5", "client=192.0.2.1:5"),
+            ("2001:db8::1", "client=2001:db8::1"),
+            ("[2001:db8::1]:5", "client=[2001:db8::1]:5"),
+        ] {
+            assert!(path(Some(text)).unwrap().ends_with(end), "{text}");
+        }
+        for text in ["", "somebody", "8a 0f", "../metrics", "192.0.2.1:"] {
+            let error = path(Some(text)).unwrap_err().to_string();
+            assert!(error.contains("connection ID") && error.contains("IP address"), "{error}");
+        }
+        assert!(path(None).unwrap().ends_with("limit=20"));
+    }
+
+    #[test]
+    fn every_wait_has_a_meaning() {
+        for wait in Wait::ALL {
+            assert!(!meaning(wait.name()).is_empty(), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn connection_is_told_in_words() {
+        let connection = json!({
+            "id": "8a0f", "client": "192.0.2.1:5", "listener": "edge", "worker": "main/0",
+            "wait": "congestion_control", "waiting_ms": 4200.0, "age_ms": 10_000.0, "requests": 1,
+            "waits_ms": { "client": 1000.0, "congestion_control": 9000.0 },
+            "algorithm": "cubic", "state": "avoidance", "rtt_ms": 120.0, "min_rtt_ms": 9.5,
+            "congestion_window_bytes": 2400, "mtu_bytes": 1200,
+            "sent_bytes": 100_000, "lost_bytes": 12_000, "probe_timeouts": 5,
+        });
+        let text = story(&connection);
+        for part in [
+            "connection 8a0f, 10.0 s old, 1 requests",
+            "waits for  congestion_control, for 4.2 s",
+            "2400 B, 2.0 packets of 1200 B; cubic in state avoidance",
+            "round trip 120 ms, at best 9.5 ms",
+            "100 kB, of which 12 kB lost (12.0 %)",
+            "so far     congestion_control 9.0 s (90 %), client 1.0 s (10 %)",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        assert!(!text.contains("nothing has come"), "{text}");
+        let mut silent = connection.clone();
+        silent["silence_ms"] = json!(4000);
+        assert!(story(&silent).contains("nothing has come from the client for 4.0 s"));
+        let lines = table(&[connection]);
+        assert!(lines.starts_with("ID    CLIENT       WAITS FOR"), "{lines}");
+        assert!(lines.contains("8a0f  192.0.2.1:5  congestion_control  4.2 s"), "{lines}");
+    }
+
+    /// Whatever listens at the address may be no Sluicegate.
+    #[test]
+    fn strange_replies_do_no_harm() {
+        for strange in
+            [json!({}), json!({ "id": 3, "waits_ms": [1], "wait": "\u{1b}[2J" }), json!(null)]
+        {
+            assert!(!story(&strange).contains('\u{1b}'));
+            assert!(!table(&[strange]).contains('\u{1b}'));
+        }
+    }
+}

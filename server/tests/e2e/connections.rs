@@ -1,0 +1,75 @@
+//! Connections of the running server, as its operator sees them.
+
+use std::process::{Command, Output};
+
+use crate::admin::{ADMIN, address, get};
+use crate::client::{Client, run};
+use crate::installed;
+use crate::on_auto;
+use crate::server::{Folder, PAGE, Server, Setup};
+
+on_auto!(a_stalled_connection_is_found_and_told_in_words);
+
+/// Attempts before a connection must be seen to wait.
+const ATTEMPTS: usize = 1000;
+
+fn why(words: &[&str]) -> Output {
+    Command::new(installed::server()).arg("why").args(words).output().unwrap()
+}
+
+fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
+    let folder = Folder::new();
+    let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "bbr3").with(ADMIN);
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    let at = admin.to_string();
+    assert_eq!(why(&["--admin", &at]).status.code(), Some(3), "there is none yet");
+    run(async {
+        let client = Client::new(&folder);
+        let mut idle = client.connect(server.address()).await;
+        assert_eq!(idle.get("/").await.text().await, PAGE);
+        let mut stalled = client.connect(server.address()).await;
+        // Nobody reads the body.
+        let _response = stalled.get("/bytes/100000000").await;
+        let mut list = String::new();
+        for _ in 0..ATTEMPTS {
+            list = get(admin, "/debug/connections").1;
+            // The last acknowledgement of the first one may be on its way.
+            let waits = ["stream_flow_control", "client"];
+            if waits.iter().all(|wait| list.contains(&format!("\"wait\": \"{wait}\""))) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let reply: serde_json::Value = serde_json::from_str(&list).unwrap();
+        assert_eq!(reply["count"], 2, "{list}");
+        let [first, second] = [0, 1].map(|place| &reply["connections"][place]);
+        assert_eq!(
+            (&first["wait"], &second["wait"]),
+            (&"stream_flow_control".into(), &"client".into())
+        );
+        assert_eq!((&first["algorithm"], &first["listener"]), (&"bbr3".into(), &"main".into()));
+        assert_eq!(first["requests"], 1);
+        let waits = first["waits_ms"].as_object().unwrap();
+        let sum: f64 = waits.values().map(|ms| ms.as_f64().unwrap()).sum();
+        let age = first["age_ms"].as_f64().unwrap();
+        // Each time is rounded to a microsecond.
+        assert!((sum - age).abs() < 0.02, "{list}");
+        let (id, client) = (first["id"].as_str().unwrap(), first["client"].as_str().unwrap());
+        let (status, one) = get(admin, &format!("/debug/connections/{id}"));
+        assert_eq!(status, 200);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&one).unwrap()["id"], *id);
+        let told = why(&["--admin", &at, id]);
+        let text = String::from_utf8(told.stdout).unwrap();
+        assert!(told.status.success(), "{text}");
+        assert!(text.contains("waits for  stream_flow_control, for "), "{text}");
+        assert!(text.contains("the client takes no more data on its streams"), "{text}");
+        // Both connections leave by the client's only socket.
+        for words in [vec!["--admin", &at], vec!["--admin", &at, client]] {
+            let table = String::from_utf8(why(&words).stdout).unwrap();
+            let lines: Vec<&str> = table.lines().collect();
+            assert!(lines.len() == 3 && lines[1].starts_with(id), "{table}");
+        }
+        assert_eq!(why(&["--admin", &at, "00"]).status.code(), Some(3));
+    });
+}
