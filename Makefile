@@ -275,9 +275,9 @@ deb-check: deb ## Installs, uses and removes the Debian package in a scratch roo
 	deploy/deb/check "$$(ls -t "$(TARGET)"/debian/sluicegate_*.deb | head -n1)"
 
 # As root: it makes network namespaces. The server's and the clients' core must be free of other work.
-bench-backends: setup dpdk $(BORINGSSL) ## Compares the backends over a veth pair, in 8 minutes; ARGS="--h2load FILE" names the client
-	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-backends $(TEST_FEATURES)
-	"$(TARGET)/release/backends" --folder "$(TARGET)/backends" $(ARGS)
+bench-backends: setup dpdk $(BORINGSSL) ## Compares the backends over veth pairs, in 8 minutes; ARGS="base:sluicegate=FILE head:sluicegate=FILE" compares builds on each
+	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(TEST_FEATURES)
+	"$(TARGET)/release/compare" --net veth --details --folder "$(TARGET)/backends" $(ARGS)
 
 # As root: it makes a network namespace. Both cores must be free of other work.
 compare: setup $(ASKED_DPDK) $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="quinn caddy" builds some of them, ARGS="nginx=FILE" names one

@@ -2,88 +2,146 @@
 //!
 //! Each server has one process or worker that serves, no access log, and connections to the upstream that stay open.
 
+use crate::backend::Driver;
 use crate::kind::Kind;
+use crate::network::Host;
+use crate::peer::Peer;
+use crate::running::Program;
 use crate::site::Site;
-
-/// Port of the upstream.
-pub(crate) const UPSTREAM: u16 = 8080;
 
 /// Connections to the upstream that may stay open: as many as a workload has requests at a time.
 const POOL: usize = 512;
 
+/// Returns the program of a server, which runs in the foreground.
+pub(crate) fn program(peer: &Peer, host: &Host, site: &Site) -> Program {
+    let file = configuration(peer, host, site);
+    let file = file.map(|(ending, text)| (format!("{}.{ending}", peer.name), text));
+    let path = |(name, _): &(String, String)| site.folder.join(name).display().to_string();
+    let path = file.as_ref().map(path).unwrap_or_default();
+    let address = host.address().to_string();
+    let [root, certificate, key] =
+        [site.root(), site.certificate(), site.key()].map(|path| path.display().to_string());
+    let arguments: Vec<&str> = match peer.kind {
+        Kind::Sluicegate => vec!["run", "-c", &path],
+        Kind::Nginx | Kind::H2o => vec!["-c", &path],
+        Kind::Caddy => vec!["run", "--adapter", "caddyfile", "--config", &path],
+        Kind::Haproxy => vec!["-db", "-f", &path],
+        Kind::QuicGo | Kind::Quinn | Kind::TokioQuiche => vec![&address, &root, &certificate, &key],
+    };
+    Program {
+        name: peer.name.clone(),
+        program: peer.program.clone(),
+        arguments: arguments.into_iter().map(str::to_owned).collect(),
+        file,
+    }
+}
+
 /// Returns the ending of the file's name and the configuration of a server; None for one that has its settings in its own code.
-pub(crate) fn configuration(
-    kind: Kind,
-    name: &str,
-    port: u16,
-    site: &Site,
-) -> Option<(&'static str, String)> {
-    Some(match kind {
-        Kind::Sluicegate => ("toml", sluicegate(site, name, port)),
-        Kind::Nginx => ("conf", nginx(site, name, &front(site, port))),
-        Kind::Caddy => ("caddyfile", caddy(site, port)),
-        Kind::H2o => ("yaml", h2o(site, port)),
-        Kind::Haproxy => ("cfg", haproxy(site, port)),
+fn configuration(peer: &Peer, host: &Host, site: &Site) -> Option<(&'static str, String)> {
+    Some(match peer.kind {
+        Kind::Sluicegate => ("toml", sluicegate(peer, host, site)),
+        Kind::Nginx => ("conf", nginx(site, &peer.name, &front(host, site))),
+        Kind::Caddy => ("caddyfile", caddy(host, site)),
+        Kind::H2o => ("yaml", h2o(host, site)),
+        Kind::Haproxy => ("cfg", haproxy(host, site)),
         Kind::QuicGo | Kind::Quinn | Kind::TokioQuiche => return None,
     })
 }
 
-fn sluicegate(site: &Site, name: &str, port: u16) -> String {
+fn sluicegate(peer: &Peer, host: &Host, site: &Site) -> String {
     format!(
-        "[server]\nstate_dir = \"{folder}/{name}-state\"\n\n[[listener]]\nname = \"public\"\naddress = \"127.0.0.1:{port}\"\n\
+        "[server]\nstate_dir = \"{folder}/{name}-state\"\n\n{group}[[listener]]\nname = \"public\"\naddress = \"{address}\"\n\
          tls = {{ certificate = \"{certificate}\", key = \"{key}\" }}\n\n[[route]]\npath = \"/proxied/\"\n\
-         proxy = {{ upstreams = \"127.0.0.1:{UPSTREAM}\" }}\n\n[[route]]\npath = \"/\"\nfiles = {{ root = \"{root}\" }}\n",
+         proxy = {{ upstreams = \"{upstream}\" }}\n\n[[route]]\npath = \"/bytes/\"\ngenerate = {{}}\n\n\
+         [[route]]\npath = \"/\"\nfiles = {{ root = \"{root}\" }}\n",
         folder = site.folder.display(),
+        name = peer.name,
+        group = group(peer, host),
+        address = host.address(),
+        upstream = host.upstream(),
         certificate = site.certificate().display(),
         key = site.key().display(),
         root = site.root().display(),
     )
 }
 
+/// Returns the product's group, unless all of it is left to the product.
+fn group(peer: &Peer, host: &Host) -> String {
+    if peer.backend.is_none() && peer.keys.is_empty() {
+        return String::new();
+    }
+    let mut text = "[[group]]\nname = \"default\"\n".to_owned();
+    for key in &peer.keys {
+        text += &format!("{key}\n");
+    }
+    if let Some(backend) = &peer.backend {
+        let device = backend.on(&host.interface());
+        text += &match backend.driver {
+            Driver::Sockets(_) => format!("backend = \"{device}\"\n"),
+            Driver::AfXdp | Driver::AfPacket => format!(
+                "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"{device}\"\naddresses = [\"{}/24\"]\n",
+                host.address().ip()
+            ),
+        };
+    }
+    text + "\n"
+}
+
 /// Returns what nginx has as a front.
-fn front(site: &Site, port: u16) -> String {
+fn front(host: &Host, site: &Site) -> String {
     format!(
-        "  upstream u {{ server 127.0.0.1:{UPSTREAM}; keepalive {POOL}; keepalive_requests 100000000; }}\n  server {{\n    \
-         listen 127.0.0.1:{port} quic reuseport;\n    listen 127.0.0.1:{port} ssl;\n    http2 on;\n    \
+        "  upstream u {{ server {upstream}; keepalive {POOL}; keepalive_requests 100000000; }}\n  server {{\n    \
+         listen {address} quic reuseport;\n    listen {address} ssl;\n    http2 on;\n    \
          quic_gso on;\n    open_file_cache max=100;\n    http3_max_concurrent_streams 128;\n    ssl_certificate {certificate};\n    \
          ssl_certificate_key {key};\n    root {root};\n    location /proxied/ {{\n      proxy_pass http://u;\n      \
          proxy_max_temp_file_size 0;\n      proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n",
         certificate = site.certificate().display(),
         key = site.key().display(),
         root = site.root().display(),
+        address = host.address(),
+        upstream = host.upstream(),
     )
 }
 
-fn caddy(site: &Site, port: u16) -> String {
+fn caddy(host: &Host, site: &Site) -> String {
     format!(
-        "{{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port {port}\n}}\nhttps://localhost:{port}, https://127.0.0.1:{port} {{\n\t\
-         bind 127.0.0.1\n\ttls {certificate} {key}\n\treverse_proxy /proxied/* 127.0.0.1:{UPSTREAM} {{\n\t\ttransport http {{\n\t\t\t\
+        "{{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port {port}\n}}\nhttps://localhost:{port}, https://{address} {{\n\t\
+         bind {ip}\n\ttls {certificate} {key}\n\treverse_proxy /proxied/* {upstream} {{\n\t\ttransport http {{\n\t\t\t\
          keepalive_idle_conns_per_host {POOL}\n\t\t}}\n\t}}\n\troot * {root}\n\tfile_server\n}}\n",
         certificate = site.certificate().display(),
         key = site.key().display(),
         root = site.root().display(),
+        address = host.address(),
+        ip = host.address().ip(),
+        port = host.address().port(),
+        upstream = host.upstream(),
     )
 }
 
-fn h2o(site: &Site, port: u16) -> String {
+fn h2o(host: &Host, site: &Site) -> String {
     format!(
-        "user: root\nnum-threads: 1\nmax-connections: 20000\nlisten: &tls\n  host: 127.0.0.1\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    \
+        "user: root\nnum-threads: 1\nmax-connections: 20000\nlisten: &tls\n  host: {ip}\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    \
          key-file: {key}\nlisten:\n  <<: *tls\n  type: quic\nhosts:\n  default:\n    paths:\n      /proxied/:\n        \
-         proxy.reverse.url: http://127.0.0.1:{UPSTREAM}/proxied/\n        proxy.preserve-host: ON\n      /:\n        file.dir: {root}\n",
+         proxy.reverse.url: http://{upstream}/proxied/\n        proxy.preserve-host: ON\n      /:\n        file.dir: {root}\n",
         certificate = site.certificate().display(),
         key = site.key().display(),
         root = site.root().display(),
+        ip = host.address().ip(),
+        port = host.address().port(),
+        upstream = host.upstream(),
     )
 }
 
-fn haproxy(site: &Site, port: u16) -> String {
+fn haproxy(host: &Host, site: &Site) -> String {
     format!(
         "global\n  nbthread 1\n  maxconn 5000\ndefaults\n  mode http\n  \
          timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n  http-reuse always\nfrontend public\n  \
-         bind quic4@127.0.0.1:{port} ssl crt {both} alpn h3\n  default_backend upstream\nbackend upstream\n  \
-         server upstream 127.0.0.1:{UPSTREAM}\n",
+         bind quic4@{address} ssl crt {both} alpn h3\n  default_backend upstream\nbackend upstream\n  \
+         server upstream {upstream}\n",
         // It reads the key from a file beside the certificate with `.key` behind its name.
         both = site.certificate().display(),
+        address = host.address(),
+        upstream = host.upstream(),
     )
 }
 
@@ -99,7 +157,49 @@ pub(crate) fn nginx(site: &Site, name: &str, servers: &str) -> String {
     )
 }
 
-/// Returns what the upstream has as a server.
-pub(crate) fn upstream(site: &Site) -> String {
-    format!("  server {{ listen 127.0.0.1:{UPSTREAM}; root {}; }}\n", site.root().display())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+    use crate::building::Builds;
+
+    #[test]
+    fn servers_have_a_configuration_or_arguments() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = Site::write(folder.path()).unwrap();
+        let host = Host::local(2);
+        for kind in Kind::ALL {
+            let peer = format!("{}=x", kind.name());
+            let peer = Peer::parse(&peer, &Builds::new("target/release".into())).unwrap();
+            let program = program(&peer, &host, &site);
+            let text = match &program.file {
+                Some((_, text)) => text.clone(),
+                None => program.arguments.join(" "),
+            };
+            for part in ["4432", "/www"] {
+                assert!(kind == Kind::Haproxy || text.contains(part), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_has_its_backend_and_keys() {
+        let host = Host::local(2);
+        let builds = Builds::new("target/release".into());
+        let mut peer = Peer::parse("sluicegate", &builds).unwrap();
+        assert_eq!(group(&peer, &host), "");
+        peer.keys.push("spin = \"1ms\"".to_owned());
+        for backend in Backend::ALL {
+            peer.backend = Some(backend);
+            let group: toml::Table = group(&peer, &host).parse().unwrap();
+            let group = &group["group"][0];
+            assert_eq!(group["spin"].as_str(), Some("1ms"));
+            let device = match backend.driver {
+                Driver::Sockets(_) => &group["backend"],
+                Driver::AfXdp | Driver::AfPacket => &group["dpdk"]["device"],
+            };
+            let interface = host.interface();
+            assert_eq!(device.as_str(), Some(backend.on(&interface).as_str()));
+        }
+    }
 }

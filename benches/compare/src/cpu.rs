@@ -9,36 +9,40 @@ const TICKS: f64 = 100.0;
 
 /// CPU time used so far, seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cpu {
-    /// Of the process: user and system time of all its threads, those that have ended included.
-    pub process: f64,
+pub(crate) struct Cpu {
+    /// Of the processes: user and system time of all their threads, those that have ended included.
+    pub(crate) process: f64,
     /// Of the whole machine: everything but idle time and the time that the hypervisor took.
-    pub machine: f64,
+    pub(crate) machine: f64,
 }
 
 impl Cpu {
-    /// Reads both; `process` is a process's number, or `self`.
+    /// Reads both, of a process and of all below it; `process` is its number, or `self`.
     ///
     /// # Errors
     ///
     /// There is no such process.
-    pub fn read(process: &str) -> Result<Self> {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-        // The name of the program, which may have spaces, stands in parentheses.
-        let behind = stat.rsplit_once(')').context("a line of /proc/PID/stat")?.1;
+    pub(crate) fn read(process: &str) -> Result<Self> {
+        let mut used = 0.0;
+        for process in tree(process) {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+            // The name of the program, which may have spaces, stands in parentheses.
+            let behind = stat.rsplit_once(')').context("a line of /proc/PID/stat")?.1;
+            used += seconds(behind, &[11, 12])?;
+        }
         let machine = fs::read_to_string("/proc/stat")?;
         let line = machine.lines().next().context("a line of /proc/stat")?;
-        Ok(Self { process: seconds(behind, &[11, 12])?, machine: seconds(line, &[1, 2, 3, 6, 7])? })
+        Ok(Self { process: used, machine: seconds(line, &[1, 2, 3, 6, 7])? })
     }
 
     /// Returns what was used since `before`.
-    pub fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self { process: self.process - before.process, machine: self.machine - before.machine }
     }
 }
 
 /// Returns the numbers of a process and of all below it.
-pub fn tree(process: &str) -> Vec<String> {
+pub(crate) fn tree(process: &str) -> Vec<String> {
     let mut processes = vec![process.to_owned()];
     let mut next = 0;
     while let Some(process) = processes.get(next) {
@@ -55,23 +59,12 @@ pub fn tree(process: &str) -> Vec<String> {
     processes
 }
 
-/// Returns the CPU time that a process and all below it have used so far, seconds.
-///
-/// # Errors
-///
-/// There is no such process.
-pub fn of_tree(process: &str) -> Result<f64> {
-    let times = tree(process).into_iter();
-    let times = times.map(|process| Ok(Cpu::read(&process)?.process));
-    times.sum()
-}
-
 /// Returns the memory of a process and of all below it, KiB: what several share counts in parts.
 ///
 /// # Errors
 ///
 /// There is no such process, or it belongs to someone else.
-pub fn memory_of_tree(process: &str) -> Result<f64> {
+pub(crate) fn memory_of_tree(process: &str) -> Result<f64> {
     let memory = |process: String| {
         let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
         let line = rollup.lines().find(|line| line.starts_with("Pss:"));
@@ -84,11 +77,11 @@ pub fn memory_of_tree(process: &str) -> Result<f64> {
 
 /// Time of one core so far, seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Core {
+pub(crate) struct Core {
     /// Time in which it ran something.
-    pub busy: f64,
+    pub(crate) busy: f64,
     /// Time that the hypervisor took while the core had something to run.
-    pub stolen: f64,
+    pub(crate) stolen: f64,
 }
 
 impl Core {
@@ -97,7 +90,7 @@ impl Core {
     /// # Errors
     ///
     /// There is no such core.
-    pub fn read(core: usize) -> Result<Self> {
+    pub(crate) fn read(core: usize) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat")?;
         let start = format!("cpu{core} ");
         let line = stat.lines().find(|line| line.starts_with(&start));
@@ -106,7 +99,7 @@ impl Core {
     }
 
     /// Returns what was used since `before`.
-    pub fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self { busy: self.busy - before.busy, stolen: self.stolen - before.stolen }
     }
 }
@@ -148,12 +141,12 @@ mod tests {
         }
         let processes = tree(&shell.id().to_string());
         let memory = memory_of_tree(&processes[0]).unwrap();
-        let of_tree = of_tree(&processes[0]).unwrap();
+        let used = Cpu::read(&processes[0]).unwrap().process;
         for process in processes.iter().rev() {
             assert!(std::process::Command::new("kill").arg(process).status().unwrap().success());
         }
         shell.wait().unwrap();
         assert_eq!(processes.len(), 2);
-        assert!(memory > 0.0 && of_tree > 0.0);
+        assert!(memory > 0.0 && used > 0.0);
     }
 }

@@ -10,50 +10,35 @@ use crate::figures::percentile;
 
 /// Requests to send.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// Connections.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// Requests under way on a connection.
-    pub streams: usize,
+    pub(crate) streams: usize,
     /// When to send them, and when to end.
-    pub schedule: Schedule,
+    pub(crate) schedule: Schedule,
 }
 
 impl Load {
-    /// Returns a load of requests for small bodies, as fast as possible: 16 connections of 32.
-    pub const fn small(seconds: f64) -> Self {
-        Self::closed(16, 32, seconds)
-    }
-
-    /// Returns a load of requests for large bodies, as fast as possible: 4 connections of 4.
-    pub const fn large(seconds: f64) -> Self {
-        Self::closed(4, 4, seconds)
-    }
-
-    /// Returns a light load: 100 requests per second on each of 8 connections.
-    pub const fn light(seconds: f64) -> Self {
-        Self::open(8, 100.0, seconds)
-    }
-
     /// Returns a load as fast as possible.
-    pub const fn closed(connections: usize, streams: usize, seconds: f64) -> Self {
+    pub(crate) const fn closed(connections: usize, streams: usize, seconds: f64) -> Self {
         Self { connections, streams, schedule: Schedule::Closed { seconds } }
     }
 
     /// Returns a load of `rate` requests per second and connection, one at a time.
-    pub const fn open(connections: usize, rate: f64, seconds: f64) -> Self {
+    pub(crate) const fn open(connections: usize, rate: f64, seconds: f64) -> Self {
         Self { connections, streams: 1, schedule: Schedule::Open { rate, seconds } }
     }
 
     /// Returns a load of `connections` new connections with a request on each, so many per second.
-    pub const fn handshakes(connections: usize, rate: usize) -> Self {
+    pub(crate) const fn handshakes(connections: usize, rate: usize) -> Self {
         Self { connections, streams: 1, schedule: Schedule::Handshakes { rate } }
     }
 }
 
 /// When requests are sent, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub enum Schedule {
+pub(crate) enum Schedule {
     /// Each as soon as there is room for it, for so many seconds.
     Closed {
         /// Length, seconds.
@@ -75,7 +60,7 @@ pub enum Schedule {
 
 /// The load generator.
 #[derive(Debug)]
-pub struct Generator {
+pub(crate) struct Generator {
     program: PathBuf,
     /// Words between the program and the options, such as a subcommand.
     words: Vec<String>,
@@ -86,17 +71,17 @@ pub struct Generator {
 
 /// Outcome of a load.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Requests that succeeded.
-    pub succeeded: f64,
+    pub(crate) succeeded: f64,
     /// Requests that did not.
-    pub failed: f64,
+    pub(crate) failed: f64,
     /// Bytes of bodies.
-    pub bytes: f64,
+    pub(crate) bytes: f64,
     /// Median time from request to the end of the response, microseconds. NaN unless the schedule is open.
-    pub p50: f64,
+    pub(crate) p50: f64,
     /// 99th percentile of that time.
-    pub p99: f64,
+    pub(crate) p99: f64,
 }
 
 impl Generator {
@@ -105,7 +90,7 @@ impl Generator {
     /// # Errors
     ///
     /// It does not run, or has no HTTP/3.
-    pub fn new(command: &[&str], core: usize, log: PathBuf) -> Result<Self> {
+    pub(crate) fn new(command: &[&str], core: usize, log: PathBuf) -> Result<Self> {
         let (program, words) = command.split_first().context("no load generator is named")?;
         let program = PathBuf::from(program);
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
@@ -124,8 +109,7 @@ impl Generator {
     }
 
     /// Returns its name and version.
-    #[must_use]
-    pub fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         let output = Command::new(&self.program).arg("--version").output();
         let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let said = said.unwrap_or_default();
@@ -138,19 +122,8 @@ impl Generator {
     /// # Errors
     ///
     /// The program does not run, its output is not that of h2load, or no request succeeds.
-    pub fn run(&self, load: &Load, url: &str) -> Result<Outcome> {
-        let open = matches!(load.schedule, Schedule::Open { .. });
-        let mut command = self.command(load, url);
-        if open {
-            let _ = fs::remove_file(&self.log);
-            command.arg(format!("--log-file={}", self.log.display()));
-        }
-        let output = command.output().context("taskset, of util-linux, does not start")?;
-        let mut outcome = self.read(&output)?;
-        let times = if open { times(&fs::read_to_string(&self.log)?) } else { Vec::new() };
-        outcome.p50 = percentile(&times, 50);
-        outcome.p99 = percentile(&times, 99);
-        Ok(outcome)
+    pub(crate) fn run(&self, load: &Load, url: &str) -> Result<Outcome> {
+        self.finish(self.start(load, url)?)
     }
 
     /// Starts a load.
@@ -158,29 +131,31 @@ impl Generator {
     /// # Errors
     ///
     /// The program does not start.
-    pub fn start(&self, load: &Load, url: &str) -> Result<Child> {
+    pub(crate) fn start(&self, load: &Load, url: &str) -> Result<Child> {
+        let _ = fs::remove_file(&self.log);
         let mut command = self.command(load, url);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().context("taskset, of util-linux, does not start")
     }
 
-    /// Waits until a load ends. The outcome has no times.
+    /// Waits until a load ends.
     ///
     /// # Errors
     ///
     /// As [`Generator::run`].
-    pub fn finish(&self, child: Child) -> Result<Outcome> {
-        self.read(&child.wait_with_output()?)
-    }
-
-    fn read(&self, output: &Output) -> Result<Outcome> {
+    pub(crate) fn finish(&self, child: Child) -> Result<Outcome> {
+        let output = child.wait_with_output()?;
         let said = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         let program = self.program.display();
-        let Some(outcome) = outcome(&said) else {
+        let Some(mut outcome) = outcome(&said) else {
             bail!("{program} prints no summary: {said}{errors}");
         };
         ensure!(outcome.succeeded > 0.0, "{program}: no request succeeded: {said}{errors}");
+        // Only an open schedule has a log.
+        let times = times(&fs::read_to_string(&self.log).unwrap_or_default());
+        outcome.p50 = percentile(&times, 50);
+        outcome.p99 = percentile(&times, 99);
         Ok(outcome)
     }
 
@@ -196,7 +171,8 @@ impl Generator {
         match load.schedule {
             Schedule::Closed { seconds } => command.arg(duration(seconds)),
             Schedule::Open { rate, seconds } => {
-                command.arg(duration(seconds)).arg(format!("--rps={rate}"))
+                let log = format!("--log-file={}", self.log.display());
+                command.args([duration(seconds), format!("--rps={rate}"), log])
             }
             // Periods of 50 ms keep bursts short.
             Schedule::Handshakes { rate } => command

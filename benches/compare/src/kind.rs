@@ -19,6 +19,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     File,
+    /// Made by the server itself.
+    Generated,
     Proxied,
 }
 
@@ -87,7 +89,8 @@ impl Kind {
     /// Returns whether it has such resources.
     pub(crate) fn serves(self, resource: Resource) -> bool {
         match self {
-            Self::Sluicegate | Self::Nginx | Self::Caddy | Self::H2o => true,
+            Self::Sluicegate => true,
+            Self::Nginx | Self::Caddy | Self::H2o => resource != Resource::Generated,
             Self::Haproxy => resource == Resource::Proxied,
             Self::QuicGo | Self::Quinn | Self::TokioQuiche => resource == Resource::File,
         }

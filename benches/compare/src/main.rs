@@ -1,11 +1,21 @@
-//! Compares HTTP/3 servers on one machine: the same files, the same upstream, the same load, in turn.
+//! Compares HTTP/3 servers on one machine: the same files, the same upstream, the same load, in turn; and the product's backends, over
+//! a veth pair for each.
 //!
 //! `benches/README.md` says how to run it and how to read the report.
 
+mod arguments;
+mod backend;
 mod building;
 mod configuration;
+mod cpu;
+mod datagrams;
+mod figures;
+mod flame;
+mod generator;
 mod kind;
 mod measure;
+mod network;
+mod node;
 mod peer;
 mod report;
 mod running;
@@ -15,71 +25,30 @@ mod workload;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use clap::Parser;
-use sluicegate_compare::generator::Generator;
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser as _;
 
+use crate::arguments::{Arguments, Part, Step};
 use crate::building::Builds;
+use crate::figures::Samples;
+use crate::generator::Generator;
 use crate::kind::Kind;
-use crate::measure::{Bench, Contestant};
+use crate::measure::{Bench, Contestant, Sample};
 use crate::peer::Peer;
-use crate::report::Samples;
+use crate::report::Measured;
 use crate::site::Site;
 use crate::workload::Workload;
 
-/// Compares HTTP/3 servers under the same load, in turn; needs root, for a network namespace
-#[derive(Debug, Parser)]
-#[command(name = "compare")]
-struct Arguments {
-    #[arg(required = true, help = servers_help())]
-    servers: Vec<String>,
-    /// Workloads [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = Workload::ALL.map(|workload| workload.name))]
-    only: Vec<String>,
-    /// Rounds, in each of which every server has its turn
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Length of each measurement
-    #[arg(long, default_value_t = 2.0)]
-    seconds: f64,
-    /// Load generator: h2load with HTTP/3, or a program with its options and output [default: `sluicegate load`, built beside this program]
-    #[arg(long)]
-    generator: Option<String>,
-    /// nginx, as the upstream [default: the one in PATH; without it, proxied workloads are left out]
-    #[arg(long)]
-    upstream: Option<PathBuf>,
-    /// Core of the servers
-    #[arg(long, default_value_t = 0)]
-    server_core: usize,
-    /// Core of the load generator and the upstream
-    #[arg(long, default_value_t = 1)]
-    client_core: usize,
-    /// File for the report [default: standard output]
-    #[arg(long)]
-    report: Option<PathBuf>,
-    /// It is in a network namespace of its own already
-    #[arg(long, hide = true)]
-    within: bool,
-}
-
-fn servers_help() -> String {
-    let built = Kind::ALL.into_iter().filter(|kind| kind.recipe().is_some());
-    format!(
-        "Servers, as KIND=PROGRAM, or as KIND to build one of {}, or to take the sluicegate beside this program; NAME:KIND \
-         names it in tables. Kinds are {}. Ratios are to the first",
-        built.map(Kind::name).collect::<Vec<_>>().join(", "),
-        Kind::ALL.map(Kind::name).join(", ")
-    )
-}
-
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(Step::Node(node)) = &arguments.step {
+        return node::run(node);
+    }
     let program = std::env::current_exe()?;
     let builds = Builds::new(program.parent().context("a folder")?.to_owned());
-    let peers = peers(&arguments, &builds)?;
+    let peers = arguments.peers(&builds)?;
     if arguments.within {
         return compare(&arguments, peers, &builds);
     }
@@ -98,30 +67,8 @@ fn main() -> Result<()> {
     Err(cause).context("unshare, of util-linux, does not start")
 }
 
-/// Returns the servers that are named.
-fn peers(arguments: &Arguments, builds: &Builds) -> Result<Vec<Peer>> {
-    let mut peers: Vec<Peer> = Vec::new();
-    for (number, text) in (0..).zip(&arguments.servers) {
-        let peer = Peer::parse(text, number, builds)?;
-        if peers.iter().any(|other| other.name == peer.name) {
-            bail!("two servers are named `{}`: name one of them by NAME:KIND=PROGRAM", peer.name);
-        }
-        peers.push(peer);
-    }
-    Ok(peers)
-}
-
 fn compare(arguments: &Arguments, peers: Vec<Peer>, builds: &Builds) -> Result<()> {
-    ensure!(
-        arguments.seconds > 0.0 && arguments.seconds <= 3600.0,
-        "--seconds {} is out of its range, above 0 and up to 3600",
-        arguments.seconds
-    );
-    ensure!(
-        arguments.server_core != arguments.client_core,
-        "servers and load need cores of their own: --server-core and --client-core are both {}",
-        arguments.server_core
-    );
+    arguments.check()?;
     let status = Command::new("ip").args("link set lo mtu 1500 up".split(' ')).status();
     ensure!(
         status.context("ip, of iproute2, does not start")?.success(),
@@ -133,15 +80,15 @@ fn compare(arguments: &Arguments, peers: Vec<Peer>, builds: &Builds) -> Result<(
     let folder = tempfile::tempdir()?;
     let site = Site::write(folder.path())?;
     let bench = Bench {
+        net: arguments.net,
         generator: generator(arguments, builds, &site)?,
         server_core: arguments.server_core,
         client_core: arguments.client_core,
-        seconds: arguments.seconds,
+        rounds: arguments.rounds.into(),
+        seconds: arguments.seconds(),
         site,
     };
-    let mut workloads: Vec<Workload> = Workload::ALL.into();
-    workloads
-        .retain(|one| arguments.only.is_empty() || arguments.only.iter().any(|o| o == one.name));
+    let mut workloads = arguments.workloads();
     let (mut upstream, mut note) = (None, None);
     match upstream::find(arguments.upstream.as_deref())? {
         Some(program) => {
@@ -151,16 +98,24 @@ fn compare(arguments: &Arguments, peers: Vec<Peer>, builds: &Builds) -> Result<(
         None if upstream::do_without(&mut workloads)? => note = Some(upstream::MISSING),
         None => {}
     }
-    let contestants: Result<Vec<Contestant>> =
-        peers.into_iter().map(|peer| bench.start(peer)).collect();
-    let contestants = contestants?;
-    let mut measured = Vec::new();
-    for workload in workloads {
-        let samples = rounds(arguments, &bench, &workload, &contestants)?;
-        measured.push((workload, samples));
+    let contestants = start(&bench, peers)?;
+    let mut measured = Measured::default();
+    if arguments.has(Part::Idle) {
+        measured.idle = Some(bench.idle(&contestants, arguments.idle_seconds)?);
+    }
+    if arguments.has(Part::Server) {
+        for workload in &workloads {
+            measured.workloads.push((*workload, rounds(&bench, workload, &contestants)?));
+        }
+    }
+    if arguments.has(Part::Flame) {
+        flame::graphs(&bench, &workloads, &contestants, &arguments.folder)?;
     }
     drop(upstream);
-    let report = report::text(&contestants, &measured, &bench, note)?;
+    if arguments.has(Part::Datagrams) {
+        measured.datagrams = Some(datagrams::run(&bench, &contestants));
+    }
+    let report = report::text(&contestants, &measured, &bench, arguments.details, note)?;
     match &arguments.report {
         Some(file) => fs::write(file, report).with_context(|| file.display().to_string())?,
         None => print!("{report}"),
@@ -180,23 +135,38 @@ fn generator(arguments: &Arguments, builds: &Builds, site: &Site) -> Result<Gene
     Generator::new(&command, arguments.client_core, log)
 }
 
+/// Starts the servers. Leaves out those whose backend cannot be opened here, and says why.
+fn start(bench: &Bench, peers: Vec<Peer>) -> Result<Vec<Contestant>> {
+    let mut contestants = Vec::new();
+    for (number, peer) in (0..).zip(peers) {
+        let has_backend = peer.backend.is_some();
+        match bench.start(peer, number) {
+            Ok(contestant) => contestants.push(contestant),
+            Err(cause) if has_backend => eprintln!("left out: {cause:#}"),
+            Err(cause) => return Err(cause),
+        }
+    }
+    ensure!(!contestants.is_empty(), "no backend can be opened");
+    Ok(contestants)
+}
+
 /// Measures a workload on each server that has it, round by round, after one request that does not count.
 fn rounds(
-    arguments: &Arguments,
     bench: &Bench,
     workload: &Workload,
     contestants: &[Contestant],
-) -> Result<Samples> {
-    let serves = |contestant: &Contestant| contestant.peer.kind.serves(workload.resource);
-    let mut samples: Samples = contestants.iter().map(|one| serves(one).then(Vec::new)).collect();
+) -> Result<Samples<Sample>> {
+    let serves = |contestant: &Contestant| contestant.peer.serves(workload.resource());
+    let mut samples: Samples<Sample> =
+        contestants.iter().map(|one| serves(one).then(Vec::new)).collect();
     let place = |contestant: &Contestant| format!("{}, {}", contestant.peer.name, workload.name);
     for contestant in contestants.iter().filter(|one| serves(one)) {
         let checked = bench.check(workload, contestant);
         checked.with_context(|| place(contestant))?;
     }
-    for round in 1..=arguments.rounds {
+    for round in 1..=bench.rounds {
         // None always follows the same one.
-        let first = round as usize % contestants.len();
+        let first = round % contestants.len();
         for number in (first..contestants.len()).chain(0..first) {
             let contestant = &contestants[number];
             let Some(samples) = &mut samples[number] else {
@@ -208,7 +178,7 @@ fn rounds(
                 "{}, round {round}: {} {:.2} {}{}",
                 workload.name,
                 contestant.peer.name,
-                sample.value,
+                sample.value(workload.figure),
                 workload.figure.unit(),
                 if sample.disturbed { ", disturbed" } else { "" }
             );

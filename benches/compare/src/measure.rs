@@ -4,9 +4,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use sluicegate_compare::cpu::{self, Core};
-use sluicegate_compare::generator::{Generator, Load, Outcome};
 
+use crate::configuration;
+use crate::cpu::{self, Core, Cpu};
+use crate::figures::Samples;
+use crate::generator::{Generator, Load, Outcome};
+use crate::network::{Host, Net};
 use crate::peer::Peer;
 use crate::running::{Port, Server};
 use crate::site::Site;
@@ -20,49 +23,78 @@ const OTHERS: f64 = 0.05;
 /// Time after which memory is read, seconds. The load goes on for one more.
 const MEMORY: u32 = 5;
 
+/// Distance of a server's number to that of its twin, and largest number of servers.
+pub(crate) const TWIN: u8 = 100;
+
 /// A running server and what it is.
 #[derive(Debug)]
 pub(crate) struct Contestant {
     pub(crate) peer: Peer,
     pub(crate) server: Server,
+    pub(crate) host: Host,
+}
+
+impl Contestant {
+    /// Returns the URL of a workload.
+    pub(crate) fn url(&self, workload: &Workload) -> String {
+        format!("https://{}/{}", self.host.address(), workload.path)
+    }
 }
 
 /// A measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// The figure of the workload.
-    pub(crate) value: f64,
-    /// The time at 99 %, where times are measured.
-    pub(crate) p99: f64,
-    /// Requests that failed.
-    pub(crate) failed: f64,
+    pub(crate) outcome: Outcome,
+    pub(crate) seconds: f64,
+    /// CPU time of the server and of the machine.
+    pub(crate) cpu: Cpu,
+    /// KiB of memory that a connection added; NaN where that is not measured.
+    memory: f64,
     /// Part of the time that the server's core was busy.
     pub(crate) busy: f64,
     /// Whether the cores were not quiet before, other work took more than a twentieth of the server's core, or the hypervisor of both.
     pub(crate) disturbed: bool,
 }
 
-/// Generator, cores and length of the measurements.
+impl Sample {
+    /// Returns the figure.
+    pub(crate) fn value(&self, figure: Figure) -> f64 {
+        match figure {
+            Figure::Requests | Figure::Gbit => self.amount(figure) / self.cpu.process,
+            Figure::Times => self.outcome.p50,
+            Figure::Memory => self.memory,
+        }
+    }
+
+    /// Returns what was delivered, in the unit of the figure.
+    pub(crate) fn amount(&self, figure: Figure) -> f64 {
+        match figure {
+            Figure::Gbit => self.outcome.bytes * 8e-9,
+            Figure::Requests | Figure::Times | Figure::Memory => self.outcome.succeeded,
+        }
+    }
+}
+
+/// Settings of the measurements.
 #[derive(Debug)]
 pub(crate) struct Bench {
+    pub(crate) net: Net,
     pub(crate) generator: Generator,
     pub(crate) server_core: usize,
     pub(crate) client_core: usize,
+    pub(crate) rounds: usize,
     pub(crate) seconds: f64,
     pub(crate) site: Site,
 }
 
 impl Bench {
     /// Starts a server.
-    pub(crate) fn start(&self, peer: Peer) -> Result<Contestant> {
-        let server = Server::start(
-            &peer.name,
-            &peer.command(&self.site),
-            &self.site.folder,
-            self.server_core,
-            Port::Udp(peer.port),
-        )?;
-        Ok(Contestant { peer, server })
+    pub(crate) fn start(&self, peer: Peer, number: u8) -> Result<Contestant> {
+        let host = Host::new(self.net, number, peer.backend.as_ref())?;
+        let program = configuration::program(&peer, &host, &self.site);
+        let port = Port::Udp(host.address());
+        let server = Server::start(&program, &host, &self.site.folder, self.server_core, port)?;
+        Ok(Contestant { peer, server, host })
     }
 
     /// Waits until other work leaves both cores alone. Returns whether it does.
@@ -93,47 +125,34 @@ impl Bench {
     pub(crate) fn sample(&self, workload: &Workload, contestant: &Contestant) -> Result<Sample> {
         let twin;
         let contestant = if workload.figure == Figure::Memory {
-            twin = self.twin(workload, &contestant.peer)?;
+            twin = self.twin(workload, contestant)?;
             &twin
         } else {
             contestant
         };
         let quiet = self.wait_for_quiet()?;
-        let url = contestant.peer.url(workload.path);
+        let url = contestant.url(workload);
         let process = contestant.server.id();
-        let before = (self.cores()?, cpu::of_tree(&process)?, Instant::now());
-        let mut memory = f64::NAN;
-        let outcome = if workload.figure == Figure::Memory {
-            let (added, outcome) = self.memory(workload, &url, &process)?;
-            memory = added;
-            outcome
+        let before = (self.cores()?, Cpu::read(&process)?, Instant::now());
+        let (memory, outcome) = if workload.figure == Figure::Memory {
+            self.memory(workload, &url, &process)?
         } else {
-            self.generator.run(&(workload.load)(self.seconds), &url)?
+            (f64::NAN, self.generator.run(&workload.load(self.seconds), &url)?)
         };
         contestant.server.check()?;
-        let cpu = cpu::of_tree(&process)? - before.1;
+        let cpu = Cpu::read(&process)?.since(before.1);
         let seconds = before.2.elapsed().as_secs_f64();
         let [own, client] = self.cores()?;
         let (own, client) = (own.since(before.0[0]), client.since(before.0[1]));
-        ensure!(cpu > 0.0, "the server used no CPU time");
-        let others = (own.busy - cpu).max(own.stolen + client.stolen) / seconds;
-        Ok(Sample {
-            value: match workload.figure {
-                Figure::Requests => outcome.succeeded / cpu,
-                Figure::Gbit => outcome.bytes * 8e-9 / cpu,
-                Figure::Times => outcome.p50,
-                Figure::Memory => memory,
-            },
-            p99: outcome.p99,
-            failed: outcome.failed,
-            busy: own.busy / seconds,
-            disturbed: !quiet || others > OTHERS,
-        })
+        ensure!(cpu.process > 0.0, "the server used no CPU time");
+        let others = (own.busy - cpu.process).max(own.stolen + client.stolen) / seconds;
+        let disturbed = !quiet || others > OTHERS;
+        Ok(Sample { outcome, seconds, cpu, memory, busy: own.busy / seconds, disturbed })
     }
 
     /// Starts a fresh server that has served one client: one that has served others may have kept their memory.
-    fn twin(&self, workload: &Workload, peer: &Peer) -> Result<Contestant> {
-        let twin = self.start(peer.twin())?;
+    fn twin(&self, workload: &Workload, contestant: &Contestant) -> Result<Contestant> {
+        let twin = self.start(contestant.peer.twin(), contestant.host.number() + TWIN)?;
         self.check(workload, &twin)?;
         Ok(twin)
     }
@@ -145,14 +164,13 @@ impl Bench {
     /// It does not succeed.
     pub(crate) fn check(&self, workload: &Workload, contestant: &Contestant) -> Result<()> {
         let one = Load::handshakes(1, 1);
-        let url = contestant.peer.url(workload.path);
-        self.generator.run(&one, &url).map(drop)
+        self.generator.run(&one, &contestant.url(workload)).map(drop)
     }
 
     /// Returns the memory that each connection adds, and what came of the load.
     fn memory(&self, workload: &Workload, url: &str, process: &str) -> Result<(f64, Outcome)> {
         let before = cpu::memory_of_tree(process)?;
-        let load = (workload.load)(f64::from(MEMORY + 1));
+        let load = workload.load(f64::from(MEMORY + 1));
         let connections = load.connections as f64;
         let load = self.generator.start(&load, url)?;
         thread::park_timeout(Duration::from_secs(u64::from(MEMORY)));
@@ -165,5 +183,18 @@ impl Bench {
             outcome.succeeded
         );
         Ok(((after? - before) / connections, outcome))
+    }
+    /// Returns the CPU time that each server uses in a minute without requests, all at the same time, seconds.
+    pub(crate) fn idle(&self, contestants: &[Contestant], seconds: f64) -> Result<Samples<f64>> {
+        let read = || -> Result<Vec<f64>> {
+            let used = |one: &Contestant| Ok(Cpu::read(&one.server.id())?.process);
+            contestants.iter().map(used).collect()
+        };
+        // What the start leaves to do is done after that.
+        thread::park_timeout(Duration::from_secs(1));
+        let before = read()?;
+        thread::park_timeout(Duration::from_secs_f64(seconds));
+        let used = read()?.into_iter().zip(before);
+        Ok(used.map(|(after, before)| Some(vec![(after - before) * 60.0 / seconds])).collect())
     }
 }

@@ -4,18 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::backend::{Backend, Driver};
 use crate::building::Builds;
-use crate::configuration;
-use crate::kind::Kind;
-use crate::site::Site;
+use crate::kind::{Kind, Resource};
 
 /// Name of the upstream, and end of the names of twins.
 pub(crate) const UPSTREAM_NAME: &str = "upstream";
 const TWIN_ENDING: &str = "-twin";
-
-/// Port of the first server, and distance to that of its twin.
-const FIRST: u16 = 4430;
-const TWIN: u16 = 1000;
 
 /// A server to compare.
 #[derive(Clone, Debug)]
@@ -26,22 +21,15 @@ pub(crate) struct Peer {
     pub(crate) program: PathBuf,
     /// Whether the program is the one that is built here.
     pub(crate) is_built: bool,
-    pub(crate) port: u16,
-}
-
-/// A way to start a server.
-#[derive(Debug)]
-pub(crate) struct Command {
-    pub(crate) program: PathBuf,
-    pub(crate) arguments: Vec<String>,
-    /// Its configuration, if it has one: name and text.
-    pub(crate) file: Option<(String, String)>,
+    /// Backend, of the product only. None is its own choice.
+    pub(crate) backend: Option<Backend>,
+    /// Further keys of its group, of the product only.
+    pub(crate) keys: Vec<String>,
 }
 
 impl Peer {
-    /// Reads `[NAME:]KIND[=PROGRAM]`; the name is the kind unless given, and the program the one that is built here. `number`
-    /// counts the servers.
-    pub(crate) fn parse(text: &str, number: u16, builds: &Builds) -> Result<Self> {
+    /// Reads `[NAME:]KIND[=PROGRAM]`; the name is the kind unless given, and the program the one that is built here.
+    pub(crate) fn parse(text: &str, builds: &Builds) -> Result<Self> {
         let (left, program) = match text.split_once('=') {
             Some((left, program)) => (left, Some(program)),
             None => (text, None),
@@ -68,43 +56,49 @@ impl Peer {
             Some(program) if program.components().count() == 1 => program,
             Some(program) => program.canonicalize().with_context(|| format!("`{text}`"))?,
         };
-        Ok(Self { name: name.to_owned(), kind, program, is_built, port: FIRST + number })
+        Ok(Self { name: name.to_owned(), kind, program, is_built, backend: None, keys: Vec::new() })
     }
 
-    /// Returns the same server with a name and a port of its own.
+    /// Returns the server with another name, for a second process of it.
     pub(crate) fn twin(&self) -> Self {
-        Self { name: format!("{}{TWIN_ENDING}", self.name), port: self.port + TWIN, ..self.clone() }
+        Self { name: format!("{}{TWIN_ENDING}", self.name), ..self.clone() }
     }
 
-    /// Returns the URL of a path.
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("https://127.0.0.1:{}/{path}", self.port)
+    /// Returns whether it has such resources.
+    pub(crate) fn serves(&self, resource: Resource) -> bool {
+        // Without an address the kernel reaches no upstream.
+        let is_apart = self.backend.is_some_and(|backend| backend.driver == Driver::AfPacket);
+        self.kind.serves(resource) && !(is_apart && resource == Resource::Proxied)
     }
+}
 
-    /// Returns the command that starts it in the foreground.
-    pub(crate) fn command(&self, site: &Site) -> Command {
-        let text = configuration::configuration(self.kind, &self.name, self.port, site);
-        let file = text.map(|(ending, text)| (format!("{}.{ending}", self.name), text));
-        let path = |(name, _): &(String, String)| site.folder.join(name).display().to_string();
-        let path = file.as_ref().map(path).unwrap_or_default();
-        let address = format!("127.0.0.1:{}", self.port);
-        let [root, certificate, key] =
-            [site.root(), site.certificate(), site.key()].map(|path| path.display().to_string());
-        let arguments: Vec<&str> = match self.kind {
-            Kind::Sluicegate => vec!["run", "-c", &path],
-            Kind::Nginx | Kind::H2o => vec!["-c", &path],
-            Kind::Caddy => vec!["run", "--adapter", "caddyfile", "--config", &path],
-            Kind::Haproxy => vec!["-db", "-f", &path],
-            Kind::QuicGo | Kind::Quinn | Kind::TokioQuiche => {
-                vec![&address, &root, &certificate, &key]
-            }
+/// Returns a server for each of these backends and each program of the product, by backend; other servers follow.
+pub(crate) fn on_backends(peers: Vec<Peer>, backends: &[Backend]) -> Vec<Peer> {
+    let (products, others): (Vec<Peer>, Vec<Peer>) =
+        peers.into_iter().partition(|peer| peer.kind == Kind::Sluicegate);
+    let named = |product: &Peer, backend: &Backend| match products.len() {
+        1 => backend.name.to_owned(),
+        _ => format!("{}-{}", product.name, backend.name),
+    };
+    let on = |backend: &Backend| -> Vec<Peer> {
+        let on = |product: &Peer| Peer {
+            name: named(product, backend),
+            backend: Some(*backend),
+            ..product.clone()
         };
-        Command {
-            program: self.program.clone(),
-            arguments: arguments.into_iter().map(str::to_owned).collect(),
-            file,
-        }
-    }
+        products.iter().map(on).collect()
+    };
+    backends.iter().flat_map(on).chain(others).collect()
+}
+
+/// Returns the server that each is compared with: the first, or the first with the same backend if several have one.
+pub(crate) fn references<'a>(peers: impl Iterator<Item = &'a Peer>) -> Vec<usize> {
+    let backends: Vec<_> = peers.map(|peer| peer.backend.map(|backend| backend.name)).collect();
+    let first =
+        |own: &Option<_>| backends.iter().position(|other| other == own).unwrap_or_default();
+    let shares = |(number, own): (usize, &Option<_>)| own.is_some() && first(own) != number;
+    let several = backends.iter().enumerate().any(shares);
+    backends.iter().map(|own| if several && own.is_some() { first(own) } else { 0 }).collect()
 }
 
 #[cfg(test)]
@@ -112,13 +106,13 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Peer> {
-        Peer::parse(text, 2, &Builds::new("target/release".into()))
+        Peer::parse(text, &Builds::new("target/release".into()))
     }
 
     #[test]
     fn a_server_has_a_kind_and_may_have_a_name() {
         let peer = parse("old:sluicegate=sluicegate-1").unwrap();
-        assert_eq!((peer.name.as_str(), peer.kind, peer.port), ("old", Kind::Sluicegate, 4432));
+        assert_eq!((peer.name.as_str(), peer.kind), ("old", Kind::Sluicegate));
         assert_eq!(parse("nginx=nginx").unwrap().name, "nginx");
         for wrong in [
             "nginx",
@@ -143,19 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn servers_have_a_configuration_or_arguments() {
-        let folder = tempfile::tempdir().unwrap();
-        let site = Site::write(folder.path()).unwrap();
-        for kind in Kind::ALL {
-            let peer = parse(&format!("{}=x", kind.name())).unwrap();
-            let command = peer.command(&site);
-            let text = match &command.file {
-                Some((_, text)) => text.clone(),
-                None => command.arguments.join(" "),
-            };
-            for part in ["4432", "/www"] {
-                assert!(kind == Kind::Haproxy || text.contains(part), "{text}");
-            }
-        }
+    fn programs_of_the_product_are_compared_on_each_backend() {
+        let backends = [Backend::ALL[0], Backend::ALL[3]];
+        let names = |peers: &[Peer]| peers.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+        let peers =
+            ["base:sluicegate", "nginx=nginx", "head:sluicegate"].map(|t| parse(t).unwrap());
+        let peers = on_backends(peers.into(), &backends);
+        let expected = ["base-mio", "head-mio", "base-af_packet", "head-af_packet", "nginx"]
+            .map(str::to_owned);
+        assert_eq!(names(&peers), expected);
+        assert_eq!(references(peers.iter()), [0, 0, 2, 2, 0]);
+        assert!(peers[0].serves(Resource::Proxied) && !peers[2].serves(Resource::Proxied));
+        let peers = on_backends(vec![parse("sluicegate").unwrap()], &backends);
+        assert_eq!(names(&peers), ["mio", "af_packet"]);
+        assert_eq!(references(peers.iter()), [0, 0]);
     }
 }

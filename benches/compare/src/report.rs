@@ -5,61 +5,85 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::Result;
-use sluicegate_compare::figures::{Table, median, ratio, short};
 
+use crate::configuration;
+use crate::datagrams::{self, Outcomes};
+use crate::figures::{Samples, Table, median, middle, ratios};
 use crate::kind::Recipe;
 use crate::measure::{Bench, Contestant, Sample};
-use crate::peer::Peer;
+use crate::network::Net;
+use crate::peer::{Peer, references};
 use crate::workload::{Figure, Workload};
 
-/// Samples of a workload, by contestant and round; None for one that does not serve it.
-pub(crate) type Samples = Vec<Option<Vec<Sample>>>;
+/// All that was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) workloads: Vec<(Workload, Samples<Sample>)>,
+    pub(crate) datagrams: Option<Outcomes>,
+    /// CPU time in a minute without requests, seconds.
+    pub(crate) idle: Option<Samples<f64>>,
+}
 
-/// Returns the report.
+/// Returns the report, with rates per second and CPU times if `details` is set.
 pub(crate) fn text(
     contestants: &[Contestant],
-    measured: &[(Workload, Samples)],
+    measured: &Measured,
     bench: &Bench,
+    details: bool,
     note: Option<&str>,
 ) -> Result<String> {
-    let (site, seconds) = (&bench.site, bench.seconds);
-    let mut text = String::from("# Comparison\n\n");
-    writeln!(text, "{}\n", machine())?;
-    let rounds = measured.iter().flat_map(|(_, samples)| samples);
-    let rounds = rounds.flatten().map(Vec::len).max().unwrap_or(0);
+    let mut text = format!("# Comparison\n\n{}\n\n", machine());
+    let peers = || contestants.iter().map(|contestant| &contestant.peer);
+    let names = peers().map(|peer| peer.name.as_str());
+    let mut table = Table::new(names, references(peers()));
+    let network = match bench.net {
+        Net::Loopback => "the loopback has an MTU of 1,500 bytes",
+        Net::Veth => "each server has a veth pair to them",
+    };
     writeln!(
         text,
-        "All servers run on one core, load and upstream on another; the loopback has an MTU of 1,500 bytes. {rounds} rounds, in each of\n\
-         which every server has its turn for {seconds} s. A cell has the median of the rounds. In brackets stands the median of the ratios to\n\
-         the first server in the same round, with the smallest and the largest of them.\n"
+        "All servers run on one core, load and upstream on another; {network}. {} rounds, in each of\n\
+         which every server has its turn for {} s. A cell has the median of the rounds. {} the median of the ratios to\n\
+         the first server{} in the same round, with the smallest and the largest of them.\n",
+        bench.rounds,
+        bench.seconds,
+        if details { "A ratio is" } else { "In brackets stands" },
+        table.scope()
     )?;
-    let mut table = Table::new(contestants.iter().map(|contestant| contestant.peer.name.as_str()));
-    for (workload, samples) in measured {
-        let cells = samples.iter().map(|own| cell(workload, own.as_deref(), samples[0].as_deref()));
-        let title = format!("{}, {}", workload.title, workload.figure.unit());
-        table.row(&title, cells.collect::<Vec<_>>());
+    for (workload, samples) in &measured.workloads {
+        if details {
+            rows(&mut table, workload, samples);
+        } else {
+            row(&mut table, workload, samples);
+        }
+    }
+    if let Some(outcomes) = &measured.datagrams {
+        datagrams::report(&mut table, outcomes);
+    }
+    if let Some(used) = &measured.idle {
+        table.medians("idle: CPU-seconds in a minute", used, |used| *used);
     }
     write!(text, "{table}")?;
-    text.push_str(&remarks(contestants, measured));
+    text.push_str(&remarks(contestants, &measured.workloads));
     if let Some(note) = note {
         writeln!(text, "\n{note}")?;
     }
     text.push_str("\n## Versions\n\n");
-    for contestant in contestants {
-        let peer = &contestant.peer;
+    for peer in peers() {
         writeln!(text, "- {}: {}", peer.name, version(peer))?;
     }
     writeln!(text, "- load generator: {}", bench.generator.version())?;
     text.push_str("\n## Configurations\n");
-    for contestant in contestants {
-        let command = contestant.peer.command(site);
-        let configuration = match command.file {
+    for Contestant { peer, host, .. } in contestants {
+        let program = configuration::program(peer, host, &bench.site);
+        let configuration = match program.file {
             Some((_, text)) => text,
-            None => format!("{} {}\n", contestant.peer.kind.name(), command.arguments.join(" ")),
+            None => format!("{} {}\n", peer.kind.name(), program.arguments.join(" ")),
         };
         // The folder differs from run to run.
-        let configuration = configuration.replace(&site.folder.display().to_string(), "FOLDER");
-        write!(text, "\n{}:\n\n```\n{configuration}```\n", contestant.peer.name)?;
+        let configuration =
+            configuration.replace(&bench.site.folder.display().to_string(), "FOLDER");
+        write!(text, "\n{}:\n\n```\n{configuration}```\n", peer.name)?;
     }
     Ok(text)
 }
@@ -77,42 +101,54 @@ fn version(peer: &Peer) -> String {
     said.lines().next().unwrap_or("unknown").to_owned()
 }
 
-fn cell(workload: &Workload, own: Option<&[Sample]>, first: Option<&[Sample]>) -> String {
-    let Some(own) = own else {
-        return "–".to_owned();
-    };
-    let column = |samples: &[Sample], figure: fn(&Sample) -> f64| -> Vec<f64> {
-        samples.iter().map(figure).collect()
-    };
-    let mut text = short(median(column(own, |sample| sample.value)));
-    if workload.figure == Figure::Times {
-        text += &format!(" / {}", short(median(column(own, |sample| sample.p99))));
+/// Adds the row of a workload, with ratios in brackets.
+fn row(table: &mut Table, workload: &Workload, samples: &Samples<Sample>) {
+    let value = |sample: &Sample| sample.value(workload.figure);
+    let p99 = |sample: &Sample| sample.outcome.p99;
+    let has_times = workload.figure == Figure::Times;
+    let title = format!("{}, {}", workload.title(), workload.figure.unit());
+    table.row(&title, samples, |own, first| {
+        let mut cell = middle(own, value);
+        if has_times {
+            cell += &format!(" / {}", middle(own, p99));
+        }
+        if let Some(first) = first {
+            cell += &format!(" ({})", ratios(own, first, value));
+        }
+        if let (true, Some(first)) = (has_times, first) {
+            cell += &format!(" ({})", ratios(own, first, p99));
+        }
+        cell
+    });
+}
+
+/// Adds rows of all that is measured under a workload.
+fn rows(table: &mut Table, workload: &Workload, samples: &Samples<Sample>) {
+    let (title, figure) = (workload.title(), workload.figure);
+    if figure == Figure::Times {
+        table.rates(&format!("{title}, p50, µs"), samples, |sample| sample.outcome.p50);
+        table.medians("– p99, µs", samples, |sample| sample.outcome.p99);
+    } else {
+        let title = format!("{title}, {}", figure.unit());
+        table.rates(&title, samples, |sample| sample.value(figure));
+        table.medians("– per second", samples, |sample| sample.amount(figure) / sample.seconds);
     }
-    let Some(first) = first else {
-        return text;
-    };
-    let ratios = |figure: fn(&Sample) -> f64| {
-        let (own, first) = (column(own, figure), column(first, figure));
-        let each: Vec<f64> = own.iter().zip(&first).map(|(own, first)| own / first).collect();
-        let smallest = each.iter().copied().fold(f64::INFINITY, f64::min);
-        let largest = each.iter().copied().fold(0.0, f64::max);
-        format!("{}, {} to {}", short(ratio(&own, &first)), short(smallest), short(largest))
-    };
-    text += &format!(" ({})", ratios(|sample| sample.value));
-    if workload.figure == Figure::Times {
-        text += &format!(" ({})", ratios(|sample| sample.p99));
-    }
-    text
+    table.medians("– CPU-seconds of the server per second", samples, |sample| {
+        sample.cpu.process / sample.seconds
+    });
+    table.medians("– CPU-seconds of the machine per second", samples, |sample| {
+        sample.cpu.machine / sample.seconds
+    });
 }
 
 /// Says what a reader has to know to trust the figures.
-fn remarks(contestants: &[Contestant], measured: &[(Workload, Samples)]) -> String {
+fn remarks(contestants: &[Contestant], measured: &[(Workload, Samples<Sample>)]) -> String {
     let mut text = String::new();
     for (workload, samples) in measured {
         for (contestant, samples) in contestants.iter().zip(samples) {
             let samples = samples.as_deref().unwrap_or_default();
             let name = format!("{}, {}", contestant.peer.name, workload.name);
-            let failed: f64 = samples.iter().map(|sample| sample.failed).sum();
+            let failed: f64 = samples.iter().map(|sample| sample.outcome.failed).sum();
             if failed > 0.0 {
                 text += &format!("- {name}: {failed} requests failed.\n");
             }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::{self, File};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -9,13 +10,25 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::peer;
+use crate::network::Host;
 
 /// A start and a stop take ten seconds at most, in steps of this length.
 const STEP: Duration = Duration::from_millis(50);
 const STEPS: usize = 200;
 /// Lines of its output in an error.
 const LINES: usize = 5;
+/// What the product prints once it serves. A port of DPDK binds no socket.
+const READY: &str = "workers opened their drivers";
+
+/// A program of a server, and how to start it.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// Its configuration, if it has one: name and text.
+    pub(crate) file: Option<(String, String)>,
+}
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
@@ -26,31 +39,32 @@ pub(crate) struct Server {
     output: PathBuf,
 }
 
-/// Protocols whose ports a server binds.
+/// Where a server binds a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Port {
-    Udp(u16),
-    Tcp(u16),
+    Udp(SocketAddr),
+    Tcp(SocketAddr),
 }
 
 impl Server {
-    /// Starts a server on a core and waits until it has its port.
+    /// Starts a server on a core of a host and waits until it has its port.
     pub(crate) fn start(
-        name: &str,
-        command: &peer::Command,
+        program: &Program,
+        host: &Host,
         folder: &Path,
         core: usize,
         port: Port,
     ) -> Result<Self> {
-        if let Some((file, text)) = &command.file {
+        if let Some((file, text)) = &program.file {
             fs::write(folder.join(file), text)?;
         }
+        let name = program.name.clone();
         let output = folder.join(format!("{name}.output"));
         let log = File::create(&output)?;
-        let child = Command::new("taskset")
-            .args(["-c", &core.to_string()])
-            .arg(&command.program)
-            .args(&command.arguments)
+        let child = host
+            .on_core(core)
+            .arg(&program.program)
+            .args(&program.arguments)
             .current_dir(folder)
             .env("HOME", folder)
             .env("NO_COLOR", "1")
@@ -58,16 +72,16 @@ impl Server {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .context("taskset, of util-linux, does not start")?;
-        let server = Self { name: name.to_owned(), child: RefCell::new(child), output };
+            .context("taskset or nsenter, of util-linux, does not start")?;
+        let server = Self { name, child: RefCell::new(child), output };
         for _ in 0..STEPS {
-            if bound(port)? {
+            if bound(&server.id(), port)? || server.said().contains(READY) {
                 return Ok(server);
             }
             server.check()?;
             thread::park_timeout(STEP);
         }
-        bail!("{name} does not bind {port:?}: {}", server.last())
+        bail!("{} does not bind {port:?}: {}", server.name, server.last())
     }
 
     /// Checks that it runs.
@@ -82,9 +96,13 @@ impl Server {
         Ok(())
     }
 
+    fn said(&self) -> String {
+        fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
     /// Returns the last lines that it has printed.
     fn last(&self) -> String {
-        let said = fs::read_to_string(&self.output).unwrap_or_default();
+        let said = self.said();
         let lines: Vec<&str> = said.lines().collect();
         if lines.is_empty() {
             return "it prints nothing".to_owned();
@@ -96,10 +114,9 @@ impl Server {
     pub(crate) fn id(&self) -> String {
         self.child.borrow().id().to_string()
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
+    /// Ends it, if it has not ended.
+    pub(crate) fn stop(&self) {
         if self.check().is_ok() {
             let _ = Command::new("kill").arg(self.id()).status();
         }
@@ -116,15 +133,25 @@ impl Drop for Server {
     }
 }
 
-/// Returns whether a socket of this network namespace is bound to a port of 127.0.0.1.
-fn bound(port: Port) -> Result<bool> {
-    let (file, port, state) = match port {
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Returns whether a socket in the network namespace of a process is bound to an IPv4 address.
+fn bound(process: &str, port: Port) -> Result<bool> {
+    let (file, address, state) = match port {
         // A bound UDP socket is in state 7, a listening TCP socket in state 10.
-        Port::Udp(port) => ("/proc/self/net/udp", port, "07"),
-        Port::Tcp(port) => ("/proc/self/net/tcp", port, "0A"),
+        Port::Udp(address) => ("udp", address, "07"),
+        Port::Tcp(address) => ("tcp", address, "0A"),
     };
-    let ours = format!("0100007F:{port:04X}");
-    let table = fs::read_to_string(file)?;
+    let IpAddr::V4(ip) = address.ip() else {
+        bail!("{address} is no address of IPv4");
+    };
+    let ours = format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port());
+    // That of a process that has ended cannot be read.
+    let table = fs::read_to_string(format!("/proc/{process}/net/{file}")).unwrap_or_default();
     Ok(table.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.get(1) == Some(&ours.as_str()) && words.get(3) == Some(&state)
@@ -133,7 +160,7 @@ fn bound(port: Port) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
     use super::*;
 
@@ -141,8 +168,8 @@ mod tests {
     fn a_bound_port_is_seen() {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(bound(Port::Udp(udp.local_addr().unwrap().port())).unwrap());
-        assert!(bound(Port::Tcp(tcp.local_addr().unwrap().port())).unwrap());
-        assert!(!bound(Port::Udp(9)).unwrap());
+        assert!(bound("self", Port::Udp(udp.local_addr().unwrap())).unwrap());
+        assert!(bound("self", Port::Tcp(tcp.local_addr().unwrap())).unwrap());
+        assert!(!bound("self", Port::Udp((Ipv4Addr::LOCALHOST, 9).into())).unwrap());
     }
 }

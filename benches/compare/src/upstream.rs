@@ -6,10 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::configuration::{self, UPSTREAM};
+use crate::configuration;
 use crate::kind::Resource;
-use crate::peer::{self, UPSTREAM_NAME};
-use crate::running::{Port, Server};
+use crate::network::{Host, UPSTREAM};
+use crate::peer::UPSTREAM_NAME;
+use crate::running::{Port, Program, Server};
 use crate::site::Site;
 use crate::workload::Workload;
 
@@ -36,7 +37,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Option<PathBuf>> {
 /// None is left.
 pub(crate) fn do_without(workloads: &mut Vec<Workload>) -> Result<bool> {
     let before = workloads.len();
-    workloads.retain(|workload| workload.resource != Resource::Proxied);
+    workloads.retain(|workload| workload.resource() != Resource::Proxied);
     ensure!(
         !workloads.is_empty(),
         "proxied workloads need nginx as the upstream: install it, or name it by --upstream"
@@ -51,19 +52,21 @@ pub(crate) fn start(
     site: &Site,
     workloads: &[Workload],
 ) -> Result<Option<Server>> {
-    let proxied = |workload: &Workload| workload.resource == Resource::Proxied;
+    let proxied = |workload: &Workload| workload.resource() == Resource::Proxied;
     if !workloads.iter().any(proxied) {
         return Ok(None);
     }
-    let text = configuration::nginx(site, UPSTREAM_NAME, &configuration::upstream(site));
+    let servers = format!("  server {{ listen {UPSTREAM}; root {}; }}\n", site.root().display());
+    let text = configuration::nginx(site, UPSTREAM_NAME, &servers);
     let file = site.folder.join("upstream.conf").display().to_string();
-    let command = peer::Command {
+    let program = Program {
+        name: UPSTREAM_NAME.to_owned(),
         program,
         arguments: vec!["-c".to_owned(), file],
         file: Some(("upstream.conf".to_owned(), text)),
     };
     let port = Port::Tcp(UPSTREAM);
-    Server::start(UPSTREAM_NAME, &command, &site.folder, core, port).map(Some)
+    Server::start(&program, &Host::local(0), &site.folder, core, port).map(Some)
 }
 
 #[cfg(test)]
@@ -74,10 +77,10 @@ mod tests {
     fn without_an_upstream_files_are_left() {
         let mut workloads = Workload::ALL.to_vec();
         assert!(do_without(&mut workloads).unwrap());
-        assert_eq!(workloads.len(), 6);
+        assert_eq!(workloads.len(), 9);
         assert!(!do_without(&mut workloads).unwrap());
         let mut proxied = Workload::ALL.to_vec();
-        proxied.retain(|workload| workload.resource == Resource::Proxied);
+        proxied.retain(|workload| workload.resource() == Resource::Proxied);
         let error = do_without(&mut proxied).unwrap_err();
         assert!(error.to_string().contains("--upstream"));
     }

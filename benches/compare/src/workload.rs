@@ -1,8 +1,8 @@
 //! Workloads: a resource, a load, and the figure that is compared.
 
-use sluicegate_compare::generator::Load;
-
+use crate::generator::Load;
 use crate::kind::Resource;
+use crate::workload::Figure::{Gbit, Memory, Requests, Times};
 
 /// A figure of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,73 +17,71 @@ pub(crate) enum Figure {
     Memory,
 }
 
+/// A load of a measurement of so many seconds, and its name. Handshakes take the time that they need.
+type Named = (&'static str, fn(f64) -> Load);
+
+const SMALL: Named = ("16 connections of 32 requests", |seconds| Load::closed(16, 32, seconds));
+const MEDIUM: Named = ("16 connections of 16 requests", |seconds| Load::closed(16, 16, seconds));
+const LARGE: Named = ("4 connections of 4 requests", |seconds| Load::closed(4, 4, seconds));
+const HANDSHAKES: Named = ("full handshake and one request", |_| Load::handshakes(2000, 1000));
+const LIGHT: Named =
+    ("800 requests per second on 8 connections", |seconds| Load::open(8, 100.0, seconds));
+const IDLE: Named =
+    ("500 connections, 250 requests per second in all", |seconds| Load::open(500, 0.5, seconds));
+
 /// A workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workload {
     /// Name on the command line.
     pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) resource: Resource,
+    body: &'static str,
     pub(crate) path: &'static str,
     pub(crate) figure: Figure,
-    /// The load of a measurement of so many seconds. Handshakes take the time that they need.
-    pub(crate) load: fn(f64) -> Load,
+    load: Named,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::files("small", "1 KiB files, 16 connections of 32 requests", "1k", Load::small),
-        Self::files("medium", "10 KiB files, 16 connections of 16 requests", "10k", |seconds| {
-            Load::closed(16, 16, seconds)
-        }),
-        Self {
-            figure: Figure::Gbit,
-            ..Self::files("large", "1 MiB files, 4 connections of 4 requests", "1m", Load::large)
-        },
-        Self::files("handshakes", "full handshake and one request", "1k", |_| {
-            Load::handshakes(2000, 1000)
-        }),
-        Self {
-            figure: Figure::Times,
-            ..Self::files("light", "800 requests per second on 8 connections", "1k", Load::light)
-        },
-        Self {
-            figure: Figure::Memory,
-            ..Self::files(
-                "idle",
-                "500 connections, 250 requests per second in all",
-                "1k",
-                |seconds| Load::open(500, 0.5, seconds),
-            )
-        },
-        Self {
-            resource: Resource::Proxied,
-            ..Self::files(
-                "proxied-small",
-                "1 KiB, proxied, 16 connections of 32 requests",
-                "proxied/1k",
-                Load::small,
-            )
-        },
-        Self {
-            resource: Resource::Proxied,
-            figure: Figure::Gbit,
-            ..Self::files(
-                "proxied-large",
-                "1 MiB, proxied, 4 connections of 4 requests",
-                "proxied/1m",
-                Load::large,
-            )
-        },
+    pub(crate) const ALL: [Self; 11] = [
+        Self::new("small", "1 KiB files", "1k", Requests, SMALL),
+        Self::new("medium", "10 KiB files", "10k", Requests, MEDIUM),
+        Self::new("large", "1 MiB files", "1m", Gbit, LARGE),
+        Self::new("handshakes", "1 KiB files", "1k", Requests, HANDSHAKES),
+        Self::new("light", "1 KiB files", "1k", Times, LIGHT),
+        Self::new("idle", "1 KiB files", "1k", Memory, IDLE),
+        Self::new("proxied-small", "1 KiB, proxied", "proxied/1k", Requests, SMALL),
+        Self::new("proxied-large", "1 MiB, proxied", "proxied/1m", Gbit, LARGE),
+        Self::new("generated-small", "1 KiB, generated", "bytes/1024", Requests, SMALL),
+        Self::new("generated-large", "1 MiB, generated", "bytes/1048576", Requests, LARGE),
+        Self::new("generated-light", "1 KiB, generated", "bytes/1024", Times, LIGHT),
     ];
 
-    const fn files(
+    const fn new(
         name: &'static str,
-        title: &'static str,
+        body: &'static str,
         path: &'static str,
-        load: fn(f64) -> Load,
+        figure: Figure,
+        load: Named,
     ) -> Self {
-        Self { name, title, resource: Resource::File, path, figure: Figure::Requests, load }
+        Self { name, body, path, figure, load }
+    }
+
+    /// Returns what it is, for tables.
+    pub(crate) fn title(&self) -> String {
+        format!("{}, {}", self.body, self.load.0)
+    }
+
+    /// Returns the load of a measurement of so many seconds.
+    pub(crate) fn load(&self, seconds: f64) -> Load {
+        (self.load.1)(seconds)
+    }
+
+    /// Returns the kind of what it asks for.
+    pub(crate) fn resource(&self) -> Resource {
+        match self.path.split_once('/') {
+            Some(("proxied", _)) => Resource::Proxied,
+            Some(_) => Resource::Generated,
+            None => Resource::File,
+        }
     }
 }
 

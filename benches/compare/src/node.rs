@@ -12,8 +12,8 @@ use sluicegate_dataplane::{
     ListenerId, NoRoom, PortDevice, PortHandle, Ports, SocketOptions, Steering, TxMeta, open_group,
 };
 
-use sluicegate_compare::cpu::Cpu;
-use sluicegate_compare::figures::percentile;
+use crate::cpu::Cpu;
+use crate::figures::percentile;
 
 const LISTENER: ListenerId = ListenerId(0);
 /// Payloads of floods and of pings, bytes.
