@@ -2,19 +2,21 @@
 
 mod query;
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_quic::endpoint::inspect::{Order, Selection, Snapshot};
-use tokio::sync::{Semaphore, oneshot};
+use sluicegate_quic::endpoint::inspect::{Order, Search, Selection, Snapshot};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use self::query::Query;
-use super::response::{Page, TEXT, method_not_allowed, page, text};
+use super::response::{Page, TEXT, page, text};
 use crate::worker::{Command, Inspection, WorkerHandle};
 
 /// Path of the list. A connection's own page is below it.
@@ -22,22 +24,16 @@ const PATH: &str = "/debug/connections";
 /// Time for the replies of all workers.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Looks at connections of all workers. One request at a time is served, because each looks at every connection.
-#[derive(Debug)]
+/// A worker's reply to come.
+type Reply = oneshot::Receiver<(Vec<Snapshot>, usize)>;
+
+/// Looks at connections of all workers, for one request at a time, because each looks at every connection.
+#[derive(Debug, Default)]
 pub struct Connections {
     allowed: AtomicBool,
     workers: OnceLock<Vec<WorkerHandle>>,
-    turn: Semaphore,
-}
-
-impl Default for Connections {
-    fn default() -> Connections {
-        Connections {
-            allowed: AtomicBool::new(false),
-            workers: OnceLock::new(),
-            turn: Semaphore::new(1),
-        }
-    }
+    /// Replies that were late, by worker: one that hangs is asked once.
+    late: Mutex<HashMap<usize, Reply>>,
 }
 
 impl Connections {
@@ -54,29 +50,41 @@ impl Connections {
     /// Asks every worker. Returns the first `limit` connections with their workers, and the count of all.
     async fn find(&self, selection: &Selection, order: Order, limit: usize) -> Found {
         let mut found = Found::default();
-        let Ok(_turn) = self.turn.acquire().await else {
-            return found;
-        };
+        let mut late = self.late.lock().await;
         let mut asked = Vec::new();
-        for worker in self.workers.get().into_iter().flatten() {
+        for (number, worker) in self.workers.get().into_iter().flatten().enumerate() {
+            let name = format!("{}/{}", worker.group, worker.index);
+            if let Some(reply) = late.get_mut(&number) {
+                if matches!(reply.try_recv(), Err(TryRecvError::Empty)) {
+                    found.silent.push(name);
+                    continue;
+                }
+                late.remove(&number);
+            }
             let (reply, receiver) = oneshot::channel();
-            let inspection = Inspection { selection: selection.clone(), order, limit, reply };
-            worker.mailbox.send(Command::Inspect(Box::new(inspection)));
-            asked.push((worker, receiver));
+            let search = Search::new(selection.clone(), order, limit);
+            let inspection = Box::new(Inspection { search, reply });
+            // A worker that has ended has no connections.
+            if worker.mailbox.send(Command::Inspect(inspection)) {
+                asked.push((number, name, receiver));
+            }
         }
         let deadline = Instant::now() + LIMIT;
-        for (worker, receiver) in asked {
-            let name = format!("{}/{}", worker.group, worker.index);
-            match timeout_at(deadline, receiver).await {
+        for (number, name, mut receiver) in asked {
+            match timeout_at(deadline, &mut receiver).await {
                 Ok(Ok((snapshots, count))) => {
                     found.count += count;
                     found.shown.extend(snapshots.into_iter().map(|one| (name.clone(), one)));
+                    found.shown.sort_by_key(|(_, one)| std::cmp::Reverse(order.place(one)));
+                    found.shown.truncate(limit);
                 }
-                Ok(Err(_)) | Err(_) => found.silent.push(name),
+                Ok(Err(_)) => {}
+                Err(_) => {
+                    found.silent.push(name);
+                    late.insert(number, receiver);
+                }
             }
         }
-        found.shown.sort_by_key(|(_, one)| std::cmp::Reverse(order.place(one)));
-        found.shown.truncate(limit);
         found
     }
 }
@@ -98,14 +106,11 @@ pub(super) fn has(path: &str) -> bool {
 
 /// Returns the response to a request.
 pub(super) async fn respond<B>(request: &Request<B>, connections: &Connections) -> Page {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return method_not_allowed("GET, HEAD");
-    }
     if !connections.allowed.load(Ordering::Relaxed) {
         return text(
             StatusCode::FORBIDDEN,
-            "connections are not shown: set `connections = true` in [admin] and reload; they are by default only where the \
-             address is a loopback address\n",
+            "connections are not shown: set `connections = true` in [admin] and reload; by default they are shown only at a \
+             loopback address\n",
         );
     }
     let id = request.uri().path().strip_prefix(PATH).unwrap_or_default();
@@ -153,12 +158,14 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "worker": worker,
         "listener": &*snapshot.listener,
         "client": snapshot.client.to_string(),
+        "client_validated": snapshot.is_client_validated,
         "algorithm": snapshot.algorithm,
         "state": snapshot.state,
         "age_ms": ms(snapshot.age),
         "wait": snapshot.wait.name(),
         "waiting_ms": ms(snapshot.waiting),
         "waits_ms": waits.collect::<serde_json::Map<_, _>>(),
+        "has_tunnel": snapshot.has_tunnel,
         "silence_ms": ms(snapshot.silence),
         "requests": snapshot.requests,
         "rtt_ms": snapshot.rtt.map(|(smoothed, _)| ms(smoothed)),
@@ -177,3 +184,6 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{Request, Version};
 
-/// Returns why a request is refused that reached the local address `local`; `None` if it may read the metrics or record a profile.
+/// Returns why a request is refused that reached the local address `local`; `None` if it may read the metrics or the connections, or record a profile.
 /// `hosts` are further names by which the address may be asked.
 ///
 /// Browsers say in Sec-Fetch-Site where a request comes from (W3C Fetch Metadata §2.3), but not to each address; in Origin, for

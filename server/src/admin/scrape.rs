@@ -175,4 +175,4 @@ impl Target {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

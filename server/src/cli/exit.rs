@@ -17,6 +17,11 @@ pub(super) fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
     }
 }
 
+/// Returns the server's text without control characters, which a terminal would obey.
+pub(super) fn shown(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
 /// Prints each mistake of a configuration, and returns the exit code.
 pub(super) fn wrong(error: &sluicegate_config::Error) -> u8 {
     for mistake in error.each() {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-use super::exit::{EXIT_CONFIG, printed, wrong};
+use super::exit::{EXIT_CONFIG, printed, shown, wrong};
 use crate::boot::{Verdict, ask_to_reload, control_socket};
 
 /// Have the running server reload its configuration, and say whether it took it.
@@ -95,9 +95,4 @@ fn explained(error: std::io::Error, socket: &Path, limit: Duration) -> anyhow::E
         }
         _ => anyhow::Error::from(error).context(format!("cannot ask the server at {at}")),
     }
-}
-
-/// Returns the server's text without control characters, which a terminal would obey.
-fn shown(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use form_urlencoded::byte_serialize;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -14,7 +15,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 use tokio::net::TcpStream;
 
-use super::exit::wrong;
+use super::exit::{shown, wrong};
 
 /// Admin address of the configuration in the binary.
 const DEFAULT_ADMIN: &str = "127.0.0.1:9180";
@@ -29,8 +30,8 @@ const EXIT_NONE: u8 = 3;
 
 /// Say what connections of the running server wait for.
 ///
-/// Without a connection it lists those that have waited longest for anything but their clients. The exit code is 3 if there is no such
-/// connection.
+/// Without a connection it lists those that have waited longest for anything but their clients. Connections over TCP are not among them.
+/// The exit code is 3 if there is no such connection.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WhyArgs {
     /// Connection: its ID, as the access log has it, or the address of its client, with a port or without.
@@ -73,18 +74,18 @@ pub(super) fn run(
     let (status, body) =
         asked.map_err(|_| anyhow::anyhow!("no reply from {admin} within {LIMIT:?}"))??;
     if status == StatusCode::NOT_FOUND && path.starts_with("/debug/connections/") {
-        eprint!("{body}");
+        eprint!("{}", shown(&body));
         return Ok(EXIT_NONE);
     }
     if status != StatusCode::OK {
-        bail!("{admin} refuses ({status}): {}", body.trim_end());
-    }
-    if args.json {
-        out.write_all(body.as_bytes())?;
-        return Ok(0);
+        bail!("{admin} refuses ({status}): {}", shown(body.trim_end()));
     }
     let reply: Value =
         serde_json::from_str(&body).with_context(|| format!("{admin} sent no JSON"))?;
+    if args.json {
+        writeln!(out, "{reply:#}")?;
+        return Ok(0);
+    }
     let found = match reply.get("connections").and_then(Value::as_array) {
         None => {
             out.write_all(story(&reply).as_bytes())?;
@@ -96,12 +97,29 @@ pub(super) fn run(
         out.write_all(story(only).as_bytes())?;
         return Ok(0);
     }
+    let silent = reply["silent_workers"].as_array();
+    let silent: Vec<&str> = silent.into_iter().flatten().filter_map(Value::as_str).collect();
+    if !silent.is_empty() {
+        eprintln!("no reply from {}: its connections are missing", shown(&silent.join(", ")));
+    }
+    if found.is_empty() {
+        if !silent.is_empty() {
+            bail!("no such connection was found among those of the other workers");
+        }
+        let said = if args.connection.is_some() {
+            "no such connection over QUIC; connections over TCP are not listed"
+        } else {
+            "no connections over QUIC"
+        };
+        writeln!(out, "{said}")?;
+        return Ok(if args.connection.is_some() { EXIT_NONE } else { 0 });
+    }
     out.write_all(table(found).as_bytes())?;
     let count = reply["count"].as_u64().unwrap_or(0);
     if count > found.len() as u64 {
         writeln!(out, "{} of {count} connections", found.len())?;
     }
-    Ok(if found.is_empty() { EXIT_NONE } else { 0 })
+    Ok(0)
 }
 
 /// Returns the path of what is asked for.
@@ -113,7 +131,8 @@ fn path(connection: Option<&str>) -> anyhow::Result<String> {
     let is_address =
         connection.parse::<SocketAddr>().is_ok() || connection.parse::<IpAddr>().is_ok();
     if is_address {
-        return Ok(format!("{list}&client={connection}"));
+        let client: String = byte_serialize(connection.as_bytes()).collect();
+        return Ok(format!("{list}&client={client}"));
     }
     if connection.is_empty() || !connection.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         bail!(
@@ -168,7 +187,9 @@ fn time(ms: f64) -> String {
         ms if ms < 10.0 => format!("{ms:.1} ms"),
         ms if ms < 1000.0 => format!("{ms:.0} ms"),
         ms if ms < 120_000.0 => format!("{:.1} s", ms / 1e3),
-        ms => format!("{:.0} min", ms / 60_000.0),
+        ms if ms < 7.2e6 => format!("{:.0} min", ms / 6e4),
+        ms if ms < 1.728e8 => format!("{:.0} h", ms / 3.6e6),
+        ms => format!("{:.0} days", ms / 8.64e7),
     }
 }
 
@@ -200,12 +221,14 @@ fn meaning(wait: &str) -> &'static str {
         "stream_flow_control" => {
             "the client takes no more data on its streams: it does not read, or its windows are small"
         }
-        "acknowledgement" => "all was sent; the client's acknowledgements are awaited",
+        "acknowledgement" => {
+            "all was sent, or as much as may be held for the client: its acknowledgements are awaited"
+        }
         "scheduling" => {
             "the worker is busy, or its socket is full: see sluicegate_worker_turn_seconds"
         }
         "application" => {
-            "requests are open, and nothing is there to send: an upstream, a disk or the rest of an upload is awaited"
+            "requests are open, and nothing is there to send: an upstream, a disk, the rest of an upload or the other end of a tunnel is awaited"
         }
         "client" => "nothing is open: the client's next request is awaited",
         "closing" => "the connection is closed",
@@ -215,7 +238,10 @@ fn meaning(wait: &str) -> &'static str {
 
 /// Returns the word on a client that owes a reply and is silent: by the probe timeouts of RFC 9002 §6.2 it would have replied.
 fn silence(connection: &Value) -> String {
-    let owes = !matches!(&*word(connection, "wait"), "client" | "closing" | "application");
+    let owes = matches!(
+        &*word(connection, "wait"),
+        "handshake" | "amplification_protection" | "congestion_control" | "acknowledgement"
+    );
     let silence = number(connection, "silence_ms");
     let rtt = connection["rtt_ms"].as_f64().unwrap_or(333.0);
     if owes && silence > (3.0 * rtt).max(500.0) {
@@ -243,8 +269,8 @@ fn story(connection: &Value) -> String {
     // Writing to a string does not fail.
     let _ = write!(
         text,
-        "connection {}, {} old, {} requests\n\
-         client     {} at listener {}, worker {}\n\
+        "connection {}, {} old; requests: {}\n\
+         client     {}{} at listener {}, worker {}\n\
          waits for  {wait}, for {}\n           {}{}\n\
          window     {}, {:.1} packets of {} B; {} in state {}\n\
          path       {rtt}; delivers {}/s\n\
@@ -254,6 +280,7 @@ fn story(connection: &Value) -> String {
         time(age),
         connection["requests"].as_u64().unwrap_or(0),
         word(connection, "client"),
+        if connection["client_validated"] == false { " (not proved)" } else { "" },
         word(connection, "listener"),
         word(connection, "worker"),
         time(number(connection, "waiting_ms")),
@@ -289,9 +316,6 @@ fn story(connection: &Value) -> String {
 
 /// Returns a line for each connection.
 fn table(connections: &[Value]) -> String {
-    if connections.is_empty() {
-        return "no such connection\n".to_owned();
-    }
     let head = ["ID", "CLIENT", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(connections.iter().map(|connection| {
@@ -338,9 +362,9 @@ mod tests {
         for (text, end) in [
             ("8a0f", "/8a0f"),
             ("192.0.2.1", "client=192.0.2.1"),
-            ("192.0.2.1:5", "client=192.0.2.1:5"),
-            ("2001:db8::1", "client=2001:db8::1"),
-            ("[2001:db8::1]:5", "client=[2001:db8::1]:5"),
+            ("192.0.2.1:5", "client=192.0.2.1%3A5"),
+            ("2001:db8::1", "client=2001%3Adb8%3A%3A1"),
+            ("[fe80::1%12]:5", "client=%5Bfe80%3A%3A1%2512%5D%3A5"),
         ] {
             assert!(path(Some(text)).unwrap().ends_with(end), "{text}");
         }
@@ -370,7 +394,7 @@ mod tests {
         });
         let text = story(&connection);
         for part in [
-            "connection 8a0f, 10.0 s old, 1 requests",
+            "connection 8a0f, 10.0 s old; requests: 1",
             "waits for  congestion_control, for 4.2 s",
             "2400 B, 2.0 packets of 1200 B; cubic in state avoidance",
             "round trip 120 ms, at best 9.5 ms",

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
-use sluicegate_quic::endpoint::inspect::{Order, Selection, Snapshot};
+use sluicegate_quic::endpoint::inspect::{Search, Snapshot};
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
@@ -33,11 +33,7 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Inspection {
     /// Connections that are wanted.
-    pub selection: Selection,
-    /// Which of them come first.
-    pub order: Order,
-    /// How many are wanted at most.
-    pub limit: usize,
+    pub search: Search,
     /// Takes the first of them, and the number of all.
     pub reply: oneshot::Sender<(Vec<Snapshot>, usize)>,
 }

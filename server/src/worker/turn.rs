@@ -27,6 +27,8 @@ const RECEIVE_BUDGET: Budget = Budget::new(1024, 1 << 20);
 const TIMER_BUDGET: usize = 1024;
 /// Commands per turn.
 const MAILBOX_BUDGET: usize = 256;
+/// Connections that an operator's question looks at per turn.
+const INSPECTION_BUDGET: usize = 1024;
 /// Misrouted datagrams per turn.
 const MISROUTED_BUDGET: usize = 256;
 /// Messages of the origin thread per turn.
@@ -51,6 +53,8 @@ pub(super) struct Worker {
     misrouted: Misrouted,
     spin: Spin,
     times: TurnTimes,
+    /// Question about connections, until all were looked at.
+    inspection: Option<Box<Inspection>>,
     stopping: bool,
 }
 
@@ -71,6 +75,7 @@ impl Worker {
             misrouted,
             spin: Spin::new(polling),
             times: TurnTimes::default(),
+            inspection: None,
             stopping: false,
         }
     }
@@ -102,6 +107,7 @@ impl Worker {
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);
+        self.inspect(now);
         let misrouted_left = self.receive_misrouted(now);
         watch.lap(&mut self.times.mailbox, clock::now());
         let origin_left = self.endpoint.on_messages(ORIGIN_BUDGET, now);
@@ -121,7 +127,8 @@ impl Worker {
         if self.stopping {
             return self.send_closes();
         }
-        let timeout = if misrouted_left || origin_left || unsent || self.endpoint.has_service() {
+        let is_busy = misrouted_left || origin_left || unsent || self.inspection.is_some();
+        let timeout = if is_busy || self.endpoint.has_service() {
             Some(Duration::ZERO)
         } else {
             self.timeout()
@@ -191,12 +198,22 @@ impl Worker {
                 // Whoever asked may have gone.
                 Some(Command::Ping(reply)) => drop(reply.send(())),
                 Some(Command::Stats(reply)) => drop(reply.send(Box::new(self.stats()))),
-                Some(Command::Inspect(question)) => {
-                    let Inspection { selection, order, limit, reply } = *question;
-                    drop(reply.send(self.endpoint.inspect(&selection, order, limit, now)));
-                }
+                // The one before it, if there is one, has waited for too long.
+                Some(Command::Inspect(inspection)) => self.inspection = Some(inspection),
                 None => return,
             }
+        }
+    }
+
+    /// Looks at some connections for an operator.
+    fn inspect(&mut self, now: Instant) {
+        let Some(mut inspection) = self.inspection.take_if(|one| !one.reply.is_closed()) else {
+            self.inspection = None;
+            return;
+        };
+        match self.endpoint.inspect(&mut inspection.search, INSPECTION_BUDGET, now) {
+            Some(found) => drop(inspection.reply.send(found)),
+            None => self.inspection = Some(inspection),
         }
     }
 

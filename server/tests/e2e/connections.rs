@@ -23,7 +23,9 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     let at = admin.to_string();
-    assert_eq!(why(&["--admin", &at]).status.code(), Some(3), "there is none yet");
+    let none = why(&["--admin", &at]);
+    assert_eq!((none.status.code(), &*none.stdout), (Some(0), &b"no connections over QUIC\n"[..]));
+    assert_eq!(why(&["--admin", &at, "127.0.0.1"]).status.code(), Some(3));
     run(async {
         let client = Client::new(&folder);
         let mut idle = client.connect(server.address()).await;

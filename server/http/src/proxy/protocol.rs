@@ -78,7 +78,7 @@ pub(super) enum Progress {
     Unprocessed,
     /// Something was sent, and nothing has come back.
     Unanswered,
-    /// A part of a response has come.
+    /// Something of a response has come, for a protocol that can tell.
     Answered,
 }
 

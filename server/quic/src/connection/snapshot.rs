@@ -16,9 +16,11 @@ pub struct Snapshot {
     pub id: Vec<u8>,
     /// Name of the listener.
     pub listener: Arc<str>,
-    /// Address of the client on the active path; nobody may have proved it yet.
+    /// Address of the client on the active path.
     pub client: SocketAddr,
-    /// Congestion control algorithm, and its state.
+    /// Whether the client has proved that it receives there.
+    pub is_client_validated: bool,
+    /// Congestion control algorithm.
     pub algorithm: &'static str,
     /// State of the algorithm.
     pub state: &'static str,
@@ -30,6 +32,8 @@ pub struct Snapshot {
     pub waiting: Duration,
     /// Time spent on each wait. The sum is the age.
     pub spent: Vec<(Wait, Duration)>,
+    /// A stream is open that need not end by itself, such as a tunnel.
+    pub has_tunnel: bool,
     /// Time since the client's last datagram.
     pub silence: Duration,
     /// Requests that were accepted so far.
@@ -54,17 +58,44 @@ pub struct Snapshot {
     pub probe_timeouts: u64,
 }
 
+impl Snapshot {
+    /// For how long it has waited for anything but its client.
+    pub(crate) fn stall(&self) -> Duration {
+        stall(self.wait, self.has_tunnel, self.waiting)
+    }
+}
+
+/// A client may be in no hurry, and a tunnel may be silent for as long as its ends want.
+fn stall(wait: Wait, has_tunnel: bool, waiting: Duration) -> Duration {
+    match wait {
+        Wait::Client | Wait::Closing => Duration::ZERO,
+        Wait::Application if has_tunnel => Duration::ZERO,
+        _ => waiting,
+    }
+}
+
 impl<A: Application> Connection<A> {
-    /// Bytes of packets that were sent, and of those that were lost.
+    /// Bytes of packets that were sent, and of those that were lost, on its present paths.
     pub(crate) fn sent_and_lost(&self) -> (u64, u64) {
-        let stats = self.quic.stats();
-        (stats.sent_bytes, stats.lost_bytes)
+        let paths = self.quic.path_stats();
+        paths.fold((0, 0), |(sent, lost), path| (sent + path.sent_bytes, lost + path.lost_bytes))
+    }
+
+    /// For how long it has waited for anything but its client.
+    pub(crate) fn stall(&self, now: Instant) -> Duration {
+        let (wait, since) = self.account.wait();
+        stall(wait, self.has_tunnel(), now.saturating_duration_since(since))
+    }
+
+    fn has_tunnel(&self) -> bool {
+        self.session.as_ref().is_some_and(A::has_tunnel)
     }
 
     /// Returns what it is now. `listener` is the name of its listener.
     pub(crate) fn snapshot(&self, listener: Arc<str>, now: Instant) -> Snapshot {
         let (wait, since) = self.account.wait();
         let stats = self.quic.stats();
+        let (sent, lost) = self.sent_and_lost();
         let path = self.quic.path_stats().find(|path| path.active);
         let path = path.as_ref();
         let number = |figure: Option<usize>| figure.unwrap_or(0) as u64;
@@ -72,21 +103,25 @@ impl<A: Application> Connection<A> {
             id: self.dcids().last().unwrap_or_default().to_vec(),
             listener,
             client: self.address.socket(),
+            is_client_validated: self
+                .client_path()
+                .is_some_and(|path| path.client.is_at(self.address.socket())),
             algorithm: self.algorithm,
             state: self.quic.congestion_state().unwrap_or(NO_STATE),
             age: self.account.age(now),
             wait,
             waiting: now.saturating_duration_since(since),
             spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
+            has_tunnel: self.has_tunnel(),
             silence: now.saturating_duration_since(self.activity.heard()),
             requests: self.session.as_ref().map_or(0, A::taken),
             rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),
             window: number(path.map(|path| path.cwnd)),
             mtu: number(path.map(|path| path.pmtu)),
             delivery_rate: path.map_or(0, |path| path.delivery_rate),
-            sent: stats.sent_bytes,
+            sent,
             received: stats.recv_bytes,
-            lost: stats.lost_bytes,
+            lost,
             retransmitted: stats.stream_retrans_bytes,
             probe_timeouts: number(path.map(|path| path.total_pto_count)),
         }

@@ -1,6 +1,7 @@
 //! What an operator sees of single connections.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,20 +63,16 @@ impl Order {
     /// Place of a snapshot in a list of several endpoints: the highest comes first.
     pub fn place(self, snapshot: &Snapshot) -> u64 {
         match self {
-            Order::Stalled => stall(snapshot.wait, snapshot.waiting),
+            Order::Stalled => micros(snapshot.stall()),
             Order::Age => micros(snapshot.age),
             Order::Sent => snapshot.sent,
             Order::Lost => snapshot.lost,
         }
     }
 
-    /// Place of a connection: the highest comes first.
     fn rank<A: Application>(self, connection: &Connection<A>, now: Instant) -> u64 {
         match self {
-            Order::Stalled => {
-                let (wait, since) = connection.account().wait();
-                stall(wait, now.saturating_duration_since(since))
-            }
+            Order::Stalled => micros(connection.stall(now)),
             Order::Age => micros(connection.account().age(now)),
             Order::Sent => connection.sent_and_lost().0,
             Order::Lost => connection.sent_and_lost().1,
@@ -83,43 +80,69 @@ impl Order {
     }
 }
 
-/// Length of a stall, µs. A connection whose client is in no hurry does not stall.
-fn stall(wait: Wait, waiting: Duration) -> u64 {
-    if matches!(wait, Wait::Client | Wait::Closing) { 0 } else { micros(waiting) }
-}
-
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// A search for connections, which looks at some of them in each turn of a worker.
+#[derive(Debug)]
+pub struct Search {
+    selection: Selection,
+    order: Order,
+    limit: usize,
+    /// Slot at which it goes on.
+    next: usize,
+    /// The first connections so far, the last of them on top.
+    best: BinaryHeap<Reverse<(u64, Reverse<usize>, u64)>>,
+    count: usize,
+}
+
+impl Search {
+    /// Begins a search for the first `limit` connections of a selection.
+    pub fn new(selection: Selection, order: Order, limit: usize) -> Search {
+        Search { selection, order, limit, next: 0, best: BinaryHeap::new(), count: 0 }
+    }
+}
+
 impl<A: Application> Endpoint<A> {
-    /// Returns the first `limit` connections of a selection, and the number of all that it has.
+    /// Looks at the connections of the next `slots` slots. Returns the first connections and the number of all that were selected, once
+    /// it has looked at all.
     pub fn inspect(
         &self,
-        selection: &Selection,
-        order: Order,
-        limit: usize,
+        search: &mut Search,
+        slots: usize,
         now: Instant,
-    ) -> (Vec<Snapshot>, usize) {
+    ) -> Option<(Vec<Snapshot>, usize)> {
         let named = self.settings.listeners.iter();
         let named =
-            named.filter(|(_, listener)| selection.listener.as_deref() == Some(&listener.name));
+            named.filter(|(_, known)| search.selection.listener.as_deref() == Some(&known.name));
         let named: Vec<ListenerId> = named.map(|(id, _)| *id).collect();
-        let mut found: Vec<(u64, usize)> = (0..self.connections.slots())
-            .filter_map(|slot| {
-                let connection = self.connections.get(slot)?;
-                let is_wanted = selection.has(connection, &named);
-                is_wanted.then(|| (order.rank(connection, now), slot))
-            })
-            .collect();
-        let count = found.len();
-        found.sort_unstable_by_key(|(rank, slot)| (Reverse(*rank), *slot));
-        let first = found.iter().take(limit);
-        let shown = first.filter_map(|(_, slot)| {
-            let connection = self.connections.get(*slot)?;
-            Some(connection.snapshot(self.name_of(connection.listener), now))
+        let end = self.connections.slots().min(search.next.saturating_add(slots));
+        for slot in search.next..end {
+            let Some(connection) = self.connections.get(slot) else {
+                continue;
+            };
+            if search.selection.has(connection, &named) {
+                search.count += 1;
+                let rank = search.order.rank(connection, now);
+                search.best.push(Reverse((rank, Reverse(slot), connection.key.generation)));
+                if search.best.len() > search.limit {
+                    search.best.pop();
+                }
+            }
+        }
+        search.next = end;
+        if end < self.connections.slots() {
+            return None;
+        }
+        let best = std::mem::take(&mut search.best).into_sorted_vec();
+        let shown = best.into_iter().filter_map(|Reverse((_, Reverse(slot), generation))| {
+            let connection = self.connections.get(slot)?;
+            // It may have ended since an earlier turn.
+            let is_same = connection.key.generation == generation;
+            is_same.then(|| connection.snapshot(self.name_of(connection.listener), now))
         });
-        (shown.collect(), count)
+        Some((shown.collect(), search.count))
     }
 
     fn name_of(&self, listener: ListenerId) -> Arc<str> {

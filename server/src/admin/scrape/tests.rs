@@ -10,7 +10,7 @@ use super::*;
 use crate::worker::{Mailbox, mailbox};
 
 /// Returns a worker's name, and its mailbox.
-fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
+pub(in crate::admin) fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     let (sender, mailbox) = mailbox();
     let group = group.to_owned();
     // An origin thread that is gone sends no reply.

@@ -142,6 +142,7 @@ impl UpstreamStream for Http2Stream {
         self.poll(cx);
         self.take_response(cx)
     }
+
     fn poll_body(
         &mut self,
         cx: &mut Context<'_>,

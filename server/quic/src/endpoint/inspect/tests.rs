@@ -2,6 +2,18 @@ use super::*;
 use crate::settings::Settings;
 use crate::testing::{Bench, Client};
 
+/// Searches by few slots at a time.
+fn search(
+    bench: &Bench,
+    selection: &Selection,
+    order: Order,
+    limit: usize,
+) -> (Vec<Snapshot>, usize) {
+    let mut search = Search::new(selection.clone(), order, limit);
+    let turns = std::iter::from_fn(|| Some(bench.endpoint.inspect(&mut search, 2, bench.now)));
+    turns.take(100).flatten().next().unwrap()
+}
+
 fn ids(found: &(Vec<Snapshot>, usize)) -> Vec<String> {
     found.0.iter().map(|snapshot| snapshot.client.to_string()).collect()
 }
@@ -14,7 +26,7 @@ fn connection_is_found_by_what_an_operator_knows() {
         bench.connect_client(Client::new(client));
     }
     let find = |selection: Selection, limit| {
-        let found = bench.endpoint.inspect(&selection, Order::Age, limit, bench.now);
+        let found = search(&bench, &selection, Order::Age, limit);
         (ids(&found), found.1)
     };
     let all = Selection::default();
@@ -39,11 +51,10 @@ fn connection_is_found_by_what_an_operator_knows() {
     for (wait, count) in [(Wait::Client, 3), (Wait::Handshake, 0)] {
         assert_eq!(find(Selection { wait: Some(wait), ..all.clone() }, 10).1, count);
     }
-    let (snapshots, _) = bench.endpoint.inspect(&all, Order::Age, 10, bench.now);
+    let (snapshots, _) = search(&bench, &all, Order::Age, 10);
     for snapshot in snapshots {
         let id = Some(snapshot.id.clone());
-        let (found, count) =
-            bench.endpoint.inspect(&Selection { id, ..all.clone() }, Order::Age, 10, bench.now);
+        let (found, count) = search(&bench, &Selection { id, ..all.clone() }, Order::Age, 10);
         assert_eq!((found, count), (vec![snapshot], 1));
     }
 }
@@ -54,7 +65,7 @@ fn snapshot_says_how_a_connection_is() {
     let client = bench.connect_client(Client::new("192.0.2.1:5000"));
     let (mut client, _) = bench.with_session(client);
     bench.talk(&mut client, Duration::from_secs(5), Duration::from_millis(100));
-    let (found, _) = bench.endpoint.inspect(&Selection::default(), Order::Stalled, 1, bench.now);
+    let (found, _) = search(&bench, &Selection::default(), Order::Stalled, 1);
     let snapshot = &found[0];
     assert_eq!((&*snapshot.listener, snapshot.algorithm), ("main", "cubic"));
     assert_eq!(snapshot.wait, Wait::Client);
@@ -74,7 +85,26 @@ fn longest_stall_comes_first() {
     let (mut client, mut h3) = bench.with_session(client);
     client.request(&mut h3, "GET", "/bytes/100000");
     bench.talk(&mut client, Duration::from_secs(2), Duration::from_millis(100));
-    let found = bench.endpoint.inspect(&Selection::default(), Order::Stalled, 10, bench.now);
+    let found = search(&bench, &Selection::default(), Order::Stalled, 10);
     assert_eq!(ids(&found), ["192.0.2.2:5000", "192.0.2.1:5000"]);
     assert_eq!(found.0[0].wait, Wait::StreamFlow);
+}
+
+#[test]
+fn search_goes_on_while_connections_come_and_go() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let clients: Vec<Client> =
+        (5000..5006).map(|port| bench.connect(&format!("192.0.2.1:{port}"))).collect();
+    let mut search = Search::new(Selection::default(), Order::Age, 10);
+    assert_eq!(bench.endpoint.inspect(&mut search, 4, bench.now), None);
+    // All end, and another one has the slot of one.
+    for mut client in clients {
+        client.quic.close(true, 0x100, b"").unwrap();
+        client.speak(&mut bench.endpoint, bench.now);
+    }
+    bench.pass(Duration::from_secs(30));
+    bench.connect("192.0.2.9:5000");
+    let (found, count) = bench.endpoint.inspect(&mut search, 4, bench.now).unwrap();
+    assert!(found.iter().all(|one| one.client.ip().to_string() == "192.0.2.9"), "{found:?}");
+    assert!(count >= 4);
 }

@@ -1,0 +1,59 @@
+use std::time::Duration;
+
+use sluicegate_quic::endpoint::inspect::{Order, Selection};
+
+use super::*;
+use crate::admin::scrape::tests::worker;
+use crate::worker::Mailbox;
+
+fn questions(mailbox: &Mailbox) -> Vec<Inspection> {
+    let taken = std::iter::from_fn(|| mailbox.take());
+    taken
+        .filter_map(|command| match command {
+            Command::Inspect(inspection) => Some(*inspection),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn worker_that_hangs_is_asked_once() {
+    let connections = Connections::default();
+    let ((one, hangs), (other, replies)) = (worker("a", 0), worker("a", 1));
+    connections.watch(vec![one, other]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::pause();
+        for _ in 0..3 {
+            let selection = Selection::default();
+            let found = connections.find(&selection, Order::Age, 5);
+            let work = async {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                for question in questions(&replies) {
+                    question.reply.send((Vec::new(), 7)).unwrap();
+                }
+            };
+            let (found, ()) = tokio::join!(found, work);
+            assert_eq!((found.count, &found.silent[..]), (7, &["a/0".to_owned()][..]));
+        }
+        let waiting = questions(&hangs);
+        assert_eq!(waiting.len(), 1);
+        // Its late reply is to a question that nobody asks any more.
+        for question in waiting {
+            question.reply.send((Vec::new(), 100)).unwrap();
+        }
+        let work = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            for question in questions(&replies).into_iter().chain(questions(&hangs)) {
+                question.reply.send((Vec::new(), 7)).unwrap();
+            }
+        };
+        let selection = Selection::default();
+        let (found, ()) = tokio::join!(connections.find(&selection, Order::Age, 5), work);
+        assert_eq!((found.count, found.silent.len()), (14, 0));
+    });
+    // A worker that has ended has no connections.
+    drop((hangs, replies));
+    let found = runtime.block_on(connections.find(&Selection::default(), Order::Age, 5));
+    assert_eq!((found.count, found.silent.len()), (0, 0));
+}
