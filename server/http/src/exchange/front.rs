@@ -159,12 +159,16 @@ impl FrontExchange {
         self.reading = Reading::Discarding;
     }
 
-    /// Has a handler respond, which gets a body of at most `limit` bytes, and `credit` of it at first.
-    pub fn hand_over(&mut self, request: &Request, limit: u64, credit: u64) {
+    /// Notes what a handler is to get, if there is room for it: a body of at most `limit` bytes, and `credit` of it at first.
+    pub fn prepare(&mut self, request: &Request, limit: u64, credit: u64) {
         self.opening = Opening::of(request);
         (self.content_length, self.limit) = (request.content_length, limit);
         self.credit = i64::try_from(credit).unwrap_or(i64::MAX);
-        self.reading = if request.has_body { Reading::Passing } else { Reading::Over };
+    }
+
+    /// Has a handler respond, which gets the request's body if there is one.
+    pub fn hand_over(&mut self, has_body: bool) {
+        self.reading = if has_body { Reading::Passing } else { Reading::Over };
         self.has_handler = true;
         self.phase = Phase::Awaited;
     }
@@ -207,7 +211,7 @@ impl FrontExchange {
     pub(super) fn begin(&mut self, head: &mut Head) {
         self.phase = Phase::Flowing;
         self.is_tunnel = !head.end && self.opening.is_some_and(|opening| opening.is(head.status));
-        head.end |= self.is_head || !has_content(head.status);
+        head.end |= !self.has_content(head.status);
         self.body.is_ended |= head.end;
         self.body.length = head.length.filter(|_| !head.end);
         if head.end {
@@ -449,6 +453,16 @@ impl FrontExchange {
     /// Returns whether there is a final head.
     pub fn has_head(&self) -> bool {
         !matches!(self.phase, Phase::Silent | Phase::Awaited)
+    }
+
+    /// Returns whether a response with this status has content.
+    pub fn has_content(&self, status: u16) -> bool {
+        !self.is_head && has_content(status)
+    }
+
+    /// Returns whether the client has taken all that has come of the handler's body.
+    pub fn is_drained(&self) -> bool {
+        self.body.is_drained()
     }
 
     /// Returns whether nothing follows the head.

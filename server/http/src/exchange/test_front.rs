@@ -115,7 +115,8 @@ pub fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -
 pub fn pair(request: Request, credit: u64) -> (Incoming, Front) {
     let front_queue = Rc::new(FrontQueue::default());
     let mut exchange = FrontExchange::new(request.head.method == "HEAD");
-    exchange.hand_over(&request, u64::MAX, u64::MAX);
+    exchange.prepare(&request, u64::MAX, u64::MAX);
+    exchange.hand_over(request.has_body);
     let (incoming, handle) = Incoming::new(1, Box::new(request), credit, Rc::clone(&front_queue));
     let exchange = RefCell::new(exchange);
     (incoming, Front { exchange, handle, front_queue, report: RefCell::default() })

@@ -21,7 +21,8 @@ fn fields() -> Fields {
 /// Returns the exchange of a request with a body, which a handler works on.
 fn handed_over(method: &str, content_length: Option<u64>) -> FrontExchange {
     let mut exchange = FrontExchange::new(method == "HEAD");
-    exchange.hand_over(&request(head(method, "/", &[]), content_length, true), LIMIT, CREDIT);
+    exchange.prepare(&request(head(method, "/", &[]), content_length, true), LIMIT, CREDIT);
+    exchange.hand_over(true);
     exchange
 }
 
@@ -291,7 +292,8 @@ fn a_body_is_left_once() {
 fn a_tunnel_is_open_from_its_head_to_the_end_of_its_handler() {
     for (status, end, opens) in [(200, false, true), (403, false, false), (200, true, false)] {
         let mut exchange = FrontExchange::new(false);
-        exchange.hand_over(&request(tunnel(None), None, true), u64::MAX, CREDIT);
+        exchange.prepare(&request(tunnel(None), None, true), u64::MAX, CREDIT);
+        exchange.hand_over(true);
         exchange.on_message(of_status(status, None, end));
         assert_eq!((exchange.is_tunnel(), exchange.has_tunnel()), (opens, opens), "{status}");
         exchange.on_message(ToFront::End(None));

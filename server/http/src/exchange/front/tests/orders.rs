@@ -244,7 +244,8 @@ proptest! {
         } else {
             let method = if is_head { "HEAD" } else { "POST" };
             let request = request(head(method, "/", &[]), content_length, true);
-            exchange.hand_over(&request, LIMIT, CREDIT);
+            exchange.prepare(&request, LIMIT, CREDIT);
+            exchange.hand_over(true);
         }
         let seen = Seen::default();
         let mut driver = Driver { exchange, content_length, range_waits: false, seen };
