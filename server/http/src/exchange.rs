@@ -9,15 +9,16 @@ pub mod accounts;
 pub mod compress;
 mod error_pages;
 mod fields;
+pub mod front;
 mod generate;
 pub mod handler;
 pub mod lent;
 pub mod local;
 pub mod message;
 mod opaque;
-mod revocable;
 pub mod ring;
 pub mod stall;
+mod table;
 #[cfg(any(test, feature = "test-fixtures"))]
 pub mod test_front;
 
@@ -117,6 +118,11 @@ impl Reply {
             body: Body::Bytes(Bytes::from_static(text.as_bytes())),
         }
     }
+}
+
+/// Returns whether responses with a status have content, to any method but HEAD (RFC 9110 §6.4.1).
+pub fn has_content(status: u16) -> bool {
+    !matches!(status, 204 | 304)
 }
 
 /// Content of a [`Reply`].

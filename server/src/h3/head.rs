@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, DATE, SERVER};
 use http::{HeaderName, HeaderValue};
 use quiche::h3::{EncodedHeaders, Error, NameValue};
 use sluicegate_http::date;
-use sluicegate_http::exchange::{Fields, NO_SERVER, ReplyFields};
+use sluicegate_http::exchange::{Fields, NO_SERVER, ReplyFields, has_content};
 
 use super::sink::Sink;
 
@@ -229,7 +229,7 @@ fn frame(status: u16, mut fields: Fields, length: Option<u64>) -> Vec<Line> {
     }
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
-        && !matches!(status, 204 | 304)
+        && has_content(status)
     {
         head.push(Line::Field(CONTENT_LENGTH, length.into()));
     }

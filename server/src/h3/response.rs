@@ -1,22 +1,19 @@
 //! Writes a response to its stream: heads, then the body from where the stream stopped taking it, then trailers.
 
-mod lent;
-mod ranges;
-mod waiting;
-
-use std::collections::VecDeque;
-
 use bytes::{Buf as _, Bytes};
 use quiche::h3::Error;
-use sluicegate_http::exchange::message::{Head, ToFront, cost};
+use sluicegate_http::exchange::front::{FrontExchange, Next};
+use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Fields, Reply};
 
-use self::ranges::Ranges;
 use super::head::{self, Heads};
 use super::sink::Sink;
 
 /// Largest part of a body that is offered to quiche at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
+
+/// Length of a DATA frame's header and a byte of its content, at most, bytes.
+const FRAME: u64 = 10;
 
 /// Outcome of an attempt to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +30,7 @@ pub(super) enum Progress {
     Broken,
 }
 
-/// Response that its stream has not taken in full.
+/// Response that its stream has not taken in full. The body of a handler's response is in the exchange.
 #[derive(Debug)]
 pub(super) struct Response {
     /// Status of the final head; 0 until there is one.
@@ -43,46 +40,20 @@ pub(super) struct Response {
     begun: bool,
     /// The final head was sent.
     pub(super) headed: bool,
-    content: Content,
-    /// Bytes of body that the stream has taken.
-    pub(super) sent: u64,
-    /// Credit to return to the handler, by [`cost`].
-    pub(super) credit: u64,
-}
-
-#[derive(Debug)]
-enum Content {
-    /// The whole content is known.
-    Whole(Body),
-    /// A handler sends the content, block by block.
-    Flow(Flow),
-}
-
-#[derive(Debug, Default)]
-struct Flow {
-    /// Blocks that the stream has not taken; of the first perhaps a part.
-    blocks: VecDeque<Bytes>,
-    /// Bytes that it has taken of the first one.
-    taken: usize,
-    /// Range that follows the blocks.
-    ranges: Ranges,
-    promised: Option<u64>,
-    trailers: Option<Fields>,
-    ended: bool,
+    /// Content of a reply.
+    content: Body,
 }
 
 impl Response {
     /// Frames a reply; for HEAD only the length of its body.
-    pub(super) fn whole(reply: Reply, is_head: bool) -> Response {
+    pub(super) fn whole(reply: Reply, exchange: &FrontExchange) -> Response {
         let head = head::Head::of_reply(reply.status, reply.headers, reply.body.len());
         Response {
             status: reply.status,
             heads: Heads::of_last(reply.status, head),
             begun: false,
             headed: false,
-            content: Content::Whole(if is_head { Body::Empty } else { reply.body }),
-            sent: 0,
-            credit: 0,
+            content: if exchange.has_content(reply.status) { reply.body } else { Body::Empty },
         }
     }
 
@@ -93,23 +64,17 @@ impl Response {
             heads: Heads::default(),
             begun: false,
             headed: false,
-            content: Content::Flow(Flow::default()),
-            sent: 0,
-            credit: 0,
+            content: Body::Empty,
         }
     }
 
-    /// Replaces a handler's response by a reply; returns `false` if the handler's head has come already.
-    pub(super) fn replace(&mut self, reply: Reply, is_head: bool) -> bool {
-        if self.status != 0 {
-            return false;
-        }
+    /// Sends a reply in place of a handler's response that has no final head.
+    pub(super) fn replace(&mut self, reply: Reply, exchange: &FrontExchange) {
         let length = reply.body.len();
         let head = head::Head::of(reply.status, reply.headers.into_own(), Some(length));
         self.heads.set_last(reply.status, head);
         self.status = reply.status;
-        self.content = Content::Whole(if is_head { Body::Empty } else { reply.body });
-        true
+        self.content = if exchange.has_content(reply.status) { reply.body } else { Body::Empty };
     }
 
     /// Adds an informational response.
@@ -117,47 +82,26 @@ impl Response {
         self.heads.push_interim(status, fields);
     }
 
-    /// Takes a handler's message about the response.
-    pub(super) fn take(&mut self, message: ToFront) {
-        let Content::Flow(flow) = &mut self.content else {
-            return;
-        };
-        match message {
-            ToFront::Interim(status, fields) => {
-                self.credit += cost(fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum());
-                self.interim(status, fields);
-            }
-            ToFront::Head(Head { status, fields, length, end }) => {
-                flow.ended = end;
-                flow.promised = if end { None } else { length };
-                self.status = status;
-                self.heads.set_last(status, head::Head::of(status, fields, length));
-            }
-            ToFront::Data(block) => flow.blocks.push_back(block),
-            ToFront::Range(range) => flow.ranges.take(range),
-            ToFront::End(trailers) => {
-                flow.trailers = trailers.filter(|fields| !fields.is_empty());
-                flow.ended = true;
-            }
-            ToFront::Abort(_)
-            | ToFront::Credit(_)
-            | ToFront::StopBody
-            | ToFront::Keep(_)
-            | ToFront::Report(_)
-            | ToFront::Closed => {}
-        }
+    /// Adds the final head of a handler.
+    pub(super) fn begin(&mut self, Head { status, fields, length, .. }: Head) {
+        self.status = status;
+        self.heads.set_last(status, head::Head::of(status, fields, length));
     }
 
     /// Writes what the stream takes: heads, then a block of up to `room` bytes.
     ///
     /// # Errors
     /// The stream is gone, or the client wants no more of it.
-    pub(super) fn write(&mut self, to: &mut Sink<'_>) -> Result<Progress, Error> {
+    pub(super) fn write(
+        &mut self,
+        exchange: &mut FrontExchange,
+        to: &mut Sink<'_>,
+    ) -> Result<Progress, Error> {
         while let Some((status, head)) = self.heads.first() {
             if to.room == 0 {
                 return Ok(Progress::Blocked);
             }
-            let last = status >= 200 && self.is_bare();
+            let last = status >= 200 && self.is_bare(exchange);
             match head.send(to, !self.begun, last) {
                 Ok(()) => {}
                 Err(Error::StreamBlocked) => return Ok(Progress::Blocked),
@@ -176,32 +120,22 @@ impl Response {
         if !self.headed {
             return Ok(Progress::Waiting);
         }
-        match &mut self.content {
-            Content::Whole(body) => {
-                let (taken, whole) = write_whole(body, self.sent, to)?;
-                self.sent += taken as u64;
-                to.counters.bytes_out += taken as u64;
-                Ok(match taken {
-                    _ if whole => Progress::Complete,
-                    0 => Progress::Blocked,
-                    _ => Progress::Some,
-                })
-            }
-            Content::Flow(flow) => {
-                let (taken, progress) = flow.write(self.sent, &mut self.credit, to)?;
-                self.sent += taken as u64;
-                to.counters.bytes_out += taken as u64;
-                Ok(progress)
-            }
+        if !exchange.is_own() {
+            return write_part(exchange, to);
         }
+        let (taken, whole) = write_whole(&mut self.content, exchange.sent(), to)?;
+        exchange.on_taken(taken as u64);
+        to.counters.bytes_out += taken as u64;
+        Ok(match taken {
+            _ if whole => Progress::Complete,
+            0 => Progress::Blocked,
+            _ => Progress::Some,
+        })
     }
 
     /// Returns the length of the body, if it is known; asked before the first byte.
-    pub(super) fn length(&self) -> Option<u64> {
-        match &self.content {
-            Content::Whole(body) => Some(body.len()),
-            Content::Flow(flow) => flow.promised,
-        }
+    pub(super) fn length(&self, exchange: &FrontExchange) -> Option<u64> {
+        if exchange.is_own() { Some(self.content.len()) } else { exchange.length() }
     }
 
     /// Returns whether a head was sent.
@@ -209,96 +143,55 @@ impl Response {
         self.begun
     }
 
-    /// Returns whether the stream took all blocks that the handler has sent so far.
-    pub(super) fn is_drained(&self) -> bool {
-        match &self.content {
-            Content::Whole(_) => false,
-            Content::Flow(flow) => flow.blocks.is_empty() && !flow.ranges.is_reading(),
-        }
+    /// Returns whether nothing follows the final head.
+    fn is_bare(&self, exchange: &FrontExchange) -> bool {
+        if exchange.is_own() { self.content.len() == 0 } else { exchange.is_bare() }
     }
 
-    /// Returns whether nothing follows the final head.
-    fn is_bare(&self) -> bool {
-        match &self.content {
-            Content::Whole(body) => body.len() == 0,
-            Content::Flow(flow) => {
-                flow.ended
-                    && flow.blocks.is_empty()
-                    && !flow.ranges.is_reading()
-                    && flow.trailers.is_none()
-                    && flow.promised.is_none_or(|length| length == 0)
-            }
+    /// Returns the number of bytes without which the stream takes nothing of what waits to be written; `None` if nothing does.
+    pub(super) fn next_write(&self, exchange: &FrontExchange) -> Option<u64> {
+        match self.heads.first() {
+            Some((_, head)) => Some(head.longest() as u64),
+            None => (exchange.is_own() || self.headed && exchange.has_output()).then_some(FRAME),
         }
     }
 }
 
-impl Flow {
-    /// Writes a block, or the end; returns the number of bytes taken.
-    fn write(
-        &mut self,
-        sent: u64,
-        credit: &mut u64,
-        to: &mut Sink<'_>,
-    ) -> Result<(usize, Progress), Error> {
-        if self.blocks.is_empty() && self.ranges.is_reading() {
-            if to.room == 0 {
-                return Ok((0, Progress::Blocked));
-            }
-            self.read(sent);
-        }
-        let blocks = self.blocks.len();
-        let Some(rest) = self.blocks.front_mut() else {
-            return Ok((0, self.finish(sent, to)?));
-        };
-        if to.room == 0 {
-            return Ok((0, Progress::Blocked));
-        }
-        let after = sent + rest.len() as u64;
-        if self.promised.is_some_and(|length| after > length) {
-            return Ok((0, Progress::Broken));
-        }
-        // The end goes with the last block, if that is known to be the last and the length is right.
-        let last = blocks == 1
-            && self.ended
-            && self.trailers.is_none()
-            && self.promised.is_none_or(|length| after == length);
-        let taken = send_shared(to, rest, BLOCK, last)?;
-        let whole = rest.is_empty();
-        let progress = match taken {
-            0 => Progress::Blocked,
-            _ if whole && last => Progress::Complete,
-            _ => Progress::Some,
-        };
-        self.taken += taken;
-        if whole {
-            let taken = std::mem::take(&mut self.taken);
-            if !self.ranges.on_block_taken() {
-                *credit += cost(taken);
-            }
-            self.blocks.pop_front();
-        }
-        Ok((taken, progress))
+/// Writes a block of a handler's body, or the end.
+fn write_part(exchange: &mut FrontExchange, to: &mut Sink<'_>) -> Result<Progress, Error> {
+    if to.room == 0 && !exchange.is_drained() {
+        return Ok(Progress::Blocked);
     }
+    match exchange.next_part() {
+        Next::Block(rest, last) => {
+            let taken = send_shared(to, rest, BLOCK, last)?;
+            let whole = rest.is_empty();
+            exchange.on_taken(taken as u64);
+            to.counters.bytes_out += taken as u64;
+            Ok(match taken {
+                0 => Progress::Blocked,
+                _ if whole && last => Progress::Complete,
+                _ => Progress::Some,
+            })
+        }
+        Next::End(trailers) => write_end(trailers, to),
+        Next::Wait => Ok(Progress::Waiting),
+        Next::WrongLength | Next::Cut => Ok(Progress::Broken),
+    }
+}
 
-    fn finish(&mut self, sent: u64, to: &mut Sink<'_>) -> Result<Progress, Error> {
-        if !self.ended {
-            return Ok(Progress::Waiting);
+fn write_end(trailers: Option<&Fields>, to: &mut Sink<'_>) -> Result<Progress, Error> {
+    let written = match trailers {
+        Some(fields) => {
+            let lines: Vec<_> = head::fields(fields.clone()).collect();
+            to.h3.send_additional_headers(to.conn, to.stream, &lines, true, true)
         }
-        if self.promised.is_some_and(|length| length != sent) {
-            return Ok(Progress::Broken);
-        }
-        let written = match &self.trailers {
-            Some(fields) => {
-                let lines: Vec<_> = head::fields(fields.clone()).collect();
-                to.h3.send_additional_headers(to.conn, to.stream, &lines, true, true)
-            }
-            None => to.h3.send_body(to.conn, to.stream, &[], true).map(drop),
-        };
-        match written {
-            Ok(()) => Ok(Progress::Complete),
-            Err(Error::Done | Error::StreamBlocked) => Ok(Progress::Blocked),
-            Err(error) => Err(error),
-        }
+        None => to.h3.send_body(to.conn, to.stream, &[], true).map(drop),
+    };
+    match written {
+        Ok(()) => Ok(Progress::Complete),
+        Err(Error::Done | Error::StreamBlocked) => Ok(Progress::Blocked),
+        Err(error) => Err(error),
     }
 }
 

@@ -22,7 +22,8 @@ use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::keys::ConnectionKey;
-use sluicegate_base::observe::access::{Outcome, TlsSession};
+use sluicegate_base::observe::access::TlsSession;
+use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::message::ToFront;
 use sluicegate_http::exchange::stall::StallTimer;
 use sluicegate_http::exchange::{Fields, Reply};
@@ -113,23 +114,26 @@ pub struct Session {
 #[derive(Debug)]
 struct Exchange {
     begun: Instant,
-    is_head: bool,
     /// CONNECT: bytes behind the head are no body.
     is_connect: bool,
     schedule: Schedule,
-    inbound: Inbound,
-    outbound: Outbound,
-    handler: Option<Handler>,
-    /// The handler has opened a tunnel.
-    is_tunnel: bool,
+    front: FrontExchange,
+    /// Response, while it is being written or waits for its handler.
+    response: Option<Response>,
+    /// Reply that waits for the end of the request.
+    reply: Option<Box<Reply>>,
+    /// What is left of a body that the response does not need.
+    lingering: Option<Lingering>,
+    /// Request at its handler on the origin thread, until the handler has ended or is cancelled.
+    handling: Option<Handling>,
+    /// The handler has opened a tunnel, which counts.
+    has_tunnel: bool,
     /// Number of the exchange in the origin's ring, which holds its memory until the request is forgotten.
     number: Option<u64>,
-    /// Length of the body by the client's `content-length`.
-    content_length: Option<u64>,
-    /// Largest body that is accepted, bytes.
-    limit: u64,
-    /// Bytes of the body received so far.
-    received: u64,
+    /// The stream has more of the body than the handler's credit or the ring allowed.
+    readable: bool,
+    /// Trailers of the request, for the handler.
+    trailers: Option<Fields>,
     /// Time that the request has waited for its client.
     stall: StallTimer,
     /// Record for the access log, until its line is written.
@@ -138,51 +142,12 @@ struct Exchange {
     returned_id: Option<Box<ReturnedId>>,
 }
 
-/// State of the request's body.
-#[derive(Debug)]
-enum Inbound {
-    /// The session discards the body; the reply waits for its end.
-    Discarding(Box<Reply>),
-    /// The session passes the body to a handler.
-    Passing,
-    /// The session drops what is left of a body that the response does not need.
-    Lingering {
-        /// Bytes that may still come.
-        left: u64,
-        until: Instant,
-    },
-    /// The body has ended, or the session has stopped it.
-    Over,
-}
-
-/// State of the response.
-#[derive(Debug)]
-enum Outbound {
-    /// There is no response yet.
-    Silent,
-    /// The response is being written, or waits for its handler.
-    Replying(Response),
-    /// The stream has taken the whole response.
-    Over,
-}
-
-/// Session's state of a handler on the origin thread.
-#[derive(Debug)]
-struct Handler {
-    /// Number of the exchange in the origin's ring.
-    exchange: u64,
-    handling: Handling,
-    /// Credit for the request's body, by [`cost`](sluicegate_http::exchange::message::cost).
-    credit: u64,
-    /// The stream has more of the body than the credit or the ring allowed.
-    readable: bool,
-    trailers: Option<Fields>,
-}
-
-impl Exchange {
-    fn is_over(&self) -> bool {
-        matches!(self.inbound, Inbound::Over) && matches!(self.outbound, Outbound::Over)
-    }
+/// Bounds of what the client may still send of a body.
+#[derive(Clone, Copy, Debug)]
+struct Lingering {
+    /// Bytes that may still come.
+    left: u64,
+    until: Instant,
 }
 
 impl Application for Session {
@@ -272,7 +237,7 @@ impl Application for Session {
     /// The response is 503, or a reset if it has begun.
     fn revoke(&mut self, conn: &mut quiche::Connection, stream: u64, context: &mut SessionContext) {
         if self.open.contains_key(&stream) {
-            self.refuse(conn, stream, Refusal::no_room(), context);
+            self.end_early(conn, stream, Refusal::no_room(), FrontExchange::revoke, context);
         }
     }
 
@@ -295,7 +260,7 @@ impl Application for Session {
     fn clear(&mut self, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
-            self.record(stream, Outcome::Cancelled, context);
+            self.record(stream, context);
             self.forget(stream, context);
         }
         self.pending.clear();

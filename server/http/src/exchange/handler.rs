@@ -15,9 +15,9 @@ use http_body::{Body, Frame, SizeHint};
 
 pub use self::responder::{BodySender, Responder};
 pub use self::shared::{Cancelled, FrontQueue};
-use self::shared::{Opening, Shared, Upload};
+use self::shared::{Shared, Upload};
 use super::Opaque;
-use super::message::{HandlerReport, Request, ToFront, ToHandler, cost};
+use super::message::{HandlerReport, Opening, Request, ToFront, ToHandler, cost};
 
 /// Receives the front's messages to one exchange.
 #[derive(Debug)]

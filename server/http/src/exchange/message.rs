@@ -49,6 +49,33 @@ impl Request {
     }
 }
 
+/// Kind of status that opens the tunnel for which a request asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Opening {
+    /// 101, for an upgrade of HTTP/1.1.
+    SwitchingProtocols,
+    /// Any of 2xx, for CONNECT.
+    Success,
+}
+
+impl Opening {
+    /// Returns `None` if the request asks for no tunnel.
+    pub(super) fn of(request: &Request) -> Option<Opening> {
+        if request.asks_by_upgrade() {
+            return Some(Opening::SwitchingProtocols);
+        }
+        request.head.is_tunnel().then_some(Opening::Success)
+    }
+
+    /// Returns whether a status opens the tunnel.
+    pub(super) fn is(self, status: u16) -> bool {
+        match self {
+            Opening::SwitchingProtocols => status == 101,
+            Opening::Success => (200..300).contains(&status),
+        }
+    }
+}
+
 /// Facts of an exchange that only its handler knows, for the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandlerReport {

@@ -9,8 +9,9 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 
 use super::accounts::Accounts;
+use super::front::{Action, FrontExchange, Next};
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
-use super::message::{HandlerReport, Head, Request, ToFront, ToHandler, cost};
+use super::message::{HandlerReport, Head, Request, ToFront, ToHandler};
 use super::ring::{OriginRing, rings};
 use super::{Fields, Opaque, Reply, RequestHead};
 use crate::gate::{Arrival, Decision, Gate, replies};
@@ -20,6 +21,7 @@ use crate::properties::request_head;
 
 /// The front's half of an exchange.
 pub struct Front {
+    exchange: RefCell<FrontExchange>,
     handle: ExchangeHandle,
     front_queue: Rc<FrontQueue>,
     /// Last report of the handler.
@@ -112,8 +114,12 @@ pub fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -
 /// Returns both halves of an exchange with `credit` for its response.
 pub fn pair(request: Request, credit: u64) -> (Incoming, Front) {
     let front_queue = Rc::new(FrontQueue::default());
+    let mut exchange = FrontExchange::new(request.head.method == "HEAD");
+    exchange.prepare(&request, u64::MAX, u64::MAX);
+    exchange.hand_over(request.has_body);
     let (incoming, handle) = Incoming::new(1, Box::new(request), credit, Rc::clone(&front_queue));
-    (incoming, Front { handle, front_queue, report: RefCell::default() })
+    let exchange = RefCell::new(exchange);
+    (incoming, Front { exchange, handle, front_queue, report: RefCell::default() })
 }
 
 /// Does what the gate decides about a request, whose body has `sent` bytes: returns the response to it, or opens an exchange
@@ -142,7 +148,7 @@ pub fn ask(
 }
 
 impl Front {
-    /// Sends a block of the request's body.
+    /// Sends a block of the request's body, of whatever length the test wants.
     pub fn data(&self, block: &'static [u8]) {
         self.handle.deliver(ToHandler::Data(Bytes::from_static(block)));
     }
@@ -164,17 +170,25 @@ impl Front {
 
     /// Returns a lent range, of which so many bytes were read.
     pub fn range_read(&self, count: u64) {
+        self.exchange.borrow_mut().on_taken(count);
         self.handle.deliver(ToHandler::RangeRead(count));
     }
 
-    /// Returns the next message, if there is one, but keeps reports.
+    /// Returns the next message, if there is one, but keeps reports. What it carries of the response counts as taken.
     pub fn try_next(&self) -> Option<ToFront> {
-        loop {
+        let mut message = loop {
             match self.front_queue.pop()?.message {
                 ToFront::Report(report) => *self.report.borrow_mut() = *report,
-                message => return Some(message),
+                message => break message,
             }
+        };
+        let mut exchange = self.exchange.borrow_mut();
+        match &mut message {
+            ToFront::Head(head) => exchange.begin(head),
+            ToFront::Data(block) => exchange.on_taken(block.len() as u64),
+            _ => {}
         }
+        Some(message)
     }
 
     /// Waits for the next message.
@@ -196,34 +210,57 @@ impl Front {
     async fn received(&self) -> Received {
         let mut received = Received::default();
         loop {
-            match self.next().await {
-                ToFront::Interim(status, fields) => {
-                    let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
-                    self.handle.deliver(ToHandler::Credit(cost(size)));
-                    received.interim.push(status);
-                }
-                ToFront::Head(head) => {
+            self.front_queue.filled().await;
+            let Some(envelope) = self.front_queue.pop() else {
+                continue;
+            };
+            let is_last = matches!(envelope.message, ToFront::Closed);
+            let action = self.exchange.borrow_mut().on_message(envelope.message);
+            match action {
+                Action::Report(report) => *self.report.borrow_mut() = *report,
+                Action::Inform(status, _) => received.interim.push(status),
+                Action::Begin(head) => {
                     received.complete = head.end;
-                    let end = head.end;
                     received.head = Some(head);
-                    if end {
-                        return received;
-                    }
                 }
-                ToFront::Data(block) => {
-                    self.handle.deliver(ToHandler::Credit(cost(block.len())));
-                    received.body.extend_from_slice(&block);
-                }
-                ToFront::End(trailers) => {
-                    received.trailers = trailers;
-                    received.complete = true;
-                    return received;
-                }
-                ToFront::Abort(_) => return received,
-                ToFront::Range(_) => self.handle.deliver(ToHandler::RangeRead(0)),
-                ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) | ToFront::Report(_) => {}
-                ToFront::Closed => return received,
+                Action::Fail(..) | Action::Cancel => return received,
+                Action::GoOn
+                | Action::Nothing
+                | Action::ReadOn
+                | Action::LeaveBody
+                | Action::Keep(_) => {}
             }
+            self.take_body(&mut received);
+            if received.complete || is_last || self.exchange.borrow().is_cut() {
+                return received;
+            }
+        }
+    }
+
+    /// Takes what has come of the body, and returns the credit for it.
+    fn take_body(&self, received: &mut Received) {
+        let mut exchange = self.exchange.borrow_mut();
+        loop {
+            match exchange.next_part() {
+                Next::Block(block, is_last) => {
+                    let count = block.len() as u64;
+                    received.body.extend_from_slice(&std::mem::take(block));
+                    received.complete |= is_last;
+                    exchange.on_taken(count);
+                }
+                Next::End(trailers) => {
+                    received.trailers = trailers.cloned();
+                    received.complete = true;
+                    break;
+                }
+                Next::Wait | Next::WrongLength | Next::Cut => break,
+            }
+        }
+        if let Some(count) = exchange.take_range_read() {
+            self.handle.deliver(ToHandler::RangeRead(count));
+        }
+        if let Some(amount) = exchange.take_credit(0) {
+            self.handle.deliver(ToHandler::Credit(amount));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use quiche::h3::Error;
 
-use super::{Exchange, Inbound, Outbound, SCRATCH, Session, code};
+use super::{SCRATCH, Session, code};
 use crate::h3::session_context::SessionContext;
 
 impl Session {
@@ -47,15 +47,11 @@ impl Session {
         stream: u64,
         context: &mut SessionContext,
     ) {
-        if let Some(Exchange {
-            inbound: inbound @ Inbound::Lingering { .. },
-            outbound: Outbound::Replying(_),
-            ..
-        }) = self.open.get_mut(&stream)
-        {
-            *inbound = Inbound::Over;
-        } else {
-            self.on_reset(conn, stream, context);
+        match self.open.get_mut(&stream) {
+            Some(exchange) if exchange.lingering.is_some() && exchange.response.is_some() => {
+                exchange.stop_reading();
+            }
+            _ => self.on_reset(conn, stream, context),
         }
     }
 }

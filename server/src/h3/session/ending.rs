@@ -5,7 +5,7 @@ use quiche::h3::WireErrorCode;
 use sluicegate_base::observe::access::Outcome;
 use sluicegate_http::gate::BODY_MALFORMED;
 
-use super::{Exchange, Inbound, Outbound, Session};
+use super::{Exchange, Session};
 use crate::h3::session_context::SessionContext;
 
 impl Session {
@@ -21,7 +21,10 @@ impl Session {
             WireErrorCode::RequestCancelled => Outcome::Cancelled,
             _ => Outcome::Reset,
         };
-        self.record(stream, outcome, context);
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.front.cut(outcome);
+        }
+        self.record(stream, context);
         self.forget(stream, context);
         // Either direction may have ended already.
         let _ = conn.stream_shutdown(stream, Shutdown::Write, code as u64);
@@ -34,11 +37,11 @@ impl Session {
             return;
         };
         self.pending.remove(exchange.schedule.place(), stream);
-        self.tunnels -= u64::from(exchange.is_tunnel);
+        self.tunnels -= u64::from(exchange.has_tunnel);
         if let Some(number) = exchange.number
             && let Some(origin_ring) = context.origin_ring.as_mut()
         {
-            if exchange.handler.is_some() && !exchange.is_over() {
+            if exchange.handling.is_some() && !exchange.front.is_over() {
                 origin_ring.cancel(number);
             }
             origin_ring.forget(number);
@@ -55,8 +58,7 @@ impl Session {
         if std::mem::replace(&mut self.stops, stops) == stops {
             return;
         }
-        let unfinished = { self.open.iter() }
-            .filter(|(_, exchange)| !matches!(exchange.outbound, Outbound::Over));
+        let unfinished = self.open.iter().filter(|(_, exchange)| !exchange.front.is_taken());
         let mut stopped: Vec<u64> = unfinished.map(|(stream, _)| *stream).collect();
         stopped.retain(|stream| {
             let capacity = conn.stream_capacity(*stream);
@@ -83,7 +85,7 @@ impl Session {
     /// Asks the client to send no more of a request.
     pub(super) fn stop_reading(&mut self, conn: &mut quiche::Connection, stream: u64) {
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.inbound = Inbound::Over;
+            exchange.stop_reading();
         }
         self.stop(conn, stream, WireErrorCode::NoError);
     }
@@ -106,7 +108,7 @@ impl Session {
         context: &mut SessionContext,
     ) {
         match self.open.get(&stream) {
-            Some(Exchange { outbound: Outbound::Over, .. }) => self.forget(stream, context),
+            Some(exchange) if exchange.front.is_taken() => self.forget(stream, context),
             Some(_) => {
                 context.counters.cancelled += 1;
                 self.wasted += 1;
@@ -131,8 +133,21 @@ impl Session {
         context: &mut SessionContext,
     ) {
         self.stop_reading(conn, stream);
-        if self.open.get(&stream).is_some_and(Exchange::is_over) {
+        self.forget_if_over(stream, context);
+    }
+
+    /// Forgets a request if it is over.
+    pub(super) fn forget_if_over(&mut self, stream: u64, context: &mut SessionContext) {
+        if self.open.get(&stream).is_some_and(|exchange| exchange.front.is_over()) {
             self.forget(stream, context);
         }
+    }
+}
+
+impl Exchange {
+    /// Reads no more of the request.
+    pub(super) fn stop_reading(&mut self) {
+        self.front.stop_reading();
+        self.lingering = None;
     }
 }

@@ -2,7 +2,7 @@
 
 use sluicegate_http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
-use super::{Exchange, Inbound, Outbound, Session};
+use super::{Exchange, Lingering, Session};
 use crate::h3::session_context::SessionContext;
 
 impl Session {
@@ -17,16 +17,11 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return self.stop_reading(conn, stream);
         };
-        let is_first = match exchange.inbound {
-            Inbound::Lingering { .. } => false,
-            // Stopped before, unless the head has only just come.
-            Inbound::Over => matches!(exchange.outbound, Outbound::Silent),
-            Inbound::Passing | Inbound::Discarding(_) => true,
-        };
-        let may_linger = is_first && !exchange.is_connect && self.refused_from.is_none();
+        let may_linger =
+            exchange.front.leave_body() && !exchange.is_connect && self.refused_from.is_none();
         if may_linger && !conn.stream_finished(stream) {
             let until = context.now + LINGERING;
-            exchange.inbound = Inbound::Lingering { left: LINGERING_BYTES as u64, until };
+            exchange.lingering = Some(Lingering { left: LINGERING_BYTES as u64, until });
             self.stall_checks.plan_at(context.now, until);
             // What has arrived is announced no second time.
             self.drop_arrived(conn, stream, context);
@@ -47,11 +42,9 @@ impl Session {
             Err(error) => return self.on_read_error(conn, stream, error, context),
         };
         self.count_read(count, context);
-        if let Some(Exchange { inbound: Inbound::Lingering { left, .. }, .. }) =
-            self.open.get_mut(&stream)
-        {
-            *left = left.saturating_sub(count);
-            if *left == 0 {
+        if let Some(Exchange { lingering: Some(lingering), .. }) = self.open.get_mut(&stream) {
+            lingering.left = lingering.left.saturating_sub(count);
+            if lingering.left == 0 {
                 self.stop_lingering(conn, stream, context);
             }
         }
@@ -64,17 +57,14 @@ impl Session {
         context: &mut SessionContext,
     ) {
         let late = self.open.iter().filter(|(_, exchange)| {
-            matches!(exchange.inbound, Inbound::Lingering { until, .. } if until <= context.now)
+            exchange.lingering.is_some_and(|lingering| lingering.until <= context.now)
         });
         let mut late: Vec<u64> = late.map(|(stream, _)| *stream).collect();
         late.sort_unstable();
         for stream in late {
             self.stop_lingering(conn, stream, context);
         }
-        let left = self.open.values().filter_map(|exchange| match exchange.inbound {
-            Inbound::Lingering { until, .. } => Some(until),
-            _ => None,
-        });
+        let left = self.open.values().filter_map(|exchange| Some(exchange.lingering?.until));
         if let Some(until) = left.min() {
             self.stall_checks.plan_at(context.now, until);
         }
@@ -83,8 +73,8 @@ impl Session {
     /// Returns the memory of an exchange of which only the rest of the request's body may still come.
     pub(super) fn return_memory(&mut self, stream: u64, context: &mut SessionContext) {
         if let Some(exchange) = self.open.get_mut(&stream)
-            && exchange.handler.is_none()
-            && matches!(exchange.outbound, Outbound::Over)
+            && exchange.handling.is_none()
+            && exchange.front.is_taken()
             && let Some(number) = exchange.number.take()
             && let Some(origin_ring) = context.origin_ring.as_mut()
         {

@@ -2,8 +2,9 @@
 
 use sluicegate_http::exchange::RequestHead;
 
-use super::{Outbound, Session};
+use super::Session;
 use crate::h3::priority::{Parameters, Priority};
+use crate::h3::response::Response;
 use crate::h3::schedule::{Kind, Schedule};
 
 impl Session {
@@ -111,9 +112,7 @@ impl Session {
         if self.pending.remove(before, stream) {
             self.pending.insert(after, stream);
         }
-        if let Outbound::Replying(response) = &exchange.outbound
-            && response.has_begun()
-        {
+        if exchange.response.as_ref().is_some_and(Response::has_begun) {
             after.apply(conn, stream);
         }
     }

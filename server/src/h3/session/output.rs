@@ -1,9 +1,8 @@
 //! Writes responses to streams.
 
 use quiche::h3::WireErrorCode;
-use sluicegate_base::observe::access::Outcome;
 
-use super::{Exchange, Outbound, SCRATCH, Session};
+use super::{Exchange, SCRATCH, Session};
 use crate::h3::priority::LOWEST;
 use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;
@@ -149,7 +148,7 @@ impl Session {
         most: usize,
         context: &mut SessionContext,
     ) -> Block {
-        let Some(Exchange { schedule, outbound: Outbound::Replying(response), .. }) =
+        let Some(Exchange { schedule, front, response: Some(response), .. }) =
             self.open.get_mut(&stream)
         else {
             return Block::default();
@@ -160,13 +159,13 @@ impl Session {
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
         let counters = &mut context.counters;
-        let before = response.sent;
+        let before = front.sent();
         let written = SCRATCH.with_borrow_mut(|scratch| {
             let mut sink =
                 Sink { h3, conn, stream, priority, scratch, room: room.min(most), counters };
-            response.write(&mut sink)
+            response.write(front, &mut sink)
         });
-        let (sent, length) = (response.sent, response.length());
+        let (sent, length) = (front.sent(), response.length(front));
         let bytes = sent - before;
         self.pending.on_written(priority, bytes);
         let is_long = bytes > 0
@@ -191,9 +190,7 @@ impl Session {
             Ok(Progress::Complete) => self.complete(stream, context),
             Ok(Progress::Broken) => {
                 context.counters.broken += 1;
-                if let Some(record) = self.open.get_mut(&stream).and_then(|e| e.record.as_mut()) {
-                    record.set_cause("wrong_length");
-                }
+                self.set_cause(stream, "wrong_length");
                 self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
             }
             Err(_) => {
@@ -213,17 +210,17 @@ impl Session {
             return;
         };
         self.pending.remove(exchange.schedule.place(), stream);
-        let is_tunnel = exchange.handler.as_ref().is_some_and(|h| h.handling.is_tunnel());
-        if !is_tunnel {
+        exchange.front.complete();
+        if !exchange.front.is_tunnel() {
             let duration = context.now.saturating_duration_since(exchange.begun);
             context.counters.latency.record(duration);
         }
-        self.record(stream, Outcome::Complete, context);
+        self.record(stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        exchange.outbound = Outbound::Over;
-        if exchange.is_over() {
+        exchange.response = None;
+        if exchange.front.is_over() {
             self.forget(stream, context);
         } else {
             self.return_memory(stream, context);
@@ -232,26 +229,22 @@ impl Session {
 
     /// Returns to a handler the range that is read, and credit: not for every block, but before it has to wait.
     pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
-        let Some(Exchange {
-            outbound: Outbound::Replying(response), handler: Some(handler), ..
-        }) = self.open.get_mut(&stream)
+        let Some(Exchange { front, handling: Some(_), number: Some(number), .. }) =
+            self.open.get_mut(&stream)
         else {
             return;
         };
         let Some(origin_ring) = context.origin_ring.as_mut() else {
             return;
         };
-        if response.take_range_moved() {
-            response.credit += origin_ring.on_range_moved(handler.exchange);
+        if front.take_range_moved() {
+            front.add_credit(origin_ring.on_range_moved(*number));
         }
-        if let Some(count) = response.take_range_read() {
-            origin_ring.range_read(handler.exchange, count);
+        if let Some(count) = front.take_range_read() {
+            origin_ring.range_read(*number, count);
         }
-        if response.credit > 0
-            && !response.is_reading_range()
-            && (response.credit >= origin_ring.share() / 4 || response.is_drained())
-        {
-            origin_ring.credit(handler.exchange, std::mem::take(&mut response.credit));
+        if let Some(amount) = front.take_credit(origin_ring.share() / 4) {
+            origin_ring.credit(*number, amount);
         }
     }
 }

@@ -8,7 +8,7 @@ use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::gate::{Ending, RequestRecord};
 use sluicegate_http::peer::Peer;
 
-use super::{Exchange, Outbound, Session};
+use super::{Exchange, Session};
 use crate::h3::session_context::SessionContext;
 
 /// Reason for which quiche closes a connection whose client has sent a section that it does not decode.
@@ -47,18 +47,19 @@ impl Session {
     }
 
     /// Writes the line of a request that is over; once.
-    pub(super) fn record(&mut self, stream: u64, outcome: Outcome, context: &mut SessionContext) {
+    pub(super) fn record(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if let Some(access) = context.access.as_mut()
+        if let Some(outcome) = exchange.front.end()
+            && let Some(access) = context.access.as_mut()
             && let Some(record) = exchange.record.take()
         {
             let ending = Ending {
                 duration: context.now.saturating_duration_since(exchange.begun),
                 status: exchange.status(),
-                bytes_sent: exchange.sent(),
-                bytes_received: exchange.received,
+                bytes_sent: exchange.front.sent(),
+                bytes_received: exchange.front.received(),
                 outcome,
             };
             record.write(&ending, access);
@@ -120,16 +121,7 @@ impl Session {
 impl Exchange {
     /// Returns the status of the final head, if that was handed to the stream.
     fn status(&self) -> Option<u16> {
-        match &self.outbound {
-            Outbound::Replying(response) if response.headed => Some(response.status),
-            _ => None,
-        }
-    }
-
-    fn sent(&self) -> u64 {
-        match &self.outbound {
-            Outbound::Replying(response) => response.sent,
-            _ => 0,
-        }
+        let response = self.response.as_ref()?;
+        response.headed.then_some(response.status)
     }
 }

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
 use sluicegate_http::exchange::Reply;
+use sluicegate_http::exchange::front::{FrontExchange, Instead};
 use sluicegate_http::gate::Refusal;
 
-use super::{Outbound, Session};
+use super::Session;
 use crate::h3::priority::Parameters;
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
@@ -21,55 +22,74 @@ impl Session {
         refusal: impl Into<Refusal>,
         context: &mut SessionContext,
     ) {
-        let Refusal { mut reply, cause } = refusal.into();
-        let status = reply.status;
+        self.end_early(conn, stream, refusal.into(), FrontExchange::refuse, context);
+    }
+
+    /// Does the same, with what the client gets by `end`.
+    pub(super) fn end_early(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        Refusal { mut reply, cause }: Refusal,
+        end: impl FnOnce(&mut FrontExchange) -> Instead,
+        context: &mut SessionContext,
+    ) {
         self.leave_body(conn, stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if let (Some(record), Some(cause)) = (&mut exchange.record, cause) {
+        let status = reply.status;
+        let instead = end(&mut exchange.front);
+        if let Some(handling) = exchange.handling.take() {
+            handling.refuse(&mut reply);
+            if let (Some(origin_ring), Some(number)) =
+                (context.origin_ring.as_mut(), exchange.number)
+            {
+                origin_ring.cancel(number);
+            }
+        }
+        if instead != Instead::Nothing
+            && let (Some(record), Some(cause)) = (&mut exchange.record, cause)
+        {
             record.set_cause(cause);
         }
-        if let Some(handler) = exchange.handler.take() {
-            handler.handling.refuse(&mut reply);
-            if let Some(origin_ring) = context.origin_ring.as_mut() {
-                origin_ring.cancel(handler.exchange);
-            }
-        }
-        match &mut exchange.outbound {
-            Outbound::Replying(response) => {
-                if let Some(id) = &exchange.returned_id {
-                    id.add(reply.headers.edit());
+        match instead {
+            Instead::Reply => self.begin(stream, reply, context.now),
+            Instead::Reset => {
+                if let Some(record) = &mut exchange.record {
+                    record.on_cut(status);
                 }
-                if !response.replace(reply, exchange.is_head) {
-                    if let Some(record) = &mut exchange.record {
-                        record.on_cut(status);
-                    }
-                    return self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
-                }
-                self.pending.insert(exchange.schedule.place(), stream);
+                self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
             }
-            Outbound::Silent => self.begin(stream, reply, context.now),
-            Outbound::Over => self.stop_lingering(conn, stream, context),
+            Instead::Nothing if exchange.front.is_taken() => {
+                self.stop_lingering(conn, stream, context);
+            }
+            Instead::Nothing => {}
         }
     }
 
+    /// Begins a reply, perhaps in place of a handler's response.
     pub(super) fn begin(&mut self, stream: u64, mut reply: Reply, now: Instant) {
-        if let Some(exchange) = self.open.get_mut(&stream) {
-            if let Some(id) = &exchange.returned_id {
-                id.add(reply.headers.edit());
-            }
-            let schedule = &mut exchange.schedule;
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        if let Some(id) = &exchange.returned_id {
+            id.add(reply.headers.edit());
+        }
+        let (front, schedule) = (&exchange.front, &mut exchange.schedule);
+        if let Some(response) = &mut exchange.response {
+            response.replace(reply, front);
+        } else {
             if let Some(parameters) = Parameters::of(&reply.headers) {
                 schedule.reply(parameters);
             }
-            let response = Response::whole(reply, exchange.is_head);
-            if let Some(length) = response.length() {
+            let response = Response::whole(reply, front);
+            if let Some(length) = response.length(front) {
                 schedule.set_length(length);
             }
             schedule.resume(now, 0, self.pending.sharing.written());
-            self.pending.insert(schedule.place(), stream);
-            exchange.outbound = Outbound::Replying(response);
+            exchange.response = Some(response);
         }
+        self.pending.insert(schedule.place(), stream);
     }
 }

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
-use sluicegate_http::exchange::message::ToFront;
+use sluicegate_http::exchange::front::{Action, Instead};
+use sluicegate_http::exchange::message::{Head, ToFront};
 use sluicegate_http::gate::replies;
 
-use super::{Exchange, Inbound, Outbound, Session};
+use super::{Exchange, Session};
 use crate::h3::priority::Parameters;
 use crate::h3::session_context::SessionContext;
 
@@ -19,84 +20,102 @@ impl Session {
         message: ToFront,
         context: &mut SessionContext,
     ) {
-        if matches!(message, ToFront::Closed) {
+        let is_closed = matches!(message, ToFront::Closed);
+        if is_closed {
             self.running = self.running.saturating_sub(1);
-            return self.on_closed(conn, stream, context);
         }
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if exchange.handler.is_none() {
-            // The session has replied in its place.
-            return;
-        }
-        match message {
-            ToFront::Credit(amount) => {
-                if let Some(handler) = &mut exchange.handler {
-                    handler.credit += amount;
-                    if handler.readable {
-                        self.pass_on_later(stream);
-                    }
+        let action = exchange.front.on_message(message);
+        // A tunnel has ended with its handler, though the client may not have taken its last bytes.
+        let has_tunnel = exchange.front.has_tunnel();
+        self.tunnels += u64::from(has_tunnel);
+        self.tunnels -= u64::from(std::mem::replace(&mut exchange.has_tunnel, has_tunnel));
+        match action {
+            Action::Nothing => {}
+            Action::ReadOn => {
+                if exchange.readable {
+                    self.pass_on_later(stream);
                 }
             }
-            ToFront::StopBody => {
-                if matches!(exchange.inbound, Inbound::Passing) {
-                    self.leave_body(conn, stream, context);
-                }
+            Action::LeaveBody => self.leave_body(conn, stream, context),
+            Action::Fail(status, instead) => {
+                self.on_failure(conn, stream, status, instead, context);
             }
-            ToFront::Abort(status) => self.on_abort(conn, stream, status, context),
-            ToFront::Keep(entry) => {
+            Action::Keep(entry) => {
                 let entry = entry.filter(|_| !context.memory_is_short());
-                if let Some(handler) = &mut exchange.handler {
-                    handler.handling.keep(entry, &mut context.cache, context.now);
+                if let Some(handling) = &mut exchange.handling {
+                    handling.keep(entry, &mut context.cache, context.now);
                 }
             }
-            ToFront::Report(report) => {
+            Action::Report(report) => {
                 if let Some(record) = &mut exchange.record {
                     record.report(*report);
                 }
             }
-            ToFront::Head(mut head) => {
-                if let Some(handler) = &mut exchange.handler {
-                    handler.handling.edit_response(&mut head);
-                    // Any other response of the same handler is one without a tunnel.
-                    let opens = handler.handling.is_tunnel() && (200..300).contains(&head.status);
-                    if opens && !std::mem::replace(&mut exchange.is_tunnel, true) {
-                        self.tunnels += 1;
-                    }
+            Action::Inform(status, fields) => {
+                if let Some(response) = &mut exchange.response {
+                    response.interim(status, fields);
                 }
-                if let Some(id) = &exchange.returned_id {
-                    id.add(&mut head.fields);
-                }
-                if let Some(parameters) = Parameters::of(&head.fields) {
-                    self.merge_priority(conn, stream, parameters);
-                }
-                self.respond(conn, stream, ToFront::Head(head), context.now);
+                self.resume(conn, stream, context.now);
             }
-            other => self.respond(conn, stream, other, context.now),
+            Action::Begin(head) => self.on_response(conn, stream, head, context.now),
+            Action::GoOn => self.resume(conn, stream, context.now),
+            Action::Cancel => {
+                exchange.handling = None;
+                if let (Some(origin_ring), Some(number)) =
+                    (context.origin_ring.as_mut(), exchange.number)
+                {
+                    origin_ring.cancel(number);
+                }
+            }
+        }
+        if is_closed {
+            self.on_closed(stream, context);
         }
     }
 
-    /// Adds to a response, and queues its stream for writing.
-    fn respond(
+    /// Begins the response of a handler.
+    fn on_response(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        message: ToFront,
+        mut head: Head,
         now: Instant,
     ) {
-        let Some(Exchange { schedule, outbound: Outbound::Replying(response), .. }) =
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        if let Some(handling) = &mut exchange.handling {
+            handling.edit_response(&mut head);
+        }
+        if let Some(id) = &exchange.returned_id {
+            id.add(&mut head.fields);
+        }
+        if let Some(parameters) = Parameters::of(&head.fields) {
+            self.merge_priority(conn, stream, parameters);
+        }
+        if let Some(Exchange { response: Some(response), .. }) = self.open.get_mut(&stream) {
+            response.begin(head);
+        }
+        self.resume(conn, stream, now);
+    }
+
+    /// Queues the stream of a response to which a message has added.
+    fn resume(&mut self, conn: &mut quiche::Connection, stream: u64, now: Instant) {
+        let Some(Exchange { schedule, front, response: Some(response), .. }) =
             self.open.get_mut(&stream)
         else {
             return;
         };
-        let is_head = matches!(message, ToFront::Head(_));
-        response.take(message);
-        if schedule.resume(now, response.sent, self.pending.sharing.written()) {
+        if schedule.resume(now, front.sent(), self.pending.sharing.written()) {
             schedule.place().apply(conn, stream);
         }
         let before = schedule.place();
-        if is_head && let Some(length) = response.length() {
+        if !response.headed
+            && let Some(length) = front.length()
+        {
             schedule.set_length(length);
         }
         let place = schedule.place();
@@ -110,63 +129,42 @@ impl Session {
         self.pending.insert(place, stream);
     }
 
-    /// Ends a response whose handler failed: with a status, or with a reset if the response has begun.
-    fn on_abort(
+    /// Ends a response whose handler failed.
+    fn on_failure(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
         status: u16,
+        instead: Instead,
         context: &mut SessionContext,
     ) {
-        let mut reply = replies::handler_failed(status);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if let Some(id) = &exchange.returned_id {
-            id.add(reply.headers.edit());
-        }
         if let Some(record) = &mut exchange.record {
             record.on_abort(status);
         }
-        if let Some(handler) = &exchange.handler {
-            handler.handling.refuse(&mut reply);
-        }
-        let Outbound::Replying(response) = &mut exchange.outbound else {
-            return;
-        };
-        if response.replace(reply, exchange.is_head) {
-            self.pending.insert(exchange.schedule.place(), stream);
-            if matches!(exchange.inbound, Inbound::Passing) {
-                self.leave_body(conn, stream, context);
-            }
-        } else {
+        if instead == Instead::Reset {
             context.counters.broken += 1;
-            self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
+            return self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
+        }
+        let mut reply = replies::handler_failed(status);
+        if let Some(handling) = &exchange.handling {
+            handling.refuse(&mut reply);
+        }
+        let reads = exchange.front.reads();
+        self.begin(stream, reply, context.now);
+        if reads {
+            self.leave_body(conn, stream, context);
         }
     }
 
     /// Ends an exchange that its handler has closed.
-    fn on_closed(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return;
-        };
-        exchange.handler = None;
-        // It has ended, though the client may not have taken its last bytes.
-        self.tunnels -= u64::from(std::mem::take(&mut exchange.is_tunnel));
-        if matches!(exchange.inbound, Inbound::Passing) {
-            // The handler has responded without the rest of the body.
-            self.leave_body(conn, stream, context);
+    fn on_closed(&mut self, stream: u64, context: &mut SessionContext) {
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.handling = None;
         }
-        let over = self.open.get(&stream).is_some_and(Exchange::is_over);
-        if over {
-            self.forget(stream, context);
-        } else {
-            self.return_memory(stream, context);
-        }
+        self.forget_if_over(stream, context);
+        self.return_memory(stream, context);
     }
 }

@@ -4,12 +4,13 @@ use http::Version;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 use sluicegate_base::keys::ExchangeKey;
 use sluicegate_http::exchange::RequestHead;
+use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::ring::OriginRing;
 use sluicegate_http::exchange::stall::StallTimer;
 use sluicegate_http::gate::{Arrival, Decision, Handling, replies};
 use sluicegate_http::peer::Peer;
 
-use super::{Exchange, Handler, Inbound, Outbound, Session};
+use super::{Exchange, Session};
 use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
 use crate::h3::schedule::Schedule;
@@ -101,9 +102,6 @@ impl Session {
             return self.malformed(conn, stream, context);
         }
         self.prioritize(conn, stream, &request.head);
-        if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.content_length = request.content_length;
-        }
         let peer = self.peer(conn);
         let decision = context.gate().decide(&Arrival {
             head: &request.head,
@@ -118,8 +116,8 @@ impl Session {
             Decision::Refuse(refusal) => self.refuse(conn, stream, refusal, context),
             Decision::Discard(reply, limit) => {
                 if let Some(exchange) = self.open.get_mut(&stream) {
-                    exchange.limit = limit;
-                    exchange.inbound = Inbound::Discarding(Box::new(reply));
+                    exchange.front.discard(request.content_length, limit);
+                    exchange.reply = Some(Box::new(reply));
                 }
             }
             Decision::Handle(handling) => {
@@ -162,6 +160,9 @@ impl Session {
         handed.reads_ranges = true;
         let credit = context.origin_ring.as_ref().map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.front.prepare(&handed, handling.max_body(), credit);
+        }
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
             Err(mut refusal) => {
@@ -173,19 +174,15 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        exchange.limit = handling.max_body();
+        exchange.front.hand_over(more_frames);
         exchange.number = Some(number);
-        exchange.handler =
-            Some(Handler { exchange: number, handling, credit, readable: false, trailers: None });
+        exchange.handling = Some(handling);
         let mut response = Response::awaited();
-        if more_frames {
-            exchange.inbound = Inbound::Passing;
-            if request.expects_status {
-                response.interim(100, Vec::new());
-                self.pending.insert(exchange.schedule.place(), stream);
-            }
+        if more_frames && request.expects_status {
+            response.interim(100, Vec::new());
+            self.pending.insert(exchange.schedule.place(), stream);
         }
-        exchange.outbound = Outbound::Replying(response);
+        exchange.response = Some(response);
     }
 
     fn on_trailers(
@@ -198,9 +195,9 @@ impl Session {
         match request::trailers(list, context.site.limits().header_bytes) {
             Ok(fields) => {
                 if let Some(exchange) = self.open.get_mut(&stream)
-                    && let Some(handler) = &mut exchange.handler
+                    && exchange.front.passes()
                 {
-                    handler.trailers = Some(fields);
+                    exchange.trailers = Some(fields);
                 }
             }
             Err(_) => self.malformed(conn, stream, context),
@@ -213,18 +210,18 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
     let method = method.next().map(NameValue::value);
     Exchange {
         begun: context.now,
-        // A response to HEAD has no body, even if the rest of the head is malformed.
-        is_head: method == Some(b"HEAD"),
         is_connect: method == Some(b"CONNECT"),
         schedule: Schedule::new(context.now),
-        inbound: Inbound::Over,
-        outbound: Outbound::Silent,
-        handler: None,
-        is_tunnel: false,
+        // A response to HEAD has no body, even if the rest of the head is malformed.
+        front: FrontExchange::new(method == Some(b"HEAD")),
+        response: None,
+        reply: None,
+        lingering: None,
+        handling: None,
+        has_tunnel: false,
         number: None,
-        content_length: None,
-        limit: 0,
-        received: 0,
+        readable: false,
+        trailers: None,
         stall: StallTimer::default(),
         record: None,
         returned_id: None,

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use quiche::h3::WireErrorCode;
 use sluicegate_base::observe::access::Outcome;
-use sluicegate_http::exchange::message::cost;
+use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
-use sluicegate_http::gate::replies;
+use sluicegate_http::gate::{Handling, replies};
 
-use super::{Exchange, Inbound, Outbound, Session};
+use super::{Exchange, Session};
+use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 
 impl Session {
@@ -124,18 +125,20 @@ impl Session {
         stream: u64,
         context: &mut SessionContext,
     ) {
-        let Some(exchange) = self.open.get(&stream) else {
+        let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
+        let has_head = exchange.front.has_head();
         if exchange.awaits_body() {
             context.counters.stalled_bodies += 1;
-            if !exchange.has_head() {
-                return self.refuse(conn, stream, replies::request_timeout(), context);
+            if !has_head {
+                let refusal = replies::request_timeout().into();
+                return self.end_early(conn, stream, refusal, FrontExchange::stall, context);
             }
         } else {
             context.counters.stalled_responses += 1;
         }
-        self.record(stream, Outcome::Stalled, context);
+        exchange.front.cut(Outcome::Stalled);
         self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
     }
 }
@@ -143,32 +146,15 @@ impl Session {
 impl Exchange {
     /// Returns the bytes of both bodies that have moved so far.
     fn moved(&self) -> u64 {
-        let sent = match &self.outbound {
-            Outbound::Replying(response) => response.sent,
-            _ => 0,
-        };
-        sent + self.received
+        self.front.sent() + self.front.received()
     }
 
     /// Returns whether somebody reads the request's body, and has read all that arrived.
     fn awaits_body(&self) -> bool {
-        match &self.inbound {
-            Inbound::Discarding(_) => true,
-            Inbound::Passing => self.handler.as_ref().is_some_and(|handler| {
-                // Nobody waits for the next bytes of a tunnel.
-                !handler.handling.is_tunnel() && !handler.readable && handler.credit > cost(0)
-            }),
-            Inbound::Over | Inbound::Lingering { .. } => false,
-        }
-    }
-
-    /// Returns whether a response has a final head, sent or not.
-    fn has_head(&self) -> bool {
-        match &self.outbound {
-            Outbound::Silent => false,
-            Outbound::Replying(response) => response.status != 0,
-            Outbound::Over => true,
-        }
+        // Nobody waits for the next bytes of a tunnel.
+        let is_tunnel = self.handling.as_ref().is_some_and(Handling::is_tunnel);
+        let waits = !is_tunnel && !self.readable && self.front.room() > 0;
+        self.front.reads() && (waits || !self.front.passes())
     }
 
     /// Returns whether a response has something to write that its client has room for.
@@ -186,10 +172,8 @@ impl Exchange {
 
     /// Returns the party that the response waits for.
     fn response_waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
-        let Outbound::Replying(response) = &self.outbound else {
-            return WaitsFor::Handler;
-        };
-        let Some(least) = response.next_write() else {
+        let next_write = |response: &Response| response.next_write(&self.front);
+        let Some(least) = self.response.as_ref().and_then(next_write) else {
             return WaitsFor::Handler;
         };
         let refused = conn.peer_allowance(stream).is_some_and(|allowed| allowed < least);

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use bytes::{BufMut as _, Bytes};
 use quiche::h3::{Error, WireErrorCode};
-use sluicegate_http::exchange::message::cost;
+use sluicegate_http::exchange::front::{Received, RequestEnd};
 use sluicegate_http::gate::replies;
 
-use super::{Exchange, Inbound, Session};
+use super::{Exchange, Session};
 use crate::h3::session_context::SessionContext;
 
 /// Largest block of a request's body that a handler is sent, bytes.
@@ -25,14 +25,14 @@ impl Session {
         stream: u64,
         context: &mut SessionContext,
     ) {
-        if let Some(Exchange { inbound: Inbound::Passing, handler: Some(handler), .. }) =
-            self.open.get_mut(&stream)
-        {
-            handler.readable = true;
-            return self.pass_on(conn, stream, context);
-        }
-        if let Some(Exchange { inbound: Inbound::Lingering { .. }, .. }) = self.open.get(&stream) {
-            return self.drop_arrived(conn, stream, context);
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            if exchange.front.passes() {
+                exchange.readable = true;
+                return self.pass_on(conn, stream, context);
+            }
+            if exchange.lingering.is_some() {
+                return self.drop_arrived(conn, stream, context);
+            }
         }
         match self.read_and_drop(conn, stream) {
             Ok(count) => {
@@ -51,7 +51,7 @@ impl Session {
         context: &mut SessionContext,
     ) {
         loop {
-            let Some(Exchange { inbound: Inbound::Passing, handler: Some(handler), .. }) =
+            let Some(Exchange { front, number: Some(number), readable, .. }) =
                 self.open.get_mut(&stream)
             else {
                 return;
@@ -59,26 +59,25 @@ impl Session {
             let Some(origin_ring) = context.origin_ring.as_mut() else {
                 return;
             };
-            if handler.credit <= cost(0) {
+            let room = usize::try_from(front.room()).unwrap_or(usize::MAX);
+            if room == 0 {
                 return;
             }
             if !origin_ring.has_room() {
                 self.pass_on_later(stream);
                 return;
             }
-            let room = usize::try_from(handler.credit - cost(0)).unwrap_or(usize::MAX);
-            let exchange = handler.exchange;
+            let number = *number;
             match read_block(&mut self.h3, conn, stream, room) {
                 Ok(block) => {
-                    handler.credit = handler.credit.saturating_sub(cost(block.len()));
                     if self.account(conn, stream, block.len() as u64, context)
                         && let Some(origin_ring) = context.origin_ring.as_mut()
                     {
-                        origin_ring.data(exchange, block);
+                        origin_ring.data(number, block);
                     }
                 }
                 Err(Error::Done) => {
-                    handler.readable = false;
+                    *readable = false;
                     return;
                 }
                 Err(error) => return self.on_read_error(conn, stream, error, context),
@@ -113,23 +112,14 @@ impl Session {
         context: &mut SessionContext,
     ) -> bool {
         self.count_read(count, context);
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return false;
-        };
-        if !matches!(exchange.inbound, Inbound::Passing | Inbound::Discarding(_)) {
-            return false;
+        let exchange = self.open.get_mut(&stream);
+        match exchange.map_or(Received::Unneeded, |exchange| exchange.front.on_data(count)) {
+            Received::Accepted => return true,
+            Received::Unneeded => {}
+            Received::Malformed => self.malformed(conn, stream, context),
+            Received::TooLarge => self.refuse(conn, stream, replies::body_too_large(), context),
         }
-        exchange.received += count;
-        let promised = exchange.content_length;
-        if promised.is_some_and(|length| exchange.received > length) {
-            self.malformed(conn, stream, context);
-            return false;
-        }
-        if exchange.received > exchange.limit {
-            self.refuse(conn, stream, replies::body_too_large(), context);
-            return false;
-        }
-        true
+        false
     }
 
     /// Ends a request that the client has sent in full.
@@ -152,30 +142,27 @@ impl Session {
             }
             return;
         };
-        let inbound = std::mem::replace(&mut exchange.inbound, Inbound::Over);
-        if !matches!(inbound, Inbound::Over | Inbound::Lingering { .. }) {
-            if cut {
-                return self.fail(conn, WireErrorCode::FrameError, context);
-            }
-            let promised = exchange.content_length;
-            if promised.is_some_and(|length| length != exchange.received) {
-                return self.malformed(conn, stream, context);
-            }
+        if cut && exchange.front.reads() {
+            return self.fail(conn, WireErrorCode::FrameError, context);
         }
-        match inbound {
-            Inbound::Discarding(reply) => self.begin(stream, *reply, context.now),
-            Inbound::Passing => {
-                if let Some(handler) = &mut exchange.handler
-                    && let Some(origin_ring) = context.origin_ring.as_mut()
-                {
-                    origin_ring.end(handler.exchange, handler.trailers.take());
+        exchange.lingering = None;
+        match exchange.front.on_end() {
+            RequestEnd::Malformed => return self.malformed(conn, stream, context),
+            RequestEnd::Reply => {
+                if let Some(reply) = exchange.reply.take() {
+                    self.begin(stream, *reply, context.now);
                 }
             }
-            Inbound::Over | Inbound::Lingering { .. } => {}
+            RequestEnd::Pass => {
+                if let (Some(origin_ring), Some(number)) =
+                    (context.origin_ring.as_mut(), exchange.number)
+                {
+                    origin_ring.end(number, exchange.trailers.take());
+                }
+            }
+            RequestEnd::Unneeded => {}
         }
-        if self.open.get(&stream).is_some_and(Exchange::is_over) {
-            self.forget(stream, context);
-        }
+        self.forget_if_over(stream, context);
     }
 }
 

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use super::shared::{Cancelled, Opening, Shared};
+use super::shared::{Cancelled, Shared};
 use crate::exchange::Fields;
 use crate::exchange::compress::{BodyEncoder, Failed, Offer};
 use crate::exchange::lent::LentRange;
-use crate::exchange::message::{Head, ToFront, cost};
+use crate::exchange::message::{Head, Opening, ToFront, cost};
 
 /// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
 /// [`ExchangeHandle::set_abort_status`](super::ExchangeHandle::set_abort_status) set.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::exchange::Fields;
-use crate::exchange::message::{Envelope, Request, ToFront};
+use crate::exchange::message::{Envelope, Opening, ToFront};
 
 /// Error of a request that its client has cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,33 +52,6 @@ impl FrontQueue {
     pub async fn filled(&self) {
         while self.messages.borrow().is_empty() {
             self.filled.notified().await;
-        }
-    }
-}
-
-/// Kind of status that opens a tunnel.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Opening {
-    /// 101, for an upgrade of HTTP/1.1.
-    SwitchingProtocols,
-    /// Any of 2xx, for CONNECT.
-    Success,
-}
-
-impl Opening {
-    /// Returns the status that opens the tunnel for which a request asks; `None` if it asks for none.
-    pub(super) fn of(request: &Request) -> Option<Opening> {
-        if request.asks_by_upgrade() {
-            return Some(Opening::SwitchingProtocols);
-        }
-        request.head.is_tunnel().then_some(Opening::Success)
-    }
-
-    /// Returns whether a status opens the tunnel.
-    pub(super) fn is(self, status: u16) -> bool {
-        match self {
-            Opening::SwitchingProtocols => status == 101,
-            Opening::Success => (200..300).contains(&status),
         }
     }
 }
