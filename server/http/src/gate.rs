@@ -84,9 +84,10 @@ use super::auth::{BasicAuth, Credentials};
 use super::exchange::message::Request;
 use super::exchange::ring::OriginRing;
 use super::exchange::{Reply, RequestHead};
-use super::files::{Cache, Key, reply_from_memory};
+use super::files::{Cache, Key};
 use super::identification::ReturnedId;
 use super::peer::Peer;
+use super::representation::reply_from_memory;
 use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
 
 /// Largest number of field lines of a head or trailer section. The crumbs of a cookie in a head count as one line (RFC 9113 §8.2.3,

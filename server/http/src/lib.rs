@@ -20,6 +20,7 @@ pub mod peer;
 pub mod properties;
 pub mod proxy;
 pub mod rate_limit;
+pub mod representation;
 pub mod route;
 pub mod target;
 pub mod trusted_proxies;

@@ -22,10 +22,11 @@ use tokio::task::{LocalSet, spawn_local};
 
 use super::auth::{self, PasswordChecks, Verdict, Verifier};
 use super::fastcgi::{self, Admitted, BodyBuffers, ThreadState};
+use super::files::Folder;
 use super::files::disk::{FileServer, Served};
-use super::files::{Entry, Folder};
 use super::proxy::udp::{self, UdpTunnels};
 use super::proxy::{self, Pools};
+use super::representation::Representation;
 use crate::exchange::compress::{self, Compressors, Offer};
 use crate::exchange::handler::Incoming;
 use crate::exchange::message::HandlerReport;
@@ -334,7 +335,7 @@ impl Handlers {
         }
         let rest = route.rest(&head.path).to_owned();
         let cache_offer = incoming.cache_offer();
-        let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
+        let learn = |entry: Option<Arc<Representation>>| cache_offer.keep(entry.map(Opaque::new));
         let folder =
             Served { folder, pages: route.error_pages(), has_fallback: route.fallback.is_some() };
         self.files.serve(folder, &rest, incoming, learn).await

@@ -10,9 +10,9 @@ use quick_cache::Weighter;
 use quick_cache::unsync::Cache as WeightedCache;
 
 use super::folder::{Folder, SiteFolders};
-use super::meta::Entry;
 use super::path::Target;
 use crate::exchange::{Preference, RequestHead};
+use crate::representation::Representation;
 
 /// Weight of an entry beyond its bytes and its path, so that many empty files have a cost.
 const OVERHEAD: u64 = 512;
@@ -66,7 +66,7 @@ struct Counted {
 
 #[derive(Debug)]
 struct Slot {
-    entry: Arc<Entry>,
+    entry: Arc<Representation>,
     put: Instant,
     /// Whether a request has looked at the file since the entry expired.
     asked: Cell<bool>,
@@ -82,7 +82,7 @@ impl Weighter<Key, Slot> for ByWeight {
     }
 }
 
-fn weight(key: &Key, entry: &Entry) -> u64 {
+fn weight(key: &Key, entry: &Representation) -> u64 {
     OVERHEAD + (key.target.path.len() + entry.bytes.len()) as u64
 }
 
@@ -117,7 +117,7 @@ impl Cache {
 
     /// Returns the file if it was read less than `valid` ago. Later, one request misses it and should read it again. The others
     /// still get it for as long again, so that they do not all go to the disk at once.
-    pub fn get(&mut self, key: &Key, now: Instant) -> Option<&Arc<Entry>> {
+    pub fn get(&mut self, key: &Key, now: Instant) -> Option<&Arc<Representation>> {
         let alive = self.alive.load(Ordering::Relaxed);
         if alive.saturating_sub(self.held()) > self.capacity {
             return None;
@@ -131,7 +131,7 @@ impl Cache {
 
     /// Takes a file as it was at `now`, in place of what the key had; an equal entry stays, because responses may share its bytes.
     /// An entry that could never be served, or that would fill the cache, is dropped.
-    pub fn put(&mut self, key: Key, entry: Arc<Entry>, now: Instant) {
+    pub fn put(&mut self, key: Key, entry: Arc<Representation>, now: Instant) {
         if !self.valid.is_zero() {
             let known = self.entries.peek(&key).map(|slot| &slot.entry);
             let entry = match known.filter(|known| **known == entry) {
@@ -144,7 +144,7 @@ impl Cache {
     }
 
     /// Has an entry count until nobody keeps its bytes any more.
-    fn count(&self, key: &Key, entry: Arc<Entry>) -> Arc<Entry> {
+    fn count(&self, key: &Key, entry: Arc<Representation>) -> Arc<Representation> {
         let weight = weight(key, &entry);
         self.alive.fetch_add(weight, Ordering::Relaxed);
         let mut entry = Arc::unwrap_or_clone(entry);

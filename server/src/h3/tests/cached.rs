@@ -7,9 +7,9 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
 use sluicegate_http::exchange::test_front::{head, peer};
 use sluicegate_http::exchange::{Coding, Opaque};
-use sluicegate_http::files::{Entry, Meta};
 use sluicegate_http::gate::{Arrival, Decision, Handling};
 use sluicegate_http::identification::Identification;
+use sluicegate_http::representation::{Metadata, Representation};
 use sluicegate_quic::application::Shared as _;
 
 use super::*;
@@ -26,8 +26,8 @@ fn files(path: &str, root: &Path) -> Route {
     Route::new(path, Handler::Files(files))
 }
 
-fn entry() -> Arc<Entry> {
-    let meta = Meta {
+fn entry() -> Arc<Representation> {
+    let metadata = Metadata {
         size: 1000,
         etag: HeaderValue::from_static("\"x\""),
         modified: None,
@@ -37,7 +37,7 @@ fn entry() -> Arc<Entry> {
         compressed: false,
     };
     let bytes = vec![7; 1000].into();
-    Arc::new(Entry::new(meta, bytes))
+    Arc::new(Representation::new(metadata, bytes))
 }
 
 /// Returns the request for a handler, or `None` if the file is in memory.

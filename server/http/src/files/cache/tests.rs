@@ -2,10 +2,10 @@ use http::HeaderValue;
 use sluicegate_sim::Rng;
 
 use super::super::fixture::files;
-use super::super::meta::Meta;
 use super::*;
 use crate::exchange::Coding;
 use crate::exchange::test_front::head;
+use crate::representation::Metadata;
 
 const VALID: Duration = Duration::from_secs(10);
 
@@ -19,8 +19,8 @@ fn folder(id: u64, precompressed: bool) -> Folder {
     Folder { id, files, compress: None, scripts: Arc::default() }
 }
 
-fn entry(size: usize) -> Arc<Entry> {
-    let meta = Meta {
+fn entry(size: usize) -> Arc<Representation> {
+    let metadata = Metadata {
         size: size as u64,
         etag: HeaderValue::from_static("\"x\""),
         modified: None,
@@ -30,7 +30,7 @@ fn entry(size: usize) -> Arc<Entry> {
         compressed: false,
     };
     let bytes = vec![0; size].into();
-    Arc::new(Entry::new(meta, bytes))
+    Arc::new(Representation::new(metadata, bytes))
 }
 
 /// Returns the weight of an entry of `size` bytes.
