@@ -1,6 +1,6 @@
 //! Serves files (RFC 9110): GET and HEAD, with preconditions, ranges, and encoded variants that lie beside a file.
 //!
-//! A worker responds with small files from its [`Cache`], the origin thread with all others from the disk ([`disk`]). Both build the
+//! A worker responds with small files from memory ([`Cache`]), the origin thread with all others from the disk ([`disk`]). Both build the
 //! response by [`crate::representation`], so it is the same. Only [`disk`] opens files and waits.
 
 mod cache;
@@ -15,7 +15,7 @@ pub mod properties;
 mod refusal;
 mod stat;
 
-pub use cache::{Cache, Key};
+pub use cache::{Cache, FileStore, Key};
 pub use folder::{Folder, FolderCompiler, SiteFolders};
 
 pub(crate) use kind::content_type;

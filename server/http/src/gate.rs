@@ -321,10 +321,10 @@ impl Gate<'_> {
             return Err(None);
         };
         let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
-        let Some(entry) = self.cache.get(&key, self.now) else {
+        let Some(file) = self.cache.get(&key, self.now) else {
             return Err(Some(key));
         };
-        let mut reply = reply_from_memory(head, entry).ok_or(None)?;
+        let mut reply = reply_from_memory(head, &file).ok_or(None)?;
         route.error_pages().apply_for(&mut reply, &head.headers);
         route.edit_reply(&mut reply, head);
         self.counters.from_memory += 1;

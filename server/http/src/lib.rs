@@ -22,6 +22,7 @@ pub mod proxy;
 pub mod rate_limit;
 pub mod representation;
 pub mod route;
+pub mod store;
 pub mod target;
 pub mod trusted_proxies;
 pub mod websocket;

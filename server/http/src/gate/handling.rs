@@ -126,9 +126,7 @@ impl Handling {
         let Some(key) = self.file.take() else {
             return;
         };
-        match entry.and_then(Opaque::downcast) {
-            Some(entry) => cache.put(key, entry, now),
-            None => cache.forget(&key),
-        }
+        let file = entry.and_then(Opaque::downcast).map(Arc::unwrap_or_clone);
+        cache.store().put(&key, file, now);
     }
 }

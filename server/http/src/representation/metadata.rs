@@ -9,6 +9,7 @@ use http::header::{
 };
 
 use crate::exchange::{Coding, Fields, compress};
+use crate::store::Stored;
 
 /// Facts about a representation in the head of a response (RFC 9110 §8).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,5 +94,20 @@ impl Representation {
         fields.shrink_to_fit();
         let fields = Arc::new(fields);
         Representation { metadata, bytes, fields }
+    }
+}
+
+impl Stored for Representation {
+    fn weight(&self) -> u64 {
+        let lengths = self.fields.iter().map(|(name, value)| name.as_str().len() + value.len());
+        (self.bytes.len() + lengths.sum::<usize>()) as u64
+    }
+
+    fn bytes(&mut self) -> &mut Bytes {
+        &mut self.bytes
+    }
+
+    fn own_head(&mut self) {
+        self.fields = Arc::new(Fields::clone(&self.fields));
     }
 }
