@@ -15,7 +15,7 @@ pub mod properties;
 mod refusal;
 mod stat;
 
-pub use cache::{Cache, FileStore, Key};
+pub use cache::{Cache, FileStore, Key, Vacancy};
 pub use folder::{Folder, FolderCompiler, SiteFolders};
 
 pub(crate) use kind::content_type;

@@ -38,7 +38,7 @@ use self::rate_limits::{RateLimitCompiler, SiteRateLimits};
 pub use self::response_edits::FilledEdits;
 use self::table::{Found, Table};
 use crate::exchange::{Reply, RequestHead};
-use crate::files::{FileStore, FolderCompiler, SiteFolders};
+use crate::files::{FileStore, FolderCompiler, SiteFolders, Vacancy};
 use crate::identification::Identification;
 use crate::proxy::{PoolCompiler, SitePools};
 
@@ -256,6 +256,15 @@ pub struct Claim {
     pub route: Arc<Route>,
     /// Credentials that the client claims.
     pub credentials: Credentials,
+}
+
+/// A request for a file that is not in memory.
+#[derive(Debug)]
+pub struct FileMiss {
+    /// The route.
+    pub route: Arc<Route>,
+    /// Place in memory for the file.
+    pub vacancy: Vacancy,
 }
 
 #[cfg(test)]

@@ -142,7 +142,6 @@ impl Response {
             ToFront::Abort(_)
             | ToFront::Credit(_)
             | ToFront::StopBody
-            | ToFront::Keep(_)
             | ToFront::Report(_)
             | ToFront::Closed => {}
         }

@@ -108,11 +108,6 @@ impl SessionContext {
         }
     }
 
-    /// Returns whether the memory budget is used up, as of this turn.
-    pub fn memory_is_short(&self) -> bool {
-        self.memory_is_short
-    }
-
     /// Returns the bytes that the streams of a connection may hold for its client, sent or not; the send buffer alone is never too much.
     pub(super) fn most_unacked(&self) -> u64 {
         let buffer = self.site.limits().connection_send_buffer;

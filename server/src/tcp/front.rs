@@ -231,7 +231,7 @@ impl Front {
     /// Decides about a request.
     pub(super) fn decide(&self, arrival: &Arrival<'_>) -> Decision {
         if self.memory_is_short() {
-            self.with_cache(Cache::clear);
+            self.state.borrow_mut().cache.clear();
         }
         self.with_gate(|mut gate| gate.decide(arrival))
     }
@@ -245,11 +245,6 @@ impl Front {
             counters: &mut state.counters.requests.gate,
             now: self.now(),
         })
-    }
-
-    /// Lends the files in memory.
-    pub(super) fn with_cache(&self, using: impl FnOnce(&mut Cache)) {
-        using(&mut self.state.borrow_mut().cache);
     }
 
     /// Returns whether requests are recorded for the access log.

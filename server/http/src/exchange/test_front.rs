@@ -221,7 +221,7 @@ impl Front {
                 }
                 ToFront::Abort(_) => return received,
                 ToFront::Range(_) => self.handle.deliver(ToHandler::RangeRead(0)),
-                ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) | ToFront::Report(_) => {}
+                ToFront::Credit(_) | ToFront::StopBody | ToFront::Report(_) => {}
                 ToFront::Closed => return received,
             }
         }

@@ -127,5 +127,24 @@ impl Cache {
     }
 }
 
+/// Place in memory for the file of a request that missed it.
+#[derive(Debug)]
+pub struct Vacancy {
+    key: Key,
+    store: FileStore,
+}
+
+impl Vacancy {
+    /// Returns the place of a key in a store.
+    pub(crate) fn new(key: Key, store: &FileStore) -> Vacancy {
+        Vacancy { key, store: store.clone() }
+    }
+
+    /// Puts the file there as it was at `now`; `None` removes what is there.
+    pub fn fill(&self, file: Option<Representation>, now: Instant) {
+        self.store.put(&self.key, file, now);
+    }
+}
+
 #[cfg(test)]
 mod tests;

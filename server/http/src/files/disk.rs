@@ -118,7 +118,7 @@ impl FileServer {
         served: Served<'_>,
         rest: &str,
         incoming: Incoming,
-        learn: impl FnOnce(Option<Arc<Representation>>),
+        learn: impl FnOnce(Option<Representation>),
     ) -> Option<Incoming> {
         let Served { folder, pages, .. } = served;
         let found = self.find(served, rest, &incoming.request.head).await;
@@ -239,7 +239,7 @@ impl FileServer {
         head: &RequestHead,
         client: ClientPrefix,
         located: Located,
-        learn: impl FnOnce(Option<Arc<Representation>>),
+        learn: impl FnOnce(Option<Representation>),
     ) -> (ResponsePlan, Source) {
         let Located { file, metadata, bytes, is_requested, is_exception } = located;
         let plan = representation::respond(head, &metadata);
@@ -250,7 +250,7 @@ impl FileServer {
         let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max.get();
         let kept = bytes.filter(is_kept);
         if !is_exception {
-            learn(kept.map(|bytes| Arc::new(Representation::new(metadata, bytes))));
+            learn(kept.map(|bytes| Representation::new(metadata, bytes)));
         }
         if head.method == "HEAD" || !plan.reads_content() {
             return (plan, Source::Memory(Bytes::new()));

@@ -45,12 +45,6 @@ impl Session {
                 }
             }
             ToFront::Abort(status) => self.on_abort(conn, stream, status, context),
-            ToFront::Keep(entry) => {
-                let entry = entry.filter(|_| !context.memory_is_short());
-                if let Some(handler) = &mut exchange.handler {
-                    handler.handling.keep(entry, &mut context.cache, context.now);
-                }
-            }
             ToFront::Report(report) => {
                 if let Some(record) = &mut exchange.record {
                     record.report(*report);

@@ -203,12 +203,6 @@ impl HandlerTask {
                 let more = self.flow.borrow().grow(Direction::Request);
                 self.upload.add_credit(amount + more);
             }
-            ToFront::Keep(entry) => {
-                let front = &self.connection.front;
-                let entry = entry.filter(|_| !front.memory_is_short());
-                let now = front.now();
-                front.with_cache(|cache| self.handling.keep(entry, cache, now));
-            }
             ToFront::Report(report) => {
                 if let Some(record) = self.request.record.borrow_mut().as_mut() {
                     record.report(*report);
