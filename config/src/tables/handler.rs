@@ -89,7 +89,7 @@ table! {
     /// file exists, those with other methods, and those for a WebSocket, as try_files of nginx does with a named location;
     /// a folder without an index does not exist then, nor does a hidden name, nor, beside fastcgi, a script. All settings of the route hold for both. The part of the request's path that follows the route's
     /// `path` is looked up below a folder, and nothing outside the folder is opened unless `symlinks` allows it.
-    /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change. A worker
+    /// Small files stay in memory, once for all workers; limits.file_cache_valid bounds the time until they notice a change. A worker
     /// sends at most 1024 other files at a time; then the client that receives most of them gives way: its further
     /// requests get 503, and a request of a client that receives fewer resets its oldest response. Entity tags are made
     /// of a file's size and time of change, so servers with the same files send the same tags if their files have the

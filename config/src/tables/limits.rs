@@ -128,10 +128,10 @@ table! {
         /// Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). A client needs a
         /// spare one each time it changes networks.
         cids_per_connection: u64 { kind: count(2, 16, "connection IDs"), default: "4", reload: Live },
-        /// Memory of each worker for files that are requested often, and as much again over TCP; 0 disables the cache.
+        /// Memory of the process for files that are requested often, which all workers share; 0 disables the cache.
         /// Files that have left it while they are sent may take as much again, and then requests are served from the disk.
-        /// All caches together get 12 % of server.memory_limit at most, even if this key says more. Raise it towards the
-        /// total size of the files that most requests ask for.
+        /// It gets 12 % of server.memory_limit at most, even if this key says more. Raise it towards the total size of the
+        /// files that most requests ask for.
         file_cache: u64 { kind: size(0, TIB), default: "\"64MiB\"", reload: Live },
         /// Largest file that is cached. A response keeps its file in memory until the client has acknowledged it, even
         /// if the cache drops the file meanwhile. All responses share one copy. Raise it if larger files are requested

@@ -33,8 +33,8 @@ table! {
             reload: Restart
         },
         /// Memory that the process may hold. If it holds that much, the server refuses new connections
-        /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, and empties each
-        /// worker's file_cache. It closes connections (over HTTP/3 with H3_EXCESSIVE_LOAD) of the clients that hold most
+        /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, and empties
+        /// limits.file_cache. It closes connections (over HTTP/3 with H3_EXCESSIVE_LOAD) of the clients that hold most
         /// memory at all workers together, whatever their protocol, those first that hold most, until a tenth of the limit
         /// is free. Every client keeps 1 MiB, and less and less down to 64 KiB while that is not enough; trusted_proxies
         /// lose connections over HTTP/3 only after all others.

@@ -31,7 +31,7 @@ use self::exchange::Exchange;
 use self::script::{Asked, Found, PathError, Script};
 use crate::exchange::handler::Incoming;
 use crate::exchange::{Reply, RequestHead};
-use crate::files::response_plan::ResponsePlan;
+use crate::files::redirect_to_folder;
 
 /// Responds to a request by a script of its route's folder. Dropping the future closes the connection to the FastCGI server.
 pub async fn serve(
@@ -99,6 +99,6 @@ async fn find(
 
 /// Returns the redirect to the path of a folder with its slash.
 fn moved(head: &RequestHead) -> Reply {
-    let plan = ResponsePlan::moved(head);
+    let plan = redirect_to_folder(head);
     Reply { headers: plan.fields.into(), ..Reply::plain(plan.status, "301 this is a folder\n") }
 }

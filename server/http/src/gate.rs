@@ -84,9 +84,10 @@ use super::auth::{BasicAuth, Credentials};
 use super::exchange::message::Request;
 use super::exchange::ring::OriginRing;
 use super::exchange::{Reply, RequestHead};
-use super::files::{Cache, Key, reply_from_memory};
+use super::files::{Cache, Key, Vacancy};
 use super::identification::ReturnedId;
 use super::peer::Peer;
+use super::representation::reply_from_memory;
 use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
 
 /// Largest number of field lines of a head or trailer section. The crumbs of a cookie in a head count as one line (RFC 9113 §8.2.3,
@@ -196,10 +197,10 @@ impl Gate<'_> {
         }
         match self.look_in_memory(head, route) {
             Ok(reply) => self.discard(arrival, Some(route), reply),
-            Err(file) => {
+            Err(vacancy) => {
                 let route = Arc::clone(route);
                 let is_tunnel = route.takes_tunnel(head);
-                self.handle(arrival, Handling::new(route, file, is_tunnel, site))
+                self.handle(arrival, Handling::new(route, vacancy, is_tunnel, site))
             }
         }
     }
@@ -314,16 +315,20 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// Returns the response with a file in memory, or the file's key if it is not there.
-    fn look_in_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
+    /// Returns the response with a file in memory, or the place for the file if it is not there.
+    fn look_in_memory(
+        &mut self,
+        head: &RequestHead,
+        route: &Route,
+    ) -> Result<Reply, Option<Vacancy>> {
         let Action::Origin(OriginHandler::Files(folder)) = &route.action else {
             return Err(None);
         };
         let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
-        let Some(entry) = self.cache.get(&key, self.now) else {
-            return Err(Some(key));
+        let Some(file) = self.cache.get(&key, self.now) else {
+            return Err(Some(Vacancy::new(key, self.cache.store())));
         };
-        let mut reply = reply_from_memory(head, entry).ok_or(None)?;
+        let mut reply = reply_from_memory(head, &file).ok_or(None)?;
         route.error_pages().apply_for(&mut reply, &head.headers);
         route.edit_reply(&mut reply, head);
         self.counters.from_memory += 1;

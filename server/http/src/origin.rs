@@ -14,6 +14,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sluicegate_base::affinity;
+use sluicegate_base::clock;
+use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::metrics::metrics;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -23,15 +25,16 @@ use tokio::task::{LocalSet, spawn_local};
 use super::auth::{self, PasswordChecks, Verdict, Verifier};
 use super::fastcgi::{self, Admitted, BodyBuffers, ThreadState};
 use super::files::disk::{FileServer, Served};
-use super::files::{Entry, Folder};
+use super::files::{Folder, Vacancy};
 use super::proxy::udp::{self, UdpTunnels};
 use super::proxy::{self, Pools};
+use super::representation::Representation;
+use crate::exchange::Reply;
 use crate::exchange::compress::{self, Compressors, Offer};
 use crate::exchange::handler::Incoming;
 use crate::exchange::message::HandlerReport;
 use crate::exchange::ring::WorkerRing;
-use crate::exchange::{Opaque, Reply};
-use crate::route::{Action, Claim, OriginHandler, Route, Site};
+use crate::route::{Action, Claim, FileMiss, OriginHandler, Route, Site};
 
 /// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
 const BLOCKING_THREADS: usize = 16;
@@ -52,6 +55,8 @@ pub struct OriginSetup {
     pub makes_checks: bool,
     /// Most memory for responses that are being compressed, whatever is configured, bytes.
     pub compressors: u64,
+    /// Memory budget of the process.
+    pub memory: Arc<MemoryBudget>,
     /// Bounds of the checks of passwords, for the whole process.
     pub passwords: Arc<PasswordChecks>,
     /// Starts the front that accepts connections on this thread, if there is one.
@@ -132,6 +137,7 @@ struct Handlers {
     body_buffers: BodyBuffers,
     compressors: Rc<Compressors>,
     passwords: Verifier,
+    memory: Arc<MemoryBudget>,
 }
 
 /// Starts the thread, and returns the sender of its commands. It ends when its worker does.
@@ -143,7 +149,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     let (makes_checks, compressors) = (setup.makes_checks, setup.compressors);
-    let (front, passwords) = (setup.front, setup.passwords);
+    let (front, passwords, memory) = (setup.front, setup.passwords, setup.memory);
     std::thread::Builder::new().name(setup.name).spawn(move || {
         // A core that was taken away meanwhile costs speed, no more.
         if let Some(Err(error)) = core.map(affinity::pin) {
@@ -161,6 +167,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             body_buffers: BodyBuffers::default(),
             compressors,
             passwords: Verifier::new(passwords),
+            memory,
         });
         let handler = {
             let handlers = Rc::clone(&handlers);
@@ -233,15 +240,15 @@ impl Handlers {
     /// Runs the handler of an exchange's route. An exchange that is dropped without a response gets 502.
     async fn handle(self: Rc<Self>, incoming: Incoming) {
         let handler = incoming.request.handler.clone();
-        let Some(claim) = handler.clone().downcast::<Claim>() else {
-            if let Some(route) = handler.downcast::<Route>() {
-                self.serve(&route, None, incoming).await;
-            }
-            return;
-        };
-        if let Some(incoming) = Box::pin(self.admit(&claim, incoming)).await {
+        if let Some(route) = handler.clone().downcast::<Route>() {
+            self.serve(&route, None, None, incoming).await;
+        } else if let Some(miss) = handler.clone().downcast::<FileMiss>() {
+            self.serve(&miss.route, None, Some(&miss.vacancy), incoming).await;
+        } else if let Some(claim) = handler.downcast::<Claim>()
+            && let Some(incoming) = Box::pin(self.admit(&claim, incoming)).await
+        {
             let user = Some(&*claim.credentials.user);
-            self.serve(&claim.route, user, incoming).await;
+            self.serve(&claim.route, user, None, incoming).await;
         }
     }
 
@@ -266,15 +273,23 @@ impl Handlers {
         None
     }
 
-    /// Runs the handler of a route, or its fallback, for a client or for a `user` whose password is verified. Futures of other handlers than the proxy, and of what the proxy does rarely, are
-    /// boxed: each task of a proxied request would have room for the largest of them.
-    async fn serve(&self, route: &Arc<Route>, user: Option<&[u8]>, mut incoming: Incoming) {
+    /// Runs the handler of a route, or its fallback, for a client or for a `user` whose password is verified. A file goes to its
+    /// `vacancy` in memory, too. Futures of other handlers than the proxy, and of what the proxy does rarely, are boxed: each task of
+    /// a proxied request would have room for the largest of them.
+    async fn serve(
+        &self,
+        route: &Arc<Route>,
+        user: Option<&[u8]>,
+        vacancy: Option<&Vacancy>,
+        mut incoming: Incoming,
+    ) {
         let mut action = &route.action;
         if let Action::Origin(_) = action {
             self.offer_compression(route, &mut incoming);
         }
         if let Action::Origin(OriginHandler::Files(folder)) = action {
-            let Some(rest) = Box::pin(self.serve_file(route, folder, incoming)).await else {
+            let served = Box::pin(self.serve_file(route, folder, vacancy, incoming));
+            let Some(rest) = served.await else {
                 return;
             };
             let Some(fallback) = &route.fallback else {
@@ -325,6 +340,7 @@ impl Handlers {
         &self,
         route: &Route,
         folder: &Folder,
+        vacancy: Option<&Vacancy>,
         incoming: Incoming,
     ) -> Option<Incoming> {
         let head = &incoming.request.head;
@@ -333,8 +349,11 @@ impl Handlers {
             return Some(incoming);
         }
         let rest = route.rest(&head.path).to_owned();
-        let cache_offer = incoming.cache_offer();
-        let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
+        let learn = |file: Option<Representation>| {
+            if let Some(vacancy) = vacancy {
+                vacancy.fill(file.filter(|_| !self.memory.is_short()), clock::now());
+            }
+        };
         let folder =
             Served { folder, pages: route.error_pages(), has_fallback: route.fallback.is_some() };
         self.files.serve(folder, &rest, incoming, learn).await

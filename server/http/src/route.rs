@@ -38,7 +38,7 @@ use self::rate_limits::{RateLimitCompiler, SiteRateLimits};
 pub use self::response_edits::FilledEdits;
 use self::table::{Found, Table};
 use crate::exchange::{Reply, RequestHead};
-use crate::files::{FolderCompiler, SiteFolders};
+use crate::files::{FileStore, FolderCompiler, SiteFolders, Vacancy};
 use crate::identification::Identification;
 use crate::proxy::{PoolCompiler, SitePools};
 
@@ -52,6 +52,7 @@ pub struct Site {
     names_ids: bool,
     pools: SitePools,
     folders: SiteFolders,
+    file_store: FileStore,
     rate_limits: SiteRateLimits,
 }
 
@@ -73,9 +74,7 @@ impl Site {
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
-        let (pools, folders, rate_limits) = Default::default();
-        let before = (&pools, &folders, &rate_limits);
-        Site::compile_after(before, routes, limits, Identification::off())
+        Site::compile_after(None, routes, limits, Identification::off())
     }
 
     /// Compiles the routes of a configuration whose requests are identified.
@@ -87,9 +86,7 @@ impl Site {
         limits: &Limits,
         identification: Identification,
     ) -> Result<Site, SiteError> {
-        let (pools, folders, rate_limits) = Default::default();
-        let before = (&pools, &folders, &rate_limits);
-        Site::compile_after(before, routes, limits, identification)
+        Site::compile_after(None, routes, limits, identification)
     }
 
     /// Compiles the site that replaces this one at a reload. Upstream pools whose definition is the same in both stay the
@@ -104,12 +101,11 @@ impl Site {
         limits: &Limits,
         identification: Identification,
     ) -> Result<Site, SiteError> {
-        let before = (&self.pools, &self.folders, &self.rate_limits);
-        Site::compile_after(before, routes, limits, identification)
+        Site::compile_after(Some(self), routes, limits, identification)
     }
 
     fn compile_after(
-        (pools, folders, rate_limits): (&SitePools, &SiteFolders, &SiteRateLimits),
+        before: Option<&Site>,
         routes: &[sluicegate_config::Route],
         limits: &Limits,
         identification: Identification,
@@ -117,6 +113,10 @@ impl Site {
         let mut table = Table::default();
         let of_site = (limits, identification.field());
         let mut names_ids = false;
+        let none: (SitePools, SiteFolders, SiteRateLimits) = Default::default();
+        let (pools, folders, rate_limits) = before.map_or((&none.0, &none.1, &none.2), |site| {
+            (&site.pools, &site.folders, &site.rate_limits)
+        });
         let mut pools = PoolCompiler::new(pools);
         let mut folders = FolderCompiler::new(folders);
         let mut rate_limits = RateLimitCompiler::new(rate_limits);
@@ -136,6 +136,7 @@ impl Site {
             names_ids,
             pools: pools.finish(),
             folders: folders.finish(),
+            file_store: FileStore::after(before.map(|site| &site.file_store), limits),
             rate_limits: rate_limits.finish(),
         })
     }
@@ -166,9 +167,17 @@ impl Site {
         &self.pools
     }
 
-    /// Returns the folders of the site's routes.
-    pub fn folders(&self) -> &SiteFolders {
-        &self.folders
+    /// Returns the files in memory.
+    pub fn file_store(&self) -> &FileStore {
+        &self.file_store
+    }
+
+    /// Drops the files in memory whose folders `previous` had and this site does not have.
+    pub fn drop_files_of(&self, previous: &Site) {
+        // Most reloads keep all folders, and need not look at each file.
+        if !self.folders.covers(&previous.folders) {
+            self.file_store.keep_folders(&self.folders);
+        }
     }
 
     /// Compiles the routes of a configuration's text.
@@ -247,6 +256,15 @@ pub struct Claim {
     pub route: Arc<Route>,
     /// Credentials that the client claims.
     pub credentials: Credentials,
+}
+
+/// A request for a file that is not in memory.
+#[derive(Debug)]
+pub struct FileMiss {
+    /// The route.
+    pub route: Arc<Route>,
+    /// Place in memory for the file.
+    pub vacancy: Vacancy,
 }
 
 #[cfg(test)]

@@ -128,6 +128,7 @@ fn start_origin(
         site: Arc::clone(&shared.site),
         makes_checks: is_first(group, index, &shared.config),
         compressors: shared.parts.compressors,
+        memory: Arc::clone(&shared.memory),
         passwords: Arc::clone(&shared.passwords),
         front: Some(front),
     };

@@ -204,7 +204,7 @@ impl Reloader<'_> {
 
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
-        self.retired.drop_unused();
+        self.retired.drop_unused(&self.snapshot.site);
         self.removed.close_unused(&self.config, &self.workers, clock::now());
         self.access.drop_unused();
         self.traces.drop_unused();

@@ -29,10 +29,16 @@ impl Retired {
         }
     }
 
-    /// Drops what nobody else uses any more.
-    pub(super) fn drop_unused(&mut self) {
+    /// Drops what nobody else uses any more, and the files in memory that only such sites had. `current` is the site in effect.
+    pub(super) fn drop_unused(&mut self, current: &Site) {
         self.certificates.retain(|one| !one.is_unused());
-        self.sites.retain(|site| Arc::strong_count(site) > 1);
+        self.sites.retain(|site| {
+            let is_used = Arc::strong_count(site) > 1;
+            if !is_used {
+                current.drop_files_of(site);
+            }
+            is_used
+        });
     }
 }
 
@@ -106,7 +112,7 @@ mod tests {
         retired.take(&old, &same);
         assert_eq!(count(&retired), (0, 1), "the certificates are still those");
         drop(old);
-        retired.drop_unused();
+        retired.drop_unused(&same.site);
         assert_eq!(count(&retired), (0, 0));
         let changed = snapshot(3, &make(&identities[1..], &first));
         drop(first);
@@ -114,11 +120,11 @@ mod tests {
             (same.bound_listeners[0].settings.identities.others.clone(), Arc::clone(&same.site));
         retired.take(&same, &changed);
         drop(same);
-        retired.drop_unused();
+        retired.drop_unused(&changed.site);
         assert_eq!(count(&retired), (1, 1), "each once");
         drop((in_a_connection, of_a_request));
         assert_eq!(count(&retired), (1, 1), "still there");
-        retired.drop_unused();
+        retired.drop_unused(&changed.site);
         assert_eq!(count(&retired), (0, 0));
     }
 }

@@ -108,11 +108,6 @@ impl SessionContext {
         }
     }
 
-    /// Returns whether the memory budget is used up, as of this turn.
-    pub fn memory_is_short(&self) -> bool {
-        self.memory_is_short
-    }
-
     /// Returns the bytes that the streams of a connection may hold for its client, sent or not; the send buffer alone is never too much.
     pub(super) fn most_unacked(&self) -> u64 {
         let buffer = self.site.limits().connection_send_buffer;
@@ -124,23 +119,13 @@ impl SessionContext {
 
     /// Serves new requests by another site.
     pub fn adopt(&mut self, site: Arc<Site>) {
-        let (before, limits) = (self.site.limits(), site.limits());
-        if (before.file_cache, before.file_cache_valid)
-            != (limits.file_cache, limits.file_cache_valid)
-        {
-            self.cache = Cache::new(limits.file_cache, limits.file_cache_valid);
-        }
-        // Most reloads keep all folders, and need not look at each cached file.
-        if !site.folders().covers(self.site.folders()) {
-            self.cache.keep_folders(site.folders());
-        }
+        self.cache.adopt(site.file_store());
         self.site = site;
     }
 
     /// Returns a context for `site` without an origin thread and without an access log.
     pub fn new(site: Arc<Site>, h3: quiche::h3::Config, now: Instant) -> Self {
-        let limits = site.limits();
-        let cache = Cache::new(limits.file_cache, limits.file_cache_valid);
+        let cache = Cache::new(site.file_store());
         Self {
             site,
             h3,

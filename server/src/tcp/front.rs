@@ -15,7 +15,6 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::access::{AccessLog, Outcome};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::overload::Overload;
-use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::exchange::accounts::Accounts;
@@ -102,8 +101,7 @@ impl Front {
         name: String,
     ) -> Rc<Front> {
         handlers.adopt(&config.site);
-        let limits = config.site.limits();
-        let cache = Cache::new(limits.file_cache, limits.file_cache_valid);
+        let cache = Cache::new(config.site.file_store());
         Rc::new(Front {
             state: RefCell::new(State {
                 cache,
@@ -168,15 +166,7 @@ impl Front {
     fn take_up(&self, config: Arc<TcpConfig>) {
         self.handlers.adopt(&config.site);
         let state = &mut *self.state.borrow_mut();
-        let (before, folders) = (&state.config.site, config.site.folders());
-        let caching = |limits: &Limits| (limits.file_cache, limits.file_cache_valid);
-        if caching(before.limits()) != caching(config.site.limits()) {
-            let (capacity, valid) = caching(config.site.limits());
-            state.cache = Cache::new(capacity, valid);
-        }
-        if !folders.covers(before.folders()) {
-            state.cache.keep_folders(folders);
-        }
+        state.cache.adopt(config.site.file_store());
         // The end of the previous log hands its lines over as it is dropped.
         state.access = config.access.as_ref().map(|writer| writer.log(self.name.clone()));
         state.config = config;
@@ -241,7 +231,7 @@ impl Front {
     /// Decides about a request.
     pub(super) fn decide(&self, arrival: &Arrival<'_>) -> Decision {
         if self.memory_is_short() {
-            self.with_cache(Cache::clear);
+            self.state.borrow_mut().cache.clear();
         }
         self.with_gate(|mut gate| gate.decide(arrival))
     }
@@ -255,11 +245,6 @@ impl Front {
             counters: &mut state.counters.requests.gate,
             now: self.now(),
         })
-    }
-
-    /// Lends the files in memory.
-    pub(super) fn with_cache(&self, using: impl FnOnce(&mut Cache)) {
-        using(&mut self.state.borrow_mut().cache);
     }
 
     /// Returns whether requests are recorded for the access log.

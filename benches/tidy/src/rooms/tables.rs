@@ -37,8 +37,14 @@ const SERVER: Layers = Layers {
 const HTTP: Layers = Layers {
     folder: "server/http",
     rooms: &[
-        room("gate", &["auth", "exchange", "files", "route", "identification", "peer"]),
-        room("origin", &["auth", "exchange", "route", "fastcgi", "files", "proxy", "id_map"]),
+        room(
+            "gate",
+            &["auth", "exchange", "files", "representation", "route", "identification", "peer"],
+        ),
+        room(
+            "origin",
+            &["auth", "exchange", "route", "fastcgi", "files", "representation", "proxy", "id_map"],
+        ),
         room(
             "route",
             &[
@@ -60,7 +66,9 @@ const HTTP: Layers = Layers {
             "proxy",
             &["exchange", "peer", "block", "overhead", "path", "trusted_proxies", "websocket"],
         ),
-        room("files", &["exchange"]),
+        room("files", &["exchange", "representation", "store"]),
+        room("representation", &["exchange", "store"]),
+        room("store", &[]),
         room("auth", &["exchange"]),
         room("exchange", &["peer", "id_map", "path", "target"]),
         room("identification", &["field_name"]),

@@ -12,7 +12,7 @@ use sluicegate_base::observe::access::Outcome;
 use self::body::HandlerBody;
 pub use self::body::Next;
 use super::message::{HandlerReport, Head, Opening, Request, ToFront, cost};
-use super::{Fields, Opaque, has_content};
+use super::{Fields, has_content};
 
 /// Front's half of one exchange.
 #[derive(Debug)]
@@ -92,8 +92,6 @@ pub enum Action {
     LeaveBody,
     /// Record facts for the log.
     Report(Box<HandlerReport>),
-    /// Keep an entry in the front's memory.
-    Keep(Option<Opaque>),
 }
 
 /// What the client gets in place of a handler's response.
@@ -179,7 +177,6 @@ impl FrontExchange {
     pub fn on_message(&mut self, message: ToFront) -> Action {
         match message {
             ToFront::Report(report) => Action::Report(report),
-            ToFront::Keep(entry) => Action::Keep(entry),
             ToFront::Closed => self.on_closed(),
             // The front has responded in its place, or the response is cut.
             _ if !self.has_handler => Action::Nothing,

@@ -16,7 +16,6 @@ use http_body::{Body, Frame, SizeHint};
 pub use self::responder::{BodySender, Responder};
 pub use self::shared::{Cancelled, FrontQueue};
 use self::shared::{Shared, Upload};
-use super::Opaque;
 use super::message::{HandlerReport, Opening, Request, ToFront, ToHandler, cost};
 
 /// Receives the front's messages to one exchange.
@@ -92,17 +91,6 @@ pub struct Incoming {
     pub reply: Responder,
 }
 
-/// Offers the front an entry for its memory.
-#[derive(Debug)]
-pub struct CacheOffer(Rc<Shared>);
-
-impl CacheOffer {
-    /// Offers an entry for the front's memory; `None` removes the one that it has.
-    pub fn keep(self, entry: Option<Opaque>) {
-        self.0.send(ToFront::Keep(entry));
-    }
-}
-
 /// Sends the front facts for the access log, if it wants any.
 #[derive(Debug)]
 pub struct Reporter(Option<Rc<Shared>>);
@@ -121,11 +109,6 @@ impl Incoming {
     pub fn reporter(&self) -> Reporter {
         let wanted = self.request.wants_report;
         Reporter(wanted.then(|| self.reply.shared()))
-    }
-
-    /// Returns the way to offer an entry for the front's memory.
-    pub fn cache_offer(&self) -> CacheOffer {
-        CacheOffer(self.reply.shared())
     }
 
     /// Returns a new exchange, and the receiver of the front's further messages to it.

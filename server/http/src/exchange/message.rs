@@ -140,8 +140,6 @@ pub enum ToFront {
     Credit(u64),
     /// Refuses the rest of the request's body.
     StopBody,
-    /// Offers an entry from which the front may respond to the same request for a while; `None` removes an earlier one.
-    Keep(Option<Opaque>),
     /// Reports facts for the access log, in place of those reported before.
     Report(Box<HandlerReport>),
     /// Closes the exchange on the handler's side; the last message of an exchange, also after a cancellation.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-/// Shared value whose type only its writer and its reader know: the handler of a request, an entry of a front's cache.
+/// Shared value whose type only its writer and its reader know, such as the handler of a request.
 #[derive(Clone, Debug)]
 pub struct Opaque(Arc<dyn Any + Send + Sync>);
 

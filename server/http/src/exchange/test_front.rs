@@ -224,11 +224,7 @@ impl Front {
                     received.head = Some(head);
                 }
                 Action::Fail(..) | Action::Cancel => return received,
-                Action::GoOn
-                | Action::Nothing
-                | Action::ReadOn
-                | Action::LeaveBody
-                | Action::Keep(_) => {}
+                Action::GoOn | Action::Nothing | Action::ReadOn | Action::LeaveBody => {}
             }
             self.take_body(&mut received);
             if received.complete || is_last || self.exchange.borrow().is_cut() {

@@ -1,23 +1,15 @@
-//! Small files in a worker's memory.
+//! Small files in the memory of the process.
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use quick_cache::Weighter;
-use quick_cache::unsync::Cache as WeightedCache;
+use sluicegate_config::Limits;
 
 use super::folder::{Folder, SiteFolders};
-use super::meta::Entry;
 use super::path::Target;
 use crate::exchange::{Preference, RequestHead};
-
-/// Weight of an entry beyond its bytes and its path, so that many empty files have a cost.
-const OVERHEAD: u64 = 512;
-/// Typical weight of an entry, bytes. The cache remembers half as many evicted keys as entries of this weight fit.
-const TYPICAL: u64 = 8 * 1024;
+use crate::representation::Representation;
+use crate::store::{Front, Hit, Lifetime, Store, StoreKey};
 
 /// Everything that selects the file of a request before a look at the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,134 +33,116 @@ impl Key {
     }
 }
 
-/// The files that a worker sent lately, in a bounded number of bytes.
+impl StoreKey for Key {
+    fn weight(&self) -> u64 {
+        self.target.path.len() as u64
+    }
+}
+
+/// The files that the process sent lately, in a bounded number of bytes.
 ///
-/// It never looks at a disk: it misses an entry that is older than `valid`, so that a request does. A file's old state is served for
-/// at most twice `valid`. Files that were asked for once leave before those that were asked for again.
-///
-/// Responses keep the bytes of entries that have left, up to as much as the cache has room for. Beyond that it serves nothing, and
-/// requests go to the disk, whose blocks count for their clients: many slow readers of many files would take all memory otherwise.
-#[derive(Debug)]
-pub struct Cache {
-    valid: Duration,
-    capacity: u64,
-    entries: WeightedCache<Key, Slot, ByWeight>,
-    /// Weight of the entries whose bytes are in memory, those that have left included.
-    alive: Arc<AtomicU64>,
-}
-
-/// Bytes of an entry, which count until the last response drops them.
-struct Counted {
-    bytes: Bytes,
-    weight: u64,
-    alive: Arc<AtomicU64>,
-}
-
-#[derive(Debug)]
-struct Slot {
-    entry: Arc<Entry>,
-    put: Instant,
-    /// Whether a request has looked at the file since the entry expired.
-    asked: Cell<bool>,
-}
-
-/// Weighs entries in bytes.
+/// It never looks at a disk: a request misses an entry that is older than `limits.file_cache_valid`, and the origin thread that
+/// reads the file then puts it here. A file's old state is served for at most twice that time.
 #[derive(Clone, Debug)]
-struct ByWeight;
-
-impl Weighter<Key, Slot> for ByWeight {
-    fn weight(&self, key: &Key, slot: &Slot) -> u64 {
-        weight(key, &slot.entry)
-    }
+pub struct FileStore {
+    entries: Arc<Store<Key, Representation>>,
+    valid: Duration,
 }
 
-fn weight(key: &Key, entry: &Entry) -> u64 {
-    OVERHEAD + (key.target.path.len() + entry.bytes.len()) as u64
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.alive.fetch_sub(self.weight, Ordering::Relaxed);
-    }
-}
-
-impl Cache {
-    /// Returns an empty cache of up to `capacity` bytes, 0 for no entries at all; entries are served for `valid`.
-    pub fn new(capacity: u64, valid: Duration) -> Cache {
-        let entries = usize::try_from(capacity / TYPICAL).unwrap_or(usize::MAX);
-        Cache {
-            valid,
-            capacity,
-            entries: WeightedCache::with_weighter(entries, capacity, ByWeight),
-            alive: Arc::default(),
+impl FileStore {
+    /// Returns an empty store.
+    fn new(limits: &Limits) -> FileStore {
+        FileStore {
+            entries: Arc::new(Store::new(limits.file_cache, limits.file_cache_entry)),
+            valid: limits.file_cache_valid,
         }
+    }
+
+    /// Returns the store for a site with these limits that replaces one with a `previous` store: the same one if that suits.
+    pub(crate) fn after(previous: Option<&FileStore>, limits: &Limits) -> FileStore {
+        let suits = |store: &&FileStore| {
+            store.valid == limits.file_cache_valid
+                && store.entries.suits(limits.file_cache, limits.file_cache_entry)
+        };
+        previous.filter(suits).cloned().unwrap_or_else(|| FileStore::new(limits))
     }
 
     /// Returns the sum of the entries' weights, bytes.
     pub fn held(&self) -> u64 {
-        self.entries.weight()
+        self.entries.held()
     }
 
-    /// Returns the file if it was read less than `valid` ago. Later, one request misses it and should read it again. The others
-    /// still get it for as long again, so that they do not all go to the disk at once.
-    pub fn get(&mut self, key: &Key, now: Instant) -> Option<&Arc<Entry>> {
-        let alive = self.alive.load(Ordering::Relaxed);
-        if alive.saturating_sub(self.held()) > self.capacity {
-            return None;
+    /// Takes a file as it was at `now`, in place of what the key had; `None` removes that.
+    pub fn put(&self, key: &Key, file: Option<Representation>, now: Instant) {
+        match file {
+            Some(_) if self.valid.is_zero() => {}
+            Some(file) => {
+                let lifetime = Lifetime { fresh: self.valid, stale: self.valid };
+                self.entries.put(key.clone(), file, lifetime, now);
+            }
+            None => self.entries.remove(key),
         }
-        let slot = self.entries.get(key)?;
-        let age = now.saturating_duration_since(slot.put);
-        let serves =
-            age < self.valid || age < self.valid.saturating_mul(2) && slot.asked.replace(true);
-        serves.then_some(&slot.entry)
-    }
-
-    /// Takes a file as it was at `now`, in place of what the key had; an equal entry stays, because responses may share its bytes.
-    /// An entry that could never be served, or that would fill the cache, is dropped.
-    pub fn put(&mut self, key: Key, entry: Arc<Entry>, now: Instant) {
-        if !self.valid.is_zero() {
-            let known = self.entries.peek(&key).map(|slot| &slot.entry);
-            let entry = match known.filter(|known| **known == entry) {
-                Some(known) => Arc::clone(known),
-                None => self.count(&key, entry),
-            };
-            let (put, asked) = (now, Cell::new(false));
-            self.entries.insert(key, Slot { entry, put, asked });
-        }
-    }
-
-    /// Has an entry count until nobody keeps its bytes any more.
-    fn count(&self, key: &Key, entry: Arc<Entry>) -> Arc<Entry> {
-        let weight = weight(key, &entry);
-        self.alive.fetch_add(weight, Ordering::Relaxed);
-        let mut entry = Arc::unwrap_or_clone(entry);
-        entry.bytes = Bytes::from_owner(Counted {
-            bytes: entry.bytes,
-            weight,
-            alive: Arc::clone(&self.alive),
-        });
-        Arc::new(entry)
     }
 
     /// Drops the entries of other folders: nobody asks for them any more, and they would stay for long if they were asked for often.
-    pub fn keep_folders(&mut self, folders: &SiteFolders) {
-        self.entries.retain(|key, _| folders.has(key.folder));
+    pub(crate) fn keep_folders(&self, folders: &SiteFolders) {
+        self.entries.retain(|key| folders.has(key.folder));
+    }
+}
+
+/// A thread's way to the files in memory.
+#[derive(Debug)]
+pub struct Cache {
+    front: Front<Key, Representation>,
+    store: FileStore,
+}
+
+impl Cache {
+    /// Returns the way to a store.
+    pub fn new(store: &FileStore) -> Cache {
+        Cache { front: Front::new(Arc::clone(&store.entries)), store: store.clone() }
     }
 
-    /// Drops all entries. Responses that are being sent keep theirs.
+    /// Leads to the store of another site from now on.
+    pub fn adopt(&mut self, store: &FileStore) {
+        if !Arc::ptr_eq(&self.store.entries, &store.entries) {
+            *self = Cache::new(store);
+        }
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &FileStore {
+        &self.store
+    }
+
+    /// Returns the file if it was read less than `limits.file_cache_valid` ago. Later, one request of the process misses it and should
+    /// read it again. The others still get it for as long again, so that they do not all go to the disk at once.
+    pub fn get(&mut self, key: &Key, now: Instant) -> Option<Hit<'_, Representation>> {
+        self.front.get(key, now)
+    }
+
+    /// Drops all entries of the process. Responses that are being sent keep theirs.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.front.clear();
+    }
+}
+
+/// Place in memory for the file of a request that missed it.
+#[derive(Debug)]
+pub struct Vacancy {
+    key: Key,
+    store: FileStore,
+}
+
+impl Vacancy {
+    /// Returns the place of a key in a store.
+    pub(crate) fn new(key: Key, store: &FileStore) -> Vacancy {
+        Vacancy { key, store: store.clone() }
     }
 
-    /// Drops the key's entry.
-    pub fn forget(&mut self, key: &Key) {
-        self.entries.remove(key);
+    /// Puts the file there as it was at `now`; `None` removes what is there.
+    pub fn fill(&self, file: Option<Representation>, now: Instant) {
+        self.store.put(&self.key, file, now);
     }
 }
 

@@ -44,8 +44,8 @@ use crate::exchange::compress::Compressors;
 use crate::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::exchange::message::{HandlerReport, Head};
 use crate::exchange::{ErrorPages, RequestHead};
-use crate::files::response_plan::{self, Piece, ResponsePlan};
-use crate::files::{Entry, Folder, Refusal, Target};
+use crate::files::{Folder, Refusal, Target, redirect_to_folder, refuse};
+use crate::representation::{self, Piece, Representation, ResponsePlan};
 
 /// Number of requests of an origin that look for their files at the same time; each holds up to three descriptors meanwhile. The
 /// others wait in order.
@@ -118,7 +118,7 @@ impl FileServer {
         served: Served<'_>,
         rest: &str,
         incoming: Incoming,
-        learn: impl FnOnce(Option<Arc<Entry>>),
+        learn: impl FnOnce(Option<Representation>),
     ) -> Option<Incoming> {
         let Served { folder, pages, .. } = served;
         let found = self.find(served, rest, &incoming.request.head).await;
@@ -140,7 +140,7 @@ impl FileServer {
             Err(unserved) => {
                 learn(None);
                 let plan = match unserved {
-                    Unserved::NotFound => ResponsePlan::refusal(Refusal::NotFound),
+                    Unserved::NotFound => refuse(Refusal::NotFound),
                     Unserved::Refused(plan) => plan,
                 };
                 (plan, Source::Memory(Bytes::new()))
@@ -180,12 +180,12 @@ impl FileServer {
     ) -> Result<Located, Unserved> {
         let folder = served.folder;
         let files = &folder.files;
-        if let Some(plan) = response_plan::refuse_method(&head.method) {
+        if let Some(plan) = representation::refuse_method(&head.method) {
             return Err(Unserved::Refused(plan));
         }
         let target = Target::of(&head.path, rest).map_err(|refusal| match refusal {
             Refusal::NotFound => Unserved::NotFound,
-            refusal @ Refusal::Malformed => Unserved::Refused(ResponsePlan::refusal(refusal)),
+            refusal @ Refusal::Malformed => Unserved::Refused(refuse(refusal)),
         })?;
         // A file that one block holds is read together with the look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
@@ -225,7 +225,7 @@ impl FileServer {
             self.warn(files, head, miss);
         }
         Unserved::Refused(match miss {
-            Miss::Folder => ResponsePlan::moved(head),
+            Miss::Folder => redirect_to_folder(head),
             Miss::NotAcceptable => ResponsePlan::not_acceptable(),
             Miss::Forbidden => ResponsePlan::plain(403, "403 this file is not for you\n"),
             Miss::Exhausted(_) => busy(),
@@ -239,20 +239,20 @@ impl FileServer {
         head: &RequestHead,
         client: ClientPrefix,
         located: Located,
-        learn: impl FnOnce(Option<Arc<Entry>>),
+        learn: impl FnOnce(Option<Representation>),
     ) -> (ResponsePlan, Source) {
-        let Located { file, meta, bytes, is_requested, is_exception } = located;
-        let plan = response_plan::respond(head, &meta);
+        let Located { file, metadata, bytes, is_requested, is_exception } = located;
+        let plan = representation::respond(head, &metadata);
         // Compressed bytes are nowhere else.
         let small = bytes.clone();
-        let small = small.filter(|bytes| meta.compressed || bytes.len() as u64 <= BLOCK);
+        let small = small.filter(|bytes| metadata.compressed || bytes.len() as u64 <= BLOCK);
         // Under the request's key a file that stands in for others would be kept once for each of them.
         let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max.get();
         let kept = bytes.filter(is_kept);
         if !is_exception {
-            learn(kept.map(|bytes| Arc::new(Entry::new(meta, bytes))));
+            learn(kept.map(|bytes| Representation::new(metadata, bytes)));
         }
-        if head.method == "HEAD" || !plan.reads_file() {
+        if head.method == "HEAD" || !plan.reads_content() {
             return (plan, Source::Memory(Bytes::new()));
         }
         if let Some(bytes) = small {
@@ -331,10 +331,10 @@ async fn respond(
     for (number, piece) in plan.pieces.into_iter().enumerate() {
         match (piece, &source) {
             (Piece::Text(text), _) => writer.data(text).await?,
-            (Piece::File(range), Source::Memory(bytes)) => {
-                writer.data(response_plan::slice(bytes, &range)).await?;
+            (Piece::Content(range), Source::Memory(bytes)) => {
+                writer.data(representation::slice(bytes, &range)).await?;
             }
-            (Piece::File(range), Source::Disk(held, place)) => {
+            (Piece::Content(range), Source::Disk(held, place)) => {
                 tokio::select! {
                     biased;
                     () = place.revoked() => return Err(Broken::Revoked),

@@ -53,12 +53,12 @@ pub struct SiteFolders(Vec<Folder>);
 
 impl SiteFolders {
     /// Returns whether a folder has the number.
-    pub fn has(&self, id: u64) -> bool {
+    pub(super) fn has(&self, id: u64) -> bool {
         self.0.iter().any(|folder| folder.id == id)
     }
 
     /// Returns whether it has all folders of `other`.
-    pub fn covers(&self, other: &SiteFolders) -> bool {
+    pub(crate) fn covers(&self, other: &SiteFolders) -> bool {
         other.0.iter().all(|folder| self.has(folder.id))
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use http::HeaderValue;
 
-use super::field_value::visible;
+use crate::representation::visible;
 
 /// Type of a file that nobody knows, which a browser saves.
 const UNKNOWN: &str = "application/octet-stream";

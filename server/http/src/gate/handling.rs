@@ -1,7 +1,6 @@
 //! A request on its way to a handler and back.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::header::AUTHORIZATION;
 
@@ -9,17 +8,17 @@ use crate::auth::Credentials;
 use crate::exchange::compress;
 use crate::exchange::message::{Head, Request};
 use crate::exchange::{Fields, Opaque, Reply, RequestHead};
-use crate::files::{Cache, Key};
+use crate::files::Vacancy;
 use crate::identification::Identification;
 use crate::peer::Peer;
-use crate::route::{Claim, FilledEdits, Route, Site};
+use crate::route::{Claim, FileMiss, FilledEdits, Route, Site};
 
 /// A request on its way to a handler and back.
 #[derive(Debug)]
 pub struct Handling {
     pub(super) route: Arc<Route>,
-    /// Key of the file in memory.
-    file: Option<Key>,
+    /// Place in memory for the file.
+    vacancy: Option<Vacancy>,
     /// Credentials to verify.
     pub(super) credentials: Option<Credentials>,
     /// Changes to the response that depend on the request.
@@ -32,13 +31,13 @@ pub struct Handling {
 impl Handling {
     pub(super) fn new(
         route: Arc<Route>,
-        file: Option<Key>,
+        vacancy: Option<Vacancy>,
         is_tunnel: bool,
         site: &Site,
     ) -> Handling {
         Handling {
             route,
-            file,
+            vacancy,
             credentials: None,
             response_edits: None,
             identification: Arc::clone(site.identification()),
@@ -50,7 +49,10 @@ impl Handling {
     fn handler(&mut self, head: &mut RequestHead) -> Opaque {
         let route = Arc::clone(&self.route);
         let Some(credentials) = self.credentials.take() else {
-            return Opaque::new(route);
+            return match self.vacancy.take() {
+                Some(vacancy) => Opaque::new(Arc::new(FileMiss { route, vacancy })),
+                None => Opaque::new(route),
+            };
         };
         if route.access().basic_auth().is_some_and(|auth| !auth.forward) {
             head.headers.retain(|(name, _)| name != AUTHORIZATION);
@@ -118,17 +120,6 @@ impl Handling {
         if varies {
             // Otherwise a cache would give every client the encoding of the first.
             compress::add_vary(fields);
-        }
-    }
-
-    /// Keeps the entry that the handler offers for memory, or drops the earlier one; works once for a request.
-    pub fn keep(&mut self, entry: Option<Opaque>, cache: &mut Cache, now: Instant) {
-        let Some(key) = self.file.take() else {
-            return;
-        };
-        match entry.and_then(Opaque::downcast) {
-            Some(entry) => cache.put(key, entry, now),
-            None => cache.forget(&key),
         }
     }
 }

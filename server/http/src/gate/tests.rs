@@ -5,7 +5,6 @@ mod response_fields;
 mod tunnels;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
@@ -30,11 +29,8 @@ struct Fixture {
 impl Fixture {
     fn new(routes: &str) -> Fixture {
         let limits = Config::embedded().limits;
-        Fixture {
-            site: Site::of_routes(routes, &limits),
-            cache: Cache::new(0, Duration::ZERO),
-            counters: Counters::default(),
-        }
+        let site = Site::of_routes(routes, &limits);
+        Fixture { cache: Cache::new(site.file_store()), site, counters: Counters::default() }
     }
 
     /// Returns a gate that identifies requests by X-Request-Id.

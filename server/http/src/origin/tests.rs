@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::auth::Credentials;
-use crate::exchange::test_front::{Received, head, pair, request};
+use crate::exchange::Opaque;
+use crate::exchange::accounts::Accounts;
+use crate::exchange::test_front::{self, Front, Received, head, pair, peer, request};
+use crate::files::Cache;
+use crate::gate::{Arrival, Counters as GateCounters, Gate};
 use crate::route::Route;
 
 /// Line of a file of users: `ada` with the password `secret`.
@@ -26,18 +30,23 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
     let credentials = Credentials { user: b"ada".to_vec(), password: password.into() };
     let mut given = request(head, None, false);
     given.handler = Opaque::new(Arc::new(Claim { route, credentials }));
+    respond_to(pair(given, 1 << 20), Arc::default())
+}
+
+/// Returns the response of the request's handler.
+fn respond_to((incoming, front): (Incoming, Front), memory: Arc<MemoryBudget>) -> Received {
     let compressors = Rc::<Compressors>::default();
     let handlers = Rc::new(Handlers {
-        files: FileServer::new(OPEN_FILES, 0, Rc::clone(&compressors)),
+        files: FileServer::new(OPEN_FILES, 1000, Rc::clone(&compressors)),
         pools: Pools::default(),
         udp: UdpTunnels::default(),
         body_buffers: BodyBuffers::default(),
         compressors,
         passwords: Verifier::new(Arc::new(PasswordChecks::new(1).unwrap())),
+        memory,
     });
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async move {
-        let (incoming, front) = pair(given, 1 << 20);
         spawn_local(handlers.handle(incoming));
         front.response().await
     })
@@ -90,4 +99,57 @@ fn threads_for_blocking_work_are_not_pinned_with_the_origin_thread() {
     });
     let (blocking, own, last) = thread.join().unwrap();
     assert_eq!((blocking, own), (all, vec![last]));
+}
+
+/// Asks a front with files in memory for `/a`. Returns whether they had it, or a handler responded.
+fn is_in_memory(site: &Site, cache: &mut Cache, memory: &Arc<MemoryBudget>) -> bool {
+    let mut gate = Gate {
+        site,
+        cache,
+        memory_is_short: false,
+        counters: &mut GateCounters::default(),
+        now: clock::now(),
+    };
+    let arrival = Arrival {
+        head: &head("GET", "/a", &[]),
+        path_refused: false,
+        peer: &peer(false),
+        content_length: None,
+        expects_status: false,
+        has_body: false,
+        running: 0,
+    };
+    let accounts = Accounts::with_limit(1 << 16, 1 << 20, 10);
+    match test_front::ask(&mut gate, &arrival, 0, accounts) {
+        Ok(exchange) => {
+            let response = respond_to(exchange, Arc::clone(memory));
+            assert_eq!(response.head.unwrap().status, 200);
+            false
+        }
+        Err(reply) => {
+            assert_eq!(reply.status, 200);
+            true
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_read_for_one_front_is_in_memory_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "text").unwrap();
+    let limits = sluicegate_config::Config::embedded().limits;
+    let root = folder.path().display();
+    let site = Site::of_routes(
+        &format!("[[route]]\npath = \"/\"\nfiles = {{ root = '{root}' }}\n"),
+        &limits,
+    );
+    let [mut one, mut other] = [(); 2].map(|()| Cache::new(site.file_store()));
+    let memory = Arc::new(MemoryBudget::new(1000));
+    memory.measured(1000);
+    assert!(!is_in_memory(&site, &mut one, &memory));
+    assert!(!is_in_memory(&site, &mut one, &memory), "none is kept while memory is short");
+    memory.measured(0);
+    assert!(!is_in_memory(&site, &mut one, &memory));
+    assert!(is_in_memory(&site, &mut other, &memory));
+    assert!(is_in_memory(&site, &mut one, &memory));
 }

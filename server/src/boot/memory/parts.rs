@@ -7,13 +7,13 @@ use crate::boot::descriptors;
 /// Part of the limit that is promised to the buffers of requests, percent. Blocks that are read ahead, or half sent, come on top. Their
 /// accounts are fair to clients; a process that is at its limit refuses all alike.
 const BUFFERS: u64 = 50;
-/// Part of the limit that caches of files may take, percent. Files that have left them while they are sent may take as much again.
-const CACHES: u64 = 12;
+/// Part of the limit that files in memory may take, percent. Those that have left while they are sent may take as much again.
+const FILES: u64 = 12;
 /// Part of the limit for responses that are being compressed, percent.
 const COMPRESSORS: u64 = 12;
 /// Least memory of a worker for responses that are being compressed, bytes: the dearest one fits.
 const LEAST_COMPRESSORS: u64 = 3 << 20;
-/// Fronts of a worker: HTTP/3, and TCP. Each has buffers and a cache.
+/// Fronts of a worker: HTTP/3, and TCP. Each has buffers.
 const FRONTS: u64 = 2;
 /// What each user of the budget may take at most, whatever is configured, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(in crate::boot) struct Parts {
     limit: u64,
     /// Memory of the buffers of an account.
     buffers: u64,
-    /// Memory of a cache of files.
-    cache: u64,
+    /// Memory for files.
+    files: u64,
     /// Memory of a worker's compressors.
     pub(in crate::boot) compressors: u64,
 }
@@ -37,13 +37,14 @@ impl Parts {
     fn for_workers(limit: u64, workers: u64) -> Parts {
         let part = |percent, users| match limit {
             0 => u64::MAX,
-            limit => limit / 100 * percent / (users * workers.max(1)),
+            limit => limit / 100 * percent / users,
         };
+        let workers = workers.max(1);
         Parts {
             limit,
-            buffers: part(BUFFERS, FRONTS),
-            cache: part(CACHES, FRONTS),
-            compressors: part(COMPRESSORS, 1).max(LEAST_COMPRESSORS),
+            buffers: part(BUFFERS, FRONTS * workers),
+            files: part(FILES, 1),
+            compressors: part(COMPRESSORS, workers).max(LEAST_COMPRESSORS),
         }
     }
 
@@ -52,9 +53,9 @@ impl Parts {
         limits.worker_buffer.min(self.buffers.max(limits.stream_buffer))
     }
 
-    /// Returns limits whose cache of files is within its part.
+    /// Returns limits whose memory for files is within its part.
     pub(in crate::boot) fn for_site(self, limits: &Limits) -> Limits {
-        Limits { file_cache: limits.file_cache.min(self.cache), ..limits.clone() }
+        Limits { file_cache: limits.file_cache.min(self.files), ..limits.clone() }
     }
 
     /// Warns of keys that the limit leaves less for.
@@ -78,7 +79,7 @@ impl Parts {
                     configured,
                     in_effect,
                     memory_limit = self.limit,
-                    "server.memory_limit leaves each worker less than a key says: set the key to what is in effect or below, or raise \
+                    "server.memory_limit leaves less than a key says: set the key to what is in effect or below, or raise \
                      memory_limit"
                 );
             }
@@ -110,7 +111,7 @@ mod tests {
             let cache = parts.for_site(&limits).file_cache;
             let fronts = FRONTS * workers;
             let all =
-                fronts * (parts.worker_buffer(&limits) + 2 * cache) + workers * parts.compressors;
+                fronts * parts.worker_buffer(&limits) + 2 * cache + workers * parts.compressors;
             assert!(all <= limit / 8 * 7, "{all} of {limit}");
             assert!(all >= limit / 5 * 4, "{all} of {limit}");
         }

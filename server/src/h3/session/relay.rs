@@ -43,12 +43,6 @@ impl Session {
             Action::Fail(status, instead) => {
                 self.on_failure(conn, stream, status, instead, context);
             }
-            Action::Keep(entry) => {
-                let entry = entry.filter(|_| !context.memory_is_short());
-                if let Some(handling) = &mut exchange.handling {
-                    handling.keep(entry, &mut context.cache, context.now);
-                }
-            }
             Action::Report(report) => {
                 if let Some(record) = &mut exchange.record {
                     record.report(*report);

@@ -1,15 +1,17 @@
 //! Requests for cached files.
 
 use std::path::Path;
+use std::time::Instant;
 
 use http::HeaderValue;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
+use sluicegate_http::exchange::Coding;
 use sluicegate_http::exchange::test_front::{head, peer};
-use sluicegate_http::exchange::{Coding, Opaque};
-use sluicegate_http::files::{Entry, Meta};
 use sluicegate_http::gate::{Arrival, Decision, Handling};
 use sluicegate_http::identification::Identification;
+use sluicegate_http::representation::{Metadata, Representation};
+use sluicegate_http::route::FileMiss;
 use sluicegate_quic::application::Shared as _;
 
 use super::*;
@@ -26,8 +28,8 @@ fn files(path: &str, root: &Path) -> Route {
     Route::new(path, Handler::Files(files))
 }
 
-fn entry() -> Arc<Entry> {
-    let meta = Meta {
+fn entry() -> Representation {
+    let metadata = Metadata {
         size: 1000,
         etag: HeaderValue::from_static("\"x\""),
         modified: None,
@@ -37,7 +39,14 @@ fn entry() -> Arc<Entry> {
         compressed: false,
     };
     let bytes = vec![7; 1000].into();
-    Arc::new(Entry::new(meta, bytes))
+    Representation::new(metadata, bytes)
+}
+
+/// Does what the handler of the request does once it has read the file.
+fn fill(handling: &mut Handling, path: &str, now: Instant) {
+    let request = handling.request(head("GET", path, &[]), peer(false), None, false);
+    let miss = request.handler.downcast::<FileMiss>().unwrap();
+    miss.vacancy.fill(Some(entry()), now);
 }
 
 /// Returns the request for a handler, or `None` if the file is in memory.
@@ -78,22 +87,22 @@ fn reload_keeps_the_cached_files_of_folders_that_it_did_not_change() {
     let mut context = SessionContext::new(Arc::clone(&site), h3, clock::now());
     for path in ["/a/x", "/b/x"] {
         let mut handling = get(&mut context, path).unwrap();
-        let now = context.now;
-        handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
+        fill(&mut handling, path, context.now);
         assert!(get(&mut context, path).is_none());
     }
-    let held = context.cache.held();
+    let held = context.cache.store().held();
 
     // The folder keeps its files where its route has another path, too.
     let routes = [files("/b/", root), files("/c/", other)];
     let site = Arc::new(site.recompile(&routes, &limits(), Identification::off()).unwrap());
     context.adopt(Arc::clone(&site));
     assert!(get(&mut context, "/b/x").is_none() && get(&mut context, "/c/x").is_none());
-    assert_eq!(context.cache.held(), held);
+    assert_eq!(context.cache.store().held(), held);
 
-    let site = site.recompile(&[files("/a/", other)], &limits(), Identification::off()).unwrap();
-    context.adopt(Arc::new(site));
-    assert_eq!(context.cache.held(), held / 2);
+    let last = site.recompile(&[files("/a/", other)], &limits(), Identification::off()).unwrap();
+    last.drop_files_of(&site);
+    context.adopt(Arc::new(last));
+    assert_eq!(context.cache.store().held(), held / 2);
     assert!(get(&mut context, "/a/x").is_none());
 
     let none = Limits { file_cache: 0, ..limits() };
@@ -111,8 +120,7 @@ fn several_ranges_of_a_cached_file_go_to_a_handler() {
     let h3 = crate::h3::config(&limits()).unwrap();
     let mut context = SessionContext::new(Arc::new(site), h3, clock::now());
     let mut handling = get(&mut context, "/x").unwrap();
-    let now = context.now;
-    handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
+    fill(&mut handling, "/x", context.now);
     assert!(get_ranges(&mut context, "/x", "bytes=0-400,600-").is_some());
     assert!(get_ranges(&mut context, "/x", "bytes=0-400,401-").is_none());
     assert_eq!(context.counters.gate.from_memory, 1);
@@ -126,12 +134,11 @@ fn while_memory_is_short_no_file_stays_in_it_and_none_is_read() {
     let mut context = SessionContext::new(Arc::new(site), h3, clock::now());
     context.memory = Arc::new(MemoryBudget::new(1000));
     let mut handling = get(&mut context, "/x").unwrap();
-    let now = context.now;
-    handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
-    assert!(context.cache.held() > 0);
+    fill(&mut handling, "/x", context.now);
+    assert!(context.cache.store().held() > 0);
     context.memory.measured(1000);
     context.begin_service();
-    assert_eq!(context.cache.held(), 0);
+    assert_eq!(context.cache.store().held(), 0);
     let Decision::Refuse(refusal) = decide(&mut context, "/x", "") else {
         panic!("a handler would need memory")
     };

@@ -121,9 +121,10 @@ fn the_test_front_keeps_to_the_policy() {
             Body::Sent(length) => length as u64,
             _ => 0,
         };
+        let site = site();
         let mut gate = Gate {
-            site: &site(),
-            cache: &mut Cache::new(0, std::time::Duration::ZERO),
+            site: &site,
+            cache: &mut Cache::new(site.file_store()),
             memory_is_short: false,
             counters: &mut Counters::default(),
             now: clock::now(),
@@ -154,9 +155,10 @@ fn the_test_front_keeps_to_the_policy() {
 #[test]
 fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
     let head = test_front::head("GET", "/app/x", &[("x-forwarded-for", "198.51.100.1")]);
+    let site = site();
     let mut gate = Gate {
-        site: &site(),
-        cache: &mut Cache::new(0, std::time::Duration::ZERO),
+        site: &site,
+        cache: &mut Cache::new(site.file_store()),
         memory_is_short: false,
         counters: &mut Counters::default(),
         now: clock::now(),

@@ -213,12 +213,6 @@ impl HandlerTask {
             }
             Action::GoOn => self.with_flow(|_| {}),
             Action::Fail(status, instead) => self.on_failure(status, instead),
-            Action::Keep(entry) => {
-                let front = &self.connection.front;
-                let entry = entry.filter(|_| !front.memory_is_short());
-                let now = front.now();
-                front.with_cache(|cache| self.handling.keep(entry, cache, now));
-            }
             Action::Report(report) => self.request.note(|record| record.report(*report)),
             Action::Cancel => return false,
             // The body is left already, and is read as far as there is credit.

@@ -309,7 +309,6 @@ fn facts_for_the_log_count_whoever_responds() {
     exchange.refuse();
     let report = Box::new(HandlerReport { attempts: 1, ..HandlerReport::default() });
     assert!(matches!(exchange.on_message(ToFront::Report(report)), Action::Report(_)));
-    assert!(matches!(exchange.on_message(ToFront::Keep(None)), Action::Keep(None)));
     assert!(matches!(exchange.on_message(ToFront::Credit(1)), Action::Nothing));
 }
 

@@ -21,14 +21,14 @@ impl FileServer {
         let Some(settings) = &folder.compress else {
             return located;
         };
-        let meta = &mut located.meta;
-        if meta.encoding != Coding::Identity
-            || !compress::is_fit(settings, &meta.fields(), meta.size)
+        let metadata = &mut located.metadata;
+        if metadata.encoding != Coding::Identity
+            || !compress::is_fit(settings, &metadata.fields(), metadata.size)
         {
             return located;
         }
-        meta.varies = true;
-        let is_kept = located.is_requested && meta.size <= self.entry_max.get();
+        metadata.varies = true;
+        let is_kept = located.is_requested && metadata.size <= self.entry_max.get();
         let has_range = head.headers.iter().any(|(name, _)| name == RANGE);
         located.is_exception = has_range && compress::is_preferred(settings, &head.headers);
         let is_whole = is_kept && !has_range;
@@ -39,7 +39,7 @@ impl FileServer {
         let compressed = compress::whole(&self.compressors, settings, client, whole);
         match compressed.await {
             Ok(Some((coding, bytes))) => {
-                located.meta = meta.compressed(coding, bytes.len() as u64);
+                located.metadata = metadata.compressed(coding, bytes.len() as u64);
                 located.bytes = Some(bytes);
             }
             Ok(None) => {}

@@ -12,7 +12,8 @@ use sluicegate_config::Files;
 use super::open::{Found, Root, Wait};
 use super::read;
 use crate::exchange::{Coding, Preference};
-use crate::files::{FileStat, Meta, Target};
+use crate::files::{FileStat, Target, describe};
+use crate::representation::Metadata;
 
 /// Facts of a request that select its file.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(super) struct Candidate {
 #[derive(Debug)]
 pub(super) struct Located {
     pub(super) file: File,
-    pub(super) meta: Meta,
+    pub(super) metadata: Metadata,
     /// The whole content, if it was read at once and the file did not change meanwhile.
     pub(super) bytes: Option<Bytes>,
     /// Whether it is the file that the request names.
@@ -96,9 +97,9 @@ pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located
     })?;
     let ((path, file, stat), is_requested) = first(&root, files, query)?;
     let (file, stat, encoding) = encoded(&root, &path, (file, stat), query)?;
-    let meta = Meta::new(&path, &stat, encoding, files, query.now);
+    let metadata = describe(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole { read_whole(&file, &stat, wait)? } else { None };
-    Ok(Located { file, meta, bytes, is_requested, is_exception: false })
+    Ok(Located { file, metadata, bytes, is_requested, is_exception: false })
 }
 
 /// File in its original encoding, with its path below the root.

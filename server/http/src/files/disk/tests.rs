@@ -38,7 +38,7 @@ struct Folder {
     compress: Option<Arc<Compress>>,
     server: Rc<FileServer>,
     /// Last entry offered to a cache.
-    learnt: Rc<RefCell<Option<Arc<Entry>>>>,
+    learnt: Rc<RefCell<Option<Representation>>>,
 }
 
 impl Folder {
@@ -147,7 +147,7 @@ async fn serve(
     server: &FileServer,
     folder: &crate::files::Folder,
     incoming: Incoming,
-    learnt: &RefCell<Option<Arc<Entry>>>,
+    learnt: &RefCell<Option<Representation>>,
 ) {
     let rest = incoming.request.head.path[1..].to_owned();
     let learn = |entry| *learnt.borrow_mut() = entry;

@@ -36,7 +36,6 @@ fn messages(origin_ring: &mut OriginRing) -> Vec<String> {
                 ToFront::Abort(status) => format!("abort {status}"),
                 ToFront::Credit(amount) => format!("credit {amount}"),
                 ToFront::StopBody => "stop".to_owned(),
-                ToFront::Keep(_) => "keep".to_owned(),
                 ToFront::Report(_) => "report".to_owned(),
                 ToFront::Closed => "closed".to_owned(),
                 ToFront::Interim(status, _) => format!("interim {status}"),

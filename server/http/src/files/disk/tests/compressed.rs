@@ -51,7 +51,7 @@ fn a_small_file_is_kept_compressed() {
     let length = response.head.as_ref().unwrap().length;
     assert_eq!(length, Some(response.body.len() as u64));
     let entry = folder.learnt.borrow_mut().take().unwrap();
-    assert_eq!((&entry.bytes[..], entry.meta.compressed), (&response.body[..], true));
+    assert_eq!((&entry.bytes[..], entry.metadata.compressed), (&response.body[..], true));
 
     let unchanged = folder.ask("GET", "/a.html", &[GZIP, ("if-none-match", &tag)]);
     assert_eq!(status(&unchanged), 304);
@@ -71,7 +71,7 @@ fn ranges_are_those_of_the_original() {
     let whole = folder.ask("GET", "/a.html", &[GZIP]);
     let entry = folder.learnt.borrow_mut().take().unwrap();
     let asked =
-        |lines: &[_]| response_plan::reply_from_memory(&head("GET", "/a.html", lines), &entry);
+        |lines: &[_]| representation::reply_from_memory(&head("GET", "/a.html", lines), &entry);
     assert!(asked(&[GZIP, range]).is_none());
     let reply = asked(&[GZIP]).unwrap();
     assert_eq!(reply.body, crate::exchange::Body::Bytes(whole.body.into()));
@@ -86,7 +86,7 @@ fn request_for_a_range_leaves_the_compressed_file_in_the_cache() {
     let folder = folder();
     folder.write("a.png", html());
     let range = ("range", "bytes=3-10");
-    let is_compressed = || folder.learnt.borrow().as_ref().unwrap().meta.compressed;
+    let is_compressed = || folder.learnt.borrow().as_ref().unwrap().metadata.compressed;
     folder.ask("GET", "/a.html", &[GZIP]);
     assert!(is_compressed());
     assert_eq!(status(&folder.ask("GET", "/a.html", &[GZIP, range])), 206);
@@ -119,7 +119,7 @@ fn what_does_not_fit_is_kept_as_it_is() {
         // A variant may lie beside each.
         assert_eq!(field(&response, "vary").is_some(), varies, "{target}");
         let entry = folder.learnt.borrow_mut().take().unwrap();
-        assert!(!entry.meta.compressed);
+        assert!(!entry.metadata.compressed);
         assert_eq!(entry.bytes, response.body);
     }
 }

@@ -7,7 +7,7 @@ use sluicegate_config::ErrorStatuses;
 
 use super::*;
 use crate::exchange::{Body, ErrorPage};
-use crate::files::fixture;
+use crate::representation::fixture;
 
 #[test]
 fn a_file_is_sent() {
@@ -238,7 +238,7 @@ fn a_cache_learns_small_files_and_forgets_the_rest() {
         assert_eq!(status, expected);
         let entry = entry.unwrap();
         assert_eq!(entry.bytes, bytes(1000));
-        assert_eq!(entry.meta.size, 1000);
+        assert_eq!(entry.metadata.size, 1000);
         for target in ["/large", "/none", "/../x"] {
             assert_eq!(learnt("GET", target, &[]).1, None, "{target}");
         }

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-/// Largest number of ranges; a request with more gets the whole file.
+/// Largest number of ranges; a request with more gets the whole representation.
 const MAX_RANGES: usize = 32;
 /// Largest gap between ranges that are sent as one, bytes: the head of a part is longer (RFC 9110 §15.3.7.2).
 const GAP: u64 = 80;
 
-/// The part of a file that a request asks for.
+/// The part of a representation that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// The whole file: the field cannot be parsed, has another unit, or too many ranges.
+    /// The whole: the field cannot be parsed, has another unit, or too many ranges.
     Whole,
     /// One range or more, none of them empty, ascending and apart.
     Parts(Vec<Range<u64>>),
-    /// No byte that the file has.
+    /// No byte that there is.
     Nothing,
 }
 
@@ -27,7 +27,7 @@ enum Spec {
     Last(u64),
 }
 
-/// Parses the value of a `range` field for a file of `size` bytes.
+/// Parses the value of a `range` field for a representation of `size` bytes.
 pub(super) fn wanted(value: &[u8], size: u64) -> Wanted {
     let Some(specs) = specs(value) else {
         return Wanted::Whole;

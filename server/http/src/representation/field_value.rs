@@ -3,6 +3,6 @@
 use http::HeaderValue;
 
 /// Returns a field value of visible ASCII characters and spaces.
-pub(super) fn visible(text: String) -> HeaderValue {
+pub(crate) fn visible(text: String) -> HeaderValue {
     HeaderValue::try_from(text).expect("made of visible ASCII characters and spaces")
 }

@@ -3,7 +3,7 @@
 use http::HeaderName;
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
 
-use super::meta::Meta;
+use super::metadata::Metadata;
 use crate::exchange::Fields;
 
 /// Outcome of the preconditions of a GET or HEAD.
@@ -11,28 +11,28 @@ use crate::exchange::Fields;
 pub(super) enum Verdict {
     /// All hold, or there are none.
     Go,
-    /// The client has this state of the file: 304.
+    /// The client has this state of the representation: 304.
     Unchanged,
-    /// The client asked for another state of the file: 412.
+    /// The client asked for another state: 412.
     Failed,
 }
 
 /// Evaluates preconditions in the order of RFC 9110 §13.2.2. Ignores dates that cannot be parsed or that are given twice.
-pub(super) fn evaluate(headers: &Fields, meta: &Meta) -> Verdict {
+pub(super) fn evaluate(headers: &Fields, metadata: &Metadata) -> Verdict {
     if has(headers, &IF_MATCH) {
-        if !any_tag(headers, &IF_MATCH, |tag| tag.is_strongly(meta)) {
+        if !any_tag(headers, &IF_MATCH, |tag| tag.is_strongly(metadata)) {
             return Verdict::Failed;
         }
-    } else if let (Some(date), Some(modified)) = dates(headers, &IF_UNMODIFIED_SINCE, meta)
+    } else if let (Some(date), Some(modified)) = dates(headers, &IF_UNMODIFIED_SINCE, metadata)
         && modified > date
     {
         return Verdict::Failed;
     }
     if has(headers, &IF_NONE_MATCH) {
-        if any_tag(headers, &IF_NONE_MATCH, |tag| tag.is_weakly(meta)) {
+        if any_tag(headers, &IF_NONE_MATCH, |tag| tag.is_weakly(metadata)) {
             return Verdict::Unchanged;
         }
-    } else if let (Some(date), Some(modified)) = dates(headers, &IF_MODIFIED_SINCE, meta)
+    } else if let (Some(date), Some(modified)) = dates(headers, &IF_MODIFIED_SINCE, metadata)
         && modified <= date
     {
         return Verdict::Unchanged;
@@ -40,8 +40,8 @@ pub(super) fn evaluate(headers: &Fields, meta: &Meta) -> Verdict {
     Verdict::Go
 }
 
-/// Returns whether `range` applies (RFC 9110 §13.1.5): with `if-range`, only if that names exactly this state of the file.
-pub(super) fn range_counts(headers: &Fields, meta: &Meta) -> bool {
+/// Returns whether `range` applies (RFC 9110 §13.1.5): with `if-range`, only if that names exactly this state.
+pub(super) fn range_counts(headers: &Fields, metadata: &Metadata) -> bool {
     let mut lines = lines(headers, &IF_RANGE);
     let Some(value) = lines.next() else {
         return true;
@@ -50,9 +50,9 @@ pub(super) fn range_counts(headers: &Fields, meta: &Meta) -> bool {
         return false;
     }
     if let Some((tag, b"")) = Tag::read(value) {
-        return tag.is_strongly(meta);
+        return tag.is_strongly(metadata);
     }
-    let modified = meta.modified.as_ref().map(|(seconds, _)| *seconds);
+    let modified = metadata.modified.as_ref().map(|(seconds, _)| *seconds);
     modified.is_some() && date(value) == modified
 }
 
@@ -65,11 +65,11 @@ fn has(headers: &Fields, name: &HeaderName) -> bool {
     lines(headers, name).next().is_some()
 }
 
-/// Returns the client's date and the file's, in seconds since 1970.
-fn dates(headers: &Fields, name: &HeaderName, meta: &Meta) -> (Option<u64>, Option<u64>) {
+/// Returns the client's date and the representation's, in seconds since 1970.
+fn dates(headers: &Fields, name: &HeaderName, metadata: &Metadata) -> (Option<u64>, Option<u64>) {
     let mut lines = lines(headers, name);
     let asked = lines.next().filter(|_| lines.next().is_none());
-    let modified = meta.modified.as_ref().map(|(seconds, _)| *seconds);
+    let modified = metadata.modified.as_ref().map(|(seconds, _)| *seconds);
     (asked.and_then(date), modified)
 }
 
@@ -101,18 +101,18 @@ impl<'a> Tag<'a> {
         Some((Tag { weak, opaque }, rest))
     }
 
-    /// Returns whether the tag is that of the file, byte for byte.
-    fn is_strongly(self, meta: &Meta) -> bool {
-        !self.weak && !meta.compressed && self.is_weakly(meta)
+    /// Returns whether the tag is that of the representation, byte for byte.
+    fn is_strongly(self, metadata: &Metadata) -> bool {
+        !self.weak && !metadata.compressed && self.is_weakly(metadata)
     }
 
-    fn is_weakly(self, meta: &Meta) -> bool {
-        let tag = meta.etag.as_bytes();
+    fn is_weakly(self, metadata: &Metadata) -> bool {
+        let tag = metadata.etag.as_bytes();
         self.opaque == tag.strip_prefix(b"W/").unwrap_or(tag)
     }
 }
 
-/// Returns whether one of the tags of a list fits; `*` does, since the file exists. Ignores the list from the first syntax error on.
+/// Returns whether one of the tags of a list fits; `*` does, since there is a representation. Ignores the list from the first syntax error on.
 fn any_tag(headers: &Fields, name: &HeaderName, fits: impl Fn(Tag<'_>) -> bool) -> bool {
     lines(headers, name).any(|line| {
         let mut left = line;
@@ -140,12 +140,8 @@ fn any_tag(headers: &Fields, name: &HeaderName, fits: impl Fn(Tag<'_>) -> bool) 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::HeaderValue;
 
-    use super::super::fixture::files;
-    use super::super::meta::FileStat;
     use super::Verdict::{Failed, Go, Unchanged};
     use super::*;
     use crate::exchange::Coding;
@@ -155,13 +151,23 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
     const TAG: &str = "\"1-2ebc98a1.0\"";
 
-    fn meta(now: u64) -> Meta {
-        let stat = FileStat { size: 1, seconds: 784_111_777, nanoseconds: 0 };
-        let now = Duration::from_secs(now);
-        Meta::new(b"a", &stat, Coding::Identity, &files(false), now)
+    fn dated(modified: Option<u64>) -> Metadata {
+        Metadata {
+            size: 1,
+            etag: HeaderValue::from_static(TAG),
+            modified: modified.map(|seconds| (seconds, HeaderValue::from_static(SAME))),
+            content_type: HeaderValue::from_static("text/plain"),
+            encoding: Coding::Identity,
+            varies: false,
+            compressed: false,
+        }
     }
 
-    /// Parses `name: value` lines; `TAG` stands for the file's tag.
+    fn metadata() -> Metadata {
+        dated(Some(784_111_777))
+    }
+
+    /// Parses `name: value` lines; `TAG` stands for the representation's tag.
     fn fields(lines: &[&str]) -> Fields {
         let parse = |line: &&str| {
             let (name, value) = line.split_once(": ").unwrap();
@@ -172,12 +178,11 @@ mod tests {
     }
 
     fn verdict(lines: &[&str]) -> Verdict {
-        evaluate(&fields(lines), &meta(u64::MAX))
+        evaluate(&fields(lines), &metadata())
     }
 
     #[test]
     fn tags_decide() {
-        assert_eq!(meta(0).etag, TAG);
         for (line, expected) in [
             ("if-match: TAG", Go),
             ("if-match: *", Go),
@@ -220,10 +225,10 @@ mod tests {
         }
         let line = format!("if-modified-since: {SAME}");
         assert_eq!(verdict(&[&line, &line]), Go);
-        // A file from the future has no date to compare with.
-        assert_eq!(evaluate(&fields(&[&line]), &meta(0)), Go);
+        // Without a date there is nothing to compare with.
+        assert_eq!(evaluate(&fields(&[&line]), &dated(None)), Go);
         let line = format!("if-unmodified-since: {BEFORE}");
-        assert_eq!(evaluate(&fields(&[&line]), &meta(0)), Go);
+        assert_eq!(evaluate(&fields(&[&line]), &dated(None)), Go);
     }
 
     #[test]
@@ -241,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn a_range_counts_for_exactly_this_file() {
-        let counts = |lines: &[&str]| range_counts(&fields(lines), &meta(u64::MAX));
+    fn a_range_counts_for_exactly_this_state() {
+        let counts = |lines: &[&str]| range_counts(&fields(lines), &metadata());
         assert!(counts(&[]));
         assert!(counts(&["if-range: TAG"]));
         assert!(counts(&[&format!("if-range: {SAME}")]));
@@ -251,7 +256,7 @@ mod tests {
         }
         assert!(!counts(&["if-range: TAG", "if-range: TAG"]));
         let line = format!("if-range: {SAME}");
-        assert!(!range_counts(&fields(&[&line]), &meta(0)));
-        assert!(!range_counts(&fields(&["if-range: x"]), &meta(0)));
+        assert!(!range_counts(&fields(&[&line]), &dated(None)));
+        assert!(!range_counts(&fields(&["if-range: x"]), &dated(None)));
     }
 }

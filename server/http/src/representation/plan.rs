@@ -1,4 +1,4 @@
-//! Plans the response to a request for a file, without I/O: the worker's cache and the disk use the same plan.
+//! Plans the response with a representation, whether its bytes are in memory or elsewhere.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
@@ -6,16 +6,15 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
-use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
+use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, RANGE};
 
 use super::condition::{self, Verdict};
 use super::field_value::visible;
-use super::meta::{self, Entry, Meta};
-use super::path::Refusal;
+use super::metadata::{self, Metadata, Representation};
 use super::range::{self, Wanted};
 use crate::exchange::{Body, Coding, ErrorPages, Fields, Reply, ReplyFields, RequestHead};
 
-/// Response whose bytes are still in the file.
+/// Response whose bytes are still in the representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResponsePlan {
     pub(crate) status: u16,
@@ -28,15 +27,15 @@ pub(crate) struct ResponsePlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(Bytes),
-    /// Range of the file, not empty.
-    File(Range<u64>),
+    /// Range of the representation, not empty.
+    Content(Range<u64>),
 }
 
 impl Piece {
     fn length(&self) -> u64 {
         match self {
             Piece::Text(text) => text.len() as u64,
-            Piece::File(range) => range.end - range.start,
+            Piece::Content(range) => range.end - range.start,
         }
     }
 }
@@ -51,37 +50,10 @@ impl ResponsePlan {
         }
     }
 
-    /// Returns the response to a path that names no file.
-    pub(crate) fn refusal(refusal: Refusal) -> ResponsePlan {
-        match refusal {
-            Refusal::Malformed => ResponsePlan::plain(400, "400 not a path\n"),
-            Refusal::NotFound => ResponsePlan::plain(404, "404 not found\n"),
-        }
-    }
-
-    /// Returns the response for a client that accepts no encoding of the file.
+    /// Returns the response for a client that accepts no encoding of the representation.
     pub(crate) fn not_acceptable() -> ResponsePlan {
         let mut plan = ResponsePlan::plain(406, "406 no encoding of this file is acceptable\n");
-        plan.fields.push(meta::vary());
-        plan
-    }
-
-    /// Returns a redirect to the same path with a slash at the end, which relative names in an index need. The target is always on this
-    /// host: a canonical path begins neither with `//` nor with `/\`.
-    pub(crate) fn moved(head: &RequestHead) -> ResponsePlan {
-        let mut place = head.path.forward(0).to_owned();
-        if !place.ends_with('/') {
-            place.push('/');
-        }
-        if let Some(query) = &head.query {
-            place.push('?');
-            place.push_str(query);
-        }
-        let Ok(place) = HeaderValue::try_from(place) else {
-            return ResponsePlan::refusal(Refusal::Malformed);
-        };
-        let mut plan = ResponsePlan::plain(301, "301 this is a folder\n");
-        plan.fields.push((LOCATION, place));
+        plan.fields.push(metadata::vary());
         plan
     }
 
@@ -99,28 +71,28 @@ impl ResponsePlan {
         described.then(|| self.pieces.iter().map(Piece::length).sum())
     }
 
-    /// Returns whether the content includes bytes of the file.
-    pub(crate) fn reads_file(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::File(_)))
+    /// Returns whether the content includes bytes of the representation.
+    pub(crate) fn reads_content(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Content(_)))
     }
 
-    /// Returns the response with the file's bytes, or `None` if it has several pieces, since one body would copy them all.
+    /// Returns the response with the representation's bytes, or `None` if it has several pieces, since one body would copy them all.
     fn into_reply(mut self, bytes: &Bytes) -> Option<Reply> {
         let body = match (self.pieces.pop(), self.pieces.is_empty()) {
             (None, _) => Body::Empty,
             (Some(Piece::Text(text)), true) => Body::Bytes(text),
-            (Some(Piece::File(range)), true) => Body::Bytes(slice(bytes, &range)),
+            (Some(Piece::Content(range)), true) => Body::Bytes(slice(bytes, &range)),
             (Some(_), false) => return None,
         };
         Some(Reply { status: self.status, headers: self.fields.into(), body })
     }
 }
 
-/// Largest part of a file that is copied, bytes. A larger one shares the file's bytes, and keeps them all until the client has
+/// Largest part of a representation that is copied, bytes. A larger one shares its bytes, and keeps them all until the client has
 /// acknowledged it.
 const COPIED: usize = 4096;
 
-/// Returns a range of a file in memory; the range lies within the file.
+/// Returns a range of content in memory; the range lies within it.
 pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     let index = |offset: u64| usize::try_from(offset).map_or(bytes.len(), |i| i.min(bytes.len()));
     debug_assert!(range.end <= bytes.len() as u64);
@@ -143,108 +115,111 @@ pub(crate) fn refuse_method(method: &str) -> Option<ResponsePlan> {
     Some(plan)
 }
 
-/// Returns the response to a GET or HEAD of a file.
-pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
-    evaluate(head, meta).unwrap_or_else(|| whole(meta))
+/// Returns the response to a GET or HEAD.
+pub(crate) fn respond(head: &RequestHead, metadata: &Metadata) -> ResponsePlan {
+    evaluate(head, metadata).unwrap_or_else(|| whole(metadata))
 }
 
-/// Returns the response to a GET or HEAD of a file, or `None` if that has the whole file.
-fn evaluate(head: &RequestHead, meta: &Meta) -> Option<ResponsePlan> {
-    match condition::evaluate(&head.headers, meta) {
+/// Returns the response to a GET or HEAD, or `None` if that has the whole content.
+fn evaluate(head: &RequestHead, metadata: &Metadata) -> Option<ResponsePlan> {
+    match condition::evaluate(&head.headers, metadata) {
         Verdict::Go => {}
         Verdict::Unchanged => {
             return Some(ResponsePlan {
                 status: 304,
-                fields: meta.validators(),
+                fields: metadata.validators(),
                 pieces: Vec::new(),
             });
         }
         Verdict::Failed => {
             let plan = ResponsePlan::plain(412, "412 the file is another one\n");
-            return Some(about(meta, plan));
+            return Some(about(metadata, plan));
         }
     }
-    let plan = match wanted(head, meta) {
+    let plan = match wanted(head, metadata) {
         Wanted::Whole => return None,
         Wanted::Nothing => {
             let mut plan = ResponsePlan::plain(416, "416 the file is not that long\n");
-            let range = visible(format!("bytes */{}", meta.size));
+            let range = visible(format!("bytes */{}", metadata.size));
             plan.fields.push((CONTENT_RANGE, range));
             let bytes = HeaderValue::from_static("bytes");
             plan.fields.push((ACCEPT_RANGES, bytes));
-            about(meta, plan)
+            about(metadata, plan)
         }
         Wanted::Parts(parts) => match &parts[..] {
-            [part] => single(meta, part.clone()),
-            parts => multiple(meta, parts),
+            [part] => single(metadata, part.clone()),
+            parts => multiple(metadata, parts),
         },
     };
     Some(plan)
 }
 
-/// Returns the response with a file in memory; `None` for several ranges, which a handler sends within its memory accounts, and
-/// for any ranges of a file that the server has compressed, which are those of its original.
-pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Option<Reply> {
-    if entry.meta.compressed && head.headers.iter().any(|(name, _)| name == RANGE) {
+/// Returns the response with a representation in memory; `None` for several ranges, which a handler sends within its memory
+/// accounts, and for any ranges of one that the server has compressed, which are those of its original.
+pub(crate) fn reply_from_memory(
+    head: &RequestHead,
+    representation: &Representation,
+) -> Option<Reply> {
+    if representation.metadata.compressed && head.headers.iter().any(|(name, _)| name == RANGE) {
         return None;
     }
     if let Some(plan) = refuse_method(&head.method) {
-        return plan.into_reply(&entry.bytes);
+        return plan.into_reply(&representation.bytes);
     }
-    match evaluate(head, &entry.meta) {
-        Some(plan) => plan.into_reply(&entry.bytes),
+    match evaluate(head, &representation.metadata) {
+        Some(plan) => plan.into_reply(&representation.bytes),
         None => Some(Reply {
             status: 200,
-            headers: ReplyFields::Shared(Arc::clone(&entry.fields)),
-            body: if entry.bytes.is_empty() {
+            headers: ReplyFields::Shared(Arc::clone(&representation.fields)),
+            body: if representation.bytes.is_empty() {
                 Body::Empty
             } else {
-                Body::Bytes(entry.bytes.clone())
+                Body::Bytes(representation.bytes.clone())
             },
         }),
     }
 }
 
 /// Adds `vary` to an error that depends on the selected variant.
-fn about(meta: &Meta, mut plan: ResponsePlan) -> ResponsePlan {
-    if meta.varies {
-        plan.fields.push(meta::vary());
+fn about(metadata: &Metadata, mut plan: ResponsePlan) -> ResponsePlan {
+    if metadata.varies {
+        plan.fields.push(metadata::vary());
     }
     plan
 }
 
-/// Returns the part of the file that a request asks for. HEAD has no ranges (RFC 9110 §14.2). Several ranges of an encoded file get
-/// the whole file, since clients disagree on whether `content-encoding` describes each part or all of them together.
-fn wanted(head: &RequestHead, meta: &Meta) -> Wanted {
+/// Returns the part that a request asks for. HEAD has no ranges (RFC 9110 §14.2). Several ranges of an encoded representation get
+/// the whole of it, since clients disagree on whether `content-encoding` describes each part or all of them together.
+fn wanted(head: &RequestHead, metadata: &Metadata) -> Wanted {
     let mut lines = head.headers.iter().filter(|(name, _)| name == RANGE);
     let (Some((_, value)), None) = (lines.next(), lines.next()) else {
         return Wanted::Whole;
     };
-    if head.method != "GET" || !condition::range_counts(&head.headers, meta) {
+    if head.method != "GET" || !condition::range_counts(&head.headers, metadata) {
         return Wanted::Whole;
     }
-    match range::wanted(value.as_bytes(), meta.size) {
-        Wanted::Parts(parts) if parts.len() > 1 && meta.encoding != Coding::Identity => {
+    match range::wanted(value.as_bytes(), metadata.size) {
+        Wanted::Parts(parts) if parts.len() > 1 && metadata.encoding != Coding::Identity => {
             Wanted::Whole
         }
         wanted => wanted,
     }
 }
 
-fn whole(meta: &Meta) -> ResponsePlan {
-    let pieces = match meta.size {
+fn whole(metadata: &Metadata) -> ResponsePlan {
+    let pieces = match metadata.size {
         0 => Vec::new(),
-        size => vec![Piece::File(0..size)],
+        size => vec![Piece::Content(0..size)],
     };
-    ResponsePlan { status: 200, fields: meta.fields(), pieces }
+    ResponsePlan { status: 200, fields: metadata.fields(), pieces }
 }
 
-fn single(meta: &Meta, part: Range<u64>) -> ResponsePlan {
-    let mut plan = whole(meta);
+fn single(metadata: &Metadata, part: Range<u64>) -> ResponsePlan {
+    let mut plan = whole(metadata);
     plan.status = 206;
-    let range = visible(content_range(&part, meta.size));
+    let range = visible(content_range(&part, metadata.size));
     plan.fields.push((CONTENT_RANGE, range));
-    plan.pieces = vec![Piece::File(part)];
+    plan.pieces = vec![Piece::Content(part)];
     plan
 }
 
@@ -253,12 +228,12 @@ fn content_range(part: &Range<u64>, size: u64) -> String {
 }
 
 /// Returns a multipart response (RFC 9110 §14.6).
-fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
-    let boundary = boundary(meta);
-    let mut fields = meta.validators();
+fn multiple(metadata: &Metadata, parts: &[Range<u64>]) -> ResponsePlan {
+    let boundary = boundary(metadata);
+    let mut fields = metadata.validators();
     let kind = format!("multipart/byteranges; boundary={boundary}");
     fields.push((CONTENT_TYPE, visible(kind)));
-    meta.describe(&mut fields);
+    metadata.describe(&mut fields);
     let mut pieces = Vec::with_capacity(2 * parts.len() + 1);
     for part in parts {
         let mut head = BytesMut::new();
@@ -266,21 +241,21 @@ fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
             head.extend_from_slice(b"\r\n");
         }
         head.extend_from_slice(format!("--{boundary}\r\ncontent-type: ").as_bytes());
-        head.extend_from_slice(meta.content_type.as_bytes());
-        let range = content_range(part, meta.size);
+        head.extend_from_slice(metadata.content_type.as_bytes());
+        let range = content_range(part, metadata.size);
         head.extend_from_slice(format!("\r\ncontent-range: {range}\r\n\r\n").as_bytes());
         pieces.push(Piece::Text(head.freeze()));
-        pieces.push(Piece::File(part.clone()));
+        pieces.push(Piece::Content(part.clone()));
     }
     pieces.push(Piece::Text(format!("\r\n--{boundary}--\r\n").into()));
     ResponsePlan { status: 206, fields, pieces }
 }
 
-/// Returns a line that the file does not hold: it depends on random keys of this process and on the state of the file, so nobody can
+/// Returns a line that the content does not hold: it depends on random keys of this process and on the entity tag, so nobody can
 /// have written it there.
-fn boundary(meta: &Meta) -> String {
+fn boundary(metadata: &Metadata) -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    let half = |which: u8| KEYS.hash_one((which, meta.etag.as_bytes()));
+    let half = |which: u8| KEYS.hash_one((which, metadata.etag.as_bytes()));
     format!("{:016x}{:016x}", half(0), half(1))
 }
 

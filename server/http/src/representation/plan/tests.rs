@@ -1,20 +1,26 @@
-use std::time::Duration;
-
-use super::super::fixture::{self, files};
-use super::super::meta::FileStat;
+use super::super::fixture;
 use super::*;
 use crate::exchange::test_front::head;
-use crate::path::CanonicalPath;
-use crate::target::Query;
 
-fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
-    let stat = FileStat { size: text.len() as u64, seconds: 0, nanoseconds: 0 };
-    let meta = Meta::new(b"a.txt", &stat, encoding, &files(varies), Duration::MAX);
-    let bytes = Bytes::from_static(text.as_bytes());
-    Entry::new(meta, bytes)
+fn entry(text: &'static str, encoding: Coding, varies: bool) -> Representation {
+    let date = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
+    let metadata = Metadata {
+        size: text.len() as u64,
+        etag: visible(format!("\"{:x}-0.0{}\"", text.len(), encoding.suffix())),
+        modified: Some((0, date)),
+        content_type: HeaderValue::from_static("text/plain; charset=utf-8"),
+        encoding,
+        varies,
+        compressed: false,
+    };
+    Representation::new(metadata, Bytes::from_static(text.as_bytes()))
 }
 
-fn ask(method: &str, lines: &[(&'static str, &str)], entry: &Entry) -> (u16, String, String) {
+fn ask(
+    method: &str,
+    lines: &[(&'static str, &str)],
+    entry: &Representation,
+) -> (u16, String, String) {
     let reply = fixture::reply(&head(method, "/a.txt", lines), entry);
     let fields = { reply.headers.iter() }
         .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
@@ -22,7 +28,7 @@ fn ask(method: &str, lines: &[(&'static str, &str)], entry: &Entry) -> (u16, Str
     let body = match reply.body {
         Body::Empty => String::new(),
         Body::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        Body::Generated(_) => panic!("files are not generated"),
+        Body::Generated(_) => panic!("nobody generates it"),
     };
     (reply.status, fields, body)
 }
@@ -67,8 +73,8 @@ fn what_the_client_has_is_not_sent_again() {
         assert_eq!(status, 412);
         assert_eq!(fields, format!("{TYPE}vary: accept-encoding\n"));
     }
-    let plan = respond(&head("GET", "/a.txt", &[("if-none-match", "*")]), &entry.meta);
-    assert_eq!((plan.length(), plan.reads_file()), (None, false));
+    let plan = respond(&head("GET", "/a.txt", &[("if-none-match", "*")]), &entry.metadata);
+    assert_eq!((plan.length(), plan.reads_content()), (None, false));
 }
 
 #[test]
@@ -95,7 +101,7 @@ fn a_range_is_sent_alone() {
 #[test]
 fn a_small_range_does_not_hold_the_file() {
     let mut entry = entry("", Coding::Identity, false);
-    entry.meta.size = 100_000;
+    entry.metadata.size = 100_000;
     entry.bytes = vec![7; 100_000].into();
     for (range, holds) in
         [("bytes=0-0", false), ("bytes=-4096", false), ("bytes=0-4096", true), ("bytes=0-", true)]
@@ -143,12 +149,12 @@ fn several_ranges_are_parts() {
     ];
     assert_eq!(body, expected.concat());
     let request = head("GET", "/a.txt", &[("range", "bytes=290-, 0-2, 100-109")]);
-    let plan = respond(&request, &entry.meta);
+    let plan = respond(&request, &entry.metadata);
     assert_eq!(plan.length(), Some(body.len() as u64));
     // Another state of the file has another boundary.
-    let other = Meta { etag: HeaderValue::from_static("\"x\""), ..entry.meta.clone() };
+    let other = Metadata { etag: HeaderValue::from_static("\"x\""), ..entry.metadata.clone() };
     assert_ne!(self::boundary(&other), boundary);
-    assert_eq!(self::boundary(&entry.meta), boundary);
+    assert_eq!(self::boundary(&entry.metadata), boundary);
 }
 
 #[test]
@@ -161,23 +167,4 @@ fn an_encoded_file_is_sent_in_one_part_or_whole() {
     assert!(fields.contains("vary: accept-encoding\n"), "{fields}");
     let (status, _, body) = ask("GET", &[("range", "bytes=0-2,200-")], &entry);
     assert_eq!((status, &body[..]), (200, text));
-}
-
-#[test]
-fn a_folder_is_a_place_of_this_host() {
-    for (path, query, place) in [
-        ("/a", None, "/a/"),
-        ("/a/b", Some(""), "/a/b/?"),
-        ("/a%20b", Some("x=//y"), "/a%20b/?x=//y"),
-        ("//other.example/a", None, "/other.example/a/"),
-        ("///a", None, "/a/"),
-    ] {
-        let mut head = head("GET", "/a.txt", &[]);
-        head.path = CanonicalPath::parse(path).unwrap();
-        head.query = query.map(Query::new);
-        let plan = ResponsePlan::moved(&head);
-        assert_eq!(plan.status, 301);
-        let (_, found) = plan.fields.iter().find(|(name, _)| name == LOCATION).unwrap();
-        assert_eq!(found, place, "{path}");
-    }
 }
