@@ -18,7 +18,7 @@ use fetch::{Fetched, Sink};
 use http::Method;
 use progress::ProgressLine;
 use request::{Field, Request};
-use sluicegate_load::Url;
+use sluicegate_quic_client::Url;
 
 /// Exit code if `--fail` turned a status into a failure, as in curl.
 const EXIT_FAILED_STATUS: u8 = 22;

@@ -25,6 +25,7 @@ const SERVER: Layers = Layers {
     crates: &[
         ("quiche", &["snapshot", "h3", "cli::get", "worker::turn"]),
         ("sluicegate_quic", &["boot", "admin", "worker", "snapshot", "h3"]),
+        ("sluicegate_quic_client", &["cli::get"]),
         ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
         ("sluicegate_load", &["cli"]),
         ("sluicegate_dataplane", &["cli", "boot", "admin", "worker", "snapshot", "tcp"]),

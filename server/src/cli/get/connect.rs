@@ -10,7 +10,7 @@ use boring::x509::X509;
 
 use super::closed::closed;
 use super::connection::ClientConnection;
-use sluicegate_load::Url;
+use sluicegate_quic_client::Url;
 
 /// Silence after which the next address is tried.
 const TRY_NEXT: Duration = Duration::from_secs(1);

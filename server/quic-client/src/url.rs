@@ -31,7 +31,10 @@ impl Url {
     }
 
     /// Parses a URL of `https`, as [`Url::parse`] does, or of `http`.
-    pub(crate) fn parse_any(text: &str) -> anyhow::Result<Url> {
+    ///
+    /// # Errors
+    /// The same as of [`Url::parse`].
+    pub fn parse_any(text: &str) -> anyhow::Result<Url> {
         let text = text.split('#').next().unwrap_or_default();
         let (is_secure, rest) = match split_scheme(text) {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
@@ -108,7 +111,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns a URL with the scheme `https` in place of its own.
-pub(crate) fn as_https(text: &str) -> String {
+pub fn as_https(text: &str) -> String {
     let rest = split_scheme(text).map_or(text, |(_, rest)| rest);
     format!("https://{rest}")
 }
