@@ -6,6 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use http::Uri;
 use http::uri::Authority;
 
+use crate::client::ServerName;
+
 /// A checked URL of `https` or `http`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -84,6 +86,11 @@ impl Url {
     /// Returns the host if it is an address.
     pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
+    }
+
+    /// Returns the identity that the host's certificate must have.
+    pub fn server_name(&self) -> ServerName<'_> {
+        self.ip().map_or(ServerName::Dns(&self.host), ServerName::Ip)
     }
 
     /// Returns the `:authority` of a request (RFC 9114 §4.3.1).

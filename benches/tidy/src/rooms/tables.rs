@@ -23,7 +23,7 @@ const SERVER: Layers = Layers {
     ],
     // quiche stays where packets and frames are.
     crates: &[
-        ("quiche", &["snapshot", "h3", "cli::get", "worker::turn"]),
+        ("quiche", &["snapshot", "h3", "worker::turn"]),
         ("sluicegate_quic", &["boot", "admin", "worker", "snapshot", "h3"]),
         ("sluicegate_quic_client", &["cli::get"]),
         ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
