@@ -74,6 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-dataplane",
             "sluicegate-http",
             "sluicegate-quic",
+            "sluicegate-quic-client",
             "sluicegate-quiche",
             "sluicegate-sim",
         ],
