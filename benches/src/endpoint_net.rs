@@ -12,7 +12,6 @@ mod reader;
 mod run;
 mod steady;
 mod transfer;
-mod upload;
 mod worker;
 
 use std::collections::BTreeMap;

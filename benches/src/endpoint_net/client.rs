@@ -7,16 +7,21 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use quiche::h3::{self, NameValue as _};
+use quiche::h3;
+use sluicegate_quic_client::{
+    BodySent, Event, Http3Client, Limits, NameValue as _, ServerName, Trust, config,
+};
 use sluicegate_sim::ReceiveWindow;
 
 use super::EndpointError;
 use super::reader::Reader;
-use super::upload::Upload;
 use crate::virtual_net::earliest;
 
 /// Flow control that never limits, bytes.
 const WINDOW: u64 = 1 << 30;
+
+/// Contents of a request's body, as far as they are passed to HTTP/3 at once.
+const BLOCK: [u8; 16 * 1024] = [b'x'; 16 * 1024];
 
 /// Largest datagram that the client takes, bytes.
 const MAX_DATAGRAM: usize = 65_527;
@@ -105,13 +110,11 @@ impl Plan {
 }
 
 pub(super) struct Client {
-    pub(super) quic: quiche::Connection,
-    /// Address of the client as it knows it.
-    pub(super) local: SocketAddr,
-    http: Option<h3::Connection>,
+    pub(super) http: Http3Client,
     plan: Plan,
     reader: Reader,
-    upload: Upload,
+    /// Stream of a request whose body is not sent, and the bytes that are left.
+    upload: Option<(u64, u64)>,
     /// Time of the request for the page that is open.
     page_since: Option<Duration>,
     /// Times that the pages took, each from its request to its last byte.
@@ -136,28 +139,21 @@ impl Client {
         plan: Plan,
         window: Option<ReceiveWindow>,
     ) -> Result<Self, EndpointError> {
-        let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
-        config.verify_peer(false);
-        config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
-        config.set_max_recv_udp_payload_size(MAX_DATAGRAM);
         let bytes = window.map_or(WINDOW, |window| window.bytes);
-        config.set_initial_max_data(bytes);
-        config.set_initial_max_stream_data_bidi_local(bytes);
-        if window.is_some() {
-            config.set_max_connection_window(bytes);
-            config.set_max_stream_window(bytes);
-        }
-        config.set_initial_max_stream_data_uni(WINDOW);
-        config.set_initial_max_streams_uni(3);
-        let cid = quiche::ConnectionId::from_ref(&[1; 16]);
-        let quic = quiche::connect(Some("localhost"), &cid, local, peer, &mut config)?;
+        let limits = Limits {
+            connection: bytes,
+            stream: bytes,
+            unidirectional: WINDOW,
+            unidirectional_streams: 3,
+        };
+        let mut config = config(Trust::Anyone.tls()?, &limits)?;
+        config.set_max_recv_udp_payload_size(MAX_DATAGRAM);
+        let name = ServerName::Dns("localhost");
         Ok(Self {
-            quic,
-            local,
-            http: None,
+            http: Http3Client::new(&mut config, name, &[1; 16], (local, peer))?,
             plan,
             reader: Reader::new(window),
-            upload: Upload::default(),
+            upload: None,
             page_since: None,
             pages: Vec::new(),
             waiting: VecDeque::new(),
@@ -172,10 +168,9 @@ impl Client {
     pub(super) fn receive(
         &mut self,
         (datagram, ecn, in_order): (&mut [u8], quiche::Ecn, bool),
-        info: quiche::RecvInfo,
         now: Instant,
     ) {
-        let _ = self.quic.recv_with_ecn(datagram, info, ecn);
+        self.http.receive(datagram, ecn);
         self.unacknowledged += 1;
         self.send_at.get_or_insert(now + ACK_DELAY);
         if !in_order || ecn == quiche::Ecn::CongestionExperienced {
@@ -185,8 +180,7 @@ impl Client {
 
     /// Runs the timer if it is due; what that sends does not wait.
     pub(super) fn on_timer(&mut self, now: Instant) {
-        if self.quic.timeout_instant().is_some_and(|at| at <= now) {
-            self.quic.on_timeout();
+        if self.http.on_timer(now) {
             self.send_at = Some(now);
         }
     }
@@ -197,7 +191,7 @@ impl Client {
         let may = due
             || self.unacknowledged == 0
             || self.unacknowledged >= ACK_EVERY
-            || !self.quic.is_established();
+            || !self.http.quic().is_established();
         if may {
             self.unacknowledged = 0;
             self.send_at = None;
@@ -207,7 +201,7 @@ impl Client {
 
     /// Returns when it wants to send or has a timer.
     pub(super) fn next_event(&self) -> Option<Instant> {
-        earliest([self.quic.timeout_instant(), self.send_at])
+        earliest([self.http.deadline(), self.send_at])
     }
 
     /// Returns when its application requests or reads next, if that is later than `elapsed`.
@@ -221,38 +215,14 @@ impl Client {
     pub(super) fn on_turn(
         &mut self,
         elapsed: Duration,
+        now: Instant,
         scratch: &mut [u8],
     ) -> Result<(), EndpointError> {
-        if self.http.is_none() && self.quic.is_established() {
-            let config = h3::Config::new()?;
-            self.http = Some(h3::Connection::with_transport(&mut self.quic, &config)?);
-        }
-        let Some(http) = &mut self.http else {
+        self.http.advance(now);
+        if self.http.http_mut().is_none() {
             return Ok(());
-        };
-        loop {
-            match http.poll(&mut self.quic) {
-                Ok((stream, h3::Event::Data)) => self.reader.on_data(stream),
-                Ok((_, h3::Event::Headers { list, .. })) => {
-                    let is_ok =
-                        |field: &h3::Header| field.name() == b":status" && field.value() == b"200";
-                    if !list.iter().any(is_ok) {
-                        return Err(EndpointError::Response);
-                    }
-                }
-                Ok((_, h3::Event::Finished)) => self.open -= 1,
-                Ok((_, h3::Event::Reset(_))) => return Err(EndpointError::Response),
-                Ok(_) => {}
-                Err(h3::Error::Done) => {
-                    let read = self.reader.read(http, &mut self.quic, elapsed, scratch);
-                    if read == 0 {
-                        break;
-                    }
-                    self.received += read;
-                }
-                Err(error) => return Err(error.into()),
-            }
         }
+        self.read(elapsed, scratch)?;
         if self.reader.take_due_limit() {
             self.unacknowledged = 0;
         }
@@ -268,8 +238,39 @@ impl Client {
             self.page_since = Some(elapsed);
         }
         self.waiting.extend(due);
+        self.send_requests()?;
+        self.send_upload()
+    }
+
+    /// Processes events, and reads bodies until there is nothing more to read.
+    fn read(&mut self, elapsed: Duration, scratch: &mut [u8]) -> Result<(), EndpointError> {
+        loop {
+            match self.http.poll()? {
+                Some((stream, Event::Body)) => self.reader.on_data(stream),
+                Some((_, Event::Head(fields))) => {
+                    let mut fields = fields.iter();
+                    if !fields.any(|field| field.name() == b":status" && field.value() == b"200") {
+                        return Err(EndpointError::Response);
+                    }
+                }
+                Some((_, Event::End { .. })) => self.open -= 1,
+                Some((_, Event::Reset(_))) => return Err(EndpointError::Response),
+                Some((_, Event::GoAway)) => {}
+                None => {
+                    let read = self.reader.read(&mut self.http, elapsed, scratch);
+                    if read == 0 {
+                        return Ok(());
+                    }
+                    self.received += read;
+                }
+            }
+        }
+    }
+
+    /// Sends requests as far as the server allows streams.
+    fn send_requests(&mut self) -> Result<(), EndpointError> {
         while let Some(size) = self.waiting.front() {
-            match http.send_request(&mut self.quic, &request(*size), true) {
+            match self.http.request(&head("GET", &format!("/bytes/{size}")), true) {
                 Ok(_) => {
                     self.waiting.pop_front();
                     self.open += 1;
@@ -282,12 +283,27 @@ impl Client {
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+
+    /// Sends as much of a request's body as the connection has room for.
+    fn send_upload(&mut self) -> Result<(), EndpointError> {
         if let Some(size) = self.plan.take_upload() {
-            self.upload = Upload::begin(size, http, &mut self.quic)?;
+            self.upload = Some((self.http.request(&head("POST", "/"), false)?, size));
             self.open += 1;
         }
-        if self.upload.send(http, &mut self.quic)? {
-            self.unacknowledged = 0;
+        while let Some((stream, left)) = self.upload {
+            let size = usize::try_from(left).map_or(BLOCK.len(), |left| left.min(BLOCK.len()));
+            let ends = size as u64 == left;
+            match self.http.send_body(stream, &BLOCK[..size], ends) {
+                BodySent::Bytes(sent) => {
+                    let left = left - sent as u64;
+                    self.upload = (left > 0).then_some((stream, left));
+                    self.unacknowledged = 0;
+                }
+                BodySent::Blocked => break,
+                BodySent::Stopped => return Err(EndpointError::Response),
+            }
         }
         Ok(())
     }
@@ -299,7 +315,10 @@ impl Client {
 
     /// Returns whether everything arrived.
     pub(super) fn finished(&self) -> bool {
-        self.http.is_some() && self.plan.is_empty() && self.waiting.is_empty() && self.open == 0
+        self.http.is_established()
+            && self.plan.is_empty()
+            && self.waiting.is_empty()
+            && self.open == 0
     }
 
     /// Returns the bytes of bodies so far.
@@ -313,9 +332,6 @@ impl Client {
     }
 }
 
-fn request(size: u64) -> [h3::Header; 4] {
-    let path = format!("/bytes/{size}");
-    let head =
-        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", &path)];
-    head.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+fn head<'a>(method: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
+    [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
 }

@@ -133,26 +133,21 @@ impl Crowd {
         }
         for (local, (server, client)) in &mut self.clients {
             client.on_timer(now);
-            client.on_turn(elapsed, &mut self.scratch)?;
-            while let Ok((size, _)) = client.quic.send(&mut self.scratch[..1_200]) {
+            client.on_turn(elapsed, now, &mut self.scratch)?;
+            while let Some(size) = client.http.next_datagram(&mut self.scratch[..1_200]) {
                 let datagram = &mut self.scratch[..size];
                 self.worker.receive((*local, *server), (datagram, Ecn::NotCapable), now);
             }
         }
         let Self { worker, clients, stateless_packets, scratch, .. } = self;
         worker.turn(now, |meta, datagram| {
-            let Some((server, client)) = clients.get_mut(&meta.peer) else {
+            let Some((_, client)) = clients.get_mut(&meta.peer) else {
                 *stateless_packets += 1;
                 return;
             };
-            let (from, to) = (*server, meta.peer);
             let copy = &mut scratch[..datagram.len()];
             copy.copy_from_slice(datagram);
-            client.receive(
-                (copy, quiche::Ecn::NotCapable, true),
-                quiche::RecvInfo { from, to },
-                now,
-            );
+            client.receive((copy, quiche::Ecn::NotCapable, true), now);
         });
         Ok(())
     }

@@ -136,11 +136,8 @@ impl ClientHost {
         }
         let in_order = self.expected == (address, number);
         self.expected = (address, number + 1);
-        let from = self.server();
         if let Some(client) = &mut self.client {
-            let to = client.local;
-            let info = quiche::RecvInfo { from, to };
-            client.receive((datagram, ecn, in_order), info, clock.now());
+            client.receive((datagram, ecn, in_order), clock.now());
         }
     }
 
@@ -165,13 +162,11 @@ impl ClientHost {
             }
         };
         client.on_timer(now);
-        client.on_turn(elapsed, scratch)?;
-        while client.may_send(now) {
-            match client.quic.send(&mut scratch[..CLIENT_DATAGRAM]) {
-                Ok((size, _)) => up.depart(elapsed, &scratch[..size]),
-                Err(quiche::Error::Done) => break,
-                Err(error) => return Err(error.into()),
-            }
+        client.on_turn(elapsed, now, scratch)?;
+        while client.may_send(now)
+            && let Some(size) = client.http.next_datagram(&mut scratch[..CLIENT_DATAGRAM])
+        {
+            up.depart(elapsed, &scratch[..size]);
         }
         if client.finished() && self.completed.is_none() {
             self.completed = Some(elapsed - self.start);
@@ -181,7 +176,7 @@ impl ClientHost {
 
     /// Returns whether nothing more will arrive.
     pub(super) fn has_ended(&self) -> bool {
-        let closed = |client: &Client| client.quic.is_closed();
+        let closed = |client: &Client| client.http.quic().is_closed();
         self.completed.is_some() || self.client.as_ref().is_some_and(closed)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use quiche::h3;
+use sluicegate_quic_client::Http3Client;
 use sluicegate_sim::ReceiveWindow;
 
 /// Bytes that a slow reader takes at a time, about a datagram.
@@ -59,8 +59,7 @@ impl Reader {
     /// Reads what it takes `elapsed` after the start of the run, and returns the bytes; `scratch` is overwritten.
     pub(super) fn read(
         &mut self,
-        http: &mut h3::Connection,
-        quic: &mut quiche::Connection,
+        http: &mut Http3Client,
         elapsed: Duration,
         scratch: &mut [u8],
     ) -> u64 {
@@ -70,12 +69,12 @@ impl Reader {
             && let Some(stream) = self.streams.front()
         {
             let room = allowed.min(scratch.len());
-            match http.recv_body(quic, *stream, &mut scratch[..room]) {
-                Ok(bytes) => {
+            match http.read_body(*stream, &mut scratch[..room]) {
+                Ok(bytes @ 1..) => {
                     allowed -= bytes;
                     all += bytes as u64;
                 }
-                Err(_) => {
+                Ok(0) | Err(_) => {
                     self.streams.pop_front();
                 }
             }

@@ -27,7 +27,6 @@ pub(crate) enum Line {
 /// State that a thread lends to its connections.
 pub(crate) struct Context<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) h3: quiche::h3::Config,
     /// The heads of the plan's requests, each encoded once.
     pub(crate) requests: Vec<EncodedHeaders>,
     /// Heads of the last responses.
@@ -63,7 +62,6 @@ impl<'a> Context<'a> {
         let requests = plan.heads.iter().map(|head| EncodedHeaders::new(head));
         let mut context = Context {
             plan,
-            h3: quiche::h3::Config::new()?,
             requests: requests.collect::<Result<_, _>>().context("cannot encode a request")?,
             heads: Heads::default(),
             tally: Tally::default(),

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use boring::error::ErrorStack;
 use boring::ssl::HandshakeError;
+use sluicegate_quic_client::{Cause, Closed, readable};
 
 use crate::protocol::Version;
 
@@ -97,7 +98,7 @@ pub(crate) fn of_stream(peer: SocketAddr, error: Option<&hyper::Error>) -> End {
     let cause = error.source().map(|cause| format!(": {cause}"));
     let text = format!("{error}{}", cause.unwrap_or_default());
     let text = readable(text.as_bytes());
-    End::Failed(format!("{peer} broke the protocol: {text}"))
+    End::Failed(format!("{peer} broke the protocol: {text:.MAX_REASON$}"))
 }
 
 /// Returns the end of a connection of HTTP/2 without TLS (h2c) whose server has not begun HTTP/2. It has responded by HTTP/1.1, if
@@ -144,58 +145,17 @@ pub(crate) fn of_handshake(peer: SocketAddr, heard: bool) -> String {
     }
 }
 
-/// Returns the end of a connection that was closed, by either side.
-pub(crate) fn of_connection(quic: &mut quiche::Connection, peer: SocketAddr) -> End {
-    /// Codes from 0x100 to 0x1ff are alerts of TLS (RFC 9001 §4.8).
-    const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
-    if let Some(error) = quic.peer_error() {
-        return End::Failed(match (error.is_app, error.error_code) {
-            (false, NO_APPLICATION_PROTOCOL) => {
-                format!("{peer} speaks QUIC but no HTTP/3; --alpn-list=h2 tries HTTP/2 over TCP")
-            }
-            (false, 0x2) => format!("{peer} refuses connections"),
-            (is_app, code) => {
-                let layer = if is_app { "HTTP/3" } else { "QUIC" };
-                let reason = readable(&error.reason);
-                format!("{peer} closed the connection with {layer} code {code:#x} {reason}")
-            }
-        });
-    }
-    let established = quic.is_established();
-    if quic.is_timed_out() && established {
-        return End::Failed(format!("{peer} fell silent"));
-    }
-    if quic.is_timed_out() {
-        return End::Unreachable(format!("no response from {peer}; {CHECK}"));
-    }
-    // Without --cacert, an untrusted certificate ends no handshake.
-    if !established && let Err(reason) = quic.as_mut().verify_result() {
-        let reason = reason.error_string();
-        return End::Failed(format!("the certificate of {peer} is not trusted: {reason}"));
-    }
-    End::Failed(match quic.local_error() {
-        Some(error) => {
-            let (code, reason) = (error.error_code, readable(&error.reason));
-            format!("{peer} broke the protocol: code {code:#x} {reason}")
+/// Returns the end of a connection of QUIC that was closed, by either side.
+pub(crate) fn of_connection(closed: &Closed, established: bool) -> End {
+    let peer = closed.peer;
+    End::Failed(match &closed.cause {
+        Cause::NoHttp3 => format!("{closed}; --alpn-list=h2 tries HTTP/2 over TCP"),
+        Cause::ByPeer(reason) => {
+            format!("{peer} closed the connection with {reason:.MAX_REASON$}")
         }
-        None => format!("{peer} closed the connection or speaks no version of QUIC known here"),
+        Cause::Silent if !established => {
+            return End::Unreachable(format!("no response from {peer}; {CHECK}"));
+        }
+        _ => closed.to_string(),
     })
-}
-
-/// Returns text of the server without its control characters, which a terminal would obey.
-fn readable(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let shown = text.chars().take(MAX_REASON);
-    shown.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_of_a_server_is_short_and_without_control_characters() {
-        assert_eq!(readable(b"no\x1b[2J\xff"), "no\u{fffd}[2J\u{fffd}");
-        assert_eq!(readable(&[b'a'; 10_000]).len(), MAX_REASON);
-    }
 }

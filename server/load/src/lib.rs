@@ -24,14 +24,12 @@ mod report;
 mod request;
 mod run;
 mod schedule;
-mod session;
+mod session_file;
 mod tally;
 mod text;
 mod tls;
-mod url;
 mod values;
 mod worker;
 
 pub use options::{Format, LoadArgs};
 pub use run::{Clock, run};
-pub use url::Url;

@@ -15,7 +15,7 @@ use quiche::h3;
 use crate::options::LoadArgs;
 use crate::protocol::Protocol;
 use crate::schedule::{Pace, Playback};
-use crate::session::file::SessionFile;
+use crate::session_file::SessionFile;
 use targets::{Targets, read};
 
 /// Number of requests of a run.

@@ -1,6 +1,5 @@
 //! `sluicegate get` sends a request over HTTP/3; its options have the letters of curl's.
 
-mod closed;
 mod connect;
 mod connection;
 mod fetch;
@@ -13,12 +12,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use http::Method;
+use sluicegate_quic_client::{self as quic_client, Trust, Url};
 
 use fetch::{Fetched, Sink};
-use http::Method;
 use progress::ProgressLine;
 use request::{Field, Request};
-use sluicegate_load::Url;
 
 /// Exit code if `--fail` turned a status into a failure, as in curl.
 const EXIT_FAILED_STATUS: u8 = 22;
@@ -161,7 +160,7 @@ pub fn run(
     let start = clock();
     let result = follow(args, start, clock, stdout, stderr);
     // Nobody after this reads the turn's time.
-    quiche::clock::set(None);
+    quic_client::set_time(None);
     let (handshake, fetched) = result.with_context(|| format!("cannot fetch {}", args.url))?;
     if args.timing {
         writeln!(stderr, "{}", summary(&fetched, start, handshake))?;
@@ -206,14 +205,19 @@ fn exchange(
     (stdout, stderr): (&mut impl Write, &mut impl Write),
 ) -> anyhow::Result<(Instant, Fetched)> {
     let addresses = args.addresses(url)?;
-    let mut tls = connect::client_config(args.insecure, args.cacert.as_deref())?;
+    let trust = if args.insecure {
+        Trust::Anyone
+    } else {
+        args.cacert.as_deref().map_or(Trust::System, Trust::Issuers)
+    };
+    let mut config = connect::client_config(trust)?;
     let mut note = |line: &str| {
         if args.verbose {
             // A lost note is no reason to stop.
             let _ = writeln!(stderr, "{line}");
         }
     };
-    let mut client = connect::connect(url, &addresses, &mut tls, deadline, clock, &mut note)?;
+    let mut client = connect::connect(url, &addresses, &mut config, deadline, clock, &mut note)?;
     let handshake = client.now();
     let mut terminal = std::io::stderr();
     let shows = !args.silent && !args.verbose && terminal.is_terminal();

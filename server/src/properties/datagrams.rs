@@ -200,7 +200,7 @@ impl Bench {
     ) {
         let mut said = Vec::new();
         self.with_client(bytes, |client, _| {
-            let from = from.unwrap_or(client.address);
+            let from = from.unwrap_or(client.address());
             said.extend(client.speak().into_iter().map(|datagram| (from, datagram)));
         });
         for (from, mut datagram) in said {
@@ -221,8 +221,8 @@ impl Bench {
         let which = bytes.byte();
         self.with_client(&mut Bytes::new(&[which]), |client, _| {
             for (to, mut datagram) in answers {
-                if to == client.address {
-                    client.hear(&mut datagram, address(SERVER));
+                if to == client.address() {
+                    client.hear(&mut datagram);
                     heard = Some(to);
                 } else {
                     left.push_back((to, datagram));

@@ -23,8 +23,9 @@ const SERVER: Layers = Layers {
     ],
     // quiche stays where packets and frames are.
     crates: &[
-        ("quiche", &["snapshot", "h3", "cli::get", "worker::turn"]),
+        ("quiche", &["snapshot", "h3", "worker::turn"]),
         ("sluicegate_quic", &["boot", "admin", "worker", "snapshot", "h3"]),
+        ("sluicegate_quic_client", &["cli::get"]),
         ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
         ("sluicegate_load", &["cli"]),
         ("sluicegate_dataplane", &["cli", "boot", "admin", "worker", "snapshot", "tcp"]),

@@ -58,10 +58,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-http",
             "sluicegate-load",
             "sluicegate-quic",
+            "sluicegate-quic-client",
             "sluicegate-quiche",
         ],
     ),
-    ("sluicegate-load", &["http", "sluicegate-cc", "sluicegate-quiche"]),
+    ("sluicegate-load", &["http", "sluicegate-cc", "sluicegate-quic-client", "sluicegate-quiche"]),
+    ("sluicegate-quic-client", &["http", "sluicegate-quiche"]),
     (
         "sluicegate-benches",
         &[
@@ -72,6 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-dataplane",
             "sluicegate-http",
             "sluicegate-quic",
+            "sluicegate-quic-client",
             "sluicegate-quiche",
             "sluicegate-sim",
         ],

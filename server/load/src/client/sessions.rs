@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use sluicegate_quic_client::Session;
+
 use crate::plan::Plan;
-use crate::session::Session;
 
 /// Sessions of a thread, which its connections share.
 #[derive(Clone)]

@@ -3,9 +3,9 @@
 use anyhow::bail;
 use http::Method;
 use quiche::h3;
+use sluicegate_quic_client::Url;
 
 use crate::options::LoadArgs;
-use crate::url::Url;
 
 /// Returns the fields of all requests, without `:path`.
 pub(super) fn shared(

@@ -6,9 +6,9 @@ use std::path::{Display, Path};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use sluicegate_quic_client::{Url, as_https};
 
 use crate::options::LoadArgs;
-use crate::url::{Url, as_https};
 
 /// Longest file of URLs, bytes.
 const MOST_BYTES: u64 = 256 << 20;

@@ -116,7 +116,7 @@ mod tests {
     fn options_that_do_nothing_are_named() {
         let file = std::env::temp_dir();
         let file = file.join(format!("sluicegate-warnings-{}", std::process::id()));
-        std::fs::write(&file, include_str!("../session/h2load.pem")).unwrap();
+        std::fs::write(&file, include_str!("../../../quic-client/src/session/h2load.pem")).unwrap();
         let of_file = format!("--early-data --tls-session-file {}", file.display());
         let of_other = "--early-data --tls-session-file /dev/null";
         let script = std::env::temp_dir();

@@ -1,16 +1,12 @@
 //! Opens the connection for a URL: addresses, trust, handshake.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
-use boring::x509::X509;
+use sluicegate_quic_client::{Config, Http3Client, Limits, Trust, Url, config, random_id};
 
-use super::closed::closed;
 use super::connection::ClientConnection;
-use sluicegate_load::Url;
 
 /// Silence after which the next address is tried.
 const TRY_NEXT: Duration = Duration::from_secs(1);
@@ -18,15 +14,15 @@ const TRY_NEXT: Duration = Duration::from_secs(1);
 const TRY_LAST: Duration = Duration::from_secs(10);
 /// Silence that ends a connection.
 const IDLE_MS: u64 = 30_000;
-/// Receive window of the connection and of its one request stream, bytes.
-const WINDOW: u64 = 16 << 20;
-/// Number of unidirectional streams: the control stream, QPACK's, and some to spare (RFC 9114 §6.2).
-const UNI_STREAMS: u64 = 16;
-const UNI_WINDOW: u64 = 1 << 20;
+/// Windows for one request stream, and more unidirectional streams than HTTP/3 needs.
+const LIMITS: Limits = Limits {
+    connection: 16 << 20,
+    stream: 16 << 20,
+    unidirectional: 1 << 20,
+    unidirectional_streams: 16,
+};
 /// Size of the largest datagram, bytes; it fits every common path.
 const MAX_DATAGRAM: usize = 1350;
-/// File in which Linux distributions keep all trusted issuers.
-const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Returns the addresses of a URL's host, in the order of the system's resolver.
 pub(super) fn resolve(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
@@ -39,55 +35,16 @@ pub(super) fn resolve(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Returns quiche's configuration: trusted issuers, and flow control windows.
+/// Returns the configuration of connections whose server is trusted by these issuers.
 ///
 /// # Errors
 /// The file of issuers can't be read.
-pub(super) fn client_config(
-    insecure: bool,
-    issuers: Option<&Path>,
-) -> anyhow::Result<quiche::Config> {
-    let mut tls = SslContextBuilder::new(SslMethod::tls())?;
-    if insecure {
-        tls.set_verify(SslVerifyMode::NONE);
-    } else {
-        tls.set_verify(SslVerifyMode::PEER);
-        match issuers {
-            Some(file) => trust(&mut tls, file)?,
-            None => {
-                tls.set_default_verify_paths()?;
-                if Path::new(SYSTEM_BUNDLE).exists() {
-                    tls.set_ca_file(SYSTEM_BUNDLE)?;
-                }
-            }
-        }
-    }
-    let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
-    config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+pub(super) fn client_config(trust: Trust<'_>) -> anyhow::Result<Config> {
+    let mut config = config(trust.tls()?, &LIMITS)?;
     config.set_max_idle_timeout(IDLE_MS);
     config.set_max_send_udp_payload_size(MAX_DATAGRAM);
-    config.set_initial_max_data(WINDOW);
-    config.set_initial_max_stream_data_bidi_local(WINDOW);
-    config.set_initial_max_stream_data_uni(UNI_WINDOW);
-    config.set_initial_max_streams_uni(UNI_STREAMS);
-    config.set_max_connection_window(WINDOW);
-    config.set_max_stream_window(WINDOW);
     config.set_disable_active_migration(true);
     Ok(config)
-}
-
-/// Trusts the certificates in `file`, and no other.
-fn trust(tls: &mut SslContextBuilder, file: &Path) -> anyhow::Result<()> {
-    let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let issuers = X509::stack_from_pem(&pem)
-        .with_context(|| format!("{} is no PEM file of certificates", file.display()))?;
-    if issuers.is_empty() {
-        bail!("{} holds no certificate in PEM", file.display());
-    }
-    for issuer in issuers {
-        tls.cert_store_mut().add_cert(issuer)?;
-    }
-    Ok(())
 }
 
 /// Tries one address after the other until one completes a handshake or refuses it; only silence and a closed port lead on to the
@@ -98,7 +55,7 @@ fn trust(tls: &mut SslContextBuilder, file: &Path) -> anyhow::Result<()> {
 pub(super) fn connect(
     url: &Url,
     addresses: &[SocketAddr],
-    config: &mut quiche::Config,
+    config: &mut Config,
     deadline: Instant,
     clock: fn() -> Instant,
     note: &mut impl FnMut(&str),
@@ -107,7 +64,9 @@ pub(super) fn connect(
     for (i, &peer) in addresses.iter().enumerate() {
         let patience = if i + 1 < addresses.len() { TRY_NEXT } else { TRY_LAST };
         note(&format!("* trying {peer}"));
-        let client = ClientConnection::open(peer, clock, |own, peer| start(url, config, own, peer));
+        let client = ClientConnection::open(peer, clock, |path| {
+            Ok(Http3Client::new(config, url.server_name(), &random_id()?, path)?)
+        });
         let attempt = client.and_then(|client| handshake(client, patience, deadline));
         match attempt {
             Ok(Handshake::Done(client)) => {
@@ -130,25 +89,6 @@ pub(super) fn connect(
     Err(last)
 }
 
-fn start(
-    url: &Url,
-    config: &mut quiche::Config,
-    own: SocketAddr,
-    peer: SocketAddr,
-) -> anyhow::Result<quiche::Connection> {
-    let mut id = [0; 8];
-    boring::rand::rand_bytes(&mut id)?;
-    let id = quiche::ConnectionId::from_ref(&id);
-    // An address is no server name (RFC 6066 §3), and is looked for elsewhere in the certificate.
-    let ip = url.ip();
-    let name = ip.is_none().then_some(url.host.as_str());
-    let mut connection = quiche::connect(name, &id, own, peer, config)?;
-    if let Some(ip) = ip {
-        connection.as_mut().param_mut().set_ip(ip)?;
-    }
-    Ok(connection)
-}
-
 enum Handshake {
     Done(Box<ClientConnection>),
     Refused(anyhow::Error),
@@ -162,16 +102,12 @@ fn handshake(
 ) -> anyhow::Result<Handshake> {
     let silence = client.now() + patience;
     loop {
-        if client.connection.is_established() {
+        if client.http.advance(client.now()).is_some() {
             return Ok(Handshake::Done(Box::new(client)));
         }
-        if client.connection.is_closed() || client.connection.is_draining() {
-            return Ok(Handshake::Refused(closed(&mut client)));
-        }
-        if client.connection.local_error().is_some() {
-            let error = closed(&mut client);
-            // This turn sends the peer the reason.
-            client.turn(client.now())?;
+        if let Some(error) = client.closed() {
+            // If this side has closed the connection, the server is sent the reason.
+            client.close();
             return Ok(Handshake::Refused(error));
         }
         if client.is_refused() {

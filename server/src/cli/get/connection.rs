@@ -1,13 +1,14 @@
 //! A client's QUIC connection on a socket of its own.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
     SocketOptions, Steering, TxMeta, open_group,
 };
+use sluicegate_quic_client::{self as quic_client, Cause, Http3Client};
 
 /// Datagrams received or sent in one turn.
 const BUDGET: Budget = Budget::of_datagrams(1024);
@@ -21,8 +22,8 @@ const ROOM: usize = 1472;
 /// A connection with its driver; [`ClientConnection::turn`] makes progress.
 pub(super) struct ClientConnection {
     driver: Driver,
-    /// State of the connection.
-    pub(super) connection: quiche::Connection,
+    /// The connection itself.
+    pub(super) http: Http3Client,
     /// Address of the server.
     pub(super) peer: SocketAddr,
     received: bool,
@@ -38,7 +39,7 @@ impl ClientConnection {
     pub(super) fn open(
         peer: SocketAddr,
         clock: fn() -> Instant,
-        connect: impl FnOnce(SocketAddr, SocketAddr) -> anyhow::Result<quiche::Connection>,
+        connect: impl FnOnce((SocketAddr, SocketAddr)) -> anyhow::Result<Http3Client>,
     ) -> anyhow::Result<ClientConnection> {
         let socket = connected_to(peer).with_context(|| format!("no route to {peer}"))?;
         let socket = Acquired::inherit(LISTENER, vec![socket.into()], 1)?;
@@ -48,10 +49,10 @@ impl ClientConnection {
         let seed = group.seeds.into_iter().next();
         let driver = seed.context("a group without workers")?.open()?.driver;
         let now = clock();
-        quiche::clock::set(Some(now));
+        quic_client::set_time(Some(now));
         Ok(ClientConnection {
             driver,
-            connection: connect(local, peer)?,
+            http: connect((local, peer))?,
             peer,
             received: false,
             clock,
@@ -84,62 +85,60 @@ impl ClientConnection {
     pub(super) fn turn(&mut self, limit: Instant) -> anyhow::Result<()> {
         let release = self.send()?;
         self.tick();
-        let timer = self.connection.timeout().map(|left| self.now + left);
-        let wake = [timer, release].into_iter().flatten().fold(limit, Instant::min);
+        let wake = [self.http.deadline(), release].into_iter().flatten().fold(limit, Instant::min);
         self.driver.wait(Some(wake.saturating_duration_since(self.now)))?;
         self.tick();
         self.receive()?;
-        if self.connection.timeout() == Some(Duration::ZERO) {
-            self.connection.on_timeout();
-        }
+        self.http.on_timer(self.now);
         Ok(())
     }
 
-    /// Closes the connection without an error.
+    /// Returns in one line why the connection is closed, if it is.
+    pub(super) fn closed(&mut self) -> Option<anyhow::Error> {
+        let closed = self.http.closed()?;
+        Some(match closed.cause {
+            Cause::Untrusted(_) => {
+                anyhow!("{closed} (--cacert names its issuer, -k skips the check)")
+            }
+            _ => anyhow!("{closed}"),
+        })
+    }
+
+    /// Closes the connection without an error, unless it is closed already, and sends what says so.
     pub(super) fn close(&mut self) {
         self.tick();
-        // It may be closed already.
-        let code = quiche::h3::WireErrorCode::NoError as u64;
-        if self.connection.close(true, code, b"").is_ok() {
-            let _ = self.send();
-        }
+        self.http.close();
+        let _ = self.send();
     }
 
     fn tick(&mut self) {
         self.now = (self.clock)();
-        quiche::clock::set(Some(self.now));
+        quic_client::set_time(Some(self.now));
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {
-        let (connection, peer, received) = (&mut self.connection, self.peer, &mut self.received);
+        let (http, peer, received) = (&mut self.http, self.peer, &mut self.received);
         self.driver.receive(BUDGET, |meta, datagram| {
-            if meta.peer != peer {
-                return;
+            if meta.peer == peer {
+                *received = true;
+                http.receive(datagram, quic_client::Ecn::from_bits(meta.ecn.bits()));
             }
-            *received = true;
-            let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
-            // An error that matters closes the connection and is found there.
-            let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
-            let _ = connection.recv_with_ecn(datagram, info, ecn);
         })?;
         Ok(())
     }
 
     /// Sends the datagrams that may leave now, and returns when the pacer allows the next one.
     fn send(&mut self) -> anyhow::Result<Option<Instant>> {
-        let (connection, now) = (&mut self.connection, self.now);
+        let (http, peer, now) = (&mut self.http, self.peer, self.now);
+        let meta = TxMeta { peer, local: None, ecn: Ecn::NotCapable, departure: None };
         let release = self.driver.transmit(BUDGET, |out| {
             loop {
-                let decision = connection.get_next_release_time();
-                let release = decision.and_then(|decision| decision.time(now));
+                let release = http.release(now);
                 if release.is_some() {
                     return release;
                 }
                 let room = out.room(LISTENER, ROOM).ok()?;
-                // Nothing to send, or closed: the connection knows why.
-                let (len, info) = connection.send(room).ok()?;
-                let meta =
-                    TxMeta { peer: info.to, local: None, ecn: Ecn::NotCapable, departure: None };
+                let len = http.next_datagram(room)?;
                 out.commit(len, &meta);
             }
         })?;

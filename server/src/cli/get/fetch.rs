@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
-use quiche::h3::{self, NameValue as _};
+use sluicegate_quic_client::{BodySent, Event, Header, NameValue as _, readable};
 
-use super::closed::{closed, readable};
 use super::connection::ClientConnection;
 use super::progress::ProgressLine;
 use super::request::Request;
@@ -100,10 +99,8 @@ pub(super) fn fetch<W: Write>(
     deadline: Instant,
     note: &mut impl FnMut(&str),
 ) -> anyhow::Result<Fetched> {
-    let config = h3::Config::new()?;
-    let mut session = h3::Connection::with_transport(&mut client.connection, &config)?;
     let mut progress = Progress {
-        stream: send(client, &mut session, request, note)?,
+        stream: send(client, request, note)?,
         head: None,
         announced: None,
         location: None,
@@ -113,15 +110,14 @@ pub(super) fn fetch<W: Write>(
     };
     let mut chunk = vec![0; CHUNK];
     loop {
-        upload(client, &mut session, request, &mut progress)?;
-        events(client, &mut session, &mut progress, &mut chunk, sink, note)?;
+        upload(client, request, &mut progress);
+        events(client, &mut progress, &mut chunk, sink, note)?;
         if progress.done {
             let fetched = complete(request, progress, client.now())?;
             sink.finish(&fetched)?;
             return Ok(fetched);
         }
-        if client.connection.is_closed() || client.connection.is_draining() {
-            let cause = closed(client);
+        if let Some(cause) = client.closed() {
             return Err(cause.context(format!("broke off after {} bytes", progress.bytes)));
         }
         if client.now() >= deadline {
@@ -133,7 +129,6 @@ pub(super) fn fetch<W: Write>(
 
 fn send(
     client: &mut ClientConnection,
-    session: &mut h3::Connection,
     request: &Request,
     note: &mut impl FnMut(&str),
 ) -> anyhow::Result<u64> {
@@ -141,61 +136,46 @@ fn send(
     for (name, value) in &head {
         note(&format!("> {name}: {}", readable(value)));
     }
-    let fields = head.iter();
-    let fields: Vec<_> =
-        fields.map(|(name, value)| h3::Header::new(name.as_bytes(), value)).collect();
-    let is_whole = request.body.is_none();
-    let stream = session.send_request(&mut client.connection, &fields, is_whole);
+    let stream = client.http.request(&head, request.body.is_none());
     stream.context("cannot send the request")
 }
 
 /// Sends as much of the request's body as the server takes now.
-fn upload(
-    client: &mut ClientConnection,
-    session: &mut h3::Connection,
-    request: &Request,
-    progress: &mut Progress,
-) -> anyhow::Result<()> {
+fn upload(client: &mut ClientConnection, request: &Request, progress: &mut Progress) {
     while let (Some(body), Some(sent)) = (&request.body, progress.sent) {
-        match session.send_body(&mut client.connection, progress.stream, &body[sent..], true) {
-            Ok(written) => {
+        match client.http.send_body(progress.stream, &body[sent..], true) {
+            BodySent::Bytes(written) => {
                 let sent = sent + written;
                 progress.sent = (sent < body.len()).then_some(sent);
             }
-            Err(h3::Error::Done) => return Ok(()),
-            // The server has its response already (RFC 9114 §4.1), or the connection ends, and the events say why.
-            Err(h3::Error::TransportError(_) | h3::Error::FrameUnexpected) => progress.sent = None,
-            Err(error) => return Err(anyhow!("cannot send the request's body: {error:?}")),
+            BodySent::Blocked => return,
+            BodySent::Stopped => progress.sent = None,
         }
     }
-    Ok(())
 }
 
 fn events<W: Write>(
     client: &mut ClientConnection,
-    session: &mut h3::Connection,
     progress: &mut Progress,
     chunk: &mut [u8],
     sink: &mut Sink<'_, W>,
     note: &mut impl FnMut(&str),
 ) -> anyhow::Result<()> {
     loop {
-        let (stream, event) = match session.poll(&mut client.connection) {
-            Ok(found) => found,
-            Err(h3::Error::Done) => return Ok(()),
+        let (stream, event) = match client.http.poll() {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
             Err(error) => return Err(anyhow!("{} broke HTTP/3: {error:?}", client.peer)),
         };
         if stream != progress.stream {
             continue;
         }
         match event {
-            h3::Event::Headers { list, .. } => head(client.now(), &list, progress, sink, note)?,
-            h3::Event::Data => body(client, session, progress, chunk, sink)?,
-            h3::Event::Finished => progress.done = true,
-            h3::Event::Reset(code) => {
-                bail!("the server reset the response: HTTP/3 code {code:#x}")
-            }
-            h3::Event::PriorityUpdate | h3::Event::GoAway => {}
+            Event::Head(list) => head(client.now(), &list, progress, sink, note)?,
+            Event::Body => body(client, progress, chunk, sink)?,
+            Event::End { .. } => progress.done = true,
+            Event::Reset(code) => bail!("the server reset the response: HTTP/3 code {code:#x}"),
+            Event::GoAway => {}
         }
     }
 }
@@ -203,7 +183,7 @@ fn events<W: Write>(
 /// Processes a field section: interim responses precede the final one, trailers follow it.
 fn head<W: Write>(
     now: Instant,
-    list: &[h3::Header],
+    list: &[Header],
     progress: &mut Progress,
     sink: &mut Sink<'_, W>,
     note: &mut impl FnMut(&str),
@@ -244,7 +224,6 @@ fn head<W: Write>(
 
 fn body<W: Write>(
     client: &mut ClientConnection,
-    session: &mut h3::Connection,
     progress: &mut Progress,
     chunk: &mut [u8],
     sink: &mut Sink<'_, W>,
@@ -253,17 +232,16 @@ fn body<W: Write>(
         .head
         .is_some_and(|(status, _)| sink.takes_body(status, progress.location.as_ref()));
     loop {
-        match session.recv_body(&mut client.connection, progress.stream, chunk) {
-            Ok(read) => {
-                progress.bytes += read as u64;
-                if wanted {
-                    sink.write(&chunk[..read])?;
-                    let now = client.now();
-                    sink.progress.on_bytes(progress.bytes, progress.announced, now);
-                }
-            }
-            Err(h3::Error::Done) => return Ok(()),
-            Err(error) => return Err(anyhow!("cannot read the response: {error:?}")),
+        let read = client.http.read_body(progress.stream, chunk);
+        let read = read.map_err(|error| anyhow!("cannot read the response: {error:?}"))?;
+        if read == 0 {
+            return Ok(());
+        }
+        progress.bytes += read as u64;
+        if wanted {
+            sink.write(&chunk[..read])?;
+            let now = client.now();
+            sink.progress.on_bytes(progress.bytes, progress.announced, now);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use http::{HeaderName, HeaderValue, Method};
-use sluicegate_load::Url;
+use sluicegate_quic_client::Url;
 
 /// Largest body that is read from a file or from standard input, bytes.
 const MAX_BODY: u64 = 1 << 30;

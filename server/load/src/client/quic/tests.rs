@@ -6,7 +6,7 @@ mod script;
 use std::cell::Cell;
 use std::net::{SocketAddr, UdpSocket};
 
-use quiche::RecvInfo;
+use quiche::{RecvInfo, h3};
 use sluicegate_test_support::config;
 
 use super::*;

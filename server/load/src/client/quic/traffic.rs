@@ -2,10 +2,10 @@
 
 use std::io;
 
-use quiche::{Shutdown, h3};
+use sluicegate_quic_client::{BodySent, Event};
 
 use super::socket::{BATCH, Sent};
-use super::{CANCELLED, INTERNAL_ERROR, Quic, REJECTED, SEND_AGAIN};
+use super::{Quic, REJECTED, SEND_AGAIN};
 use crate::client::exchanges::Exchanges;
 use crate::context::Context;
 use crate::heads::{Head, Heads};
@@ -13,62 +13,46 @@ use crate::heads::{Head, Heads};
 impl Quic {
     /// Processes what HTTP/3 reports.
     pub(super) fn take_events(&mut self, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
-        while let Some(h3) = self.h3.as_mut() {
-            let (stream, event) = match h3.poll(&mut self.quic) {
-                Ok(found) => found,
-                Err(h3::Error::Done) => return,
-                Err(_) => {
-                    // quiche has closed the connection with the error's code, or it is closed now.
-                    let _ = self.quic.close(true, INTERNAL_ERROR, b"");
-                    return;
-                }
-            };
+        // An error has closed the connection.
+        while let Ok(Some((stream, event))) = self.client.poll() {
             match event {
-                h3::Event::Headers { .. } => {
+                Event::Head(_) => {
                     // The connection is closed if the head cannot be decoded.
                     if let Some(head) = self.head(&mut cx.heads) {
                         exchanges.on_head(stream, &head, cx);
                     }
                 }
-                h3::Event::Data => self.on_body(stream, exchanges, cx),
-                h3::Event::Finished => {
-                    let whole = !h3.finished_within_frame();
-                    self.on_end(stream, whole, exchanges, cx);
+                Event::Body => {
+                    // An error ends the stream or the connection, and is reported there.
+                    while let Ok(bytes @ 1..) = self.client.read_body(stream, &mut cx.buffers.body)
+                    {
+                        exchanges.on_body(stream, bytes, cx);
+                    }
                 }
-                h3::Event::Reset(REJECTED) if exchanges.has_no_head(stream) => {
+                Event::End { is_whole } => self.on_end(stream, is_whole, exchanges, cx),
+                Event::Reset(REJECTED) if exchanges.has_no_head(stream) => {
                     exchanges.on_rejected(stream);
                     self.cancel_upload(stream);
                 }
-                h3::Event::Reset(_) => self.on_end(stream, false, exchanges, cx),
-                h3::Event::GoAway => {
+                Event::Reset(_) => self.on_end(stream, false, exchanges, cx),
+                Event::GoAway => {
                     let unprocessed = exchanges.on_goaway(stream);
                     unprocessed.into_iter().for_each(|stream| self.cancel_upload(stream));
                 }
-                h3::Event::PriorityUpdate => {}
             }
         }
     }
 
     /// Returns what the head says that has just arrived.
     fn head(&mut self, heads: &mut Heads) -> Option<Head> {
-        let h3 = self.h3.as_mut()?;
-        let known = heads.find(h3.section());
+        let (http, quic) = self.client.http_mut()?;
+        let known = heads.find(http.section());
         known.or_else(|| {
-            let fields = h3.decode_section(&mut self.quic).ok()?;
-            let head = Head::new(&fields, h3.section().len());
-            heads.remember(h3.section(), head);
+            let fields = http.decode_section(quic).ok()?;
+            let head = Head::new(&fields, http.section().len());
+            heads.remember(http.section(), head);
             Some(head)
         })
-    }
-
-    fn on_body(&mut self, stream: u64, exchanges: &mut Exchanges, cx: &mut Context<'_>) {
-        let Some(h3) = self.h3.as_mut() else {
-            return;
-        };
-        // An error ends the stream or the connection, and is reported there.
-        while let Ok(bytes) = h3.recv_body(&mut self.quic, stream, &mut cx.buffers.body) {
-            exchanges.on_body(stream, bytes, cx);
-        }
     }
 
     fn on_end(
@@ -87,29 +71,28 @@ impl Quic {
     fn cancel_upload(&mut self, stream: u64) {
         if let Some(at) = self.uploads.iter().position(|upload| *upload == stream) {
             self.uploads.remove(at);
-            // The stream may have ended.
-            let _ = self.quic.stream_shutdown(stream, Shutdown::Write, CANCELLED);
+            self.client.cancel_body(stream);
         }
     }
 
     /// Sends bodies of requests, as far as the server's windows allow.
     pub(super) fn upload(&mut self, exchanges: &mut Exchanges, cx: &Context<'_>) {
-        let (Some(h3), Some(body)) = (self.h3.as_mut(), cx.plan.body.as_deref()) else {
+        let Some(body) = cx.plan.body.as_deref() else {
             return;
         };
-        let (quic, open) = (&mut self.quic, &mut exchanges.open);
+        let (client, open) = (&mut self.client, &mut exchanges.open);
         self.uploads.retain(|stream| {
             let Some(request) = open.get_mut(stream) else {
                 return false;
             };
-            match h3.send_body(quic, *stream, &body[request.sent..], true) {
-                Ok(sent) => {
+            match client.send_body(*stream, &body[request.sent..], true) {
+                BodySent::Bytes(sent) => {
                     request.sent += sent;
                     request.sent < body.len()
                 }
-                Err(h3::Error::Done) => true,
-                // The server stopped it; the response says what it wants.
-                Err(_) => false,
+                BodySent::Blocked => true,
+                // The response says what the server wants.
+                BodySent::Stopped => false,
             }
         });
     }
@@ -135,10 +118,12 @@ impl Quic {
             if full && self.send(&mut len, size, &mut count, cx)? {
                 return Ok(());
             }
-            if self.is_paced(cx) {
+            self.release = self.client.release(cx.now);
+            if self.release.is_some() {
                 break;
             }
-            let Ok((written, _)) = self.quic.send(&mut cx.buffers.send[len..len + mtu]) else {
+            let room = &mut cx.buffers.send[len..len + mtu];
+            let Some(written) = self.client.next_datagram(room) else {
                 break;
             };
             if count == 0 {
@@ -157,15 +142,6 @@ impl Quic {
             count += 1;
         }
         self.send(&mut len, size, &mut count, cx).map(drop)
-    }
-
-    /// Returns whether pacing forbids a packet now; the release time is kept then.
-    fn is_paced(&mut self, cx: &Context<'_>) -> bool {
-        let decision = self.quic.get_next_release_time();
-        let release = decision.and_then(|decision| decision.time(cx.now));
-        // The close of a connection waits for nothing.
-        self.release = release.filter(|_| self.quic.local_error().is_none());
-        self.release.is_some()
     }
 
     /// Sends the batch, if there is one, and begins another. Returns whether the kernel has no room.
@@ -195,7 +171,7 @@ impl Quic {
         }
         if let Sent::TooBig(size) = sent {
             let peer = self.socket.peer;
-            self.quic.on_too_big(peer, size);
+            self.client.quic_mut().on_too_big(peer, size);
             cx.note(|| {
                 format!("no way to {peer} for datagrams of {size} bytes: smaller ones follow")
             });

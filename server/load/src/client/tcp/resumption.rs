@@ -6,9 +6,9 @@
 
 use boring::error::ErrorStack;
 use boring::ssl::{SslContextBuilder, SslRef, SslSession, SslSessionCacheMode};
+use sluicegate_quic_client::Session;
 
 use crate::client::sessions::Sessions;
-use crate::session::Session;
 
 /// Lets connections of a context keep the sessions that the server sends.
 pub(super) fn keep_sessions(context: &mut SslContextBuilder, sessions: &Sessions) {

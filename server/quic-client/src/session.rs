@@ -1,7 +1,5 @@
 //! A TLS session, which a connection resumes (RFC 8446 §2.2), and its forms.
 
-pub(crate) mod file;
-
 use std::net::{Ipv4Addr, SocketAddr};
 
 use boring::base64;
@@ -17,16 +15,16 @@ const LINE: usize = 64;
 
 /// A session that a server has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Session {
+pub struct Session {
     /// Session of TLS, in the encoding of BoringSSL.
-    pub(crate) tls: Vec<u8>,
+    pub tls: Vec<u8>,
     /// Transport parameters of the server, encoded, without which there is no early data over QUIC (RFC 9000 §7.4.1).
     params: Option<Vec<u8>>,
 }
 
 /// Reason why a text holds no session that can be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub enum Unusable {
     /// There is no block of a session.
     NoSession,
     /// BoringSSL cannot read what is in the block.
@@ -37,7 +35,7 @@ pub(crate) enum Unusable {
 
 impl Session {
     /// Wraps a session of TLS over TCP.
-    pub(crate) fn of_tls(tls: Vec<u8>) -> Session {
+    pub fn of_tls(tls: Vec<u8>) -> Session {
         Session { tls, params: None }
     }
 
@@ -60,7 +58,7 @@ impl Session {
     }
 
     /// Returns whether early data can be sent over QUIC, if the server allows it.
-    pub(crate) fn has_params(&self) -> bool {
+    pub fn has_params(&self) -> bool {
         self.params.is_some()
     }
 
@@ -68,7 +66,7 @@ impl Session {
     ///
     /// # Errors
     /// There is none, another TLS library has written it, or a part of it is broken.
-    pub(crate) fn from_pem(text: &str) -> Result<Session, Unusable> {
+    pub fn from_pem(text: &str) -> Result<Session, Unusable> {
         // wolfSSL has a name of its own, which ends with that of the others.
         if !text.contains(TLS) {
             return Err(Unusable::NoSession);
@@ -95,7 +93,7 @@ impl Session {
     }
 
     /// Returns the text of a file with the session.
-    pub(crate) fn pem(&self) -> String {
+    pub fn pem(&self) -> String {
         let params = self.params.as_deref().map(|params| pem(QUIC, params));
         pem(TLS, &self.tls) + &params.unwrap_or_default()
     }

@@ -6,6 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use http::Uri;
 use http::uri::Authority;
 
+use crate::client::ServerName;
+
 /// A checked URL of `https` or `http`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -31,7 +33,10 @@ impl Url {
     }
 
     /// Parses a URL of `https`, as [`Url::parse`] does, or of `http`.
-    pub(crate) fn parse_any(text: &str) -> anyhow::Result<Url> {
+    ///
+    /// # Errors
+    /// The same as of [`Url::parse`].
+    pub fn parse_any(text: &str) -> anyhow::Result<Url> {
         let text = text.split('#').next().unwrap_or_default();
         let (is_secure, rest) = match split_scheme(text) {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
@@ -83,6 +88,11 @@ impl Url {
         self.host.parse().ok()
     }
 
+    /// Returns the identity that the host's certificate must have.
+    pub fn server_name(&self) -> ServerName<'_> {
+        self.ip().map_or(ServerName::Dns(&self.host), ServerName::Ip)
+    }
+
     /// Returns the `:authority` of a request (RFC 9114 §4.3.1).
     pub fn authority(&self) -> String {
         let host = match self.ip() {
@@ -108,7 +118,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns a URL with the scheme `https` in place of its own.
-pub(crate) fn as_https(text: &str) -> String {
+pub fn as_https(text: &str) -> String {
     let rest = split_scheme(text).map_or(text, |(_, rest)| rest);
     format!("https://{rest}")
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, bail};
-
-use super::{Session, Unusable};
+use sluicegate_quic_client::{Session, Unusable};
 
 /// The file of `--tls-session-file`.
 pub(crate) struct SessionFile {
@@ -96,7 +95,8 @@ mod tests {
         assert!(file.session.is_none() && file.warning.is_none());
         file.store().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
-        let session = Session::from_pem(include_str!("h2load.pem")).unwrap();
+        let session =
+            Session::from_pem(include_str!("../../quic-client/src/session/h2load.pem")).unwrap();
         file.first.set(Arc::new(session.clone())).unwrap();
         file.store().unwrap();
         let again = SessionFile::open(&path).unwrap();
@@ -114,7 +114,7 @@ mod tests {
         let error = SessionFile::open(&path).map(drop).unwrap_err().to_string();
         assert!(error.contains(&name), "{error}");
         let of_params = concat!(
-            include_str!("h2load.pem"),
+            include_str!("../../quic-client/src/session/h2load.pem"),
             "-----BEGIN QUIC TRANSPORT PARAMETERS-----\nAw==\n-----END QUIC TRANSPORT PARAMETERS-----\n"
         );
         for (broken, part) in [
