@@ -4,6 +4,7 @@ mod cc;
 mod check;
 mod exit;
 pub mod get;
+mod load;
 mod packaging;
 mod reload;
 mod route;
@@ -12,8 +13,6 @@ mod why;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -54,7 +53,8 @@ enum Command {
     Why(why::WhyArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
-    Load(Box<sluicegate_load::LoadArgs>),
+    #[cfg_attr(not(feature = "load"), command(hide = true))]
+    Load(Box<load::LoadArgs>),
     /// List the congestion control algorithms with their options.
     Cc,
     Completion(packaging::CompletionArgs),
@@ -72,11 +72,10 @@ pub fn main(registry: &Registry) -> ExitCode {
             .or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) }),
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-            // It is no error if the reader closes the pipe early, as `head` does.
-            get::run(&args, clock::now, &mut out, &mut err)
-                .or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) })
+            unless_pipe_is_closed(get::run(&args, clock::now, &mut out, &mut err))
         }
-        Command::Load(args) => load(&args, registry),
+        // Its other errors have the name of what cannot be used.
+        Command::Load(args) => unless_pipe_is_closed(load::run(&args, registry)),
         Command::Cc => printed(cc::list(registry, &mut std::io::stdout().lock())),
         Command::Completion(args) => {
             let out = &mut std::io::stdout().lock();
@@ -145,24 +144,13 @@ fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result
     Ok(if responds { code } else { route::EXIT_NO_ROUTE })
 }
 
-/// Loads a server. The first signal to end asks for the report, the second ends the process.
-fn load(args: &sluicegate_load::LoadArgs, registry: &Registry) -> anyhow::Result<u8> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let clock = sluicegate_load::Clock { now: clock::now, unix: clock::unix };
-    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-    let result = sluicegate_load::run(args, registry, clock, &stop, &mut out, &mut err);
-    // Other errors have the name of what cannot be used.
-    result.or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) })
-}
-
-/// Returns whether the reader of the output has gone.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    causes.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+/// Passes on the result of a command, but it is no error if the reader of the output closes the pipe early, as `head` does.
+fn unless_pipe_is_closed(result: anyhow::Result<u8>) -> anyhow::Result<u8> {
+    result.or_else(|error| {
+        let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let is_closed = causes.any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe);
+        if is_closed { Ok(0) } else { Err(error) }
+    })
 }
 
 /// Lets a panic in any thread end the process: a server that has lost a thread would silently drop connections. It ends even if
