@@ -5,5 +5,6 @@ mod files;
 mod host_setup;
 mod layers;
 mod makefile;
+mod names;
 mod patches;
 mod targets;
