@@ -109,8 +109,8 @@ impl ResponseBody {
         }
     }
 
-    /// Counts a block that is handed over. A handler's body that is longer than its head says is broken.
-    fn sent(&mut self, mut block: Bytes) -> Result<Frame<Bytes>, Broken> {
+    /// Counts a block that is handed over.
+    fn sent(&mut self, mut block: Bytes) -> Frame<Bytes> {
         if self.guard.connection.is_http2() {
             self.guard.request.is_held.set(true);
             let is_last = self.left.is_none_or(|left| left <= block.len() as u64);
@@ -120,7 +120,7 @@ impl ResponseBody {
         }
         let length = block.len() as u64;
         if let Some(left) = &mut self.left {
-            *left = left.checked_sub(length).ok_or(Broken)?;
+            *left = left.saturating_sub(length);
         }
         self.guard.request.on_sent(length);
         self.note();
@@ -128,7 +128,7 @@ impl ResponseBody {
             Some(buffer) => buffer.hold(block),
             None => block,
         };
-        Ok(Frame::data(held))
+        Frame::data(held)
     }
 
     /// Returns how much may be taken at once, once more may.
@@ -157,23 +157,19 @@ impl Body for ResponseBody {
             return Poll::Ready(Some(Err(Broken)));
         }
         if let Some(end) = this.end.take() {
-            return Poll::Ready(Some(this.sent(end)));
+            return Poll::Ready(Some(Ok(this.sent(end))));
         }
         let most = ready!(this.poll_room(cx));
         let Content::Handler(exchange) = &mut this.content else {
             let block = this.next_known(most.min(BLOCK));
-            return Poll::Ready(block.map(|block| this.sent(block)));
+            return Poll::Ready(block.map(|block| Ok(this.sent(block))));
         };
         match ready!(exchange.poll_next(cx, most)) {
-            Next::Data(block) => Poll::Ready(Some(this.sent(block))),
+            Next::Data(block) => Poll::Ready(Some(Ok(this.sent(block)))),
             Next::Broken => Poll::Ready(Some(Err(Broken))),
-            // The body is shorter than its head says.
-            Next::End(_) if this.left.is_some_and(|left| left > 0) => {
-                Poll::Ready(Some(Err(Broken)))
-            }
             Next::End(trailers) => {
-                this.note();
                 this.content = Content::Empty;
+                this.note();
                 Poll::Ready(trailers.map(|fields| {
                     let trailers: HeaderMap = fields.into_iter().collect();
                     Ok(Frame::trailers(trailers))

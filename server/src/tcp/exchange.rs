@@ -13,6 +13,7 @@ use tokio::task::{AbortHandle, spawn_local};
 
 use flow::Flow;
 use sluicegate_http::exchange::accounts::Direction;
+use sluicegate_http::exchange::front;
 use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use sluicegate_http::exchange::local::LocalExchange;
 use sluicegate_http::exchange::message::{Head, Request, ToHandler};
@@ -38,6 +39,8 @@ pub(super) enum Next {
 /// Front's side of an exchange. Dropping it before the response has ended cancels the handler.
 #[derive(Debug)]
 pub(super) struct Exchange {
+    connection: Rc<Connection>,
+    request: Rc<OpenRequest>,
     flow: Rc<RefCell<Flow>>,
     handle: Rc<ExchangeHandle>,
     task: AbortHandle,
@@ -60,6 +63,8 @@ impl Exchange {
         let queue = Rc::<FrontQueue>::default();
         let credit = connection.front.exchanges.first_credit();
         let limit = request.timeout;
+        open.exchange().prepare(&request, handling.max_body(), credit);
+        open.exchange().hand_over(request.has_body);
         let (incoming, handle) = Incoming::new(0, request, credit, Rc::clone(&queue));
         let handle = Rc::new(handle);
         let task = HandlerTask {
@@ -69,13 +74,20 @@ impl Exchange {
             handle: Rc::clone(&handle),
             revocation,
             queue,
-            upload: Upload::new(source, handling.max_body(), credit),
+            upload: Upload(source),
             handling,
             running: Some(Running::on(connection)),
         };
         let handler = connection.front.handlers.run(incoming);
         let task = spawn_local(task.run(handler, limit));
-        Exchange { flow, handle, task: task.abort_handle(), over: false }
+        Exchange {
+            connection: Rc::clone(connection),
+            request: Rc::clone(open),
+            flow,
+            handle,
+            task: task.abort_handle(),
+            over: false,
+        }
     }
 
     /// Waits for the head of the response, or for the reply in its place.
@@ -100,40 +112,47 @@ impl Exchange {
 
     /// Returns the next part of the response, of at most `most` bytes, and the credit for it to the handler.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Next> {
-        let mut flow = self.flow.borrow_mut();
-        if flow.broken {
-            return Poll::Ready(Next::Broken);
-        }
-        if let Some((block, cost)) = flow.take_block(most) {
-            let amount = cost + flow.grow(Direction::Response);
-            drop(flow);
+        let mut exchange = self.request.exchange();
+        let block = match exchange.next_part() {
+            front::Next::Block(block, _) => block.split_to(most.min(block.len())),
+            front::Next::End(trailers) => {
+                self.over = true;
+                return Poll::Ready(Next::End(trailers.cloned()));
+            }
+            front::Next::Wait => {
+                self.flow.borrow_mut().waker = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            front::Next::WrongLength => {
+                self.connection.front.count(|counters| counters.requests.broken += 1);
+                self.request.set_cause("wrong_length");
+                return Poll::Ready(Next::Broken);
+            }
+            front::Next::Cut => return Poll::Ready(Next::Broken),
+        };
+        exchange.on_taken(block.len() as u64);
+        exchange.add_credit(self.flow.borrow().grow(Direction::Response));
+        if let Some(amount) = exchange.take_credit(0) {
+            drop(exchange);
             self.handle.deliver(ToHandler::Credit(amount));
-            return Poll::Ready(Next::Data(block));
         }
-        if flow.ended {
-            self.over = true;
-            return Poll::Ready(Next::End(flow.trailers.take()));
-        }
-        flow.waker = Some(cx.waker().clone());
-        Poll::Pending
+        Poll::Ready(Next::Data(block))
     }
 
     /// Returns whether a block or the end waits to be taken.
     pub(super) fn has_output(&self) -> bool {
-        let flow = self.flow.borrow();
-        !flow.blocks.is_empty() || flow.ended
+        self.request.exchange().has_output()
     }
 
     /// Returns whether the response has ended and everything was taken.
     pub(super) fn is_empty(&self) -> bool {
-        let flow = self.flow.borrow();
-        flow.ended && flow.blocks.is_empty() && flow.trailers.is_none()
+        self.request.exchange().is_empty()
     }
 
     /// Lets the handler end by itself: its whole response was taken.
     pub(super) fn finish(&mut self) {
         self.over = true;
-        self.flow.borrow_mut().taken = true;
+        self.request.exchange().complete();
     }
 }
 

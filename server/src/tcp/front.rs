@@ -284,7 +284,7 @@ impl Front {
         requests.bytes_out += ending.bytes_sent;
         match ending.outcome {
             // The duration of a tunnel is no response time.
-            Outcome::Complete if request.is_tunnel.get() => {}
+            Outcome::Complete if request.exchange().is_tunnel() => {}
             Outcome::Complete => requests.latency.record(ending.duration),
             Outcome::Cancelled => requests.cancelled += 1,
             Outcome::Stalled | Outcome::Reset => {}

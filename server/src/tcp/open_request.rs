@@ -1,11 +1,11 @@
 //! A request from its head to the last byte of its response.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::time::Instant;
 
-use sluicegate_base::observe::access::Outcome;
 use sluicegate_http::exchange::Fields;
+use sluicegate_http::exchange::front::{FrontExchange, Instead, Received};
 use sluicegate_http::exchange::stall::StallTimer;
 use sluicegate_http::gate::RequestRecord;
 use sluicegate_http::identification::ReturnedId;
@@ -26,8 +26,8 @@ pub(super) struct OpenRequest {
     pub(super) status: Cell<Option<u16>>,
     /// Bytes of the response's body that its protocol has taken.
     pub(super) sent: Cell<u64>,
-    /// Bytes of the request's body received.
-    pub(super) received: Cell<u64>,
+    /// Rules of the exchange, and the handler's response as far as it was not taken.
+    exchange: RefCell<FrontExchange>,
     /// The client may still send a part of the request's body. A connection of HTTP/1.1 whose response begins meanwhile is closed behind it.
     pub(super) unread: Cell<bool>,
     /// The client speaks HTTP/1.0.
@@ -40,13 +40,9 @@ pub(super) struct OpenRequest {
     pub(super) has_output: Cell<bool>,
     /// The block that was taken last waits until the client's window of HTTP/2 has room.
     pub(super) is_held: Cell<bool>,
-    /// End of the request if it is not the client's doing.
-    pub(super) outcome: Cell<Option<Outcome>>,
     pub(super) stall: RefCell<StallTimer>,
     /// Account of its connection.
     progress: Rc<Progress>,
-    /// The response has opened a tunnel.
-    pub(super) is_tunnel: Cell<bool>,
     stalled: Cell<bool>,
     cut: Cell<bool>,
     stop: Notify,
@@ -57,6 +53,7 @@ pub(super) struct OpenRequest {
 impl OpenRequest {
     /// Returns a request that has just come, on a stream of HTTP/2 if it has a task.
     pub(super) fn new(
+        is_head: bool,
         record: Option<Box<RequestRecord>>,
         returned_id: Option<Box<ReturnedId>>,
         now: Instant,
@@ -69,17 +66,15 @@ impl OpenRequest {
             returned_id,
             status: Cell::new(None),
             sent: Cell::new(0),
-            received: Cell::new(0),
+            exchange: RefCell::new(FrontExchange::new(is_head)),
             unread: Cell::new(false),
             is_http10: Cell::new(false),
             awaits_status: Cell::new(false),
             awaits_body: Cell::new(false),
             has_output: Cell::new(false),
             is_held: Cell::new(false),
-            outcome: Cell::new(None),
             stall: RefCell::default(),
             progress: Rc::clone(progress),
-            is_tunnel: Cell::new(false),
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),
@@ -93,22 +88,27 @@ impl OpenRequest {
         self.progress.on_sent(count);
     }
 
-    /// Counts a block of the request's body.
-    pub(super) fn on_received(&self, count: u64) {
-        self.received.set(self.received.get() + count);
+    /// Counts a block of the request's body. Returns what follows from it.
+    pub(super) fn on_received(&self, count: u64) -> Received {
         self.progress.on_received(count);
+        self.exchange().on_data(count)
+    }
+
+    /// Lends the rules of the exchange.
+    pub(super) fn exchange(&self) -> RefMut<'_, FrontExchange> {
+        self.exchange.borrow_mut()
     }
 
     /// Returns the bytes of both bodies that have moved so far.
     pub(super) fn moved(&self) -> u64 {
-        self.sent.get() + self.received.get()
+        self.sent.get() + self.exchange().received()
     }
 
-    /// Ends the request because it has waited too long for its client.
-    pub(super) fn on_stall(&self) {
+    /// Ends the request because it has waited too long for its client. Returns what that gets.
+    pub(super) fn on_stall(&self) -> Instead {
         self.stalled.set(true);
-        self.outcome.set(Some(Outcome::Stalled));
         self.stop.notify_waiters();
+        self.exchange().stall()
     }
 
     /// Waits until the request has stalled.
@@ -139,7 +139,7 @@ impl OpenRequest {
 
     /// Has a client of HTTP/2 that waits for a status send the body, of which nothing has arrived; hyper does so itself for HTTP/1.1.
     pub(super) fn ask_for_body(&self) {
-        if self.stream.is_some() && self.awaits_status.take() && self.received.get() == 0 {
+        if self.stream.is_some() && self.awaits_status.take() && self.exchange().received() == 0 {
             self.inform(100, Fields::new());
         }
     }
@@ -160,8 +160,13 @@ impl OpenRequest {
 
     /// Takes the cause for which the server itself responds with a 5xx status or 429.
     pub(super) fn set_cause(&self, cause: &'static str) {
+        self.note(|record| record.set_cause(cause));
+    }
+
+    /// Changes the record, if there is one.
+    pub(super) fn note(&self, change: impl FnOnce(&mut RequestRecord)) {
         if let Some(record) = self.record.borrow_mut().as_mut() {
-            record.set_cause(cause);
+            change(record);
         }
     }
 }

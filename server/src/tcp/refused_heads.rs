@@ -51,5 +51,6 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
         outcome: if status.is_some() { Outcome::Complete } else { Outcome::Reset },
     };
     front.on_begin();
-    front.on_end(&ending, &OpenRequest::new(line, None, front.now(), &connection.progress, None));
+    let request = OpenRequest::new(false, line, None, front.now(), &connection.progress, None);
+    front.on_end(&ending, &request);
 }

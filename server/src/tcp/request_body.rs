@@ -28,8 +28,6 @@ pub(super) enum Part {
     Data(Bytes),
     /// The end, perhaps with trailers.
     End(Option<Fields>),
-    /// The body is longer than the limit.
-    TooLarge,
     /// The framing or the trailers are malformed.
     Malformed,
     /// The client has gone.

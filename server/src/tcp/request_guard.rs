@@ -14,7 +14,6 @@ pub(super) struct RequestGuard {
     pub(super) request: Rc<OpenRequest>,
     pub(super) connection: Rc<Connection>,
     number: u64,
-    complete: bool,
 }
 
 impl RequestGuard {
@@ -25,18 +24,17 @@ impl RequestGuard {
             number: connection.add(Rc::clone(&request)),
             connection: Rc::clone(connection),
             request,
-            complete: false,
         }
     }
 
     /// Notes that the whole response was taken.
-    pub(super) fn complete(&mut self) {
-        self.complete = true;
+    pub(super) fn complete(&self) {
+        self.request.exchange().complete();
     }
 
     /// Returns whether the whole response was taken.
     pub(super) fn is_complete(&self) -> bool {
-        self.complete
+        self.request.exchange().is_taken()
     }
 }
 
@@ -44,15 +42,16 @@ impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.connection.remove(self.number);
         let request = &self.request;
-        let early = request.outcome.get().unwrap_or(Outcome::Cancelled);
-        let outcome = if self.complete && !request.is_cut() { Outcome::Complete } else { early };
+        let Some(outcome) = request.exchange().end() else {
+            return;
+        };
         let front = &self.connection.front;
         let duration = front.now().saturating_duration_since(request.begun);
         let ending = Ending {
             duration,
             status: request.status.get(),
             bytes_sent: request.sent.get(),
-            bytes_received: request.received.get(),
+            bytes_received: request.exchange().received(),
             outcome,
         };
         if outcome == Outcome::Cancelled {

@@ -5,7 +5,7 @@ use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SE
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body_util::Empty;
 use sluicegate_http::exchange::message::Head;
-use sluicegate_http::exchange::{Body, Fields, NO_SERVER, Reply};
+use sluicegate_http::exchange::{Body, Fields, NO_SERVER, Reply, has_content};
 
 use super::body::{Content, ResponseBody};
 use super::exchange::Exchange;
@@ -15,17 +15,14 @@ use super::request_guard::RequestGuard;
 const OWN_NAME: HeaderValue = HeaderValue::from_static("sluicegate");
 
 /// Returns the response with a reply; for HEAD only the length of its body.
-pub(super) fn of_reply(
-    mut reply: Reply,
-    is_head: bool,
-    guard: RequestGuard,
-) -> Response<ResponseBody> {
+pub(super) fn of_reply(mut reply: Reply, guard: RequestGuard) -> Response<ResponseBody> {
+    guard.request.exchange().refuse();
     if let Some(id) = &guard.request.returned_id {
         id.add(reply.headers.edit());
     }
     let length = reply.body.len();
     let content = match reply.body {
-        _ if is_head || !has_body(reply.status) => Content::Empty,
+        _ if !guard.request.exchange().has_content(reply.status) => Content::Empty,
         Body::Empty => Content::Empty,
         Body::Bytes(bytes) => Content::Bytes(bytes),
         Body::Generated(generator) => Content::Generated(generator, 0),
@@ -37,31 +34,20 @@ pub(super) fn of_reply(
 pub(super) fn of_handler(
     mut head: Head,
     mut exchange: Exchange,
-    is_head: bool,
     guard: RequestGuard,
 ) -> Response<ResponseBody> {
     if let Some(id) = &guard.request.returned_id {
         id.add(&mut head.fields);
     }
+    let has_content = guard.request.exchange().has_content(head.status);
+    let length = head.length.or((head.end && has_content).then_some(0));
     let content = if head.end {
         exchange.finish();
-        Content::Empty
-    } else if is_head || !has_body(head.status) {
-        // Nobody would take what the handler sends.
         Content::Empty
     } else {
         Content::Handler(exchange)
     };
-    let length = match (head.length, head.end && !is_head) {
-        (None, true) => Some(0),
-        (length, _) => length,
-    };
     framed(head.status, &head.fields, length, content, guard)
-}
-
-/// Returns whether responses with a status have a body (RFC 9110 §6.4.1).
-fn has_body(status: u16) -> bool {
-    !matches!(status, 204 | 304)
 }
 
 /// Returns the head that opens a tunnel, with its status in the client's version. HTTP/1.1 names the protocol in `upgrade`; `accept` belongs
@@ -86,7 +72,6 @@ pub(super) fn of_tunnel(
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     }
     note_status(status.as_u16(), guard);
-    guard.request.is_tunnel.set(true);
     let mut response = Response::new(Empty::new());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -144,7 +129,7 @@ fn framed(
     let mut headers = headers(fields, &guard, closes);
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
-        && has_body(status)
+        && has_content(status)
     {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }

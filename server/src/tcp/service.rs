@@ -12,6 +12,7 @@ use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use sluicegate_http::authority::host_or_local;
+use sluicegate_http::exchange::front::{Received, RequestEnd};
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use sluicegate_http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
@@ -88,11 +89,12 @@ pub(super) async fn respond(
     }
     let head = parsed.as_mut().ok().map(|parsed| &mut parsed.head);
     let returned_id = head.and_then(|head| front.identify(head, &peer));
-    let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id, stream);
+    let is_head = parts.method == Method::HEAD;
+    let record = record(connection, &peer, parsed.as_ref().ok());
+    let guard = begin(connection, is_head, record, returned_id, stream);
     guard.request.unread.set(!body.is_end_stream());
     let is_http10 = parts.version == Version::HTTP_10;
     guard.request.is_http10.set(is_http10);
-    let is_head = parts.method == Method::HEAD;
     let reply = match parsed {
         Ok(mut parsed) => {
             guard.request.awaits_status.set(parsed.expects_status);
@@ -108,14 +110,17 @@ pub(super) async fn respond(
             };
             match own(connection, &arrival).await.unwrap_or_else(|| front.decide(&arrival)) {
                 Decision::Refuse(refusal) => Err((refusal, body)),
-                Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
+                Decision::Discard(reply, limit) => {
+                    guard.request.exchange().discard(parsed.content_length, limit);
+                    discard(&guard, body, reply).await
+                }
                 Decision::Handle(handling) => {
                     if handling.is_tunnel() {
                         return open(guard, parsed, peer, handling, &slot).await;
                     }
                     // The route leaves an upgrade undone.
                     parsed.head.protocol = None;
-                    let response = handle(guard, parsed, peer, handling, body, is_head);
+                    let response = handle(guard, parsed, peer, handling, body);
                     return response.await.map(Either::Left);
                 }
             }
@@ -134,7 +139,7 @@ pub(super) async fn respond(
             refused(&guard, refusal)
         }
     };
-    of_reply(reply, is_head, guard).map(Either::Left)
+    of_reply(reply, guard).map(Either::Left)
 }
 
 /// Returns the response to a request that its connection alone decides about, in front of all routes.
@@ -194,26 +199,33 @@ fn peer(connection: &Connection, parts: &request::Parts) -> Peer {
     peer
 }
 
-/// Begins the record of a request, and its place among those of the connection.
+/// Begins a request, with its place among those of the connection.
 fn begin(
     connection: &Rc<Connection>,
-    peer: &Peer,
-    parsed: Option<&ParsedRequest>,
+    is_head: bool,
+    record: Option<Box<RequestRecord>>,
     returned_id: Option<Box<ReturnedId>>,
     stream: Option<StreamTask>,
 ) -> RequestGuard {
+    let (now, progress) = (connection.front.now(), &connection.progress);
+    let request = OpenRequest::new(is_head, record, returned_id, now, progress, stream);
+    RequestGuard::new(connection, request)
+}
+
+/// Begins the record of a request, if there is an access log.
+fn record(
+    connection: &Connection,
+    peer: &Peer,
+    parsed: Option<&ParsedRequest>,
+) -> Option<Box<RequestRecord>> {
     let front = &connection.front;
-    let record = front.has_log().then(|| {
+    front.has_log().then(|| {
         let raw = parsed.and_then(|parsed| parsed.refused_path.as_deref());
         let head = parsed.map(|parsed| &parsed.head);
         let config = front.config();
         let identification = config.site.identification();
         Box::new(RequestRecord::new(peer.clone(), head, raw, identification))
-    });
-    RequestGuard::new(
-        connection,
-        OpenRequest::new(record, returned_id, front.now(), &connection.progress, stream),
-    )
+    })
 }
 
 /// Notes the cause of a refusal and returns its reply.
@@ -224,18 +236,17 @@ fn refused(guard: &RequestGuard, refusal: Refusal) -> Reply {
     refusal.reply
 }
 
-/// Discards the body, of at most `limit` bytes, before the reply.
+/// Discards the body before the reply.
 async fn discard(
     guard: &RequestGuard,
     body: RequestBody,
     reply: Reply,
-    limit: u64,
 ) -> Result<Reply, (Refusal, RequestBody)> {
     if body.is_end_stream() {
         return Ok(reply);
     }
     let request = &guard.request;
-    let mut upload = Upload::new(Some(Source::Body(body)), limit, u64::MAX);
+    let mut upload = Upload(Some(Source::Body(body)));
     let reply = loop {
         request.awaits_body.set(true);
         let part = tokio::select! {
@@ -243,20 +254,22 @@ async fn discard(
             () = request.stalled() => break replies::request_timeout(),
         };
         match part {
-            Part::Data(block) => {
-                request.on_received(block.len() as u64);
-            }
+            Part::Data(block) => match request.on_received(block.len() as u64) {
+                Received::Accepted | Received::Unneeded => continue,
+                Received::TooLarge => break replies::body_too_large(),
+                Received::Malformed => {}
+            },
             Part::End(_) => {
                 request.unread.set(false);
-                break reply;
+                if request.exchange().on_end() != RequestEnd::Malformed {
+                    break reply;
+                }
             }
-            Part::TooLarge => break replies::body_too_large(),
-            Part::Malformed | Part::Gone => {
-                let front = &guard.connection.front;
-                front.count(|counters| counters.requests.malformed += 1);
-                break replies::malformed();
-            }
+            Part::Malformed | Part::Gone => {}
         }
+        let front = &guard.connection.front;
+        front.count(|counters| counters.requests.malformed += 1);
+        break replies::malformed();
     };
     request.awaits_body.set(false);
     if let Some(body) = upload.stop() {
@@ -277,12 +290,11 @@ async fn handle(
     peer: Peer,
     handling: Handling,
     body: RequestBody,
-    is_head: bool,
 ) -> Response<ResponseBody> {
     let source = (!body.is_end_stream()).then(|| Source::Body(body));
     match hand_over(&guard, parsed, peer, handling, source).await {
-        Ok((head, exchange)) => of_handler(head, exchange, is_head, guard),
-        Err(reply) => of_reply(reply, is_head, guard),
+        Ok((head, exchange)) => of_handler(head, exchange, guard),
+        Err(reply) => of_reply(reply, guard),
     }
 }
 
@@ -302,20 +314,15 @@ async fn open(
         _ => None,
     };
     let refused = match hand_over(&guard, parsed, peer, handling, source).await {
-        Ok((head, exchange)) if opens(&head, upgrade.is_some()) => {
+        Ok((head, exchange)) if guard.request.exchange().is_tunnel() => {
             let response = of_tunnel(head, upgrade, accept, &guard);
             slot.set(Some(ClientTunnel { exchange, guard, reader }));
             return response.map(Either::Right);
         }
-        Ok((head, exchange)) => of_handler(head, exchange, false, guard),
-        Err(reply) => of_reply(reply, false, guard),
+        Ok((head, exchange)) => of_handler(head, exchange, guard),
+        Err(reply) => of_reply(reply, guard),
     };
     refused.map(Either::Left)
-}
-
-/// Returns whether a response opens the tunnel that the request asks for: 101 does by an upgrade, 2xx by CONNECT.
-fn opens(head: &Head, by_upgrade: bool) -> bool {
-    if by_upgrade { head.status == 101 } else { head.status < 300 && !head.end }
 }
 
 /// Hands a request to a handler, and waits for the head of its response.

@@ -51,7 +51,7 @@ impl ClientTunnel {
 
     /// Carries bytes until the handler ends the tunnel. The end of the client's bytes goes to the handler, which may still respond.
     async fn run(self, inlet: TunnelReader, mut outlet: Outlet) {
-        let ClientTunnel { mut exchange, mut guard, reader } = self;
+        let ClientTunnel { mut exchange, guard, reader } = self;
         if reader.send(inlet).is_err() {
             // The handler's task has ended, and the exchange says how.
             tracing::trace!("a tunnel was closed before it began");

@@ -39,7 +39,7 @@ pub(super) async fn leave(
         return;
     }
     // hyper would respond with 100 to a client that still waits for a status.
-    let is_expected = request.awaits_status.get() && request.received.get() == 0;
+    let is_expected = request.awaits_status.get() && request.exchange().received() == 0;
     if !is_expected && drain(&mut body).await {
         connection.meter.on_unread_end();
         request.unread.set(false);

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use sluicegate_http::exchange::front::Instead;
 use sluicegate_http::exchange::stall::{LinkProgress, StallRule, StallTimer, WaitsFor};
 use tokio::time::{Sleep, sleep};
 
@@ -156,8 +157,6 @@ impl Watchdog {
 
 /// Ends a request that has stalled. Returns whether its connection must end for it: HTTP/1.1 has no other way to end a response.
 fn end(connection: &Connection, request: &OpenRequest) -> bool {
-    let has_head = request.status.get().is_some();
-    let is_cut = has_head || request.has_stalled();
     let awaits_body = request.awaits_body.get();
     if !request.has_stalled() {
         connection.front.count(|counters| {
@@ -168,15 +167,15 @@ fn end(connection: &Connection, request: &OpenRequest) -> bool {
             }
         });
     }
-    request.on_stall();
+    let instead = request.on_stall();
     // The connection takes no further requests.
     connection.leave();
-    is_cut && !request.cut()
+    instead == Instead::Reset && !request.cut()
 }
 
 /// Returns whether a request has opened a tunnel, which has a timeout of its own.
 fn has_tunnel(connection: &Connection) -> bool {
-    connection.with_open(|open| open.values().any(|request| request.is_tunnel.get()))
+    connection.with_open(|open| open.values().any(|request| request.exchange().is_tunnel()))
 }
 
 /// Returns the time between two checks.

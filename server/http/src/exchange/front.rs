@@ -162,7 +162,9 @@ impl FrontExchange {
     /// Notes what a handler is to get, if there is room for it: a body of at most `limit` bytes, and `credit` of it at first.
     pub fn prepare(&mut self, request: &Request, limit: u64, credit: u64) {
         self.opening = Opening::of(request);
-        (self.content_length, self.limit) = (request.content_length, limit);
+        // What a client sends through a tunnel is no body (RFC 9110 §9.3.6).
+        self.content_length = request.content_length.filter(|_| self.opening.is_none());
+        self.limit = limit;
         self.credit = i64::try_from(credit).unwrap_or(i64::MAX);
     }
 
@@ -478,11 +480,6 @@ impl FrontExchange {
     /// Returns whether the whole body of the handler was taken, and no trailers follow.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
-    }
-
-    /// Returns whether a handler works on the request.
-    pub fn has_handler(&self) -> bool {
-        self.has_handler
     }
 
     /// Returns whether the response has opened the tunnel for which the request asks.

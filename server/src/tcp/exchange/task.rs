@@ -9,9 +9,10 @@ use std::time::Duration;
 use sluicegate_base::observe::access::Outcome;
 use sluicegate_http::exchange::Reply;
 use sluicegate_http::exchange::accounts::Direction;
+use sluicegate_http::exchange::front::{Action, FrontExchange, Instead, Received, RequestEnd};
 use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue};
 use sluicegate_http::exchange::local::Revocation;
-use sluicegate_http::exchange::message::{ToFront, ToHandler, cost};
+use sluicegate_http::exchange::message::{ToFront, ToHandler};
 use sluicegate_http::gate::{Handling, Refusal, replies};
 use tokio::time::sleep;
 
@@ -51,12 +52,8 @@ impl HandlerTask {
         };
         let mut limit = Box::pin(limit);
         let mut is_limit_over = false;
-        loop {
-            self.take_messages(false).await;
-            if self.flow.borrow().broken {
-                break;
-            }
-            let wanted = self.upload.is_wanted();
+        while self.take_messages(false).await {
+            let wanted = self.upload.is_open() && self.request.exchange().room() > 0;
             // Nobody waits for the next bytes of a tunnel.
             self.request.awaits_body.set(wanted && !self.handling.is_tunnel());
             tokio::select! {
@@ -84,7 +81,11 @@ impl HandlerTask {
         self.request.awaits_body.set(false);
         drop(handler);
         self.take_messages(true).await;
-        if self.request.has_stalled() || self.flow.borrow().broken {
+        self.take(ToFront::Closed);
+        if self.request.has_stalled() && self.request.exchange().is_own() {
+            self.reply(replies::request_timeout());
+        }
+        if self.is_cut() {
             drop(self.upload.stop());
         } else {
             self.leave_body().await;
@@ -93,9 +94,14 @@ impl HandlerTask {
         self.hold().await;
     }
 
+    /// Returns whether the response is not completed, or comes too late for a client that makes no progress.
+    fn is_cut(&self) -> bool {
+        self.request.has_stalled() || self.request.exchange().is_cut()
+    }
+
     /// Holds what the handler has left until the front has dropped the response, unless the memory is needed before.
     async fn hold(self) {
-        if self.request.has_stalled() || self.flow.borrow().broken {
+        if self.is_cut() {
             return self.with_flow(Flow::release);
         }
         tokio::select! {
@@ -107,10 +113,9 @@ impl HandlerTask {
 
     /// Ends the response because its memory is taken for another client. A block of it may wait for the client.
     fn revoke(&self) {
-        self.refuse(Refusal::no_room());
+        self.end(Refusal::no_room(), FrontExchange::revoke);
         self.with_flow(Flow::release);
-        if self.request.status.get().is_some() {
-            self.request.outcome.set(Some(Outcome::Reset));
+        if self.request.exchange().is_cut() && self.request.status.get().is_some() {
             self.connection.cut(&self.request);
         }
     }
@@ -118,29 +123,31 @@ impl HandlerTask {
     /// Passes a part of the body to the handler. Returns whether the handler goes on.
     fn take_part(&mut self, part: Part) -> bool {
         match part {
-            Part::Data(block) => {
-                self.request.on_received(block.len() as u64);
-                self.handle.deliver(ToHandler::Data(block));
-            }
+            Part::Data(block) => match self.request.on_received(block.len() as u64) {
+                Received::Accepted => self.handle.deliver(ToHandler::Data(block)),
+                Received::Unneeded => {}
+                Received::TooLarge => {
+                    self.end(replies::body_too_large().into(), FrontExchange::refuse);
+                    return false;
+                }
+                Received::Malformed => return self.on_malformed(),
+            },
             Part::End(trailers) => {
                 self.request.unread.set(false);
-                self.handle.deliver(ToHandler::End(trailers));
+                let end = self.request.exchange().on_end();
+                match end {
+                    RequestEnd::Malformed => return self.on_malformed(),
+                    RequestEnd::Pass => self.handle.deliver(ToHandler::End(trailers)),
+                    RequestEnd::Reply | RequestEnd::Unneeded => {}
+                }
             }
-            Part::TooLarge => {
-                self.refuse(replies::body_too_large().into());
-                return false;
-            }
-            Part::Malformed => {
-                self.connection.front.count(|counters| counters.requests.malformed += 1);
-                self.refuse(replies::malformed().into());
-                return false;
-            }
+            Part::Malformed => return self.on_malformed(),
             Part::Gone => {
                 self.handle.deliver(ToHandler::Cancel);
-                if self.handling.is_tunnel() {
-                    // The side that writes does not see that the client has gone.
-                    self.with_flow(|flow| flow.broken = true);
-                } else if !self.connection.is_http2() {
+                // The side that writes a tunnel does not see that the client has gone.
+                self.request.exchange().cut(Outcome::Cancelled);
+                self.with_flow(|_| {});
+                if !self.handling.is_tunnel() && !self.connection.is_http2() {
                     // hyper reads nothing more from the connection, not even its end, and waits for the response.
                     self.connection.break_off();
                 }
@@ -150,9 +157,17 @@ impl HandlerTask {
         true
     }
 
+    /// Refuses a malformed body. The handler does not go on.
+    fn on_malformed(&self) -> bool {
+        self.connection.front.count(|counters| counters.requests.malformed += 1);
+        self.end(replies::malformed().into(), FrontExchange::refuse);
+        false
+    }
+
     /// Takes what the handler has sent; `is_over` if it has stopped. Before a response begins, it is known whether a body that the
-    /// handler does not read has arrived.
-    async fn take_messages(&mut self, is_over: bool) {
+    /// handler does not read has arrived. Returns whether the handler goes on.
+    async fn take_messages(&mut self, is_over: bool) -> bool {
+        let mut goes_on = true;
         while let Some(envelope) = self.queue.pop() {
             let message = envelope.message;
             let responds = matches!(message, ToFront::Head(_) | ToFront::Abort(_));
@@ -162,121 +177,96 @@ impl HandlerTask {
             } else if responds && self.upload.has_arrived() {
                 self.request.unread.set(false);
             }
-            self.take(message);
+            goes_on &= self.take(message);
         }
+        goes_on && !self.request.exchange().is_cut()
     }
 
     /// Leaves what the handler has not read of the body.
     async fn leave_body(&mut self) {
         if let Some(body) = self.upload.stop() {
+            self.request.exchange().leave_body();
             unread_body::leave(&self.connection, &self.request, body).await;
         }
     }
 
-    fn take(&mut self, message: ToFront) {
-        match message {
-            ToFront::Interim(status, fields) => {
-                let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
-                self.handle.deliver(ToHandler::Credit(cost(size)));
-                self.request.inform(status, fields);
-            }
-            ToFront::Head(mut head) => {
-                self.handling.edit_response(&mut head);
-                self.with_flow(|flow| {
-                    flow.ended = head.end;
-                    flow.head.get_or_insert(Ok(head));
-                });
-            }
-            ToFront::Data(block) => self.with_flow(|flow| {
-                // More than the head promised; nobody would take it.
-                flow.broken |= flow.taken;
-                flow.blocks.push_back(block);
-            }),
-            // This front asks for none.
-            ToFront::Range(_) => self.handle.deliver(ToHandler::RangeRead(0)),
-            ToFront::End(trailers) => self.with_flow(|flow| {
-                flow.trailers = trailers;
-                flow.ended = true;
-            }),
-            ToFront::Abort(status) => self.on_abort(status),
+    /// Takes a message. Returns `false` if the handler has no more to send.
+    fn take(&mut self, message: ToFront) -> bool {
+        let message = match message {
             ToFront::Credit(amount) => {
-                let more = self.flow.borrow().grow(Direction::Request);
-                self.upload.add_credit(amount + more);
+                ToFront::Credit(amount + self.flow.borrow().grow(Direction::Request))
             }
-            ToFront::Keep(entry) => {
+            message => message,
+        };
+        let action = self.request.exchange().on_message(message);
+        match action {
+            Action::Inform(status, fields) => {
+                self.request.inform(status, fields);
+                let credit = self.request.exchange().take_credit(0);
+                if let Some(amount) = credit {
+                    self.handle.deliver(ToHandler::Credit(amount));
+                }
+            }
+            Action::Begin(mut head) => {
+                self.handling.edit_response(&mut head);
+                self.with_flow(|flow| flow.head = Some(Ok(head)));
+            }
+            Action::GoOn => self.with_flow(|_| {}),
+            Action::Fail(status, instead) => self.on_failure(status, instead),
+            Action::Keep(entry) => {
                 let front = &self.connection.front;
                 let entry = entry.filter(|_| !front.memory_is_short());
                 let now = front.now();
                 front.with_cache(|cache| self.handling.keep(entry, cache, now));
             }
-            ToFront::Report(report) => {
-                if let Some(record) = self.request.record.borrow_mut().as_mut() {
-                    record.report(*report);
-                }
-            }
-            // The body is left already.
-            ToFront::StopBody | ToFront::Closed => {}
+            Action::Report(report) => self.request.note(|record| record.report(*report)),
+            Action::Cancel => return false,
+            // The body is left already, and is read as far as there is credit.
+            Action::LeaveBody | Action::ReadOn | Action::Nothing => {}
         }
+        true
     }
 
-    /// Changes the response, and wakes the front's side of it.
+    /// Changes the way of the response, and wakes the front's side of it.
     fn with_flow(&self, change: impl FnOnce(&mut Flow)) {
         let mut flow = self.flow.borrow_mut();
         change(&mut flow);
-        self.request.has_output.set(!flow.blocks.is_empty() || flow.ended);
+        self.request.has_output.set(self.request.exchange().has_output());
         if let Some(waker) = flow.waker.take() {
             waker.wake();
         }
     }
 
     /// Ends a response whose handler failed.
-    fn on_abort(&self, status: u16) {
-        if self.request.has_stalled() {
-            return self.end(replies::request_timeout(), false);
+    fn on_failure(&self, status: u16, instead: Instead) {
+        self.request.note(|record| record.on_abort(status));
+        if instead == Instead::Reply {
+            return self.reply(replies::handler_failed(status));
         }
-        if self.flow.borrow().is_refused() {
-            // The handler was dropped for that.
-            return;
-        }
-        if let Some(record) = self.request.record.borrow_mut().as_mut() {
-            record.on_abort(status);
-        }
-        self.end(replies::handler_failed(status), true);
+        self.connection.front.count(|counters| counters.requests.broken += 1);
+        self.with_flow(|_| {});
     }
 
-    /// Responds in place of the handler, or breaks its response off.
-    fn refuse(&self, refusal: Refusal) {
+    /// Responds in place of the handler, or breaks its response off, as `end` says.
+    fn end(&self, refusal: Refusal, end: impl FnOnce(&mut FrontExchange) -> Instead) {
         if let Some(cause) = refusal.cause {
             self.request.set_cause(cause);
         }
-        self.end(refusal.reply, false);
-    }
-
-    fn end(&self, mut reply: Reply, failed: bool) {
-        self.handling.refuse(&mut reply);
-        let status = reply.status;
-        let is_new = self.request.status.get().is_none();
-        self.with_flow(|flow| {
-            if is_new && flow.head.is_none() {
-                flow.refused = true;
-                flow.head = Some(Err(reply));
-            } else if !flow.refused && !flow.ended && !flow.broken {
-                flow.broken = true;
-                self.note_cut(status, failed);
+        let instead = end(&mut self.request.exchange());
+        match instead {
+            Instead::Reply => self.reply(refusal.reply),
+            Instead::Reset => {
+                self.request.note(|record| record.on_cut(refusal.reply.status));
+                self.with_flow(|_| {});
             }
-        });
+            Instead::Nothing => {}
+        }
     }
 
-    /// Notes the end of a response that had begun, with the status of the reply that came too late.
-    fn note_cut(&self, status: u16, failed: bool) {
-        self.request.outcome.set(Some(Outcome::Reset));
-        if let Some(record) = self.request.record.borrow_mut().as_mut() {
-            record.on_cut(status);
-        }
-        if failed {
-            let front = &self.connection.front;
-            front.count(|counters| counters.requests.broken += 1);
-        }
+    /// Responds in place of the handler.
+    fn reply(&self, mut reply: Reply) {
+        self.handling.refuse(&mut reply);
+        self.with_flow(|flow| flow.head = Some(Err(reply)));
     }
 }
 

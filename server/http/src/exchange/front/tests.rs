@@ -114,7 +114,7 @@ fn a_body_of_another_length_than_the_head_says_cuts_the_response() {
         exchange.on_message(ToFront::End(None));
         assert_eq!(take(&mut exchange), expected);
         assert_eq!(take(&mut exchange), " cut");
-        assert!(!exchange.has_handler());
+        assert!(!exchange.has_handler);
         assert_eq!(exchange.end(), Some(Outcome::Reset));
     }
 }
@@ -131,7 +131,7 @@ fn responses_without_content_end_with_their_head() {
         other.on_message(of_status(status, Some(10), false));
         assert!(matches!(other.on_message(ToFront::End(None)), Action::Nothing));
         assert!(matches!(exchange.on_message(data("text")), Action::Cancel));
-        assert!(!exchange.has_handler());
+        assert!(!exchange.has_handler);
         assert_eq!(take(&mut exchange), " end");
     }
 }
@@ -159,7 +159,7 @@ fn a_handler_that_fails_or_is_lost_gets_a_reply_or_a_reset_in_its_place() {
         let mut exchange = handed_over("GET", None);
         let action = exchange.on_message(message);
         assert!(matches!(action, Action::Fail(s, Instead::Reply) if s == status), "{action:?}");
-        assert!(exchange.is_own() && !exchange.has_handler());
+        assert!(exchange.is_own() && !exchange.has_handler);
         exchange.complete();
         assert_eq!(exchange.end(), Some(Outcome::Complete));
     }
@@ -212,7 +212,7 @@ fn who_ends_an_exchange_decides_what_its_client_gets() {
         for (stage, expected) in STAGES.into_iter().zip(expected) {
             let mut exchange = at(stage);
             assert_eq!(end(&mut exchange), expected, "{stage} {outcome:?}");
-            assert!(!exchange.has_handler());
+            assert!(!exchange.has_handler);
             assert!(matches!(exchange.on_message(data("late")), Action::Nothing));
             // The reply, or what is left of the response.
             exchange.complete();
@@ -292,8 +292,9 @@ fn a_body_is_left_once() {
 fn a_tunnel_is_open_from_its_head_to_the_end_of_its_handler() {
     for (status, end, opens) in [(200, false, true), (403, false, false), (200, true, false)] {
         let mut exchange = FrontExchange::new(false);
-        exchange.prepare(&request(tunnel(None), None, true), u64::MAX, CREDIT);
+        exchange.prepare(&request(tunnel(None), Some(0), true), u64::MAX, CREDIT);
         exchange.hand_over(true);
+        assert_eq!(exchange.on_data(1), Received::Accepted);
         exchange.on_message(of_status(status, None, end));
         assert_eq!((exchange.is_tunnel(), exchange.has_tunnel()), (opens, opens), "{status}");
         exchange.on_message(ToFront::End(None));

@@ -107,7 +107,7 @@ impl Driver {
                 self.instead(instead);
             }
             Action::LeaveBody => assert!(self.exchange.leave_body()),
-            Action::Cancel => assert!(!self.exchange.has_handler()),
+            Action::Cancel => assert!(!self.exchange.has_handler),
             _ => {}
         }
     }
