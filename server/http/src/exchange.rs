@@ -16,9 +16,9 @@ pub mod lent;
 pub mod local;
 pub mod message;
 mod opaque;
-mod revocable;
 pub mod ring;
 pub mod stall;
+mod table;
 #[cfg(any(test, feature = "test-fixtures"))]
 pub mod test_front;
 

@@ -5,34 +5,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sluicegate_base::address::ValidatedAddress;
-use sluicegate_base::clients::ClientPrefix;
 use sluicegate_base::observe::metrics::metrics;
 use tokio::sync::Notify;
 
-use super::accounts::{Accounts, Direction, Permit};
-use super::revocable::Revocable;
-use crate::id_map::IdMap;
+use super::accounts::{Accounts, Direction};
+use super::table::ExchangeTable;
 
 /// The exchanges of a front on one origin thread, within their accounts.
 #[derive(Debug)]
 pub struct LocalExchanges {
-    accounts: Arc<Accounts>,
-    open: RefCell<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    entries: IdMap<Entry>,
-    revocable: Revocable,
-    /// Number of the exchange opened last.
-    last: u64,
-    counters: LocalCounters,
-}
-
-#[derive(Debug)]
-struct Entry {
-    permit: Permit,
-    revocation: Rc<Revocation>,
+    open: RefCell<ExchangeTable<Rc<Revocation>>>,
+    counters: Cell<LocalCounters>,
 }
 
 /// Withdrawal of an exchange's memory.
@@ -78,7 +61,8 @@ pub struct LocalExchange {
 impl LocalExchanges {
     /// Returns exchanges that take their memory from `accounts`.
     pub fn new(accounts: Arc<Accounts>) -> Rc<LocalExchanges> {
-        Rc::new(LocalExchanges { accounts, open: RefCell::default() })
+        let open = RefCell::new(ExchangeTable::new(accounts));
+        Rc::new(LocalExchanges { open, counters: Cell::default() })
     }
 
     /// Returns the counters.
@@ -86,69 +70,47 @@ impl LocalExchanges {
         let open = self.open.borrow();
         LocalCounters {
             open: open.entries.len() as u64,
-            reserved: self.accounts.balance().promised,
-            ..open.counters
+            reserved: open.accounts.balance().promised,
+            ..self.counters.get()
         }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut LocalCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
     }
 
     /// Returns the credit that each direction of an exchange begins with, bytes by [`cost`](super::message::cost).
     pub fn first_credit(&self) -> u64 {
-        self.accounts.first_credit()
+        self.open.borrow().accounts.first_credit()
     }
 
     /// Opens an exchange of the client at `address`. If no memory is left, an exchange of the client that holds the most is
     /// cancelled for it; `None` if no client holds more than this one would.
     pub fn open(self: &Rc<Self>, address: ValidatedAddress) -> Option<LocalExchange> {
-        let client = ClientPrefix::from(address);
-        let permit = self.accounts.promise(client).or_else(|| {
-            self.revoke(self.accounts.most_greedy(client)?);
-            self.accounts.promise(client)
-        });
-        let Some(permit) = permit else {
-            self.accounts.count_refusal(client);
-            return None;
-        };
         let mut open = self.open.borrow_mut();
-        open.last += 1;
-        open.counters.opened += 1;
-        let (number, revocation) = (open.last, Rc::<Revocation>::default());
-        open.revocable.insert(number, &permit);
-        let entry = Entry { permit, revocation: Rc::clone(&revocation) };
-        open.entries.insert(number, entry);
+        let permit = open.admit(address, |revocation| {
+            revocation.done.set(true);
+            revocation.notify.notify_one();
+            self.count(|counters| counters.revoked += 1);
+        })?;
+        self.count(|counters| counters.opened += 1);
+        let revocation = Rc::<Revocation>::default();
+        let number = open.insert(permit, Rc::clone(&revocation));
         Some(LocalExchange { exchanges: Rc::clone(self), number, revocation })
-    }
-
-    /// Takes the memory of one of a client's exchanges, which is at least what another one needs.
-    fn revoke(&self, client: ClientPrefix) {
-        let open = &mut *self.open.borrow_mut();
-        let first = open.revocable.take_first(client);
-        if let Some(entry) = first.and_then(|exchange| open.entries.get_mut(&exchange)) {
-            entry.permit.revoke();
-            entry.revocation.done.set(true);
-            entry.revocation.notify.notify_one();
-            open.counters.revoked += 1;
-        }
     }
 }
 
 impl LocalExchange {
     /// Raises the memory of a direction that moves. Returns the further credit, bytes.
     pub fn grow(&self, direction: Direction) -> u64 {
-        let open = &mut *self.exchanges.open.borrow_mut();
-        let Some(entry) = open.entries.get_mut(&self.number) else {
-            return 0;
-        };
-        let more = entry.permit.grow(direction);
-        if more > 0 {
-            open.revocable.on_growth(self.number, &entry.permit);
-        }
-        more
+        self.exchanges.open.borrow_mut().grow(self.number, direction)
     }
 
     /// Returns the memory promised to it, bytes.
     pub fn promised(&self) -> u64 {
-        let open = self.exchanges.open.borrow();
-        open.entries.get(&self.number).map_or(0, |entry| entry.permit.promised())
+        self.exchanges.open.borrow().promised(self.number)
     }
 
     /// Returns the withdrawal of its memory, to wait for.
@@ -159,10 +121,7 @@ impl LocalExchange {
 
 impl Drop for LocalExchange {
     fn drop(&mut self) {
-        let open = &mut *self.exchanges.open.borrow_mut();
-        if let Some(entry) = open.entries.remove(&self.number) {
-            open.revocable.remove(self.number, &entry.permit);
-        }
+        self.exchanges.open.borrow_mut().remove(self.number);
     }
 }
 
@@ -200,7 +159,7 @@ mod tests {
         let held: Vec<_> =
             (0..4).map(|_| exchanges.open(GREEDY.parse().unwrap()).unwrap()).collect();
         drop(held);
-        assert_eq!(exchanges.accounts.balance().promised, 0);
+        assert_eq!(exchanges.counters().reserved, 0);
         assert!(exchanges.open(GREEDY.parse().unwrap()).is_some());
     }
 }

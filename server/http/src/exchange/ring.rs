@@ -5,15 +5,15 @@
 //! few of them for each exchange, and the number of exchanges is bounded.
 
 mod depth;
-mod revoke;
 
-use std::collections::{VecDeque, hash_map};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use bytes::Bytes;
 use rtrb::{Consumer, Producer, RingBuffer};
+use sluicegate_base::address::ValidatedAddress;
 use sluicegate_base::keys::ExchangeKey;
 use sluicegate_base::observe::metrics::metrics;
 use tokio::sync::Notify;
@@ -21,10 +21,9 @@ use tokio::sync::Notify;
 use super::Fields;
 use super::accounts::{Accounts, Direction, Permit};
 use super::message::{Envelope, Request, ToFront, ToHandler};
-use crate::id_map::IdMap;
 
 pub use self::depth::Depth;
-use super::revocable::Revocable;
+use super::table::ExchangeTable;
 
 /// Part of the ring's capacity up to which a client's exchanges may wait beside the ring.
 const FEW: u64 = 64;
@@ -42,12 +41,11 @@ struct Wakers {
     closed: AtomicBool,
 }
 
-/// Exchange with the memory promised to it. Messages of a closed exchange may stand in the front until its client takes them,
-/// so both sides have to be done with it before the permit is dropped.
+/// Open exchange. Messages of a closed exchange may stand in the front until its client takes them, so both sides have to be done
+/// with it before the permit is dropped.
 #[derive(Debug)]
-struct Entry {
+struct Open {
     key: ExchangeKey,
-    permit: Permit,
     /// The origin is done with it.
     closed: bool,
     /// The front is done with it.
@@ -63,16 +61,11 @@ pub struct OriginRing {
     /// Messages that must not be lost and did not fit into the ring.
     overflow: VecDeque<Envelope<ToHandler>>,
     /// Exchanges that the origin has not closed or their front has not forgotten.
-    exchanges: IdMap<Entry>,
-    /// Those of them whose memory can be revoked.
-    revocable: Revocable,
+    exchanges: ExchangeTable<Open>,
     /// Number of exchanges that the origin has not closed.
     running: usize,
-    /// Number of the exchange opened last.
-    last: u64,
     /// Something was put into the ring since the origin was woken.
     news: bool,
-    accounts: Arc<Accounts>,
     /// Exchanges whose memory was revoked, for their front to cancel.
     revoked: Vec<ExchangeKey>,
     /// Counters of this end.
@@ -119,12 +112,9 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
         from,
         wakers: Arc::clone(&wakers),
         overflow: VecDeque::new(),
-        exchanges: IdMap::default(),
-        revocable: Revocable::default(),
+        exchanges: ExchangeTable::new(accounts),
         running: 0,
-        last: 0,
         news: false,
-        accounts,
         revoked: Vec::new(),
         counters: OriginRingCounters::default(),
     };
@@ -140,34 +130,45 @@ impl OriginRing {
 
     /// Returns the accounts that permits for exchanges come from.
     pub fn accounts(&self) -> &Arc<Accounts> {
-        &self.accounts
+        &self.exchanges.accounts
     }
 
     /// Returns the bytes that one exchange may have on its way, each way, by [`cost`](super::message::cost).
     pub fn share(&self) -> u64 {
-        self.accounts.share()
+        self.exchanges.accounts.share()
     }
 
     /// Returns the bytes that one exchange may have on its way at first, each way. They rise to the share once bodies move.
     pub fn first_credit(&self) -> u64 {
-        self.accounts.first_credit()
+        self.exchanges.accounts.first_credit()
+    }
+
+    /// Promises memory to an exchange of the client at `address`. If there is none left, an exchange of the client that holds the
+    /// most is cancelled for it; `None` if no client holds more than this one would.
+    pub fn admit(&mut self, address: ValidatedAddress) -> Option<Permit> {
+        self.exchanges.admit(address, |open| {
+            self.revoked.push(open.key);
+            self.counters.revoked += 1;
+        })
+    }
+
+    /// Returns the key of an exchange whose memory was revoked, for its front to cancel it.
+    pub fn take_revoked(&mut self) -> Option<ExchangeKey> {
+        self.revoked.pop()
     }
 
     /// Opens an exchange and returns its number; `None` if the ring is full and the client has more than a few others. Without
     /// that exception, a client that keeps the ring full would keep all others out.
     pub fn open(&mut self, key: ExchangeKey, request: Box<Request>, permit: Permit) -> Option<u64> {
-        let exchange = self.last + 1;
-        let message = ToHandler::Open { request, credit: self.first_credit() };
         let few = self.to.buffer().capacity() as u64 / FEW;
         if !self.has_room() && permit.exchanges() > few {
             self.counters.refused_queue += 1;
             return None;
         }
-        self.last = exchange;
-        self.push(exchange, message);
-        self.revocable.insert(exchange, &permit);
-        let entry = Entry { key, permit, closed: false, forgotten: false };
-        self.exchanges.insert(exchange, entry);
+        let open = Open { key, closed: false, forgotten: false };
+        let exchange = self.exchanges.insert(permit, open);
+        let credit = self.first_credit();
+        self.push(exchange, ToHandler::Open { request, credit });
         self.running += 1;
         self.counters.opened += 1;
         Some(exchange)
@@ -195,30 +196,18 @@ impl OriginRing {
 
     /// Returns credit for blocks of the response that have left the front, and more at first.
     pub fn credit(&mut self, exchange: u64, amount: u64) {
-        let more = self.grow(exchange, Direction::Response);
+        let more = self.exchanges.grow(exchange, Direction::Response);
         self.push(exchange, ToHandler::Credit(amount + more));
     }
 
     /// Returns further credit for an exchange whose response moves though nothing of it takes credit.
     pub fn on_range_moved(&mut self, exchange: u64) -> u64 {
-        self.grow(exchange, Direction::Response)
+        self.exchanges.grow(exchange, Direction::Response)
     }
 
     /// Returns a lent range, of which so many bytes were read.
     pub fn range_read(&mut self, exchange: u64, count: u64) {
         self.push(exchange, ToHandler::RangeRead(count));
-    }
-
-    /// Raises the memory of a direction that moves. Returns the further credit, bytes.
-    fn grow(&mut self, exchange: u64, direction: Direction) -> u64 {
-        let Some(entry) = self.exchanges.get_mut(&exchange) else {
-            return 0;
-        };
-        let more = entry.permit.grow(direction);
-        if more > 0 {
-            self.revocable.on_growth(exchange, &entry.permit);
-        }
-        more
     }
 
     /// Cancels an exchange.
@@ -229,11 +218,10 @@ impl OriginRing {
     /// Returns the memory of an exchange of which the front holds nothing more, once the origin has closed it, too. Every front
     /// calls it once for each exchange that it has opened.
     pub fn forget(&mut self, exchange: u64) {
-        if let hash_map::Entry::Occupied(mut entry) = self.exchanges.entry(exchange) {
-            entry.get_mut().forgotten = true;
-            if entry.get().closed {
-                self.revocable.remove(exchange, &entry.get().permit);
-                entry.remove();
+        if let Some(open) = self.exchanges.get_mut(exchange) {
+            open.forgotten = true;
+            if open.closed {
+                self.exchanges.remove(exchange);
             }
         }
     }
@@ -268,23 +256,22 @@ impl OriginRing {
     /// Returns the origin's next message with the key of its exchange.
     pub fn take(&mut self) -> Option<(ExchangeKey, ToFront)> {
         while let Ok(Envelope { exchange, message }) = self.from.pop() {
-            let entry = self.exchanges.get_mut(&exchange);
-            let Some(entry) = entry.filter(|entry| !entry.closed) else {
+            let open = self.exchanges.get_mut(exchange);
+            let Some(open) = open.filter(|open| !open.closed) else {
                 continue;
             };
-            let key = entry.key;
+            let key = open.key;
             return Some(match message {
                 ToFront::Closed => {
                     self.running -= 1;
-                    entry.closed = true;
-                    if entry.forgotten {
-                        self.revocable.remove(exchange, &entry.permit);
-                        self.exchanges.remove(&exchange);
+                    open.closed = true;
+                    if open.forgotten {
+                        self.exchanges.remove(exchange);
                     }
                     (key, message)
                 }
                 ToFront::Credit(amount) => {
-                    let more = self.grow(exchange, Direction::Request);
+                    let more = self.exchanges.grow(exchange, Direction::Request);
                     (key, ToFront::Credit(amount + more))
                 }
                 message => (key, message),
@@ -298,8 +285,7 @@ impl OriginRing {
 
     /// Returns the memory promised to an exchange, bytes.
     pub fn promised(&self, exchange: u64) -> u64 {
-        let entry = self.exchanges.get(&exchange);
-        entry.map_or(0, |entry| entry.permit.promised())
+        self.exchanges.promised(exchange)
     }
 
     /// Returns the number of exchanges that the origin has not closed.

@@ -32,7 +32,8 @@ metrics! {
 impl OriginRing {
     /// Returns how full the rings are now.
     pub fn depth(&self) -> Depth {
-        let Balance { promised, refused_memory, refused_client } = self.accounts.balance();
+        let Balance { promised, refused_memory, refused_client } =
+            self.exchanges.accounts.balance();
         let capacity = self.to.buffer().capacity();
         Depth {
             to_origin: (capacity - self.to.slots()) as u64,

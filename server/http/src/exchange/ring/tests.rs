@@ -1,5 +1,3 @@
-use sluicegate_base::address::ValidatedAddress;
-
 use super::*;
 use crate::exchange::test_front::{self, KEY, open};
 
@@ -119,7 +117,7 @@ fn exchanges_that_never_moved_give_way_before_those_that_did() {
     assert_eq!(more.count(), 13);
     assert!(open(&mut origin_ring, request_of(2)).is_some());
     let one: ValidatedAddress = "192.0.2.1".parse().unwrap();
-    let order: Vec<(u64, bool)> = { origin_ring.exchanges.iter() }
+    let order: Vec<(u64, bool)> = { origin_ring.exchanges.entries.iter() }
         .filter(|(_, entry)| entry.permit.holder() != Some(one.into()))
         .map(|(exchange, entry)| (*exchange, entry.permit.has_grown()))
         .collect();
