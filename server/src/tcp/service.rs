@@ -12,7 +12,7 @@ use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use sluicegate_http::authority::host_or_local;
-use sluicegate_http::exchange::front::{Received, RequestEnd};
+use sluicegate_http::exchange::front::Received;
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use sluicegate_http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
@@ -261,7 +261,7 @@ async fn discard(
             },
             Part::End(_) => {
                 request.unread.set(false);
-                if request.exchange().on_end() != RequestEnd::Malformed {
+                if request.exchange().on_end() != Received::Malformed {
                     break reply;
                 }
             }
