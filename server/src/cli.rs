@@ -68,8 +68,9 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Check(args) => check::run(&args, registry),
         Command::Reload(args) => reload::run(&args, runtime_dir().as_deref(), registry),
         Command::Route(args) => explain_route(&args, registry),
-        Command::Why(args) => why::run(&args, registry, &mut std::io::stdout().lock())
-            .or_else(|error| if is_closed_pipe(&error) { Ok(0) } else { Err(error) }),
+        Command::Why(args) => {
+            unless_pipe_is_closed(why::run(&args, registry, &mut std::io::stdout().lock()))
+        }
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             unless_pipe_is_closed(get::run(&args, clock::now, &mut out, &mut err))

@@ -75,7 +75,8 @@ impl ResponseBody {
             Content::Bytes(_) | Content::Generated(..) => {
                 (self.left != Some(0), self.left == Some(0))
             }
-            Content::Handler(exchange) => {
+            Content::Handler(_) => {
+                let exchange = self.guard.request.exchange();
                 let all = self.left == Some(0);
                 // hyper asks a body of HTTP/1.1 for nothing after its length.
                 let ended = exchange.is_empty() || !self.guard.connection.is_http2();
@@ -85,7 +86,7 @@ impl ResponseBody {
         let (output, over) = (output || self.end.is_some(), over && self.end.is_none());
         self.guard.request.has_output.set(output && !over);
         if over {
-            self.guard.complete();
+            self.guard.request.exchange().complete();
             if let Content::Handler(exchange) = &mut self.content {
                 exchange.finish();
             }
@@ -179,7 +180,7 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.guard.is_complete()
+        self.guard.request.exchange().is_taken()
     }
 
     fn size_hint(&self) -> SizeHint {

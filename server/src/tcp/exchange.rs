@@ -139,16 +139,6 @@ impl Exchange {
         Poll::Ready(Next::Data(block))
     }
 
-    /// Returns whether a block or the end waits to be taken.
-    pub(super) fn has_output(&self) -> bool {
-        self.request.exchange().has_output()
-    }
-
-    /// Returns whether the response has ended and everything was taken.
-    pub(super) fn is_empty(&self) -> bool {
-        self.request.exchange().is_empty()
-    }
-
     /// Lets the handler end by itself: its whole response was taken.
     pub(super) fn finish(&mut self) {
         self.over = true;

@@ -26,16 +26,6 @@ impl RequestGuard {
             request,
         }
     }
-
-    /// Notes that the whole response was taken.
-    pub(super) fn complete(&self) {
-        self.request.exchange().complete();
-    }
-
-    /// Returns whether the whole response was taken.
-    pub(super) fn is_complete(&self) -> bool {
-        self.request.exchange().is_taken()
-    }
 }
 
 impl Drop for RequestGuard {

@@ -12,10 +12,11 @@ use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use sluicegate_http::authority::host_or_local;
-use sluicegate_http::exchange::front::{Received, RequestEnd};
+use sluicegate_http::exchange::front::Received;
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use sluicegate_http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
+use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::Peer;
 use tokio::sync::oneshot;
 
@@ -90,9 +91,7 @@ pub(super) async fn respond(
     let returned_id = head.and_then(|head| front.identify(head, &peer));
     let is_head = parts.method == Method::HEAD;
     let record = record(connection, &peer, parsed.as_ref().ok());
-    let request =
-        OpenRequest::new(is_head, record, returned_id, front.now(), &connection.progress, stream);
-    let guard = RequestGuard::new(connection, request);
+    let guard = begin(connection, is_head, record, returned_id, stream);
     guard.request.unread.set(!body.is_end_stream());
     let is_http10 = parts.version == Version::HTTP_10;
     guard.request.is_http10.set(is_http10);
@@ -200,6 +199,19 @@ fn peer(connection: &Connection, parts: &request::Parts) -> Peer {
     peer
 }
 
+/// Begins a request, with its place among those of the connection.
+fn begin(
+    connection: &Rc<Connection>,
+    is_head: bool,
+    record: Option<Box<RequestRecord>>,
+    returned_id: Option<Box<ReturnedId>>,
+    stream: Option<StreamTask>,
+) -> RequestGuard {
+    let (now, progress) = (connection.front.now(), &connection.progress);
+    let request = OpenRequest::new(is_head, record, returned_id, now, progress, stream);
+    RequestGuard::new(connection, request)
+}
+
 /// Begins the record of a request, if there is an access log.
 fn record(
     connection: &Connection,
@@ -249,7 +261,7 @@ async fn discard(
             },
             Part::End(_) => {
                 request.unread.set(false);
-                if request.exchange().on_end() != RequestEnd::Malformed {
+                if request.exchange().on_end() != Received::Malformed {
                     break reply;
                 }
             }

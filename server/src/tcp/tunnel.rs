@@ -67,7 +67,7 @@ impl ClientTunnel {
             let Ok(next) = next.await else {
                 return;
             };
-            request.has_output.set(exchange.has_output());
+            request.has_output.set(request.exchange().has_output());
             match next {
                 Next::Data(block) => {
                     request.is_held.set(true);
@@ -87,7 +87,6 @@ impl ClientTunnel {
             }
         }
         let connection = Rc::clone(&guard.connection);
-        guard.complete();
         exchange.finish();
         drop((exchange, guard));
         connection.meter.leave_unread();

@@ -15,7 +15,7 @@ use super::message::{HandlerReport, Head, Opening, Request, ToFront, cost};
 use super::{Fields, has_content};
 
 /// Front's half of one exchange.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FrontExchange {
     is_head: bool,
     /// Status that opens the tunnel for which the request asks.
@@ -32,6 +32,8 @@ pub struct FrontExchange {
     credit: i64,
     /// A handler works on the request, and its messages count.
     has_handler: bool,
+    /// The response ended with its head, though the handler has more.
+    is_shortened: bool,
     phase: Phase,
     body: HandlerBody,
     /// Outcome of the exchange, unless its client takes the whole response.
@@ -40,9 +42,10 @@ pub struct FrontExchange {
 }
 
 /// State of the request's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reading {
     /// The head has only just come.
+    #[default]
     Undecided,
     /// It is dropped, and the front's reply waits for its end.
     Discarding,
@@ -55,9 +58,10 @@ enum Reading {
 }
 
 /// State of the response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Nothing is decided.
+    #[default]
     Silent,
     /// A handler is to respond.
     Awaited,
@@ -105,50 +109,23 @@ pub enum Instead {
     Nothing,
 }
 
-/// Consequence of bytes of the request's body.
+/// Consequence of a part of the request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// They are accepted: the handler gets them, if there is one.
+    /// The handler gets it, if there is one.
     Accepted,
-    /// Nobody needs them.
+    /// Nobody needs it.
     Unneeded,
-    /// The body is longer than the head says.
+    /// The body has another length than the head says.
     Malformed,
     /// The body is longer than it may be.
     TooLarge,
 }
 
-/// Consequence of the end of the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestEnd {
-    /// The reply that has waited for it is due.
-    Reply,
-    /// The handler gets it.
-    Pass,
-    /// Nobody waits for it.
-    Unneeded,
-    /// The body is shorter than the head says.
-    Malformed,
-}
-
 impl FrontExchange {
     /// Begins the exchange of a request whose head has just come.
     pub fn new(is_head: bool) -> FrontExchange {
-        FrontExchange {
-            is_head,
-            opening: None,
-            is_tunnel: false,
-            reading: Reading::Undecided,
-            content_length: None,
-            limit: u64::MAX,
-            received: 0,
-            credit: 0,
-            has_handler: false,
-            phase: Phase::Silent,
-            body: HandlerBody::default(),
-            early: None,
-            has_ended: false,
-        }
+        FrontExchange { is_head, ..FrontExchange::default() }
     }
 
     /// Has the front reply once the request has ended, whose body of at most `limit` bytes is dropped.
@@ -210,7 +187,8 @@ impl FrontExchange {
     pub(super) fn begin(&mut self, head: &mut Head) {
         self.phase = Phase::Flowing;
         self.is_tunnel = !head.end && self.opening.is_some_and(|opening| opening.is(head.status));
-        head.end |= !self.has_content(head.status);
+        self.is_shortened = !head.end && !self.has_content(head.status);
+        head.end |= self.is_shortened;
         self.body.is_ended |= head.end;
         self.body.length = head.length.filter(|_| !head.end);
         if head.end {
@@ -281,19 +259,22 @@ impl FrontExchange {
         }
     }
 
-    fn reset(&mut self, outcome: Outcome) -> Instead {
-        self.cut(outcome);
-        Instead::Reset
+    /// Cuts the response, or leaves the request without one, unless the client has taken it. The first reason counts.
+    pub fn cut(&mut self, outcome: Outcome) {
+        self.has_handler = false;
+        if self.phase != Phase::Taken {
+            self.reset(outcome);
+        }
     }
 
-    /// Cuts the response, or leaves the request without one. The first reason counts.
-    pub fn cut(&mut self, outcome: Outcome) {
+    fn reset(&mut self, outcome: Outcome) -> Instead {
         self.has_handler = false;
         if self.phase != Phase::Cut {
             self.phase = Phase::Cut;
             self.early.get_or_insert(outcome);
             self.body.clear();
         }
+        Instead::Reset
     }
 
     /// Notes that the client has taken the whole response.
@@ -372,17 +353,17 @@ impl FrontExchange {
         }
     }
 
-    /// Takes the end of the request.
-    pub fn on_end(&mut self) -> RequestEnd {
+    /// Takes the end of the request. If it is accepted, the handler gets it, or the reply that has waited for it is due.
+    pub fn on_end(&mut self) -> Received {
         let is_short = self.content_length.is_some_and(|length| length != self.received);
         match std::mem::replace(&mut self.reading, Reading::Over) {
-            Reading::Discarding | Reading::Passing if is_short => RequestEnd::Malformed,
+            Reading::Discarding | Reading::Passing if is_short => Received::Malformed,
             Reading::Discarding if self.phase == Phase::Silent => {
                 self.phase = Phase::Own;
-                RequestEnd::Reply
+                Received::Accepted
             }
-            Reading::Passing if self.has_handler => RequestEnd::Pass,
-            _ => RequestEnd::Unneeded,
+            Reading::Passing if self.has_handler => Received::Accepted,
+            _ => Received::Unneeded,
         }
     }
 
@@ -447,6 +428,11 @@ impl FrontExchange {
     /// Returns whether neither direction has anything left.
     pub fn is_over(&self) -> bool {
         self.reading == Reading::Over && self.phase == Phase::Taken
+    }
+
+    /// Returns whether a handler that has not ended is of no more use once the exchange is forgotten.
+    pub fn needs_cancel(&self) -> bool {
+        !self.is_over() || self.is_shortened
     }
 
     /// Returns whether there is a final head.

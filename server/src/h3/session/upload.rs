@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bytes::{BufMut as _, Bytes};
 use quiche::h3::{Error, WireErrorCode};
-use sluicegate_http::exchange::front::{Received, RequestEnd};
+use sluicegate_http::exchange::front::Received;
 use sluicegate_http::gate::replies;
 
 use super::{Exchange, Session};
@@ -147,20 +147,17 @@ impl Session {
         }
         exchange.lingering = None;
         match exchange.front.on_end() {
-            RequestEnd::Malformed => return self.malformed(conn, stream, context),
-            RequestEnd::Reply => {
+            Received::Malformed => return self.malformed(conn, stream, context),
+            Received::Accepted => {
                 if let Some(reply) = exchange.reply.take() {
                     self.begin(stream, *reply, context.now);
-                }
-            }
-            RequestEnd::Pass => {
-                if let (Some(origin_ring), Some(number)) =
+                } else if let (Some(origin_ring), Some(number)) =
                     (context.origin_ring.as_mut(), exchange.number)
                 {
                     origin_ring.end(number, exchange.trailers.take());
                 }
             }
-            RequestEnd::Unneeded => {}
+            Received::Unneeded | Received::TooLarge => {}
         }
         self.forget_if_over(stream, context);
     }

@@ -91,6 +91,26 @@ fn head_gets_the_length_alone() {
 }
 
 #[test]
+fn head_gets_no_body_whatever_its_handler_sends() {
+    for at_once in [true, false] {
+        let mut bench = Bench::new();
+        let (stream, exchange) = bench.ask("HEAD", "/app/x");
+        bench.head(exchange, Some(5), false);
+        if !at_once {
+            bench.pair.settle();
+        }
+        bench.give(exchange, ToFront::Data(Bytes::from_static(b"bytes")));
+        bench.pair.settle();
+        let seen = &bench.pair.streams[&stream];
+        assert_eq!((&seen.headers["content-length"][..], seen.finished), ("5", true));
+        assert!(seen.body.is_empty() && bench.pair.session.is_idle());
+        let messages: Vec<_> =
+            std::iter::from_fn(|| bench.worker_ring.take().map(|e| e.message)).collect();
+        assert!(matches!(messages[..], [ToHandler::Cancel]), "{messages:?}");
+    }
+}
+
+#[test]
 fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
     let mut bench = Bench::new();
     let body = counters(LIMIT as u64);

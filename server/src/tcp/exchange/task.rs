@@ -9,7 +9,7 @@ use std::time::Duration;
 use sluicegate_base::observe::access::Outcome;
 use sluicegate_http::exchange::Reply;
 use sluicegate_http::exchange::accounts::Direction;
-use sluicegate_http::exchange::front::{Action, FrontExchange, Instead, Received, RequestEnd};
+use sluicegate_http::exchange::front::{Action, FrontExchange, Instead, Received};
 use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue};
 use sluicegate_http::exchange::local::Revocation;
 use sluicegate_http::exchange::message::{ToFront, ToHandler};
@@ -136,9 +136,9 @@ impl HandlerTask {
                 self.request.unread.set(false);
                 let end = self.request.exchange().on_end();
                 match end {
-                    RequestEnd::Malformed => return self.on_malformed(),
-                    RequestEnd::Pass => self.handle.deliver(ToHandler::End(trailers)),
-                    RequestEnd::Reply | RequestEnd::Unneeded => {}
+                    Received::Malformed => return self.on_malformed(),
+                    Received::Accepted => self.handle.deliver(ToHandler::End(trailers)),
+                    Received::Unneeded | Received::TooLarge => {}
                 }
             }
             Part::Malformed => return self.on_malformed(),

@@ -220,8 +220,11 @@ fn who_ends_an_exchange_decides_what_its_client_gets() {
             assert_eq!(exchange.end(), Some(expected), "{stage}");
         }
     }
-    for (stage, expected) in STAGES.into_iter().zip([Outcome::Cancelled; 4]) {
-        assert_eq!(at(stage).end(), Some(expected), "a lost connection: {stage}");
+    for stage in STAGES {
+        let [mut lost, mut cut] = [at(stage), at(stage)];
+        cut.cut(Outcome::Cancelled);
+        let expected = if stage == "taken" { Outcome::Complete } else { Outcome::Cancelled };
+        assert_eq!((lost.end(), cut.end()), (Some(expected), Some(expected)), "{stage}");
     }
 }
 
@@ -241,16 +244,16 @@ fn a_body_keeps_to_its_length_and_its_limit() {
     let mut exchange = handed_over("POST", None);
     assert_eq!((exchange.on_data(1000), exchange.on_data(1)), (Accepted, TooLarge));
     for discards in [true, false] {
-        for (sent, expected) in [(4, RequestEnd::Malformed), (5, RequestEnd::Pass)] {
+        for (sent, expected) in [(4, Malformed), (5, Accepted)] {
             let mut exchange = handed_over("POST", Some(5));
             if discards {
                 exchange = FrontExchange::new(false);
                 exchange.discard(Some(5), LIMIT);
             }
             exchange.on_data(sent);
-            let due = expected == RequestEnd::Pass && discards;
-            assert_eq!(exchange.on_end(), if due { RequestEnd::Reply } else { expected });
-            assert_eq!(exchange.on_end(), RequestEnd::Unneeded);
+            assert_eq!(exchange.on_end(), expected);
+            assert_eq!(exchange.is_own(), discards && expected == Accepted);
+            assert_eq!(exchange.on_end(), Unneeded);
             assert_eq!(exchange.on_data(1), Unneeded);
         }
     }

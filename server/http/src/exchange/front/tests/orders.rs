@@ -178,14 +178,15 @@ impl Driver {
                 }
             },
             Step::RequestEnd => match self.exchange.on_end() {
-                RequestEnd::Reply => self.reply(),
-                RequestEnd::Pass => {
+                Received::Accepted if self.exchange.is_own() => self.reply(),
+                Received::Accepted => {
                     assert!(!std::mem::replace(&mut self.seen.is_request_ended, true));
                     assert!(self.content_length.is_none_or(|length| length == self.seen.passed));
                 }
-                RequestEnd::Unneeded => {}
-                RequestEnd::Malformed if self.seen.is_complete => {}
-                RequestEnd::Malformed => {
+                Received::Unneeded => {}
+                Received::TooLarge => panic!("an end has no length"),
+                Received::Malformed if self.seen.is_complete => {}
+                Received::Malformed => {
                     self.exchange.cut(Outcome::Reset);
                     self.seen.is_reset = true;
                 }
