@@ -19,4 +19,4 @@ mod store;
 pub use challenges::{Challenges, PROTOCOL};
 pub use renewer::Renewals;
 pub use settings::AcmeSettings;
-pub use store::Store;
+pub use store::AcmeStore;

@@ -51,7 +51,7 @@ use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
 use self::control_socket::ControlSocket;
-pub use self::control_socket::{Verdict, ask_to_reload, control_socket};
+pub use self::control_socket::{ReloadVerdict, ask_to_reload, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::group::prepare_group;
@@ -73,11 +73,11 @@ use self::tcp::{Fronts, tcp_config};
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
 use crate::snapshot::ConfigSnapshot;
-use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
+use crate::worker::{self, MailboxSender, WorkerHandle, WorkerReport, WorkerSetup};
 
 /// Paths of a server: its configuration file and its control socket.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct ServerPaths {
     /// File of the configuration; `None` where it is part of the binary.
     pub source: Option<PathBuf>,
     /// Path of the control socket, as [`control_socket`] returns it.
@@ -89,7 +89,7 @@ pub struct Places {
 ///
 /// # Errors
 /// The cause that keeps the server from starting, or the workers from serving.
-pub fn serve(config: Config, places: Places, registry: &Registry) -> Result<(), BootError> {
+pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result<(), BootError> {
     prepare_process(&config)?;
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared);
@@ -291,7 +291,7 @@ fn first_snapshot(shared: &Shared, plan: &mut Plan) -> ConfigSnapshot {
     }
 }
 
-fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<(), BootError> {
+fn relay(from: Receiver<WorkerReport>, to: Sender<Event>) -> Result<(), BootError> {
     std::thread::Builder::new()
         .name("reports".into())
         .spawn(move || {

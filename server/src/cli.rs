@@ -20,7 +20,7 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::process_log;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
-use sluicegate_http::route::Verdict;
+use sluicegate_http::route::RouteVerdict;
 
 use self::exit::{failed, printed, wrong};
 use crate::boot;
@@ -101,7 +101,7 @@ fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
     };
     process_log::start(&config.log);
     die_loudly();
-    let places = boot::Places {
+    let places = boot::ServerPaths {
         source: file.clone(),
         control: boot::control_socket(&config, runtime_dir().as_deref()),
     };
@@ -141,7 +141,7 @@ fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result
     };
     let out = &mut std::io::stdout().lock();
     let code = printed(route::print(&explanation, (&args.file, &config), out))?;
-    let responds = explanation.verdicts.contains(&Verdict::Responds);
+    let responds = explanation.verdicts.contains(&RouteVerdict::Responds);
     Ok(if responds { code } else { route::EXIT_NO_ROUTE })
 }
 

@@ -13,7 +13,7 @@ mod session_context;
 mod sharing;
 mod sink;
 
-pub use session::Session;
+pub use session::Http3Session;
 pub use session_context::SessionContext;
 
 /// Returns the HTTP/3 settings of every connection.

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 #[cfg(any(test, fuzzing))]
 use crate::h3::SessionContext;
-use crate::h3::{self, Session};
+use crate::h3::{self, Http3Session};
 use sluicegate_base::observe::access::{AccessLog, AccessWriter};
 use sluicegate_base::observe::certificates::Certificate;
 use sluicegate_base::secrets::Secrets;
@@ -119,7 +119,7 @@ pub struct ConfigSnapshot {
 /// The part of a snapshot that a worker does not share with others. Whoever has it can take the snapshot up without failing.
 pub struct WorkerConfig {
     /// The listeners of the worker's group.
-    pub listeners: HashMap<ListenerId, Listener<Session>>,
+    pub listeners: HashMap<ListenerId, Listener<Http3Session>>,
     /// quiche's configuration of HTTP/3.
     pub h3: quiche::h3::Config,
     /// Worker's end of the access log.
@@ -174,7 +174,7 @@ impl ConfigSnapshot {
         let listeners = of_group.map(|bound| {
             let settings = &bound.settings;
             let identities = (&settings.identities.first, &settings.identities.others);
-            let mut config = server_config::<Session>(
+            let mut config = server_config::<Http3Session>(
                 &bound.name,
                 identities,
                 &self.quic,
@@ -201,7 +201,7 @@ impl ConfigSnapshot {
     }
 
     /// Has an endpoint serve by this snapshot from now on: new connections in full, open ones in their new requests.
-    pub fn adopt(&self, endpoint: &mut Endpoint<Session>, own: WorkerConfig) {
+    pub fn adopt(&self, endpoint: &mut Endpoint<Http3Session>, own: WorkerConfig) {
         let WorkerConfig { listeners, h3, access } = own;
         let shared = endpoint.shared_mut();
         shared.h3 = h3;
@@ -220,7 +220,7 @@ impl ConfigSnapshot {
 
 /// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn plain_settings(worker: u8, workers: usize) -> Settings<Session> {
+pub(crate) fn plain_settings(worker: u8, workers: usize) -> Settings<Http3Session> {
     let limits = sluicegate_config::Config::embedded().limits;
     let sessions = SessionContext::new(
         Arc::new(Site::compile(&[], &limits).expect("no routes")),

@@ -46,7 +46,7 @@ mod window;
 
 pub use accept::BACKLOG;
 pub use config::{TcpConfig, TcpListenerConfig};
-pub use counters::{ConnectionCounters, Counters};
+pub use counters::{ConnectionCounters, TcpCounters};
 pub use front::{FrontCommand, FrontSender};
 pub use missing_headers::MissingHeaders;
 pub use run::{FrontSetup, start};

@@ -21,7 +21,7 @@ use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
 pub use mailbox::{Command, Inspection, Mailbox, MailboxSender, mailbox};
 pub use misrouted::{Misrouted, misrouted};
-pub use report::Report;
+pub use report::WorkerReport;
 pub(crate) use request::OutstandingRequest;
 use sluicegate_base::affinity::{self, scheduler};
 use sluicegate_base::clock;
@@ -33,13 +33,13 @@ pub use stats::{EndpointCounters, WorkerStats};
 pub use turn::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 pub use turn_times::TurnTimes;
 
-use crate::h3::Session;
+use crate::h3::Http3Session;
 use crate::snapshot::ConfigSnapshot;
 use crate::tcp::FrontSender;
 
 /// Makes an endpoint's settings of a snapshot of the configuration.
 pub type MakeSettings =
-    Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings<Session>, String> + Send>;
+    Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings<Http3Session>, String> + Send>;
 
 /// Wakes a worker, for messages of its origin thread or to free memory.
 struct WorkerWaker(Waker);
@@ -89,7 +89,7 @@ pub struct WorkerSetup {
 pub fn spawn(
     setup: WorkerSetup,
     snapshot: Arc<ConfigSnapshot>,
-    reports: Sender<Report>,
+    reports: Sender<WorkerReport>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("{}-{}", setup.group, setup.index)).spawn(move || {
         let started = start(setup, &snapshot, &reports);
@@ -101,7 +101,7 @@ pub fn spawn(
                 let _ = reports.send(worker.stopped());
             }
             Err(cause) => {
-                let _ = reports.send(Report::Failed(cause));
+                let _ = reports.send(WorkerReport::Failed(cause));
             }
         }
     })
@@ -120,7 +120,7 @@ fn drop_capabilities() {
 fn start(
     setup: WorkerSetup,
     snapshot: &ConfigSnapshot,
-    reports: &Sender<Report>,
+    reports: &Sender<WorkerReport>,
 ) -> Result<turn::Worker, String> {
     affinity::pin(setup.core).map_err(|_| {
         format!(
@@ -148,7 +148,7 @@ fn start(
         origin_ring.attach(waker.clone());
     }
     settings.shared.memory.wake_to_free(waker);
-    let _ = reports.send(Report::Ready {
+    let _ = reports.send(WorkerReport::Ready {
         group: setup.group,
         index: setup.index,
         core: setup.core,

@@ -17,7 +17,7 @@ use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use sluicegate_http::exchange::message::{Request, ToFront};
 use sluicegate_http::peer::{Peer, PeerConnection};
 use sluicegate_http::proxy::{self, Pools};
-use sluicegate_http::route::{Action, OriginHandler, Route};
+use sluicegate_http::route::{OriginHandler, Route, RouteAction};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, yield_now};
 
@@ -175,7 +175,7 @@ impl Hop {
 
 /// Serves an exchange as the origin thread does.
 async fn serve(pools: Rc<Pools>, route: Arc<Route>, incoming: Incoming) {
-    if let Action::Origin(OriginHandler::Proxy(settings)) = &route.action {
+    if let RouteAction::Origin(OriginHandler::Proxy(settings)) = &route.action {
         proxy::serve(&pools, settings, &*route, incoming).await;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use sluicegate::h3::{self, Session, SessionContext};
+use sluicegate::h3::{self, Http3Session, SessionContext};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::{Alternatives, Identity};
@@ -28,7 +28,7 @@ const TIMERS: usize = usize::MAX;
 
 /// A worker that serves what `sluicegate run` serves without a file: as many bytes below `/bytes/` as the path asks for.
 pub(super) struct Worker {
-    endpoint: Endpoint<Session>,
+    endpoint: Endpoint<Http3Session>,
     /// Whether the last turn left work for the next.
     more: bool,
     out: Out,
@@ -60,14 +60,14 @@ impl Worker {
         let listener = config.listeners.first().context("no listener")?;
         let registry = Registry::builtin();
         let listener =
-            |algorithm: Option<(Algorithm, Options)>| -> anyhow::Result<Listener<Session>> {
+            |algorithm: Option<(Algorithm, Options)>| -> anyhow::Result<Listener<Http3Session>> {
                 let selection = match algorithm {
                     Some((algorithm, options)) => {
                         Selection::new(Vec::new(), choice(algorithm, options), None)
                     }
                     None => Selection::of(listener, &registry, [0; 32], None)?,
                 };
-                let mut transport = server_config::<Session>(
+                let mut transport = server_config::<Http3Session>(
                     "main",
                     (identity, &Alternatives::default()),
                     &config.quic,

@@ -17,10 +17,10 @@ use http::HeaderValue;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 
 pub use self::checks::PasswordChecks;
-pub use self::counters::Counters;
+pub use self::counters::AuthCounters;
 pub use self::credentials::Credentials;
 pub use self::users::{Users, UsersError};
-pub use self::verifier::{Verdict, Verifier};
+pub use self::verifier::{PasswordVerdict, Verifier};
 use crate::exchange::Reply;
 
 /// Users of a route, and what the route does with their credentials.

@@ -19,6 +19,6 @@ pub use cache::{Cache, FileStore, Key, Vacancy};
 pub use folder::{Folder, FolderCompiler, SiteFolders};
 
 pub(crate) use kind::content_type;
-pub(crate) use path::{Refusal, Target};
+pub(crate) use path::{FilePath, PathRefusal};
 pub(crate) use refusal::{redirect_to_folder, refuse};
 pub(crate) use stat::{FileStat, describe};

@@ -11,7 +11,7 @@ mod statuses;
 metrics! {
     /// Counters of a front's gate; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct GateCounters: Sum {
         /// Responses with a file from a worker's memory.
         pub from_memory: u64 = counter("sluicegate_file_cache_hits_total"),
         /// Requests refused while draining.
@@ -39,29 +39,29 @@ metrics! {
 
 /// Response of the server itself to a request that it does not, or no longer, leave to a handler.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RequestRefusal {
     /// The response.
     pub reply: Reply,
     /// Cause of a 5xx status or of 429: the `reason` of `sluicegate_http_requests_refused_total`.
     pub cause: Option<&'static str>,
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// Returns a refusal by the server's own state, or by what it has counted.
-    pub fn because(cause: &'static str, reply: Reply) -> Refusal {
-        Refusal { reply, cause: Some(cause) }
+    pub fn because(cause: &'static str, reply: Reply) -> RequestRefusal {
+        RequestRefusal { reply, cause: Some(cause) }
     }
 
     /// Returns the refusal of a request for which there is no room.
-    pub fn no_room() -> Refusal {
-        Refusal::because("no_room", no_room())
+    pub fn no_room() -> RequestRefusal {
+        RequestRefusal::because("no_room", no_room())
     }
 }
 
-impl From<Reply> for Refusal {
+impl From<Reply> for RequestRefusal {
     /// Returns a refusal by the request's own fault, or a response that needs no handler.
-    fn from(reply: Reply) -> Refusal {
-        Refusal { reply, cause: None }
+    fn from(reply: Reply) -> RequestRefusal {
+        RequestRefusal { reply, cause: None }
     }
 }
 
@@ -88,7 +88,7 @@ use super::files::{Cache, Key, Vacancy};
 use super::identification::ReturnedId;
 use super::peer::Peer;
 use super::representation::reply_from_memory;
-use super::route::{Access, Action, OriginHandler, Route, Site, ambiguous_path};
+use super::route::{Access, OriginHandler, Route, RouteAction, Site, ambiguous_path};
 
 /// Largest number of field lines of a head or trailer section. The crumbs of a cookie in a head count as one line (RFC 9113 §8.2.3,
 /// RFC 9114 §4.2.1); the limit of bytes bounds them.
@@ -106,14 +106,14 @@ pub struct Gate<'a> {
     /// The process has used up its memory budget.
     pub memory_is_short: bool,
     /// Counters of the front's thread.
-    pub counters: &'a mut Counters,
+    pub counters: &'a mut GateCounters,
     /// Time of the decision.
     pub now: Instant,
 }
 
 /// Description of a request whose head has arrived, by its front.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
+pub struct RequestArrival<'a> {
     /// Head of the request; its path is empty if the raw one was refused.
     pub head: &'a RequestHead,
     /// The path has no canonical spelling.
@@ -134,7 +134,7 @@ pub struct Arrival<'a> {
 #[derive(Debug)]
 pub enum Decision {
     /// The front sends the response at once and reads no more of the request.
-    Refuse(Refusal),
+    Refuse(RequestRefusal),
     /// The front discards the body, of at most so many bytes, and then sends the response.
     Discard(Reply, u64),
     /// The front hands the request to a handler by [`Handling`].
@@ -160,7 +160,7 @@ impl Gate<'_> {
     }
 
     /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.
-    pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
+    pub fn decide(&mut self, arrival: &RequestArrival<'_>) -> Decision {
         let head = arrival.head;
         let is_safe = matches!(&*head.method, "GET" | "HEAD" | "OPTIONS");
         if arrival.peer.early_data && !is_safe {
@@ -209,7 +209,11 @@ impl Gate<'_> {
     ///
     /// # Errors
     /// It may not, or not yet; the error is the response.
-    fn check_access(&mut self, arrival: &Arrival<'_>, access: &Access) -> Result<(), Refusal> {
+    fn check_access(
+        &mut self,
+        arrival: &RequestArrival<'_>,
+        access: &Access,
+    ) -> Result<(), RequestRefusal> {
         let rate_limit = access.rate_limit();
         if access.is_open() && rate_limit.is_none() {
             return Ok(());
@@ -222,27 +226,31 @@ impl Gate<'_> {
         let client = arrival.peer.client(&arrival.head.headers);
         access.check(client).map_err(|_| {
             self.counters.denied += 1;
-            Refusal::from(replies::forbidden())
+            RequestRefusal::from(replies::forbidden())
         })?;
         let counted = rate_limit.map_or(Ok(()), |limit| limit.count(client, self.now));
         counted.map_err(|wait| {
             self.counters.rate_limited += 1;
-            Refusal::because("rate_limit", replies::too_often(wait))
+            RequestRefusal::because("rate_limit", replies::too_often(wait))
         })
     }
 
     /// Refuses a request for a tunnel that its route does not open.
-    fn refuse_tunnel(&mut self, arrival: &Arrival<'_>, route: Option<&Arc<Route>>) -> Decision {
+    fn refuse_tunnel(
+        &mut self,
+        arrival: &RequestArrival<'_>,
+        route: Option<&Arc<Route>>,
+    ) -> Decision {
         self.counters.tunnels += 1;
         let reply = own_reply(arrival, route, replies::no_tunnels());
-        Decision::Refuse(Refusal::because("tunnel", reply))
+        Decision::Refuse(RequestRefusal::because("tunnel", reply))
     }
 
     /// Leaves a request with credentials to the origin thread, which verifies them and runs any handler, and refuses one
     /// without.
     fn authenticate(
         &mut self,
-        arrival: &Arrival<'_>,
+        arrival: &RequestArrival<'_>,
         route: &Arc<Route>,
         auth: &BasicAuth,
     ) -> Decision {
@@ -262,7 +270,7 @@ impl Gate<'_> {
     /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.
     fn discard(
         &mut self,
-        arrival: &Arrival<'_>,
+        arrival: &RequestArrival<'_>,
         route: Option<&Arc<Route>>,
         reply: Reply,
     ) -> Decision {
@@ -284,7 +292,7 @@ impl Gate<'_> {
         Decision::Discard(reply, limit)
     }
 
-    fn handle(&mut self, arrival: &Arrival<'_>, handling: Handling) -> Decision {
+    fn handle(&mut self, arrival: &RequestArrival<'_>, handling: Handling) -> Decision {
         match self.admit(arrival, &handling) {
             Ok(()) => Decision::Handle(handling),
             Err(mut refusal) => {
@@ -298,19 +306,23 @@ impl Gate<'_> {
     ///
     /// # Errors
     /// The body is too long, or there is no room for another exchange.
-    fn admit(&mut self, arrival: &Arrival<'_>, handling: &Handling) -> Result<(), Refusal> {
+    fn admit(
+        &mut self,
+        arrival: &RequestArrival<'_>,
+        handling: &Handling,
+    ) -> Result<(), RequestRefusal> {
         let limit = handling.max_body();
         if arrival.content_length.is_some_and(|length| length > limit) {
             return Err(replies::body_too_large().into());
         }
         if self.memory_is_short {
             self.counters.memory += 1;
-            return Err(Refusal::because("memory", replies::no_memory()));
+            return Err(RequestRefusal::because("memory", replies::no_memory()));
         }
         if arrival.running >= self.site.limits().max_concurrent_streams {
             // Exchanges of cancelled requests count until their handlers have stopped.
             self.counters.overloaded += 1;
-            return Err(Refusal::because("no_room", replies::too_many_requests()));
+            return Err(RequestRefusal::because("no_room", replies::too_many_requests()));
         }
         Ok(())
     }
@@ -321,7 +333,7 @@ impl Gate<'_> {
         head: &RequestHead,
         route: &Route,
     ) -> Result<Reply, Option<Vacancy>> {
-        let Action::Origin(OriginHandler::Files(folder)) = &route.action else {
+        let RouteAction::Origin(OriginHandler::Files(folder)) = &route.action else {
             return Err(None);
         };
         let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
@@ -336,7 +348,7 @@ impl Gate<'_> {
     }
 }
 
-impl Counters {
+impl GateCounters {
     /// Opens an exchange in the ring to the origin thread, within its accounts, and returns the exchange's number.
     ///
     /// # Errors
@@ -346,20 +358,20 @@ impl Counters {
         origin_ring: Option<&mut OriginRing>,
         key: ExchangeKey,
         request: Box<Request>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, RequestRefusal> {
         let opened = origin_ring.and_then(|origin_ring| {
             let permit = origin_ring.admit(request.peer.address)?;
             origin_ring.open(key, request, permit)
         });
         opened.ok_or_else(|| {
             self.overloaded += 1;
-            Refusal::no_room()
+            RequestRefusal::no_room()
         })
     }
 }
 
 /// Returns a response of the gate itself as the request's route changes it, if it has one.
-fn own_reply(arrival: &Arrival<'_>, route: Option<&Arc<Route>>, reply: Reply) -> Reply {
+fn own_reply(arrival: &RequestArrival<'_>, route: Option<&Arc<Route>>, reply: Reply) -> Reply {
     match route {
         Some(route) => route.refuse(reply, arrival.head),
         None => reply,

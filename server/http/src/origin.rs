@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::auth::{self, PasswordChecks, Verdict, Verifier};
+use super::auth::{self, PasswordChecks, PasswordVerdict, Verifier};
 use super::fastcgi::{self, Admitted, BodyBuffers, ThreadState};
 use super::files::disk::{FileServer, Served};
 use super::files::{Folder, Vacancy};
@@ -34,7 +34,7 @@ use crate::exchange::compress::{self, Compressors, Offer};
 use crate::exchange::handler::Incoming;
 use crate::exchange::message::HandlerReport;
 use crate::exchange::ring::WorkerRing;
-use crate::route::{Action, Claim, FileMiss, OriginHandler, Route, Site};
+use crate::route::{Claim, FileMiss, OriginHandler, Route, RouteAction, Site};
 
 /// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
 const BLOCKING_THREADS: usize = 16;
@@ -108,7 +108,7 @@ pub enum OriginCommand {
     /// Takes the upstream pools of this site into effect.
     Adopt(Arc<Site>),
     /// Requests the counters of the handlers and the states of its upstreams.
-    Report(oneshot::Sender<Box<Counters>>),
+    Report(oneshot::Sender<Box<OriginCounters>>),
 }
 
 /// Sends commands to an origin thread.
@@ -117,15 +117,15 @@ pub type OriginSender = UnboundedSender<OriginCommand>;
 metrics! {
     /// Counters of a thread's handlers.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct OriginCounters: Sum {
         /// Counters of the proxy.
-        pub proxy: proxy::Counters = group,
+        pub proxy: proxy::ProxyCounters = group,
         /// Counters of tunnels for UDP.
-        pub udp: udp::Counters = group,
+        pub udp: udp::UdpTunnelCounters = group,
         /// Counters of compressed responses.
-        pub compress: compress::Counters = group,
+        pub compress: compress::CompressionCounters = group,
         /// Checks of passwords.
-        pub passwords: auth::Counters = group,
+        pub passwords: auth::AuthCounters = group,
     }
 }
 
@@ -226,7 +226,7 @@ impl Handlers {
             }
             OriginCommand::Report(reply) => {
                 // The caller may no longer wait.
-                let counters = Counters {
+                let counters = OriginCounters {
                     proxy: self.pools.counters(),
                     udp: self.udp.counters(),
                     compress: self.compressors.counters(),
@@ -258,9 +258,9 @@ impl Handlers {
         let (credentials, client) = (claim.credentials.clone(), incoming.request.peer.address);
         let verdict = self.passwords.verify(&auth.users, credentials, client);
         let mut reply = match verdict.await {
-            Verdict::Accepted => return Some(incoming),
-            Verdict::Refused => auth.unauthorized(),
-            Verdict::Busy => {
+            PasswordVerdict::Accepted => return Some(incoming),
+            PasswordVerdict::Refused => auth.unauthorized(),
+            PasswordVerdict::Busy => {
                 let cause = Some("passwords_wait");
                 let facts = || HandlerReport { cause, ..HandlerReport::default() };
                 incoming.reporter().report(facts);
@@ -284,10 +284,10 @@ impl Handlers {
         mut incoming: Incoming,
     ) {
         let mut action = &route.action;
-        if let Action::Origin(_) = action {
+        if let RouteAction::Origin(_) = action {
             self.offer_compression(route, &mut incoming);
         }
-        if let Action::Origin(OriginHandler::Files(folder)) = action {
+        if let RouteAction::Origin(OriginHandler::Files(folder)) = action {
             let served = Box::pin(self.serve_file(route, folder, vacancy, incoming));
             let Some(rest) = served.await else {
                 return;
@@ -298,10 +298,10 @@ impl Handlers {
             (action, incoming) = (fallback, rest);
         }
         match action {
-            Action::Origin(OriginHandler::Proxy(proxy)) => {
+            RouteAction::Origin(OriginHandler::Proxy(proxy)) => {
                 proxy::serve(&self.pools, proxy, &**route, incoming).await;
             }
-            Action::Origin(OriginHandler::FastCgi(fastcgi)) => {
+            RouteAction::Origin(OriginHandler::FastCgi(fastcgi)) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
                 let thread = ThreadState {
                     files: &self.files,
@@ -311,14 +311,14 @@ impl Handlers {
                 let admitted = Admitted { rules: &**route, rest: &rest, user };
                 Box::pin(fastcgi::serve(thread, fastcgi, admitted, incoming)).await;
             }
-            Action::Origin(OriginHandler::ConnectUdp(settings)) => {
+            RouteAction::Origin(OriginHandler::ConnectUdp(settings)) => {
                 let target = route.below(&incoming.request.head.path).to_owned();
                 let settings = (&**settings, route.error_pages());
                 Box::pin(udp::serve(&self.udp, settings, &target, incoming)).await;
             }
             // A fallback is another handler.
-            Action::Origin(OriginHandler::Files(_)) => {}
-            Action::Local(handler) => {
+            RouteAction::Origin(OriginHandler::Files(_)) => {}
+            RouteAction::Local(handler) => {
                 let reply = route.unedited(handler, &incoming.request.head);
                 Box::pin(respond(incoming, reply)).await;
             }

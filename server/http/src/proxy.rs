@@ -55,7 +55,7 @@ mod websocket;
 pub(crate) use bare_stream::BareStream;
 pub(crate) use blocks::Blocks;
 pub(crate) use claims::is_claim;
-pub use counters::{Counters, State};
+pub use counters::{ProxyCounters, State};
 pub(crate) use deadline::Deadline;
 pub use definition::{PoolCompiler, RoutePool, RouteProxy, SitePools};
 use exchange::Exchange;
@@ -65,7 +65,7 @@ pub use pool::Pools;
 pub(crate) use response::{BodySize, head as response_head};
 pub use rules::RequestRules;
 use stop::Stop;
-pub use tls::TlsError;
+pub use tls::UpstreamTlsError;
 
 use crate::exchange::handler::Incoming;
 

@@ -27,13 +27,13 @@ use std::sync::Arc;
 use sluicegate_config::Limits;
 
 pub use self::access::{Access, Denial};
-pub use self::action::{Action, OriginHandler};
+pub use self::action::{OriginHandler, RouteAction};
 pub use self::compiled::Route;
 pub use self::error::SiteError;
-pub use self::explain::{Explanation, Verdict, explain};
+pub use self::explain::{Explanation, RouteVerdict, explain};
 pub use self::local::ambiguous_path;
 use self::local::{allowing, not_found};
-pub use self::rank::Rule;
+pub use self::rank::RankingRule;
 use self::rate_limits::{RateLimitCompiler, SiteRateLimits};
 pub use self::response_edits::FilledEdits;
 use self::table::{Found, Table};

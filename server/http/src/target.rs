@@ -10,7 +10,7 @@ use super::path::CanonicalPath;
 
 /// Path and query of a target in origin form, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestTarget {
     /// Canonical path; empty if the target is refused.
     pub path: CanonicalPath,
     /// Query: the part behind the first `?`.
@@ -19,9 +19,9 @@ pub struct Target {
     pub refused: Option<String>,
 }
 
-impl Target {
+impl RequestTarget {
     /// Reads a target; `None` if it has a control character or white space, which no client sends.
-    pub fn read(target: &str) -> Option<Target> {
+    pub fn read(target: &str) -> Option<RequestTarget> {
         if target.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return None;
         }
@@ -39,7 +39,7 @@ impl Target {
         // Logs have this path, and a fragment is the client's own, like a query.
         let named = path.split('#').next().unwrap_or_default();
         let refused = canonical.is_none().then(|| named.to_owned());
-        Some(Target {
+        Some(RequestTarget {
             path: canonical.unwrap_or_else(CanonicalPath::empty),
             query: query.map(Query::new),
             refused,
@@ -109,8 +109,8 @@ fn is_plain(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn read(target: &str) -> Target {
-        Target::read(target).unwrap()
+    fn read(target: &str) -> RequestTarget {
+        RequestTarget::read(target).unwrap()
     }
 
     #[test]
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn control_characters_and_white_space_are_malformed() {
         for byte in (0..=b' ').chain([0x7f]).map(char::from) {
-            assert_eq!(Target::read(&format!("/a{byte}")), None, "{byte:?}");
-            assert_eq!(Target::read(&format!("/a?{byte}")), None, "{byte:?}");
+            assert_eq!(RequestTarget::read(&format!("/a{byte}")), None, "{byte:?}");
+            assert_eq!(RequestTarget::read(&format!("/a?{byte}")), None, "{byte:?}");
         }
     }
 }

@@ -17,14 +17,14 @@ pub(crate) struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// Makes a barrier for so many threads, each of which takes an [`Arrival`].
+    /// Makes a barrier for so many threads, each of which takes a [`BarrierArrival`].
     pub(crate) fn new(threads: u64, clock: fn() -> Instant) -> Self {
         StartBarrier { missing: AtomicU64::new(threads), start: OnceLock::new(), clock }
     }
 
     /// Returns what a thread drops to arrive.
-    pub(crate) fn arrival(&self) -> Arrival<'_> {
-        Arrival(self)
+    pub(crate) fn arrival(&self) -> BarrierArrival<'_> {
+        BarrierArrival(self)
     }
 
     /// Returns the start, once all threads have arrived.
@@ -34,15 +34,15 @@ impl StartBarrier {
 }
 
 /// A thread's arrival. To drop it is to arrive, so that no thread waits for one that has failed.
-pub(crate) struct Arrival<'a>(&'a StartBarrier);
+pub(crate) struct BarrierArrival<'a>(&'a StartBarrier);
 
-impl<'a> Arrival<'a> {
+impl<'a> BarrierArrival<'a> {
     pub(crate) fn barrier(&self) -> &'a StartBarrier {
         self.0
     }
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for BarrierArrival<'_> {
     fn drop(&mut self) {
         if self.0.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             // No other thread is the last one.

@@ -16,29 +16,29 @@ use std::time::Instant;
 use crate::context::Context;
 use crate::end::End;
 use crate::poller::Watch;
-use crate::request::{Request, Work};
+use crate::request::{OpenRequest, Work};
 use exchanges::Exchanges;
 use transport::Transport;
 
 /// A connection with a socket of its own.
-pub(crate) struct Client {
+pub(crate) struct LoadClient {
     exchanges: Exchanges,
     transport: Box<dyn Transport>,
     /// Index of the server's address.
     pub(crate) address: usize,
 }
 
-impl Client {
+impl LoadClient {
     /// Begins to use a transport that has started its handshake.
     fn new(
         transport: impl Transport + 'static,
         address: usize,
         work: &Work,
         cx: &mut Context<'_>,
-    ) -> Client {
+    ) -> LoadClient {
         cx.handshaking += 1;
         let peer = cx.plan.addresses[address];
-        Client {
+        LoadClient {
             exchanges: Exchanges::new(peer, work, cx.now),
             transport: Box::new(transport),
             address,
@@ -54,7 +54,7 @@ impl Client {
     /// Sends the next request, whose latency counts from `start`. Returns whether there was room for it.
     pub(crate) fn submit(&mut self, start: Instant, cx: &mut Context<'_>) -> bool {
         let head = self.exchanges.work.next_head;
-        let sent = self.send_request(Request::new(start, head), cx);
+        let sent = self.send_request(OpenRequest::new(start, head), cx);
         if sent {
             self.exchanges.work.next_head = (head + 1) % cx.plan.heads.len();
             cx.count_started(start);
@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Sends a request. Returns whether there was room for it.
-    pub(crate) fn send_request(&mut self, request: Request, cx: &Context<'_>) -> bool {
+    pub(crate) fn send_request(&mut self, request: OpenRequest, cx: &Context<'_>) -> bool {
         let sent = self.transport.send(&request, cx);
         if let Some(stream) = sent {
             self.exchanges.open.insert(stream, request);
@@ -169,7 +169,7 @@ impl Client {
     }
 }
 
-impl AsFd for Client {
+impl AsFd for LoadClient {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.transport.socket()
     }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use quiche::h3::EncodedHeaders;
 
 use crate::client::quic::socket::Buffers;
-use crate::heads::{Head, Heads};
-use crate::interval::{Account, Part};
+use crate::heads::{CountedHead, Heads};
+use crate::interval::{IntervalAccount, Part};
 use crate::log::RequestLog;
 use crate::plan::Plan;
 use crate::tally::Tally;
@@ -36,7 +36,7 @@ pub(crate) struct Context<'a> {
     pub(crate) log: Option<RequestLog<'a>>,
     pub(crate) lines: Sender<Line>,
     /// Account of the interval that goes on, if there are intervals.
-    pub(crate) interval: Option<Account>,
+    pub(crate) interval: Option<IntervalAccount>,
     /// Start of what counts: until then the run warms up.
     pub(crate) counted_from: Option<Instant>,
     /// Requests that have no response yet.
@@ -68,7 +68,7 @@ impl<'a> Context<'a> {
             buffers: Buffers::new(),
             log,
             lines,
-            interval: plan.options.intervals().map(Account::new),
+            interval: plan.options.intervals().map(IntervalAccount::new),
             counted_from: None,
             open_requests: 0,
             handshaking: 0,
@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
     }
 
     /// Counts the bytes of a response's head.
-    pub(crate) fn count_head(&mut self, head: &Head) {
+    pub(crate) fn count_head(&mut self, head: &CountedHead) {
         self.tally.bytes_head += head.encoded;
         self.tally.bytes_head_plain += head.plain;
     }

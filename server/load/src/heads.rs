@@ -9,7 +9,7 @@ const REMEMBERED: usize = 16;
 
 /// What counts of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct CountedHead {
     /// Status, if it is that of a final response.
     pub(crate) status: Option<u16>,
     /// Value of `content-length`.
@@ -20,14 +20,14 @@ pub(crate) struct Head {
     pub(crate) encoded: u64,
 }
 
-impl Head {
+impl CountedHead {
     /// Returns what the head with these fields says, which was received in `encoded` bytes.
-    pub(crate) fn new(fields: &[Header], encoded: usize) -> Head {
+    pub(crate) fn new(fields: &[Header], encoded: usize) -> CountedHead {
         let value = |name: &[u8]| fields.iter().find(|f| f.name() == name).map(Header::value);
         let status = value(b":status").and_then(number);
         let status = status.and_then(|status| u16::try_from(status).ok());
         let plain = fields.iter().map(|f| f.name().len() + f.value().len());
-        Head {
+        CountedHead {
             status: status.filter(|status| (200..1000).contains(status)),
             announced: value(b"content-length").and_then(number),
             plain: plain.sum::<usize>() as u64,
@@ -36,11 +36,11 @@ impl Head {
     }
 
     /// Returns what a head without compression says; trailers have no status.
-    pub(crate) fn of_fields(status: Option<u16>, fields: &HeaderMap) -> Head {
+    pub(crate) fn of_fields(status: Option<u16>, fields: &HeaderMap) -> CountedHead {
         let announced = fields.get("content-length");
         let lengths = fields.iter().map(|(n, v)| n.as_str().len() + v.len());
         let plain = lengths.sum::<usize>() as u64;
-        Head {
+        CountedHead {
             status,
             announced: announced.and_then(|value| number(value.as_bytes())),
             plain,
@@ -57,20 +57,20 @@ impl Head {
 /// The last different heads, with the bytes in which they were received. Equal bytes mean the same, since no table changes them.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    known: Vec<(Vec<u8>, Head)>,
+    known: Vec<(Vec<u8>, CountedHead)>,
     /// Index of the oldest, once there is no room for more.
     oldest: usize,
 }
 
 impl Heads {
     /// Returns what a head says, if it is remembered.
-    pub(crate) fn find(&self, section: &[u8]) -> Option<Head> {
+    pub(crate) fn find(&self, section: &[u8]) -> Option<CountedHead> {
         let known = self.known.iter().find(|(bytes, _)| bytes == section);
         known.map(|(_, head)| *head)
     }
 
     /// Remembers a head, in place of the oldest one.
-    pub(crate) fn remember(&mut self, section: &[u8], head: Head) {
+    pub(crate) fn remember(&mut self, section: &[u8], head: CountedHead) {
         if self.known.len() < REMEMBERED {
             self.known.push((section.to_vec(), head));
             return;
@@ -92,14 +92,14 @@ fn number(text: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn head(fields: &[(&str, &str)]) -> Head {
+    fn head(fields: &[(&str, &str)]) -> CountedHead {
         let field = |(n, v): &(&str, &str)| Header::new(n.as_bytes(), v.as_bytes());
-        Head::new(&fields.iter().map(field).collect::<Vec<_>>(), 9)
+        CountedHead::new(&fields.iter().map(field).collect::<Vec<_>>(), 9)
     }
 
     #[test]
     fn a_head_has_status_length_and_sizes() {
-        let expected = Head { status: Some(200), announced: Some(5), plain: 25, encoded: 9 };
+        let expected = CountedHead { status: Some(200), announced: Some(5), plain: 25, encoded: 9 };
         assert_eq!(head(&[(":status", "200"), ("content-length", "5")]), expected);
     }
 
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_last_heads_are_remembered() {
         let mut heads = Heads::default();
-        let of = |n: usize| (n.to_string(), Head::new(&[], n));
+        let of = |n: usize| (n.to_string(), CountedHead::new(&[], n));
         for n in 0..=REMEMBERED {
             let (section, head) = of(n);
             assert_eq!(heads.find(section.as_bytes()), None);

@@ -31,7 +31,7 @@ pub(crate) struct Part {
 }
 
 /// A thread's account of the interval that goes on.
-pub(crate) struct Account {
+pub(crate) struct IntervalAccount {
     every: Duration,
     /// Start of the first interval, once there is one.
     begin: Option<Instant>,
@@ -41,9 +41,9 @@ pub(crate) struct Account {
     before: [u64; 3],
 }
 
-impl Account {
+impl IntervalAccount {
     pub(crate) fn new(every: Duration) -> Self {
-        Account { every, begin: None, number: 0, times: Samples::default(), before: [0; 3] }
+        IntervalAccount { every, begin: None, number: 0, times: Samples::default(), before: [0; 3] }
     }
 
     /// Begins the first interval.
@@ -269,7 +269,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "any time will do")]
     fn an_account_counts_what_is_new() {
         let (start, mut tally) = (Instant::now(), Tally::default());
-        let mut account = Account::new(SECOND);
+        let mut account = IntervalAccount::new(SECOND);
         assert_eq!(account.ends_at(), None);
         account.begin(start);
         (tally.completed, tally.failed, tally.bytes_total) = (7, 1, 100);

@@ -14,14 +14,14 @@ use crate::report::Report;
 use crate::{hgrm, html};
 
 /// A file that is written at the end of the run, or during it, and its path.
-pub(crate) struct Output(Option<(File, PathBuf)>);
+pub(crate) struct OutputFile(Option<(File, PathBuf)>);
 
-impl Output {
+impl OutputFile {
     /// Opens a file, if it is asked for; what it had is gone.
-    fn create(path: Option<&Path>) -> anyhow::Result<Output> {
+    fn create(path: Option<&Path>) -> anyhow::Result<OutputFile> {
         let open = |path: &Path| Ok((File::create(path)?, path.to_owned()));
         let file = path.map(|path| writable(path, open)).transpose()?;
-        Ok(Output(file))
+        Ok(OutputFile(file))
     }
 
     /// Writes a text to the file, if it is asked for; `text` makes it. Returns what went wrong, and writes nothing after that.
@@ -39,13 +39,13 @@ pub(crate) struct Outputs {
     /// The request log.
     pub(crate) log: Option<LogFile>,
     /// The report as JSON.
-    report: Output,
+    report: OutputFile,
     /// The figures of the intervals.
-    pub(crate) intervals: Output,
+    pub(crate) intervals: OutputFile,
     /// The distribution of request times.
-    hdr: Output,
+    hdr: OutputFile,
     /// The report as HTML.
-    html: Output,
+    html: OutputFile,
 }
 
 impl Outputs {
@@ -62,10 +62,10 @@ impl Outputs {
         let log = log.map(|path| writable(path, |path| LogFile::open(path, start)));
         Ok(Outputs {
             log: log.transpose()?,
-            report: Output::create(args.output_file.as_deref())?,
-            intervals: Output::create(args.interval_file.as_deref())?,
-            hdr: Output::create(args.hdr.as_deref())?,
-            html: Output::create(args.html.as_deref())?,
+            report: OutputFile::create(args.output_file.as_deref())?,
+            intervals: OutputFile::create(args.interval_file.as_deref())?,
+            hdr: OutputFile::create(args.hdr.as_deref())?,
+            html: OutputFile::create(args.html.as_deref())?,
         })
     }
 

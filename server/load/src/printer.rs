@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::context::Line;
 use crate::interval::{Interval, Intervals};
 use crate::options::{Format, LoadArgs};
-use crate::outputs::Output;
+use crate::outputs::OutputFile;
 
 /// Prints lines of the threads, and the figures of intervals that all of them have ended.
 pub(crate) struct Printer<'a, O, E> {
@@ -16,7 +16,7 @@ pub(crate) struct Printer<'a, O, E> {
     /// Intervals so far, if the page of the report needs them.
     pub(crate) intervals: Vec<Interval>,
     /// File of the intervals.
-    file: &'a mut Output,
+    file: &'a mut OutputFile,
     /// Errors of that file.
     pub(crate) unwritten: Vec<String>,
 }
@@ -25,7 +25,7 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
     pub(crate) fn new(
         args: &'a LoadArgs,
         (out, err): (&'a mut O, &'a mut E),
-        file: &'a mut Output,
+        file: &'a mut OutputFile,
     ) -> Self {
         let every = args.intervals();
         Printer {

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::heads::Head;
+use crate::heads::CountedHead;
 use crate::schedule::Pace;
 
 /// An open request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct OpenRequest {
     /// Time from which its latency counts.
     pub(crate) start: Instant,
     /// Index of its field section.
@@ -23,19 +23,19 @@ pub(crate) struct Request {
     announced: Option<u64>,
 }
 
-impl Request {
+impl OpenRequest {
     pub(crate) fn new(start: Instant, head: usize) -> Self {
-        Request { start, head, status: None, sent: 0, received: 0, announced: None }
+        OpenRequest { start, head, status: None, sent: 0, received: 0, announced: None }
     }
 
     /// Returns the request as it was before it was sent.
     pub(crate) fn unsent(&self) -> Self {
-        Request::new(self.start, self.head)
+        OpenRequest::new(self.start, self.head)
     }
 
     /// Takes a field section of the response: interim responses come before the final one, trailers after it. Returns the final
     /// status when it comes.
-    pub(crate) fn on_head(&mut self, head: &Head) -> Option<u16> {
+    pub(crate) fn on_head(&mut self, head: &CountedHead) -> Option<u16> {
         if self.status.is_some() {
             return None;
         }
@@ -67,7 +67,7 @@ pub(crate) struct Work {
     /// Index of the head of the first of them.
     pub(crate) next_head: usize,
     /// Those that a server did not process on another connection. They go first.
-    pub(crate) again: VecDeque<Request>,
+    pub(crate) again: VecDeque<OpenRequest>,
 }
 
 impl Work {
@@ -83,11 +83,11 @@ mod tests {
     use super::*;
 
     #[expect(clippy::disallowed_methods, reason = "any time will do")]
-    fn after(heads: &[&[(&str, &str)]], body: usize) -> Request {
-        let mut request = Request::new(Instant::now(), 0);
+    fn after(heads: &[&[(&str, &str)]], body: usize) -> OpenRequest {
+        let mut request = OpenRequest::new(Instant::now(), 0);
         for head in heads {
             let field = |(n, v): &(&str, &str)| Header::new(n.as_bytes(), v.as_bytes());
-            request.on_head(&Head::new(&head.iter().map(field).collect::<Vec<_>>(), 0));
+            request.on_head(&CountedHead::new(&head.iter().map(field).collect::<Vec<_>>(), 0));
         }
         request.on_body(body);
         request

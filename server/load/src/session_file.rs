@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, bail};
-use sluicegate_quic_client::{Session, Unusable};
+use sluicegate_quic_client::{SavedSession, Unusable};
 
 /// The file of `--tls-session-file`.
 pub(crate) struct SessionFile {
     path: PathBuf,
     file: File,
     /// Session that it had, if that can be resumed.
-    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) session: Option<Arc<SavedSession>>,
     /// Warning about what it had.
     pub(crate) warning: Option<String>,
     /// First session that the server has sent.
-    pub(crate) first: Arc<OnceLock<Arc<Session>>>,
+    pub(crate) first: Arc<OnceLock<Arc<SavedSession>>>,
 }
 
 impl SessionFile {
@@ -37,7 +37,7 @@ impl SessionFile {
         let text = String::from_utf8_lossy(&text);
         let (mut session, mut warning) = (None, None);
         if !text.trim().is_empty() {
-            match Session::from_pem(&text) {
+            match SavedSession::from_pem(&text) {
                 Ok(found) => session = Some(Arc::new(found)),
                 Err(Unusable::NoSession) => bail!(
                     "{name} has no TLS session, and a new one would replace what it has; name another file"
@@ -96,7 +96,8 @@ mod tests {
         file.store().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         let session =
-            Session::from_pem(include_str!("../../quic-client/src/session/h2load.pem")).unwrap();
+            SavedSession::from_pem(include_str!("../../quic-client/src/session/h2load.pem"))
+                .unwrap();
         file.first.set(Arc::new(session.clone())).unwrap();
         file.store().unwrap();
         let again = SessionFile::open(&path).unwrap();

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::thread::set_current_timer_slack;
 
-use crate::barrier::{Arrival, StartBarrier};
+use crate::barrier::{BarrierArrival, StartBarrier};
 use crate::busy::{Busy, Meter};
-use crate::client::Client;
+use crate::client::LoadClient;
 use crate::client::connector::Connector;
 use crate::context::Context;
-use crate::interval::Account;
+use crate::interval::IntervalAccount;
 use crate::log::RequestLog;
 use crate::options::LoadArgs;
 use crate::poller::Poller;
-use crate::request::Request;
+use crate::request::OpenRequest;
 use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::text;
@@ -74,7 +74,7 @@ pub(crate) struct Worker<'a> {
     stop: &'a AtomicBool,
     poller: Poller,
     /// Connections, by their numbers.
-    clients: Vec<Option<Client>>,
+    clients: Vec<Option<LoadClient>>,
     alive: u64,
     /// Each connection's timer. It may come early, but never late.
     armed: Vec<Option<Instant>>,
@@ -86,7 +86,7 @@ pub(crate) struct Worker<'a> {
     /// Common start of all threads' schedules.
     barrier: &'a StartBarrier,
     /// Kept until this thread is ready for it.
-    arrival: Option<Arrival<'a>>,
+    arrival: Option<BarrierArrival<'a>>,
     /// Schedule of all connections, once they are open.
     schedule: Option<Schedule>,
     /// The warm-up is over.
@@ -94,7 +94,7 @@ pub(crate) struct Worker<'a> {
     /// Requests that the schedule has left.
     left: u64,
     /// Requests of the schedule that a server did not process, and that are to be sent again.
-    again: VecDeque<Request>,
+    again: VecDeque<OpenRequest>,
     /// Connections that can take a request of the schedule, the one that has waited longest first.
     free: VecDeque<usize>,
     is_free: Vec<bool>,
@@ -109,7 +109,7 @@ impl<'a> Worker<'a> {
         cx: Context<'a>,
         connector: Connector,
         share: Share,
-        (stop, arrival): (&'a AtomicBool, Arrival<'a>),
+        (stop, arrival): (&'a AtomicBool, BarrierArrival<'a>),
     ) -> anyhow::Result<Self> {
         Ok(Worker {
             begin: cx.now,
@@ -287,7 +287,7 @@ impl<'a> Worker<'a> {
         });
         let timer = self.timers.first().map(|(at, _)| *at);
         let starts = self.look_again_at();
-        let interval = self.cx.interval.as_ref().and_then(Account::ends_at);
+        let interval = self.cx.interval.as_ref().and_then(IntervalAccount::ends_at);
         let times = [timer, next_period, starts, interval, self.sends_at(), self.ends_at()];
         let next = times.into_iter().flatten().min();
         let sleep = next.map_or(LONGEST_SLEEP, |next| next.saturating_duration_since(now));

@@ -8,7 +8,7 @@ use quiche::h3::{self, EncodedHeaders, Header, HeaderRef};
 use quiche::{Config, ConnectionId, Ecn, RecvInfo, Shutdown};
 
 use crate::closed::{Cause, Closed, NO_ERROR};
-use crate::session::Session;
+use crate::session::SavedSession;
 
 /// H3_INTERNAL_ERROR (RFC 9114 §8.1).
 const INTERNAL_ERROR: u64 = 0x102;
@@ -147,14 +147,14 @@ impl Http3Client {
     ///
     /// # Errors
     /// The session cannot be decoded.
-    pub fn resume(&mut self, session: &Session, early_data: bool) -> quiche::Result<()> {
+    pub fn resume(&mut self, session: &SavedSession, early_data: bool) -> quiche::Result<()> {
         self.wants_early_data = early_data && session.has_params();
         self.quic.set_session(&session.to_quic())
     }
 
     /// Returns the newest session that the server has sent, once there is one.
-    pub fn session(&self) -> Option<Session> {
-        Session::of_quic(self.quic.session()?)
+    pub fn session(&self) -> Option<SavedSession> {
+        SavedSession::of_quic(self.quic.session()?)
     }
 
     /// Sends PINGs while the connection is silent. Its own idle timeout is `idle`.

@@ -16,7 +16,7 @@ pub use closed::{Cause, CloseReason, Closed, NO_ERROR, readable};
 pub use config::{Limits, config};
 pub use quiche::h3::{Header, NameValue};
 pub use quiche::{Config, Ecn};
-pub use session::{Session, Unusable};
+pub use session::{SavedSession, Unusable};
 pub use trust::Trust;
 pub use url::{Url, as_https};
 

@@ -15,7 +15,7 @@ const LINE: usize = 64;
 
 /// A session that a server has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct SavedSession {
     /// Session of TLS, in the encoding of BoringSSL.
     pub tls: Vec<u8>,
     /// Transport parameters of the server, encoded, without which there is no early data over QUIC (RFC 9000 §7.4.1).
@@ -33,17 +33,17 @@ pub enum Unusable {
     UnreadableParams,
 }
 
-impl Session {
+impl SavedSession {
     /// Wraps a session of TLS over TCP.
-    pub fn of_tls(tls: Vec<u8>) -> Session {
-        Session { tls, params: None }
+    pub fn of_tls(tls: Vec<u8>) -> SavedSession {
+        SavedSession { tls, params: None }
     }
 
     /// Takes a session of quiche apart: two parts, each after its length in eight bytes.
-    pub(crate) fn of_quic(bytes: &[u8]) -> Option<Session> {
+    pub(crate) fn of_quic(bytes: &[u8]) -> Option<SavedSession> {
         let (tls, rest) = part(bytes)?;
         let (params, _) = part(rest)?;
-        Some(Session { tls: tls.to_vec(), params: Some(params.to_vec()) })
+        Some(SavedSession { tls: tls.to_vec(), params: Some(params.to_vec()) })
     }
 
     /// Returns the session as quiche takes it. Without transport parameters of the server it has none of them, which stand for limits
@@ -66,7 +66,7 @@ impl Session {
     ///
     /// # Errors
     /// There is none, another TLS library has written it, or a part of it is broken.
-    pub fn from_pem(text: &str) -> Result<Session, Unusable> {
+    pub fn from_pem(text: &str) -> Result<SavedSession, Unusable> {
         // wolfSSL has a name of its own, which ends with that of the others.
         if !text.contains(TLS) {
             return Err(Unusable::NoSession);
@@ -74,10 +74,10 @@ impl Session {
         let tls = block(text, TLS).ok_or(Unusable::Unreadable)?;
         SslSession::from_der(&tls).map_err(|_| Unusable::Unreadable)?;
         if !text.contains(QUIC) {
-            return Ok(Session::of_tls(tls));
+            return Ok(SavedSession::of_tls(tls));
         }
         let params = block(text, QUIC).ok_or(Unusable::UnreadableParams)?;
-        let session = Session { tls, params: Some(params) };
+        let session = SavedSession { tls, params: Some(params) };
         let taken = session.try_quic();
         taken.map(|()| session).map_err(|_| Unusable::UnreadableParams)
     }
@@ -135,21 +135,21 @@ mod tests {
 
     #[test]
     fn a_session_of_h2load_is_read_and_written() {
-        let session = Session::from_pem(OF_H2LOAD).unwrap();
+        let session = SavedSession::from_pem(OF_H2LOAD).unwrap();
         assert!(!session.has_params());
         assert_eq!(session.pem(), OF_H2LOAD);
     }
 
     #[test]
     fn transport_parameters_have_a_block_of_their_own() {
-        let mut session = Session::from_pem(OF_H2LOAD).unwrap();
+        let mut session = SavedSession::from_pem(OF_H2LOAD).unwrap();
         for length in [0, 2, 3, 47, 48, 49, 500] {
             session.params = Some(unknown_parameters(length));
             let text = session.pem();
             assert!(text.starts_with(OF_H2LOAD));
             assert!(text.lines().all(|line| line.len() <= LINE));
-            assert_eq!(Session::from_pem(&text).as_ref(), Ok(&session));
-            assert_eq!(Session::of_quic(&session.to_quic()), Some(session.clone()));
+            assert_eq!(SavedSession::from_pem(&text).as_ref(), Ok(&session));
+            assert_eq!(SavedSession::of_quic(&session.to_quic()), Some(session.clone()));
         }
     }
 
@@ -171,16 +171,16 @@ mod tests {
 
     #[test]
     fn quiche_gets_no_parameters_if_there_are_none() {
-        let session = Session::of_tls(vec![1, 2]);
+        let session = SavedSession::of_tls(vec![1, 2]);
         let bytes = [&[0, 0, 0, 0, 0, 0, 0, 2, 1, 2][..], &[0; 8]].concat();
         assert_eq!(session.to_quic(), bytes);
     }
 
     #[test]
     fn what_is_no_session_of_quiche_is_none() {
-        let whole = Session::of_tls(vec![1, 2]).to_quic();
-        assert!((0..whole.len()).all(|length| Session::of_quic(&whole[..length]).is_none()));
-        assert_eq!(Session::of_quic(&[0xff; 40]), None);
+        let whole = SavedSession::of_tls(vec![1, 2]).to_quic();
+        assert!((0..whole.len()).all(|length| SavedSession::of_quic(&whole[..length]).is_none()));
+        assert_eq!(SavedSession::of_quic(&[0xff; 40]), None);
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             (&small, Unusable::UnreadableParams),
             (&open, Unusable::UnreadableParams),
         ] {
-            assert_eq!(Session::from_pem(text), Err(expected), "{text}");
+            assert_eq!(SavedSession::from_pem(text), Err(expected), "{text}");
         }
     }
 }

@@ -8,7 +8,8 @@ use quiche::{Config, Connection, ConnectionId, RecvInfo, h3};
 use sluicegate_test_support::config as server_config;
 
 use crate::{
-    BodySent, Cause, Ecn, Event, Http3Client, Limits, NameValue, ServerName, Session, Step, Trust,
+    BodySent, Cause, Ecn, Event, Http3Client, Limits, NameValue, SavedSession, ServerName, Step,
+    Trust,
 };
 
 /// Key of the server's session tickets.
@@ -53,7 +54,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(trust: Trust<'_>, server: &mut Config, session: Option<&Session>) -> Pair {
+    fn new(trust: Trust<'_>, server: &mut Config, session: Option<&SavedSession>) -> Pair {
         let (local, peer) = addresses();
         #[expect(clippy::disallowed_methods, reason = "any time will do")]
         let now = Instant::now();
@@ -68,7 +69,7 @@ impl Pair {
         Pair { client, server: server.unwrap(), http: None, now, steps: Vec::new() }
     }
 
-    fn established(server: &mut Config, session: Option<&Session>) -> Pair {
+    fn established(server: &mut Config, session: Option<&SavedSession>) -> Pair {
         let mut pair = Pair::new(Trust::Anyone, server, session);
         pair.settle();
         assert!(pair.client.is_established());
@@ -189,7 +190,7 @@ impl Drop for Pair {
 }
 
 /// Returns a session of a server that allows early data.
-fn session() -> Session {
+fn session() -> SavedSession {
     let pair = Pair::established(&mut resuming(true), None);
     let session = pair.client.session().unwrap();
     assert!(session.has_params());
@@ -268,7 +269,7 @@ fn refused_early_data_is_sent_again() {
 
 #[test]
 fn a_session_without_transport_parameters_resumes_without_early_data() {
-    let session = Session::of_tls(session().tls);
+    let session = SavedSession::of_tls(session().tls);
     let pair = Pair::established(&mut resuming(true), Some(&session));
     assert_eq!(pair.steps, [Step::Established { early_data: None }]);
     assert!(pair.client.quic().is_resumed());

@@ -80,7 +80,7 @@ labels! {
 metrics! {
     /// Totals since the start.
     #[derive(Clone, Debug, Default)]
-    pub struct Counters: Sum {
+    pub struct QuicCounters: Sum {
         /// Connections accepted, before their handshake.
         pub accepted: u64 = counter("sluicegate_connections_accepted_total"),
         /// Handshakes completed.
@@ -131,7 +131,7 @@ metrics! {
     }
 }
 
-impl Counters {
+impl QuicCounters {
     /// Counts a dropped datagram.
     pub fn on_drop(&mut self, reason: DropReason) {
         self.dropped[reason] += 1;

@@ -38,11 +38,11 @@ use super::application::{Application, Shared as _};
 use super::cid::{ConnectionId, Owner};
 use super::connection::{Accepted, Due};
 use super::connection_gauges::ConnectionGauges;
-use super::counters::{Counters, DropReason};
-use super::header::{Header, Kind};
+use super::counters::{DropReason, QuicCounters};
+use super::header::{Header, HeaderKind};
 use super::holders::Holders;
 use super::prefetch::prefetch;
-use super::rate_limit::RateLimit;
+use super::rate_limit::TokenBucket;
 use super::rates::Rates;
 use super::reset::ResetTokens;
 use super::settings::Settings;
@@ -97,7 +97,7 @@ pub struct Endpoint<A: Application> {
     reset_tokens: ResetTokens,
     rates: Rates,
     /// Limit of lines in the log that name a client.
-    log_limit: RateLimit,
+    log_limit: TokenBucket,
     /// Time at which the rate limits begin.
     epoch: Instant,
     /// Time since 1970 when the last datagram arrived.
@@ -115,7 +115,7 @@ pub struct Endpoint<A: Application> {
     /// Slots of connections whose data waits for room in the ring to other threads.
     awaiting_room: Vec<usize>,
     /// Counts of what happened so far, without careful resume: see [`Endpoint::totals`].
-    pub counters: Counters,
+    pub counters: QuicCounters,
     /// Counts of careful resume, which congestion controllers keep.
     resumptions: Arc<Resumptions>,
 }
@@ -137,7 +137,7 @@ impl<A: Application> Endpoint<A> {
             reset_tokens: ResetTokens::new(&secrets),
             rates: Rates::new(&settings.quic),
             initials: InitialControl::new(settings.quic.retries_per_second, now),
-            log_limit: RateLimit::new(1, 4),
+            log_limit: TokenBucket::new(1, 4),
             settings,
             connections: ConnectionTable::new(now),
             timers: Timers::default(),
@@ -156,7 +156,7 @@ impl<A: Application> Endpoint<A> {
             idle_hand: 0,
             overload: Overload::default(),
             awaiting_room: Vec::new(),
-            counters: Counters::default(),
+            counters: QuicCounters::default(),
             resumptions: Arc::default(),
         }
     }
@@ -181,8 +181,8 @@ impl<A: Application> Endpoint<A> {
     }
 
     /// Returns all counters, those of careful resume included.
-    pub fn totals(&self) -> Counters {
-        Counters { careful_resume: self.resumptions.totals(), ..self.counters.clone() }
+    pub fn totals(&self) -> QuicCounters {
+        QuicCounters { careful_resume: self.resumptions.totals(), ..self.counters.clone() }
     }
 
     /// Returns what the sessions share.
@@ -230,8 +230,8 @@ impl<A: Application> Endpoint<A> {
             return Ingest::Misrouted(worker);
         }
         match header.kind {
-            Kind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
-            Kind::Initial => {
+            HeaderKind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
+            HeaderKind::Initial => {
                 if let Some(slot) = self.admit_noted(meta, &header, (now, unix))
                     && self.receive(slot, meta, datagram, now)
                         == Err(quiche::Error::InvalidTransportParam)
@@ -239,7 +239,7 @@ impl<A: Application> Endpoint<A> {
                     self.refuse_parameters(meta, datagram, now);
                 }
             }
-            Kind::Short => {
+            HeaderKind::Short => {
                 if let Owner::Ours { generation, .. } = owner
                     && generation != own
                 {
@@ -255,7 +255,7 @@ impl<A: Application> Endpoint<A> {
     /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.
     pub fn reset_foreign(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) -> Ingest {
         if let Ok(header) = self.parse(datagram)
-            && header.kind == Kind::Short
+            && header.kind == HeaderKind::Short
         {
             self.reset(meta, datagram.len(), header.dcid, now);
         }

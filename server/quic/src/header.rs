@@ -14,7 +14,7 @@ const MIN_CLIENT_CHOSEN_CID: usize = 8;
 
 /// The first packet's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum HeaderKind {
     /// Version 1 Initial.
     Initial,
     /// Version 1 0-RTT.
@@ -35,7 +35,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// Packet type.
-    pub kind: Kind,
+    pub kind: HeaderKind,
     /// Version of a long header.
     pub version: Option<u32>,
     /// Destination: up to 20 bytes in version 1, up to 255 in unknown versions, as long as the receiver says in a short header.
@@ -51,7 +51,7 @@ impl<'a> Header<'a> {
     /// receiver has issued (RFC 9000 §17.3.1).
     ///
     /// # Errors
-    /// The reason to drop the datagram. [`Kind::UnknownVersion`] is no error where the datagram is long enough for an answer.
+    /// The reason to drop the datagram. [`HeaderKind::UnknownVersion`] is no error where the datagram is long enough for an answer.
     pub fn parse(datagram: &'a [u8], cid_len: usize) -> Result<Header<'a>, DropReason> {
         let header = Header::parse_as_client(datagram, cid_len);
         if header == Err(DropReason::UnknownVersion) && datagram.len() >= MIN_CLIENT_DATAGRAM {
@@ -59,9 +59,13 @@ impl<'a> Header<'a> {
         }
         let header = header?;
         match header.kind {
-            Kind::Retry | Kind::VersionNegotiation => Err(DropReason::ServerOnly),
-            Kind::Initial if datagram.len() < MIN_CLIENT_DATAGRAM => Err(DropReason::ShortInitial),
-            Kind::Initial | Kind::ZeroRtt if header.dcid.len() < MIN_CLIENT_CHOSEN_CID => {
+            HeaderKind::Retry | HeaderKind::VersionNegotiation => Err(DropReason::ServerOnly),
+            HeaderKind::Initial if datagram.len() < MIN_CLIENT_DATAGRAM => {
+                Err(DropReason::ShortInitial)
+            }
+            HeaderKind::Initial | HeaderKind::ZeroRtt
+                if header.dcid.len() < MIN_CLIENT_CHOSEN_CID =>
+            {
                 Err(DropReason::CidTooShort)
             }
             _ => Ok(header),
@@ -78,7 +82,7 @@ impl<'a> Header<'a> {
             return parse_short(first, datagram, cid_len);
         }
         let header = parse_long(datagram)?;
-        if header.kind == Kind::UnknownVersion {
+        if header.kind == HeaderKind::UnknownVersion {
             return Err(DropReason::UnknownVersion);
         }
         Ok(header)
@@ -90,7 +94,7 @@ fn parse_short(first: u8, datagram: &[u8], cid_len: usize) -> Result<Header<'_>,
         return Err(DropReason::FixedBitZero);
     }
     let dcid = datagram.get(1..1 + cid_len).ok_or(DropReason::Truncated)?;
-    Ok(Header { kind: Kind::Short, version: None, dcid, scid: &[], token: &[] })
+    Ok(Header { kind: HeaderKind::Short, version: None, dcid, scid: &[], token: &[] })
 }
 
 fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
@@ -105,14 +109,14 @@ fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
     let dcid = cursor.connection_id(longest)?;
     let scid = cursor.connection_id(longest)?;
     let kind = match (version, first >> 4 & 0b11) {
-        (NEGOTIATION, _) => Kind::VersionNegotiation,
-        (V1, 0) => Kind::Initial,
-        (V1, 1) => Kind::ZeroRtt,
-        (V1, 2) => Kind::Handshake,
-        (V1, _) => Kind::Retry,
-        _ => Kind::UnknownVersion,
+        (NEGOTIATION, _) => HeaderKind::VersionNegotiation,
+        (V1, 0) => HeaderKind::Initial,
+        (V1, 1) => HeaderKind::ZeroRtt,
+        (V1, 2) => HeaderKind::Handshake,
+        (V1, _) => HeaderKind::Retry,
+        _ => HeaderKind::UnknownVersion,
     };
-    let token = if kind == Kind::Initial {
+    let token = if kind == HeaderKind::Initial {
         let length = cursor.varint()?;
         cursor.bytes(usize::try_from(length).map_err(|_| DropReason::Truncated)?)?
     } else {

@@ -5,7 +5,7 @@ mod tokens;
 use sluicegate_base::entropy::Entropy;
 
 use super::cid::{self, ConnectionId, MAX_V1_CID, Owner};
-use super::header::{Header, Kind, MIN_CLIENT_DATAGRAM, V1};
+use super::header::{Header, HeaderKind, MIN_CLIENT_DATAGRAM, V1};
 
 pub use tokens::token;
 
@@ -17,17 +17,17 @@ pub fn header(bytes: &[u8]) -> bool {
     for datagram in [bytes, &padded] {
         if let Ok(header) = Header::parse_as_client(datagram, cid_len) {
             check_header(&header, datagram, cid_len);
-            assert_ne!(header.kind, Kind::UnknownVersion);
+            assert_ne!(header.kind, HeaderKind::UnknownVersion);
         }
         let Ok(header) = Header::parse(datagram, cid_len) else {
             continue;
         };
         check_header(&header, datagram, cid_len);
-        let servers = matches!(header.kind, Kind::Retry | Kind::VersionNegotiation);
+        let servers = matches!(header.kind, HeaderKind::Retry | HeaderKind::VersionNegotiation);
         assert!(!servers, "{header:?}");
-        let opens = matches!(header.kind, Kind::Initial | Kind::UnknownVersion);
+        let opens = matches!(header.kind, HeaderKind::Initial | HeaderKind::UnknownVersion);
         assert!(!opens || datagram.len() >= MIN_CLIENT_DATAGRAM);
-        assert!(header.kind != Kind::Initial || header.dcid.len() >= 8);
+        assert!(header.kind != HeaderKind::Initial || header.dcid.len() >= 8);
     }
     let generation = padded[0] % sluicegate_base::secrets::GENERATIONS;
     check_cid(&padded[1..], generation);
@@ -37,7 +37,7 @@ pub fn header(bytes: &[u8]) -> bool {
 /// Checks that every field of a header stands in the datagram, where its format says (RFC 8999 §5, RFC 9000 §17).
 fn check_header(header: &Header<'_>, datagram: &[u8], cid_len: usize) {
     let Some(version) = header.version else {
-        assert_eq!((header.kind, datagram[0] & 0xc0), (Kind::Short, 0x40));
+        assert_eq!((header.kind, datagram[0] & 0xc0), (HeaderKind::Short, 0x40));
         assert_eq!(header.dcid, &datagram[1..=cid_len]);
         assert!(header.scid.is_empty() && header.token.is_empty());
         return;
@@ -53,7 +53,7 @@ fn check_header(header: &Header<'_>, datagram: &[u8], cid_len: usize) {
     let rest = datagram.strip_prefix(&start[..]).expect("what was read");
     assert!(datagram[0] & 0x80 != 0 && (version != V1 || datagram[0] & 0x40 != 0));
     let initial = version == V1 && datagram[0] >> 4 & 3 == 0;
-    assert_eq!(header.kind == Kind::Initial, initial);
+    assert_eq!(header.kind == HeaderKind::Initial, initial);
     if initial {
         let width = 1 << (rest[0] >> 6);
         assert!(rest[width..].starts_with(header.token));

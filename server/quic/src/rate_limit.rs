@@ -9,24 +9,25 @@ const TOKEN: u64 = 1_000_000_000;
 ///
 /// Time is what has passed since any fixed moment, the same for every call; a step back refills nothing.
 #[derive(Clone, Debug)]
-pub struct RateLimit {
+pub struct TokenBucket {
     per_second: u32,
     capacity: u64,
     level: u64,
     last: Duration,
 }
 
-impl RateLimit {
+impl TokenBucket {
     /// Returns a limit that is full at the start. A `burst` of 0 allows nothing, a rate of 0 nothing after the burst.
-    pub fn new(per_second: u32, burst: u32) -> RateLimit {
+    pub fn new(per_second: u32, burst: u32) -> TokenBucket {
         let capacity = u64::from(burst) * TOKEN;
-        RateLimit { per_second, capacity, level: capacity, last: Duration::ZERO }
+        TokenBucket { per_second, capacity, level: capacity, last: Duration::ZERO }
     }
 
     /// Takes rate and burst of another limit. What has happened lately still counts.
-    pub fn change_to(&mut self, other: RateLimit) {
+    pub fn change_to(&mut self, other: TokenBucket) {
         let used = self.capacity - self.level;
-        *self = RateLimit { level: other.capacity.saturating_sub(used), last: self.last, ..other };
+        *self =
+            TokenBucket { level: other.capacity.saturating_sub(used), last: self.last, ..other };
     }
 
     /// Returns whether one more event may happen at `now`; if so, it is counted.
@@ -50,27 +51,27 @@ impl RateLimit {
 mod tests {
     use super::*;
 
-    fn allowed(limit: &mut RateLimit, now: Duration, tries: u32) -> usize {
+    fn allowed(limit: &mut TokenBucket, now: Duration, tries: u32) -> usize {
         (0..tries).filter(|_| limit.allow(now)).count()
     }
 
     #[test]
     fn another_rate_holds_at_once_and_what_happened_before_counts() {
-        let mut limit = RateLimit::new(10, 10);
+        let mut limit = TokenBucket::new(10, 10);
         let start = Duration::from_secs(1000);
         assert_eq!(allowed(&mut limit, start, 4), 4);
-        limit.change_to(RateLimit::new(100, 6));
+        limit.change_to(TokenBucket::new(100, 6));
         assert_eq!(allowed(&mut limit, start, 9), 2);
         assert_eq!(allowed(&mut limit, start + Duration::from_millis(30), 9), 3);
-        limit.change_to(RateLimit::new(1, 1));
+        limit.change_to(TokenBucket::new(1, 1));
         assert_eq!(allowed(&mut limit, start + Duration::from_millis(60), 9), 0);
-        limit.change_to(RateLimit::new(0, 0));
+        limit.change_to(TokenBucket::new(0, 0));
         assert_eq!(allowed(&mut limit, start + Duration::from_secs(9), 9), 0);
     }
 
     #[test]
     fn a_burst_passes_and_then_the_rate() {
-        let mut limit = RateLimit::new(100, 5);
+        let mut limit = TokenBucket::new(100, 5);
         let start = Duration::from_secs(1000);
         assert_eq!(allowed(&mut limit, start, 20), 5);
         assert_eq!(allowed(&mut limit, start + Duration::from_millis(9), 20), 0);
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn the_long_run_rate_holds_at_any_step() {
         for step in [1, 333, 1_000_003] {
-            let mut limit = RateLimit::new(1000, 10);
+            let mut limit = TokenBucket::new(1000, 10);
             let mut passed = 0;
             let mut now = Duration::ZERO;
             while now < Duration::from_millis(200) {
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn time_that_steps_back_refills_nothing() {
-        let mut limit = RateLimit::new(1, 1);
+        let mut limit = TokenBucket::new(1, 1);
         assert!(limit.allow(Duration::from_secs(100)));
         assert!(!limit.allow(Duration::from_secs(50)));
         assert!(!limit.allow(Duration::from_secs(100)));
@@ -108,10 +109,10 @@ mod tests {
 
     #[test]
     fn extremes_neither_overflow_nor_pass_more_than_the_burst() {
-        let mut limit = RateLimit::new(u32::MAX, 3);
+        let mut limit = TokenBucket::new(u32::MAX, 3);
         assert_eq!(allowed(&mut limit, Duration::MAX, 10), 3);
-        assert_eq!(allowed(&mut RateLimit::new(0, 2), Duration::MAX, 10), 2);
-        assert_eq!(allowed(&mut RateLimit::new(9, 0), Duration::MAX, 10), 0);
-        assert!(RateLimit::new(u32::MAX, u32::MAX).allow(Duration::MAX));
+        assert_eq!(allowed(&mut TokenBucket::new(0, 2), Duration::MAX, 10), 2);
+        assert_eq!(allowed(&mut TokenBucket::new(9, 0), Duration::MAX, 10), 0);
+        assert!(TokenBucket::new(u32::MAX, u32::MAX).allow(Duration::MAX));
     }
 }

@@ -2,14 +2,14 @@
 
 use sluicegate_config::Quic;
 
-use super::rate_limit::RateLimit;
+use super::rate_limit::TokenBucket;
 
 /// Limits of the packets that a worker sends without a connection.
 #[derive(Debug)]
 pub(super) struct Rates {
-    pub(super) resets: RateLimit,
-    pub(super) refusals: RateLimit,
-    pub(super) retries: RateLimit,
+    pub(super) resets: TokenBucket,
+    pub(super) refusals: TokenBucket,
+    pub(super) retries: TokenBucket,
 }
 
 impl Rates {
@@ -17,12 +17,12 @@ impl Rates {
     pub(super) fn new(quic: &Quic) -> Rates {
         let per_second = |rate: u64| {
             let rate = u32::try_from(rate).unwrap_or(u32::MAX);
-            RateLimit::new(rate, rate)
+            TokenBucket::new(rate, rate)
         };
         // A burst of a hundredth of a second: other connections wait for it.
         let evenly = |rate: u64| {
             let rate = u32::try_from(rate).unwrap_or(u32::MAX);
-            RateLimit::new(rate, (rate / 100).max(1))
+            TokenBucket::new(rate, (rate / 100).max(1))
         };
         Rates {
             resets: per_second(quic.stateless_reset_per_second),

@@ -11,7 +11,7 @@ use boring::symm::{Cipher, Crypter, Mode};
 
 use super::cid::ConnectionId;
 use super::cid::MAX_V1_CID;
-use super::header::{Header, Kind, V1};
+use super::header::{Header, HeaderKind, V1};
 
 /// Length of the longest refusal, bytes.
 pub const LONGEST: usize = 1 + 4 + 1 + MAX_V1_CID + 1 + MAX_V1_CID + 1 + 1 + SEALED;
@@ -81,7 +81,7 @@ pub fn write_refusal(
     scid: ConnectionId,
     out: &mut [u8],
 ) -> Option<usize> {
-    if header.kind != Kind::Initial || out.len() < LONGEST {
+    if header.kind != HeaderKind::Initial || out.len() < LONGEST {
         return None;
     }
     let keys = Keys::derive(header.dcid).ok()?;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn initial<'a>(dcid: &'a [u8], scid: &'a [u8]) -> Header<'a> {
-        Header { kind: Kind::Initial, version: Some(V1), dcid, scid, token: &[] }
+        Header { kind: HeaderKind::Initial, version: Some(V1), dcid, scid, token: &[] }
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(written, LONGEST - saved);
             assert!(written < super::super::header::MIN_CLIENT_DATAGRAM / 10);
             let header = Header::parse_as_client(&out[..written], 16).unwrap();
-            assert_eq!(header.kind, Kind::Initial);
+            assert_eq!(header.kind, HeaderKind::Initial);
             assert_eq!((header.dcid, header.scid), (&scid[..], own.as_bytes()));
             assert_eq!(header.token, b"");
             // Another server does not take it for a client's.
@@ -173,7 +173,9 @@ mod tests {
         let own = ConnectionId::from([0xbb; 16]);
         let header = initial(&[1; 8], &[2; 8]);
         assert_eq!(write_refusal(&header, CONNECTION_REFUSED, own, &mut [0; LONGEST - 1]), None);
-        for kind in [Kind::ZeroRtt, Kind::Handshake, Kind::Retry, Kind::Short] {
+        for kind in
+            [HeaderKind::ZeroRtt, HeaderKind::Handshake, HeaderKind::Retry, HeaderKind::Short]
+        {
             let other = Header { kind, ..header };
             assert_eq!(write_refusal(&other, CONNECTION_REFUSED, own, &mut [0; LONGEST]), None);
         }

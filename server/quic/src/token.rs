@@ -40,17 +40,19 @@ const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
 /// Kind of a token, its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// Token of a Retry packet.
     Retry = 1,
     /// Token of a NEW_TOKEN frame.
     NewToken = 2,
 }
 
-impl Kind {
+impl TokenKind {
     /// Returns what a token says it is, unverified; `None` if it is no token of this server, which counts as none (RFC 9000 §8.1.3).
-    pub fn of(token: &[u8]) -> Option<Kind> {
-        [Kind::Retry, Kind::NewToken].into_iter().find(|kind| token.first() == Some(&(*kind as u8)))
+    pub fn of(token: &[u8]) -> Option<TokenKind> {
+        [TokenKind::Retry, TokenKind::NewToken]
+            .into_iter()
+            .find(|kind| token.first() == Some(&(*kind as u8)))
     }
 }
 

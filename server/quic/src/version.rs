@@ -72,11 +72,11 @@ fn put(rest: &mut &mut [u8], bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::header::Kind;
+    use super::super::header::HeaderKind;
     use super::*;
 
     fn unknown<'a>(version: u32, dcid: &'a [u8], scid: &'a [u8]) -> Header<'a> {
-        Header { kind: Kind::UnknownVersion, version: Some(version), dcid, scid, token: &[] }
+        Header { kind: HeaderKind::UnknownVersion, version: Some(version), dcid, scid, token: &[] }
     }
 
     fn versions(list: &[u8]) -> Vec<u32> {
@@ -119,7 +119,7 @@ mod tests {
         let mut out = [0; 600];
         let length = write_negotiation(1350, &header, &mut out, &mut Entropy::new()).unwrap();
         let parsed = Header::parse_as_client(&out[..length], 16).unwrap();
-        assert_eq!(parsed.kind, Kind::VersionNegotiation);
+        assert_eq!(parsed.kind, HeaderKind::VersionNegotiation);
         assert_eq!((parsed.dcid, parsed.scid), (header.scid, header.dcid));
     }
 

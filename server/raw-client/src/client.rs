@@ -8,10 +8,10 @@ use rustls::quic::{ClientConnection, DirectionalKeys, HeaderProtectionKey, Keys,
 
 use crate::frame::Frame;
 use crate::keys::OneRtt;
-use crate::packet::{Header, Kind};
+use crate::packet::{PacketHeader, PacketKind};
 use crate::parameters::Parameters;
 use crate::ranges::Ranges;
-use crate::stream::{Reassembly, Received};
+use crate::stream::{Reassembly, ReceivedStream};
 use crate::tls::Tls;
 
 /// Smallest datagram with an Initial packet (RFC 9000 §14.1).
@@ -88,7 +88,7 @@ pub struct Client {
     /// Frames received, but ACK, CRYPTO, PADDING and STREAM, in order. A test may clear them.
     pub frames: Vec<Frame>,
     /// Streams received.
-    pub streams: BTreeMap<u64, Received>,
+    pub streams: BTreeMap<u64, ReceivedStream>,
     /// Versions of a Version Negotiation packet.
     pub versions: Option<Vec<u32>>,
     /// Number of Retry packets that it followed.
@@ -174,7 +174,7 @@ impl Client {
 
     /// Queues a datagram with one 1-RTT packet.
     pub fn send(&mut self, frames: &[Frame]) {
-        let packet = self.packet(Kind::OneRtt, frames);
+        let packet = self.packet(PacketKind::OneRtt, frames);
         self.datagrams.push(packet);
     }
 
@@ -204,13 +204,13 @@ impl Client {
     ///
     /// # Panics
     /// Without keys for packets of that kind.
-    pub fn packet(&mut self, kind: Kind, frames: &[Frame]) -> Vec<u8> {
+    pub fn packet(&mut self, kind: PacketKind, frames: &[Frame]) -> Vec<u8> {
         let number = self.skip(kind, 1);
         self.packet_numbered(kind, number, frames)
     }
 
     /// Leaves out packet numbers. Returns the first of them.
-    pub fn skip(&mut self, kind: Kind, count: u64) -> u64 {
+    pub fn skip(&mut self, kind: PacketKind, count: u64) -> u64 {
         let next = &mut self.spaces[kind.space()].next;
         *next += count;
         *next - count
@@ -221,8 +221,8 @@ impl Client {
     /// # Panics
     /// Without keys for packets of that kind.
     #[must_use]
-    pub fn packet_numbered(&self, kind: Kind, number: u64, frames: &[Frame]) -> Vec<u8> {
-        let header = Header {
+    pub fn packet_numbered(&self, kind: PacketKind, number: u64, frames: &[Frame]) -> Vec<u8> {
+        let header = PacketHeader {
             kind,
             dcid: &self.dcid,
             scid: &self.scid,
@@ -235,19 +235,19 @@ impl Client {
     }
 
     /// Returns packets as one datagram, padded within its first packet if that is an Initial.
-    pub fn datagram(&mut self, packets: &[(Kind, Vec<Frame>)]) -> Vec<u8> {
+    pub fn datagram(&mut self, packets: &[(PacketKind, Vec<Frame>)]) -> Vec<u8> {
         let mut made = Vec::new();
         for (kind, frames) in packets {
             let number = self.skip(*kind, 1);
             made.push((number, self.packet_numbered(*kind, number, frames)));
         }
         let length: usize = made.iter().map(|(_, packet)| packet.len()).sum();
-        if let Some((Kind::Initial, frames)) = packets.first()
+        if let Some((PacketKind::Initial, frames)) = packets.first()
             && length < MIN_INITIAL
         {
             let padding = Frame::Padding(MIN_INITIAL - length);
             let frames = [&frames[..], &[padding]].concat();
-            made[0].1 = self.packet_numbered(Kind::Initial, made[0].0, &frames);
+            made[0].1 = self.packet_numbered(PacketKind::Initial, made[0].0, &frames);
         }
         made.into_iter().flat_map(|(_, packet)| packet).collect()
     }
@@ -266,12 +266,12 @@ impl Client {
         self.one_rtt.as_ref().is_some_and(|keys| keys.phase)
     }
 
-    fn local(&self, kind: Kind) -> Option<(&dyn HeaderProtectionKey, &dyn PacketKey)> {
+    fn local(&self, kind: PacketKind) -> Option<(&dyn HeaderProtectionKey, &dyn PacketKey)> {
         let keys = match kind {
-            Kind::Initial => &self.initial.local,
-            Kind::ZeroRtt => self.early.as_ref()?,
-            Kind::Handshake => &self.handshake.as_ref()?.local,
-            Kind::OneRtt => {
+            PacketKind::Initial => &self.initial.local,
+            PacketKind::ZeroRtt => self.early.as_ref()?,
+            PacketKind::Handshake => &self.handshake.as_ref()?.local,
+            PacketKind::OneRtt => {
                 let keys = self.one_rtt.as_ref()?;
                 return Some((&*keys.local_header, keys.local()));
             }
@@ -281,7 +281,7 @@ impl Client {
 
     /// Returns whether it may send packets of that kind.
     #[must_use]
-    pub fn has_keys(&self, kind: Kind) -> bool {
+    pub fn has_keys(&self, kind: PacketKind) -> bool {
         self.local(kind).is_some()
     }
 
@@ -327,14 +327,14 @@ impl Client {
     /// Returns the largest number of the server's packets of that space, and of the client's that the server has
     /// acknowledged.
     #[must_use]
-    pub fn largest(&self, kind: Kind) -> (Option<u64>, Option<u64>) {
+    pub fn largest(&self, kind: PacketKind) -> (Option<u64>, Option<u64>) {
         let space = &self.spaces[kind.space()];
         (space.received.largest(), space.acked)
     }
 
     /// Returns whether a packet with this number was received.
     #[must_use]
-    pub fn has_received(&self, kind: Kind, number: u64) -> bool {
+    pub fn has_received(&self, kind: PacketKind, number: u64) -> bool {
         self.spaces[kind.space()].received.contains(number)
     }
 

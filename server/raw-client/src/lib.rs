@@ -17,9 +17,9 @@ mod varint;
 
 pub use client::{Client, Policy, Setup};
 pub use frame::Frame;
-pub use packet::Kind;
+pub use packet::PacketKind;
 pub use parameters::Parameters;
 pub use socket::Socket;
-pub use stream::Received;
+pub use stream::ReceivedStream;
 pub use tls::Tls;
 pub use varint::{Reader, varint};

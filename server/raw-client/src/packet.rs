@@ -14,7 +14,7 @@ pub(crate) const V1: u32 = 1;
 
 /// Type of a packet that carries frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// Initial.
     Initial,
     /// 0-RTT.
@@ -25,20 +25,20 @@ pub enum Kind {
     OneRtt,
 }
 
-impl Kind {
+impl PacketKind {
     /// Returns the index of the packet number space.
     pub(crate) fn space(self) -> usize {
         match self {
-            Kind::Initial => 0,
-            Kind::Handshake => 1,
-            Kind::ZeroRtt | Kind::OneRtt => 2,
+            PacketKind::Initial => 0,
+            PacketKind::Handshake => 1,
+            PacketKind::ZeroRtt | PacketKind::OneRtt => 2,
         }
     }
 }
 
 /// Fields of a header that a client writes.
-pub(crate) struct Header<'a> {
-    pub(crate) kind: Kind,
+pub(crate) struct PacketHeader<'a> {
+    pub(crate) kind: PacketKind,
     pub(crate) dcid: &'a [u8],
     pub(crate) scid: &'a [u8],
     pub(crate) token: &'a [u8],
@@ -46,19 +46,19 @@ pub(crate) struct Header<'a> {
     pub(crate) number: u64,
 }
 
-impl Header<'_> {
+impl PacketHeader<'_> {
     /// Returns the header of a packet whose frames take `payload` bytes, with the packet number.
     fn write(&self, payload: usize) -> Vec<u8> {
         let length = |id: &[u8]| u8::try_from(id.len()).expect("a length of one byte");
         let mut out = Vec::new();
         let kind = match self.kind {
-            Kind::Initial => 0xc0,
-            Kind::ZeroRtt => 0xd0,
-            Kind::Handshake => 0xe0,
-            Kind::OneRtt => 0x40 | u8::from(self.phase) << 2,
+            PacketKind::Initial => 0xc0,
+            PacketKind::ZeroRtt => 0xd0,
+            PacketKind::Handshake => 0xe0,
+            PacketKind::OneRtt => 0x40 | u8::from(self.phase) << 2,
         };
         out.push(kind | 3);
-        if self.kind == Kind::OneRtt {
+        if self.kind == PacketKind::OneRtt {
             out.extend(self.dcid);
         } else {
             out.extend(V1.to_be_bytes());
@@ -66,7 +66,7 @@ impl Header<'_> {
                 out.push(length(id));
                 out.extend(id);
             }
-            if self.kind == Kind::Initial {
+            if self.kind == PacketKind::Initial {
                 out.extend(varint(self.token.len() as u64));
                 out.extend(self.token);
             }
@@ -105,7 +105,7 @@ impl Header<'_> {
 /// A packet of the server, before its protection is removed.
 pub(crate) enum Packet<'a> {
     Protected {
-        kind: Kind,
+        kind: PacketKind,
         scid: &'a [u8],
         bytes: &'a [u8],
         /// Index of the packet number.
@@ -131,7 +131,7 @@ impl<'a> Packet<'a> {
             reader.take(cid_len)?;
             *datagram = &[];
             return Some(Packet::Protected {
-                kind: Kind::OneRtt,
+                kind: PacketKind::OneRtt,
                 scid: &[],
                 bytes: whole,
                 number: at(&reader),
@@ -152,8 +152,8 @@ impl<'a> Packet<'a> {
             return (version == 0).then(|| Packet::Versions(versions.collect()));
         }
         let kind = match first >> 4 & 3 {
-            0 => Kind::Initial,
-            2 => Kind::Handshake,
+            0 => PacketKind::Initial,
+            2 => PacketKind::Handshake,
             3 => {
                 *datagram = &[];
                 let token = at(&reader);
@@ -161,7 +161,7 @@ impl<'a> Packet<'a> {
             }
             _ => return None,
         };
-        if kind == Kind::Initial {
+        if kind == PacketKind::Initial {
             reader.prefixed()?;
         }
         let length = usize::try_from(reader.varint()?).ok()?;

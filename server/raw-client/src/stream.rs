@@ -39,7 +39,7 @@ impl Reassembly {
 
 /// Everything that the server sent on a stream.
 #[derive(Debug, Default)]
-pub struct Received {
+pub struct ReceivedStream {
     /// Bytes in order.
     pub bytes: Vec<u8>,
     /// Error code of a RESET_STREAM.
@@ -50,7 +50,7 @@ pub struct Received {
     order: Reassembly,
 }
 
-impl Received {
+impl ReceivedStream {
     pub(crate) fn add(&mut self, offset: u64, data: &[u8], fin: bool) {
         if fin {
             self.size = Some(offset + data.len() as u64);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn bytes_are_put_in_order() {
-        let mut received = Received::default();
+        let mut received = ReceivedStream::default();
         received.add(3, b"def", true);
         received.add(1, b"bc", false);
         assert!(received.bytes.is_empty() && !received.is_finished());

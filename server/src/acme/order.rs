@@ -11,7 +11,7 @@ use sluicegate_config::AcmeChallenge;
 
 use super::error::{AcmeError, is_about_nonces};
 use super::issued::Issued;
-use super::store::{Lock, Published, Store};
+use super::store::{AcmeStore, Lock, Published};
 
 /// Time for the authority to check the challenges, and to issue the certificate.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -29,7 +29,7 @@ pub(super) struct Wanted<'a> {
 pub(super) async fn obtain(
     account: &Account,
     wanted: &Wanted<'_>,
-    store: &Store,
+    store: &AcmeStore,
     lock: &Lock,
 ) -> Result<String, AcmeError> {
     let mut order = begin(account, wanted).await?;
@@ -76,7 +76,7 @@ async fn begin(account: &Account, wanted: &Wanted<'_>) -> Result<Order, AcmeErro
 async fn prove(
     order: &mut Order,
     challenges: &[AcmeChallenge],
-    store: &Store,
+    store: &AcmeStore,
     lock: &Lock,
 ) -> Result<Vec<Published>, AcmeError> {
     let mut published = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sluicegate_config::{Acme, Config};
 
-use super::store::Store;
+use super::store::AcmeStore;
 
 /// Everything that the thread of renewals needs of a configuration.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct AcmeSettings {
     /// The authority, and the account at it.
     pub acme: Acme,
     /// Folder of keys and certificates.
-    pub store: Store,
+    pub store: AcmeStore,
     /// Host names of each certificate, as the configuration lists them.
     pub certificates: BTreeSet<Vec<String>>,
 }
@@ -26,6 +26,10 @@ impl AcmeSettings {
         if certificates.is_empty() {
             return None;
         }
-        Some(AcmeSettings { acme: config.acme.clone(), store: Store::of(config)?, certificates })
+        Some(AcmeSettings {
+            acme: config.acme.clone(),
+            store: AcmeStore::of(config)?,
+            certificates,
+        })
     }
 }

@@ -20,7 +20,7 @@ const LOCK: &str = "lock";
 
 /// Files of accounts, certificates and open challenges. Instances that share the folder take turns by its lock.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct AcmeStore {
     folder: PathBuf,
     /// URL of the authority's directory: each has its own account and certificates.
     directory: String,
@@ -59,11 +59,11 @@ impl Drop for Published {
     }
 }
 
-impl Store {
+impl AcmeStore {
     /// Returns the store of a configuration; `None` without a state directory.
-    pub fn of(config: &Config) -> Option<Store> {
+    pub fn of(config: &Config) -> Option<AcmeStore> {
         let folder = config.server.state_dir.as_ref()?.join(FOLDER);
-        Some(Store { folder, directory: config.acme.directory.clone() })
+        Some(AcmeStore { folder, directory: config.acme.directory.clone() })
     }
 
     /// Returns the responses to open challenges.
@@ -234,8 +234,8 @@ mod tests {
     use super::*;
     use sluicegate_base::self_signed;
 
-    fn store(folder: &tempfile::TempDir, directory: &str) -> Store {
-        Store { folder: folder.path().join(FOLDER), directory: directory.to_owned() }
+    fn store(folder: &tempfile::TempDir, directory: &str) -> AcmeStore {
+        AcmeStore { folder: folder.path().join(FOLDER), directory: directory.to_owned() }
     }
 
     fn mode(path: &Path) -> u32 {
@@ -291,7 +291,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [main, staging] = ["https://main/", "https://staging/"].map(|d| store(&folder, d));
         let [a, b] = ["a.example", "b.example"].map(str::to_owned);
-        let of = |store: &Store, names: &[&String]| {
+        let of = |store: &AcmeStore, names: &[&String]| {
             let names: Vec<String> = names.iter().copied().cloned().collect();
             store.certificate_path(&names)
         };

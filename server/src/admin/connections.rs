@@ -10,7 +10,7 @@ use std::time::Duration;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_quic::endpoint::inspect::{Order, Search, Selection, Snapshot};
+use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order, Search, Snapshot};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -48,7 +48,7 @@ impl Connections {
     }
 
     /// Asks every worker. Returns the first `limit` connections with their workers, and the count of all.
-    async fn find(&self, selection: &Selection, order: Order, limit: usize) -> Found {
+    async fn find(&self, selection: &ConnectionFilter, order: Order, limit: usize) -> Found {
         let mut found = Found::default();
         let mut late = self.late.lock().await;
         let mut asked = Vec::new();

@@ -54,8 +54,8 @@ struct Target {
     known: Known,
     handle: WorkerHandle,
     worker: OutstandingRequest<Box<WorkerStats>>,
-    origin: OutstandingRequest<Box<origin::Counters>>,
-    front: OutstandingRequest<Box<tcp::Counters>>,
+    origin: OutstandingRequest<Box<origin::OriginCounters>>,
+    front: OutstandingRequest<Box<tcp::TcpCounters>>,
 }
 
 impl Scraper {

@@ -21,9 +21,9 @@ pub(super) struct Known {
     /// The worker's last reply. It is kept until the next one, so that counters never fall.
     pub(super) last: Box<WorkerStats>,
     /// The last reply of the origin thread, kept likewise.
-    pub(super) origin: Box<origin::Counters>,
+    pub(super) origin: Box<origin::OriginCounters>,
     /// The last reply of the front over TCP, kept likewise.
-    pub(super) tcp: Box<tcp::Counters>,
+    pub(super) tcp: Box<tcp::TcpCounters>,
 }
 
 impl Known {
@@ -89,7 +89,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     tcp_sum.show(page);
     ring_sum.show(page);
     turn_sum.show(page);
-    let mut origin_sum = origin::Counters::default();
+    let mut origin_sum = origin::OriginCounters::default();
     for known in workers {
         origin_sum.add_up(&known.origin);
     }

@@ -1,6 +1,6 @@
 //! The control socket: at this Unix socket the server's user, or root, has the configuration reloaded and learns the verdict.
 //!
-//! A request is one line, `reload`. The response is a [`Verdict`] in text, after which the server closes the connection. The socket
+//! A request is one line, `reload`. The response is a [`ReloadVerdict`] in text, after which the server closes the connection. The socket
 //! is in a folder of the server's own, has mode 0600, and the server asks the kernel who is at the other end.
 
 use std::collections::VecDeque;
@@ -39,33 +39,33 @@ const REFUSED: &str = "refused";
 
 /// Result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReloadVerdict {
     /// Every worker has applied the configuration: a text for people.
     Taken(String),
     /// The previous configuration stays in effect, for this reason, which may have several lines.
     Refused(String),
 }
 
-impl Verdict {
+impl ReloadVerdict {
     fn text(&self) -> String {
         match self {
-            Verdict::Taken(text) => format!("{TAKEN} {text}"),
-            Verdict::Refused(reason) => format!("{REFUSED} {reason}"),
+            ReloadVerdict::Taken(text) => format!("{TAKEN} {text}"),
+            ReloadVerdict::Refused(reason) => format!("{REFUSED} {reason}"),
         }
     }
 
     /// Reads a response; `None` if it is not whole, or not of this protocol.
-    fn parse(response: &str) -> Option<Verdict> {
+    fn parse(response: &str) -> Option<ReloadVerdict> {
         match response.strip_suffix('\n')?.split_once(' ')? {
-            (TAKEN, text) => Some(Verdict::Taken(text.to_owned())),
-            (REFUSED, reason) => Some(Verdict::Refused(reason.to_owned())),
+            (TAKEN, text) => Some(ReloadVerdict::Taken(text.to_owned())),
+            (REFUSED, reason) => Some(ReloadVerdict::Refused(reason.to_owned())),
             _ => None,
         }
     }
 }
 
 /// Takes the verdict of a reload. The client may have closed the connection.
-pub(super) type Reply = oneshot::Sender<Verdict>;
+pub(super) type Reply = oneshot::Sender<ReloadVerdict>;
 
 /// The socket of a server that runs. It is removed when this is dropped, unless another server has replaced it.
 pub(super) struct ControlSocket {
@@ -197,7 +197,7 @@ async fn receive(mut stream: UnixStream, requests: mpsc::Sender<UnixStream>) {
         Ok(Some(refusal)) => refusal,
         Err(error) => return log_failure(&error),
     };
-    respond(stream, Verdict::Refused(refusal.into())).await;
+    respond(stream, ReloadVerdict::Refused(refusal.into())).await;
 }
 
 /// Waits for a client's request to reload. Returns the reason to refuse it, if there is one.
@@ -219,7 +219,7 @@ async fn reload_for(mut clients: mpsc::Receiver<UnixStream>, ask: &impl Fn(Reply
     }
 }
 
-async fn respond(mut stream: UnixStream, verdict: Verdict) {
+async fn respond(mut stream: UnixStream, verdict: ReloadVerdict) {
     let text = verdict.text() + "\n";
     let written = timeout(CLIENT_LIMIT, stream.write_all(text.as_bytes())).await;
     if let Err(error) = written.unwrap_or_else(|late| Err(late.into())) {
@@ -236,11 +236,11 @@ fn may_reload(user: u32) -> bool {
 }
 
 /// Has the main thread reload, and waits for the verdict.
-async fn verdict(ask: &impl Fn(Reply) -> bool) -> Verdict {
+async fn verdict(ask: &impl Fn(Reply) -> bool) -> ReloadVerdict {
     let (reply, verdict) = oneshot::channel();
     let verdict = if ask(reply) { verdict.await.ok() } else { None };
     verdict.unwrap_or_else(|| {
-        Verdict::Refused("the server stops before every worker has applied it".into())
+        ReloadVerdict::Refused("the server stops before every worker has applied it".into())
     })
 }
 
@@ -249,7 +249,7 @@ async fn verdict(ask: &impl Fn(Reply) -> bool) -> Verdict {
 /// # Errors
 /// Nobody listens there, this user may not connect, or the verdict does not come within the time: `TimedOut`, or `InvalidData` if the
 /// server ended meanwhile.
-pub fn ask_to_reload(socket: &Path, limit: Duration) -> io::Result<Verdict> {
+pub fn ask_to_reload(socket: &Path, limit: Duration) -> io::Result<ReloadVerdict> {
     let mut stream = std::os::unix::net::UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
@@ -257,7 +257,7 @@ pub fn ask_to_reload(socket: &Path, limit: Duration) -> io::Result<Verdict> {
     let mut response = String::new();
     let read = stream.take(MAX_RESPONSE).read_to_string(&mut response);
     match read {
-        Ok(_) => Verdict::parse(&response).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        Ok(_) => ReloadVerdict::parse(&response).ok_or_else(|| io::ErrorKind::InvalidData.into()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(io::ErrorKind::TimedOut.into())
         }

@@ -21,7 +21,7 @@ use super::listen::Announced;
 use super::plan::OpenGroup;
 use super::shared::Shared;
 use super::watch::Event;
-use crate::h3::{Session, SessionContext};
+use crate::h3::{Http3Session, SessionContext};
 use crate::snapshot::ConfigSnapshot;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
@@ -147,7 +147,7 @@ fn settings(
     group: &str,
     (worker, workers): (u8, usize),
     origin_ring: OriginRing,
-) -> Result<Settings<Session>, String> {
+) -> Result<Settings<Http3Session>, String> {
     let own = snapshot.for_worker((group, usize::from(worker)), &shared.secrets);
     let own = own.map_err(|e| e.to_string())?;
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());

@@ -14,8 +14,8 @@ use sluicegate_quic::congestion::selection::Selection;
 use sluicegate_quic::transport::server_config;
 
 use super::error::{BootError, ListenerError};
-use crate::acme::Store;
-use crate::h3::Session;
+use crate::acme::AcmeStore;
+use crate::h3::Http3Session;
 use crate::snapshot::ListenerSettings;
 
 /// Parts of a listener's settings before a reload that stay in use.
@@ -85,7 +85,7 @@ fn try_prepare(
         &config.limits,
         before.alternatives.unwrap_or(&Alternatives::default()),
     )?;
-    server_config::<Session>(name, (&first, &others), &config.quic, &config.limits, secrets)?;
+    server_config::<Http3Session>(name, (&first, &others), &config.quic, &config.limits, secrets)?;
     let identities = Identities { first, others, expiries };
     Ok(ListenerSettings {
         trusted_proxies: Arc::new(TrustedProxies::of(listener)),
@@ -100,7 +100,7 @@ fn identity(tls: &Tls, config: &Config) -> Result<Identity, TlsError> {
     if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
         return Identity::load(certificate, key, config.server.open_secrets);
     }
-    let obtained = Store::of(config).map(|store| store.certificate(&tls.acme));
+    let obtained = AcmeStore::of(config).map(|store| store.certificate(&tls.acme));
     let obtained = obtained.transpose().map_err(|cause| TlsError::File {
         path: format!("certificate of ACME for {}", tls.acme.join(", ")),
         cause,

@@ -16,7 +16,7 @@ struct Target {
 
 enum Thread {
     Worker(MailboxSender, OutstandingRequest<()>),
-    Origin(origin::OriginSender, OutstandingRequest<Box<origin::Counters>>),
+    Origin(origin::OriginSender, OutstandingRequest<Box<origin::OriginCounters>>),
 }
 
 impl LivenessCheck {

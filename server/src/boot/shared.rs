@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use sluicegate_base::clients::relief::Holdings;
-use sluicegate_base::observe::access::{AccessWriter, CurrentAccess, Target};
+use sluicegate_base::observe::access::{AccessWriter, CurrentAccess, LogDestination};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::qlog::{CurrentTraces, Sampler};
 use sluicegate_base::secrets::{Secrets, SecretsConfig};
@@ -98,6 +98,9 @@ pub(super) fn open_access_log(
         Some(LogTarget::File(path)) if source.kind() == ErrorKind::IsADirectory => {
             BootError::LogIsFolder(path.clone())
         }
-        _ => BootError::AccessLog { name: file.map(Target::name).unwrap_or_default(), source },
+        _ => BootError::AccessLog {
+            name: file.map(LogDestination::name).unwrap_or_default(),
+            source,
+        },
     })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 use sluicegate_base::observe::lifecycle::Lifecycle;
 
-use super::control_socket::{Reply, Verdict};
+use super::control_socket::{ReloadVerdict, Reply};
 use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
 use crate::worker::WorkerHandle;
@@ -129,7 +129,7 @@ impl Supervisor {
                 self.ready(&status);
                 for reply in replies {
                     // The client may have gone.
-                    let _ = reply.send(Verdict::Taken(status.clone()));
+                    let _ = reply.send(ReloadVerdict::Taken(status.clone()));
                 }
             }
         }

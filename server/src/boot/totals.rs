@@ -24,7 +24,7 @@ impl Totals {
     }
 
     /// Adds the requests of a front over TCP.
-    pub(super) fn add_front(&mut self, counters: &crate::tcp::Counters) {
+    pub(super) fn add_front(&mut self, counters: &crate::tcp::TcpCounters) {
         self.endpoints.requests.add_up(&counters.requests);
     }
 

@@ -8,7 +8,7 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::lifecycle::Phase;
 use sluicegate_dataplane::Features;
 
-use super::control_socket::{Reply, Verdict};
+use super::control_socket::{ReloadVerdict, Reply};
 use super::error::{BootError, one_line};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
@@ -18,13 +18,13 @@ use super::supervisor::Supervisor;
 use super::totals::Totals;
 use crate::boot::signal::Signal;
 use crate::tcp::{self, FrontCommand};
-use crate::worker::{Command, MailboxSender, Report};
+use crate::worker::{Command, MailboxSender, WorkerReport};
 
 /// An event for the main thread.
 pub(super) enum Event {
-    Worker(Report),
+    Worker(WorkerReport),
     /// A front over TCP has drained or stopped.
-    Front(Box<tcp::Counters>),
+    Front(Box<tcp::TcpCounters>),
     Signal(Signal),
     /// Somebody asks at the control socket for a reload, and waits for the verdict.
     Reload(Reply),
@@ -45,7 +45,7 @@ pub(super) fn await_ready(
     let mut ready = 0;
     while ready < workers {
         match inbox.recv_timeout(START_LIMIT) {
-            Ok(Event::Worker(Report::Ready {
+            Ok(Event::Worker(WorkerReport::Ready {
                 group,
                 index,
                 core,
@@ -67,13 +67,13 @@ pub(super) fn await_ready(
                 let entry = cores.entry(group).or_insert((Vec::new(), backend));
                 entry.0.push(core);
             }
-            Ok(Event::Worker(Report::Failed(cause))) => return Err(BootError::Worker(cause)),
+            Ok(Event::Worker(WorkerReport::Failed(cause))) => return Err(BootError::Worker(cause)),
             Ok(Event::Signal(Signal::Stop)) => return Ok(false),
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Event::Signal(Signal::Reload)) => {
                 tracing::warn!("no reload while the server starts; send SIGHUP again");
             }
-            Ok(Event::Worker(Report::Stopped(..)) | Event::Front(_)) => {
+            Ok(Event::Worker(WorkerReport::Stopped(..)) | Event::Front(_)) => {
                 return Err(BootError::WorkerStopped);
             }
             // The certificates were read later than these were written. The control socket is not open yet.
@@ -126,7 +126,7 @@ pub(super) fn run_down(
         }
         let until = [deadline, retry].into_iter().flatten().fold(next, Instant::min);
         match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
-            Ok(Event::Worker(Report::Stopped(endpoint, datagrams))) => {
+            Ok(Event::Worker(WorkerReport::Stopped(endpoint, datagrams))) => {
                 running -= 1;
                 totals.add(&endpoint, &datagrams);
             }
@@ -197,7 +197,7 @@ fn refuse(reply: Option<Reply>) {
     let reason = "no reload while the server drains";
     tracing::warn!("{reason}");
     if let Some(reply) = reply {
-        let _ = reply.send(Verdict::Refused(reason.into()));
+        let _ = reply.send(ReloadVerdict::Refused(reason.into()));
     }
 }
 
@@ -219,7 +219,7 @@ fn reload(
         Err(error) => {
             if let Some(reply) = reply.take() {
                 // The client may have gone.
-                let _ = reply.send(Verdict::Refused(error.lines()));
+                let _ = reply.send(ReloadVerdict::Refused(error.lines()));
             }
             let (error, snapshot) = (one_line(&error), reloader.snapshot.generation);
             tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");

@@ -9,7 +9,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::exit::{EXIT_CONFIG, printed, shown, wrong};
-use crate::boot::{Verdict, ask_to_reload, control_socket};
+use crate::boot::{ReloadVerdict, ask_to_reload, control_socket};
 
 /// Have the running server reload its configuration, and say whether it took it.
 ///
@@ -54,8 +54,8 @@ pub(super) fn run(
     };
     let limit = Duration::from_secs(args.timeout.into());
     match ask_to_reload(&socket, limit) {
-        Ok(Verdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
-        Ok(Verdict::Refused(reason)) => {
+        Ok(ReloadVerdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
+        Ok(ReloadVerdict::Refused(reason)) => {
             eprintln!("{}", shown(&reason));
             eprintln!("refused; the previous configuration stays in effect");
             Ok(EXIT_CONFIG)

@@ -11,7 +11,7 @@ use sluicegate_config::{Config, Step, locate};
 use sluicegate_http::authority::is_authority;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::path::CanonicalPath;
-use sluicegate_http::route::{Explanation, Rule, Verdict};
+use sluicegate_http::route::{Explanation, RankingRule, RouteVerdict};
 use sluicegate_http::target::Query;
 
 /// Exit code if no route responds.
@@ -101,7 +101,7 @@ pub(super) fn print(
         Some(format!("from site {name} ({}:{line}): {keys}", file.display()))
     };
     let verdicts = explanation.verdicts.iter().enumerate();
-    let chosen = verdicts.clone().find(|(_, verdict)| **verdict == Verdict::Responds);
+    let chosen = verdicts.clone().find(|(_, verdict)| **verdict == RouteVerdict::Responds);
     match chosen {
         Some((at, _)) => {
             writeln!(out, "{}: responds, {}", named(at), explanation.response)?;
@@ -113,13 +113,13 @@ pub(super) fn print(
     }
     for (at, verdict) in verdicts {
         let reason = match verdict {
-            Verdict::Responds => continue,
-            Verdict::Outranked(rule) => outranked(*rule),
-            Verdict::Host => "another host",
-            Verdict::Path => "another path",
-            Verdict::Fields => "match_headers does not match",
-            Verdict::Query => "match_query does not match",
-            Verdict::Method => "another method",
+            RouteVerdict::Responds => continue,
+            RouteVerdict::Outranked(rule) => outranked(*rule),
+            RouteVerdict::Host => "another host",
+            RouteVerdict::Path => "another path",
+            RouteVerdict::Fields => "match_headers does not match",
+            RouteVerdict::Query => "match_query does not match",
+            RouteVerdict::Method => "another method",
         };
         writeln!(out, "{}: {reason}", named(at))?;
     }
@@ -127,19 +127,19 @@ pub(super) fn print(
 }
 
 /// Returns why a route that matches does not respond.
-const fn outranked(rule: Rule) -> &'static str {
+const fn outranked(rule: RankingRule) -> &'static str {
     match rule {
-        Rule::Priority => "matches, but its priority is lower",
-        Rule::Host => "matches, but its host is less specific",
-        Rule::ExactPath => "matches, but an exact path comes first",
-        Rule::RegexBeforePrefix => {
+        RankingRule::Priority => "matches, but its priority is lower",
+        RankingRule::Host => "matches, but its host is less specific",
+        RankingRule::ExactPath => "matches, but an exact path comes first",
+        RankingRule::RegexBeforePrefix => {
             "matches, but a regular expression comes before a prefix (see `priority`)"
         }
-        Rule::FirstRegex => "matches, but its regular expression stands later in the file",
-        Rule::LongestPrefix => "matches, but its path is shorter",
-        Rule::Conditions => "matches, but has fewer conditions",
-        Rule::Method => "matches, but names no method",
-        Rule::Place => "matches, but stands later in the file",
+        RankingRule::FirstRegex => "matches, but its regular expression stands later in the file",
+        RankingRule::LongestPrefix => "matches, but its path is shorter",
+        RankingRule::Conditions => "matches, but has fewer conditions",
+        RankingRule::Method => "matches, but names no method",
+        RankingRule::Place => "matches, but stands later in the file",
     }
 }
 

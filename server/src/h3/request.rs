@@ -6,7 +6,7 @@ use quiche::h3::NameValue;
 use sluicegate_http::authority::{is_authority, set_host, without_empty_port};
 use sluicegate_http::exchange::{Fields, RequestHead};
 use sluicegate_http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
-use sluicegate_http::target::Target;
+use sluicegate_http::target::RequestTarget;
 
 /// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl<'a> Pseudo<'a> {
             }
             _ => (Some(scheme(self.scheme)?), target(method, self.path)?),
         };
-        let target = Target::read(target).ok_or(Malformed)?;
+        let target = RequestTarget::read(target).ok_or(Malformed)?;
         let head = RequestHead {
             method: method.to_owned(),
             protocol: self.protocol.map(str::to_owned),

@@ -27,7 +27,7 @@ use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::message::ToFront;
 use sluicegate_http::exchange::stall::StallTimer;
 use sluicegate_http::exchange::{Fields, Reply};
-use sluicegate_http::gate::{Handling, Refusal, RequestRecord};
+use sluicegate_http::gate::{Handling, RequestRecord, RequestRefusal};
 use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
@@ -57,7 +57,7 @@ pub(in crate::h3) const FREE_OVERHEAD: u64 = 8 << 20;
 /// It holds state for open requests only, at most as many as the transport allows streams. A response that needs no handler
 /// waits until the whole request has arrived, and the body is discarded. A handler on the origin thread gets the request at
 /// once, and its body as it arrives.
-pub struct Session {
+pub struct Http3Session {
     h3: quiche::h3::Connection,
     /// Names the connection to the origin thread.
     key: ConnectionKey,
@@ -150,7 +150,7 @@ struct Lingering {
     until: Instant,
 }
 
-impl Application for Session {
+impl Application for Http3Session {
     type Shared = SessionContext;
     type Listener = Arc<TrustedProxies>;
     type Peer = PeerConnection;
@@ -179,8 +179,8 @@ impl Application for Session {
         peer: PeerConnection,
         path: ClientPath,
         context: &mut SessionContext,
-    ) -> Option<Session> {
-        match Session::new(conn, &context.h3, key, (peer, path)) {
+    ) -> Option<Http3Session> {
+        match Http3Session::new(conn, &context.h3, key, (peer, path)) {
             Ok(session) => Some(session),
             Err(error) => {
                 tracing::debug!(%error, "no HTTP/3 session");
@@ -237,7 +237,7 @@ impl Application for Session {
     /// The response is 503, or a reset if it has begun.
     fn revoke(&mut self, conn: &mut quiche::Connection, stream: u64, context: &mut SessionContext) {
         if self.open.contains_key(&stream) {
-            self.end_early(conn, stream, Refusal::no_room(), FrontExchange::revoke, context);
+            self.end_early(conn, stream, RequestRefusal::no_room(), FrontExchange::revoke, context);
         }
     }
 
@@ -332,7 +332,7 @@ impl Application for Session {
     }
 }
 
-impl Session {
+impl Http3Session {
     /// Opens the control streams on a connection that can send, and whose client has proved its address on `path`.
     ///
     /// # Errors
@@ -342,7 +342,7 @@ impl Session {
         h3: &quiche::h3::Config,
         key: ConnectionKey,
         (connection, path): (PeerConnection, ClientPath),
-    ) -> Result<Session, Error> {
+    ) -> Result<Http3Session, Error> {
         let connection = PeerConnection {
             server_name: conn.server_name().map(Box::from),
             alpn: conn.application_proto().into(),
@@ -350,7 +350,7 @@ impl Session {
             tls: Some(tls_session(conn)),
             ..connection
         };
-        Ok(Session {
+        Ok(Http3Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
             key,
             resume_below: None,

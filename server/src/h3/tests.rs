@@ -29,7 +29,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::application::Application as _;
 
 use self::transport::{carry, connected};
-use crate::h3::{Session, SessionContext};
+use crate::h3::{Http3Session, SessionContext};
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate_config::{Config, Limits};
 
@@ -56,7 +56,7 @@ struct Pair {
     client: quiche::Connection,
     server: quiche::Connection,
     h3: quiche::h3::Connection,
-    session: Session,
+    session: Http3Session,
     context: SessionContext,
     streams: BTreeMap<u64, Seen>,
     goaway: Option<u64>,
@@ -103,7 +103,7 @@ impl Pair {
         let config = crate::h3::config(&limits()).unwrap();
         let key = ConnectionKey { slot: 0, generation: 1 };
         let path = client_path(&server);
-        let session = Session::new(
+        let session = Http3Session::new(
             &mut server,
             &config,
             key,

@@ -16,7 +16,7 @@ use sluicegate_quic::endpoint::{Endpoint, Ingest};
 use sluicegate_quic::header::Header;
 
 use super::client::Client;
-use crate::h3::Session;
+use crate::h3::Http3Session;
 use crate::snapshot::plain_settings;
 
 /// Steps of a trial; what is left of the string is not tried.
@@ -52,7 +52,7 @@ struct Traffic {
 }
 
 struct Bench {
-    endpoint: Endpoint<Session>,
+    endpoint: Endpoint<Http3Session>,
     now: Instant,
     traffic: BTreeMap<SocketAddr, Traffic>,
     clients: Vec<Client>,

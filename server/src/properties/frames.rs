@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use sluicegate_raw_client::{Client, Frame, Kind, Parameters, Setup, http3};
+use sluicegate_raw_client::{Client, Frame, PacketKind, Parameters, Setup, http3};
 
 use sluicegate_base::properties::Bytes;
 use sluicegate_http::route::Site;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::testing::{Attack, Peer, meta_of, with_early_data};
 
-use crate::h3::Session;
+use crate::h3::Http3Session;
 use crate::snapshot::plain_settings;
 
 /// Steps of a run; what is left of the string is not tried.
@@ -52,7 +52,7 @@ type Send = fn(&mut Bytes<'_>, &mut u64, &mut Client);
 
 /// An endpoint, the client that keeps the rules, and those that do what the string says.
 struct Run {
-    attack: Attack<Session>,
+    attack: Attack<Http3Session>,
     honest: Peer,
     /// The last one is the one that acts.
     peers: Vec<Peer>,
@@ -166,7 +166,7 @@ impl Run {
         match bytes.byte() % 16 {
             0..=2 => self.flood(bytes, |bytes, n, client| {
                 let frames = build::frames(bytes, n, client);
-                if client.has_keys(Kind::OneRtt) {
+                if client.has_keys(PacketKind::OneRtt) {
                     client.send(&frames);
                 }
             }),
@@ -177,9 +177,9 @@ impl Run {
             }),
             4 => self.coalesce(bytes),
             5 => {
-                client.skip(Kind::OneRtt, build::integer(bytes, count, 0) % GAP);
+                client.skip(PacketKind::OneRtt, build::integer(bytes, count, 0) % GAP);
             }
-            6 if client.has_keys(Kind::OneRtt) => client.update_keys(),
+            6 if client.has_keys(PacketKind::OneRtt) => client.update_keys(),
             7 => self.wait(bytes),
             8 => self.peer().meta = meta_of(bytes.one_of(&PEERS)),
             9 => self.change_id(bytes),
@@ -252,7 +252,7 @@ impl Run {
         let known = ids.into_iter().nth(which);
         let (sequence, id) = known.unwrap_or((0, other));
         client.dcid = id;
-        if retires && client.has_keys(Kind::OneRtt) {
+        if retires && client.has_keys(PacketKind::OneRtt) {
             client.send(&[Frame::RetireConnectionId(sequence.saturating_sub(1))]);
         }
     }
@@ -274,7 +274,7 @@ impl Run {
         let stream = bytes.one_of(&[0, 2, 4, 6, 8, 10, 12, 16, 20]);
         let (frames, fin) = (build::data(bytes), bytes.byte() & 1 == 1);
         let client = &mut self.peer().client;
-        if client.has_keys(Kind::OneRtt) {
+        if client.has_keys(PacketKind::OneRtt) {
             client.write(stream, &frames, fin);
         }
     }

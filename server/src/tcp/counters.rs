@@ -70,7 +70,7 @@ metrics! {
 
 /// Counters of a front over TCP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct TcpCounters {
     /// Counters of its connections.
     pub connections: ConnectionCounters,
     /// Counters of its requests, which mean the same as those of HTTP/3.

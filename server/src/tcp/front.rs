@@ -20,7 +20,7 @@ use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::exchange::accounts::Accounts;
 use sluicegate_http::exchange::local::LocalExchanges;
 use sluicegate_http::files::Cache;
-use sluicegate_http::gate::{Arrival, Decision, Ending, Gate};
+use sluicegate_http::gate::{Decision, Ending, Gate, RequestArrival};
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::origin::LocalHandlers;
 use sluicegate_http::peer::Peer;
@@ -30,7 +30,7 @@ use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use super::config::TcpConfig;
-use super::counters::Counters;
+use super::counters::TcpCounters;
 use super::handshakes::HandshakePace;
 use super::listener_phases::{FrontListener, ListenerPhases};
 use super::missing_headers::MissingHeaders;
@@ -45,7 +45,7 @@ pub enum FrontCommand {
     /// Accepts connections of further sockets, each of a listener of the configuration.
     Listen(Vec<(ListenerId, TcpListener)>),
     /// Requests the counters.
-    Report(oneshot::Sender<Box<Counters>>),
+    Report(oneshot::Sender<Box<TcpCounters>>),
     /// Accepts no more connections and closes each after its requests.
     Drain,
     /// Closes all connections.
@@ -80,7 +80,7 @@ pub(super) struct Front {
 struct State {
     config: Arc<TcpConfig>,
     cache: Cache,
-    counters: Counters,
+    counters: TcpCounters,
     access: Option<AccessLog>,
     /// Connections that are closed in favour of others, and have not ended.
     closing: u64,
@@ -105,7 +105,7 @@ impl Front {
         Rc::new(Front {
             state: RefCell::new(State {
                 cache,
-                counters: Counters::default(),
+                counters: TcpCounters::default(),
                 access: config.access.as_ref().map(|writer| writer.log(name.clone())),
                 closing: 0,
                 open: OpenConnections::default(),
@@ -213,7 +213,7 @@ impl Front {
     }
 
     /// Changes the counters.
-    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+    pub(super) fn count(&self, change: impl FnOnce(&mut TcpCounters)) {
         change(&mut self.state.borrow_mut().counters);
     }
 
@@ -229,7 +229,7 @@ impl Front {
     }
 
     /// Decides about a request.
-    pub(super) fn decide(&self, arrival: &Arrival<'_>) -> Decision {
+    pub(super) fn decide(&self, arrival: &RequestArrival<'_>) -> Decision {
         if self.memory_is_short() {
             self.state.borrow_mut().cache.clear();
         }
@@ -290,7 +290,7 @@ impl Front {
     }
 
     /// Returns the counters.
-    pub(super) fn totals(&self) -> Box<Counters> {
+    pub(super) fn totals(&self) -> Box<TcpCounters> {
         let mut totals = self.state.borrow().counters.clone();
         totals.connections.exchanges = self.exchanges.counters();
         totals.connections.handshakes_waiting = self.handshakes.waiting();

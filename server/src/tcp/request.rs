@@ -17,7 +17,7 @@ use self::Refusal::{Malformed, TooLarge};
 use sluicegate_http::authority::{is_authority, set_host, without_empty_port};
 use sluicegate_http::exchange::{Fields, RequestHead};
 use sluicegate_http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
-use sluicegate_http::target::Target;
+use sluicegate_http::target::RequestTarget;
 
 /// Reason to refuse a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) fn parse(
         Some(given) if given == "http" || given == "https" => Some(given.to_owned()),
         Some(_) => return Err(Malformed),
     };
-    let target = Target::read(&target(parts, is_connect)?).ok_or(Malformed)?;
+    let target = RequestTarget::read(&target(parts, is_connect)?).ok_or(Malformed)?;
     let mut headers = fields(&parts.headers, parts.version)?;
     set_host(&mut headers, &authority);
     let expects_status = { parts.headers.get(EXPECT) }

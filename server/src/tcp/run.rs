@@ -17,7 +17,7 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::accept::accept;
-use super::counters::Counters;
+use super::counters::TcpCounters;
 use super::front::{Front, FrontCommand};
 use super::listener_phases::Phase;
 use super::missing_headers::MissingHeaders;
@@ -47,7 +47,7 @@ pub struct FrontSetup {
     /// Commands of other threads.
     pub commands: UnboundedReceiver<FrontCommand>,
     /// Receives the counters once the front has drained or stopped.
-    pub stopped: Box<dyn FnOnce(Box<Counters>) + Send>,
+    pub stopped: Box<dyn FnOnce(Box<TcpCounters>) + Send>,
 }
 
 /// Returns the start of a front on an origin thread.

@@ -15,7 +15,9 @@ use sluicegate_http::authority::host_or_local;
 use sluicegate_http::exchange::front::Received;
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Reply, ReplyFields, RequestHead};
-use sluicegate_http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
+use sluicegate_http::gate::{
+    Decision, Handling, RequestArrival, RequestRecord, RequestRefusal, replies,
+};
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::Peer;
 use tokio::sync::oneshot;
@@ -99,7 +101,7 @@ pub(super) async fn respond(
         Ok(mut parsed) => {
             guard.request.awaits_status.set(parsed.expects_status);
             let has_body = has_body(&parsed, &body);
-            let arrival = Arrival {
+            let arrival = RequestArrival {
                 head: &parsed.head,
                 path_refused: parsed.refused_path.is_some(),
                 peer: &peer,
@@ -143,7 +145,7 @@ pub(super) async fn respond(
 }
 
 /// Returns the response to a request that its connection alone decides about, in front of all routes.
-async fn own(connection: &Connection, arrival: &Arrival<'_>) -> Option<Decision> {
+async fn own(connection: &Connection, arrival: &RequestArrival<'_>) -> Option<Decision> {
     if connection.lacks_tls {
         connection.leave();
         return Some(Decision::Refuse(replies::lacks_tls().into()));
@@ -167,7 +169,7 @@ async fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
 
 /// Returns the redirect of a request without TLS to the same URL with https at `port`; `None` for the gate to refuse it: it has no
 /// path of its own.
-fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
+fn to_https(arrival: &RequestArrival<'_>, port: u16) -> Option<Decision> {
     let head = arrival.head;
     if arrival.path_refused || !head.path.starts_with('/') || head.has_lower_case_method() {
         return None;
@@ -229,7 +231,7 @@ fn record(
 }
 
 /// Notes the cause of a refusal and returns its reply.
-fn refused(guard: &RequestGuard, refusal: Refusal) -> Reply {
+fn refused(guard: &RequestGuard, refusal: RequestRefusal) -> Reply {
     if let Some(cause) = refusal.cause {
         guard.request.set_cause(cause);
     }
@@ -241,7 +243,7 @@ async fn discard(
     guard: &RequestGuard,
     body: RequestBody,
     reply: Reply,
-) -> Result<Reply, (Refusal, RequestBody)> {
+) -> Result<Reply, (RequestRefusal, RequestBody)> {
     if body.is_end_stream() {
         return Ok(reply);
     }
@@ -345,7 +347,7 @@ async fn hand_over(
         if let Some(Source::Body(body)) = source {
             unread_body::leave(connection, &guard.request, body).await;
         }
-        let mut reply = refused(guard, Refusal::no_room());
+        let mut reply = refused(guard, RequestRefusal::no_room());
         handling.refuse(&mut reply);
         return Err(reply);
     };

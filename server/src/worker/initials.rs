@@ -7,13 +7,13 @@ use sluicegate_dataplane::Dataplane;
 use sluicegate_quic::endpoint::Change;
 use sluicegate_quic::endpoint::Endpoint;
 
-use crate::h3::Session;
+use crate::h3::Http3Session;
 
 /// Has the driver drop other shares of Initials if the endpoint's window has ended and says so: at most ten times a second, and never
 /// without a flood.
 pub(super) fn filter_initials(
     driver: &mut impl Dataplane,
-    endpoint: &mut Endpoint<Session>,
+    endpoint: &mut Endpoint<Http3Session>,
     now: Instant,
 ) {
     let Some(change) = endpoint.end_initial_window(now) else {

@@ -6,7 +6,7 @@ use super::stats::EndpointCounters;
 
 /// A change in a worker's life.
 #[derive(Debug)]
-pub enum Report {
+pub enum WorkerReport {
     /// The worker serves.
     Ready {
         /// Name of the worker group.

@@ -5,7 +5,7 @@ use sluicegate_dataplane::{Counters as Datagrams, Features};
 use sluicegate_http::exchange::ring::Depth;
 use sluicegate_http::gate::RequestCounters;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
-use sluicegate_quic::counters::Counters;
+use sluicegate_quic::counters::QuicCounters;
 use sluicegate_quic::endpoint::InitialShares;
 
 use super::turn_times::TurnTimes;
@@ -15,7 +15,7 @@ metrics! {
     #[derive(Clone, Debug, Default)]
     pub struct EndpointCounters: Sum {
         /// Counters of QUIC.
-        pub quic: Counters = group,
+        pub quic: QuicCounters = group,
         /// Counters of the HTTP/3 sessions.
         pub requests: RequestCounters = group,
     }

@@ -15,11 +15,11 @@ use sluicegate_quic::endpoint::{Endpoint, Ingest};
 use super::initials::filter_initials;
 use super::mailbox::{Command, Inspection, Mailbox, MailboxSender};
 use super::misrouted::Misrouted;
-use super::report::Report;
+use super::report::WorkerReport;
 use super::spin::{Polling, Spin};
 use super::stats::{EndpointCounters, WorkerStats};
 use super::turn_times::{Stopwatch, TurnTimes};
-use crate::h3::Session;
+use crate::h3::Http3Session;
 
 /// Received datagrams and bytes per turn.
 const RECEIVE_BUDGET: Budget = Budget::new(1024, 1 << 20);
@@ -47,7 +47,7 @@ const LAST_WAIT: Duration = Duration::from_millis(1);
 /// A running worker.
 pub(super) struct Worker {
     driver: Driver,
-    endpoint: Endpoint<Session>,
+    endpoint: Endpoint<Http3Session>,
     inbox: Mailbox,
     peers: Arc<Vec<MailboxSender>>,
     misrouted: Misrouted,
@@ -61,7 +61,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         driver: Driver,
-        endpoint: Endpoint<Session>,
+        endpoint: Endpoint<Http3Session>,
         inbox: Mailbox,
         peers: Arc<Vec<MailboxSender>>,
         misrouted: Misrouted,
@@ -91,9 +91,9 @@ impl Worker {
     }
 
     /// Ends the worker and returns its last report.
-    pub(super) fn stopped(self) -> Report {
+    pub(super) fn stopped(self) -> WorkerReport {
         let datagrams = Box::new(self.driver.counters());
-        Report::Stopped(Box::new(totals(&self.endpoint)), datagrams)
+        WorkerReport::Stopped(Box::new(totals(&self.endpoint)), datagrams)
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -321,7 +321,7 @@ impl Worker {
 
 /// Passes a datagram to its connection, or to the ring of the worker that owns it. `now` stands beside the time since 1970.
 fn take(
-    endpoint: &mut Endpoint<Session>,
+    endpoint: &mut Endpoint<Http3Session>,
     misrouted: &mut Misrouted,
     (meta, datagram): (&RxMeta, &mut [u8]),
     (now, unix): (Instant, Duration),
@@ -341,7 +341,7 @@ fn take(
 }
 
 /// Returns all counters of an endpoint and its sessions.
-fn totals(endpoint: &Endpoint<Session>) -> EndpointCounters {
+fn totals(endpoint: &Endpoint<Http3Session>) -> EndpointCounters {
     EndpointCounters { quic: endpoint.totals(), requests: endpoint.shared().counters.clone() }
 }
 

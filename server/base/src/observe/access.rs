@@ -24,7 +24,7 @@ use super::metrics::metrics;
 
 pub use current::CurrentAccess;
 pub use record::{Outcome, Record, TlsSession, UpstreamTimes};
-pub use target::Target;
+pub use target::LogDestination;
 pub use writer::AccessWriter;
 
 /// Lines are handed over when they fill this many bytes, at the latest.

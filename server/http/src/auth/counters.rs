@@ -5,7 +5,7 @@ use sluicegate_base::observe::metrics::metrics;
 metrics! {
     /// Requests with credentials by the outcome, and the hashes that were computed for them.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct AuthCounters: Sum {
         /// Requests with a valid name and password.
         pub accepted: u64 = counter(
             "sluicegate_basic_auth_requests_total", result = "accepted";

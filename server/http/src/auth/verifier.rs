@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::checks::{Check, PasswordChecks, Place};
-use super::counters::Counters;
+use super::counters::AuthCounters;
 use super::credentials::Credentials;
 use super::results::{Digest, Results};
 use super::users::{Hash, Users};
@@ -25,7 +25,7 @@ const COPIES: usize = 1024;
 
 /// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PasswordVerdict {
     /// The user exists and has this password.
     Accepted,
     /// There is no such user, or the user has another password.
@@ -44,7 +44,7 @@ pub struct Verifier {
     copies: RefCell<Results>,
     pending: RefCell<HashMap<Digest, Pending>>,
     checks: Arc<PasswordChecks>,
-    counters: RefCell<Counters>,
+    counters: RefCell<AuthCounters>,
 }
 
 /// A check that is not finished.
@@ -75,7 +75,7 @@ impl Verifier {
     }
 
     /// Returns the totals since the start.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> AuthCounters {
         self.counters.borrow().clone()
     }
 
@@ -85,17 +85,17 @@ impl Verifier {
         users: &Users,
         claimed: Credentials,
         client: ValidatedAddress,
-    ) -> Verdict {
+    ) -> PasswordVerdict {
         let verdict = match self.accepts(users, claimed, client.into()).await {
-            Some(true) => Verdict::Accepted,
-            Some(false) => Verdict::Refused,
-            None => Verdict::Busy,
+            Some(true) => PasswordVerdict::Accepted,
+            Some(false) => PasswordVerdict::Refused,
+            None => PasswordVerdict::Busy,
         };
         let mut counters = self.counters.borrow_mut();
         *match verdict {
-            Verdict::Accepted => &mut counters.accepted,
-            Verdict::Refused => &mut counters.refused,
-            Verdict::Busy => &mut counters.busy,
+            PasswordVerdict::Accepted => &mut counters.accepted,
+            PasswordVerdict::Refused => &mut counters.refused,
+            PasswordVerdict::Busy => &mut counters.busy,
         } += 1;
         verdict
     }

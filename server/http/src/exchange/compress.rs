@@ -18,7 +18,7 @@ use sluicegate_config::{Compress, CompressionAlgorithm};
 
 pub use self::body::Compressors;
 pub(crate) use self::body::{BodyEncoder, Failed};
-pub use self::counters::{Algorithm, Counters};
+pub use self::counters::{Algorithm, CompressionCounters};
 pub(crate) use self::fields::weaken;
 pub use self::fields::{add_vary, varies};
 use super::accept::{Coding, Weights};

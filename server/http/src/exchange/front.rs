@@ -77,7 +77,7 @@ enum Phase {
 
 /// Consequence of a message of the handler.
 #[derive(Debug)]
-pub enum Action {
+pub enum FrontAction {
     /// Nothing changes.
     Nothing,
     /// Send an informational response, before the final one.
@@ -151,36 +151,40 @@ impl FrontExchange {
     }
 
     /// Takes a message of the handler.
-    pub fn on_message(&mut self, message: ToFront) -> Action {
+    pub fn on_message(&mut self, message: ToFront) -> FrontAction {
         match message {
-            ToFront::Report(report) => Action::Report(report),
+            ToFront::Report(report) => FrontAction::Report(report),
             ToFront::Closed => self.on_closed(),
             // The front has responded in its place, or the response is cut.
-            _ if !self.has_handler => Action::Nothing,
+            _ if !self.has_handler => FrontAction::Nothing,
             ToFront::Interim(status, fields) => self.on_interim(status, fields),
             ToFront::Head(mut head) if self.phase == Phase::Awaited => {
                 self.begin(&mut head);
-                Action::Begin(head)
+                FrontAction::Begin(head)
             }
-            ToFront::Head(_) => Action::Nothing,
+            ToFront::Head(_) => FrontAction::Nothing,
             ToFront::Data(block) => self.on_body(|body| body.push(block)),
             ToFront::Range(range) => self.on_body(|body| body.lend(range)),
             ToFront::End(trailers) if !self.body.is_ended => {
                 self.on_body(|body| body.end(trailers))
             }
-            ToFront::End(_) => Action::Nothing,
+            ToFront::End(_) => FrontAction::Nothing,
             ToFront::Abort(status) => self.on_failure(status),
             ToFront::Credit(amount) => {
                 self.credit = self.credit.saturating_add_unsigned(amount);
-                Action::ReadOn
+                FrontAction::ReadOn
             }
             ToFront::StopBody => self.on_unneeded_body(),
         }
     }
 
-    fn on_interim(&mut self, status: u16, fields: Fields) -> Action {
+    fn on_interim(&mut self, status: u16, fields: Fields) -> FrontAction {
         self.body.credit += cost(fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum());
-        if self.phase == Phase::Awaited { Action::Inform(status, fields) } else { Action::Nothing }
+        if self.phase == Phase::Awaited {
+            FrontAction::Inform(status, fields)
+        } else {
+            FrontAction::Nothing
+        }
     }
 
     /// Begins the handler's response. Its head says that it ends there if nothing may follow.
@@ -197,34 +201,34 @@ impl FrontExchange {
     }
 
     /// Adds to the response, of which nothing may follow the end.
-    fn on_body(&mut self, add: impl FnOnce(&mut HandlerBody)) -> Action {
+    fn on_body(&mut self, add: impl FnOnce(&mut HandlerBody)) -> FrontAction {
         if self.body.is_ended || self.phase == Phase::Taken {
             self.has_handler = false;
-            return Action::Cancel;
+            return FrontAction::Cancel;
         }
         add(&mut self.body);
-        Action::GoOn
+        FrontAction::GoOn
     }
 
-    fn on_failure(&mut self, status: u16) -> Action {
+    fn on_failure(&mut self, status: u16) -> FrontAction {
         match self.refuse() {
-            Instead::Nothing => Action::Nothing,
-            instead => Action::Fail(status, instead),
+            Instead::Nothing => FrontAction::Nothing,
+            instead => FrontAction::Fail(status, instead),
         }
     }
 
     /// A handler that is gone without an end of its response has failed.
-    fn on_closed(&mut self) -> Action {
+    fn on_closed(&mut self) -> FrontAction {
         if self.has_handler
-            && let failed @ Action::Fail(..) = self.on_failure(502)
+            && let failed @ FrontAction::Fail(..) = self.on_failure(502)
         {
             return failed;
         }
         self.on_unneeded_body()
     }
 
-    fn on_unneeded_body(&self) -> Action {
-        if self.reading == Reading::Passing { Action::LeaveBody } else { Action::Nothing }
+    fn on_unneeded_body(&self) -> FrontAction {
+        if self.reading == Reading::Passing { FrontAction::LeaveBody } else { FrontAction::Nothing }
     }
 
     /// Has the front respond itself, and no handler any more.

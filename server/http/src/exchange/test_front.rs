@@ -9,18 +9,18 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 
 use super::accounts::Accounts;
-use super::front::{Action, FrontExchange, Next};
+use super::front::{FrontAction, FrontExchange, Next};
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{HandlerReport, Head, Request, ToFront, ToHandler};
 use super::ring::{OriginRing, rings};
 use super::{Fields, Opaque, Reply, RequestHead};
-use crate::gate::{Arrival, Decision, Gate, replies};
+use crate::gate::{Decision, Gate, RequestArrival, replies};
 use crate::path::CanonicalPath;
 use crate::peer::{Peer, PeerConnection};
 use crate::properties::request_head;
 
 /// The front's half of an exchange.
-pub struct Front {
+pub struct TestFront {
     exchange: RefCell<FrontExchange>,
     handle: ExchangeHandle,
     front_queue: Rc<FrontQueue>,
@@ -30,7 +30,7 @@ pub struct Front {
 
 /// A response as the front received it.
 #[derive(Debug, Default)]
-pub struct Received {
+pub struct ReceivedResponse {
     /// Statuses before the final one.
     pub interim: Vec<u16>,
     /// Head of the final response.
@@ -112,24 +112,24 @@ pub fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -
 }
 
 /// Returns both halves of an exchange with `credit` for its response.
-pub fn pair(request: Request, credit: u64) -> (Incoming, Front) {
+pub fn pair(request: Request, credit: u64) -> (Incoming, TestFront) {
     let front_queue = Rc::new(FrontQueue::default());
     let mut exchange = FrontExchange::new(request.head.method == "HEAD");
     exchange.prepare(&request, u64::MAX, u64::MAX);
     exchange.hand_over(request.has_body);
     let (incoming, handle) = Incoming::new(1, Box::new(request), credit, Rc::clone(&front_queue));
     let exchange = RefCell::new(exchange);
-    (incoming, Front { exchange, handle, front_queue, report: RefCell::default() })
+    (incoming, TestFront { exchange, handle, front_queue, report: RefCell::default() })
 }
 
 /// Does what the gate decides about a request, whose body has `sent` bytes: returns the response to it, or opens an exchange
 /// within `accounts`.
 pub fn ask(
     gate: &mut Gate<'_>,
-    arrival: &Arrival<'_>,
+    arrival: &RequestArrival<'_>,
     sent: u64,
     accounts: Arc<Accounts>,
-) -> Result<(Incoming, Front), Reply> {
+) -> Result<(Incoming, TestFront), Reply> {
     let mut handling = match gate.decide(arrival) {
         Decision::Refuse(refusal) => return Err(refusal.reply),
         Decision::Discard(_, limit) if sent > limit => return Err(replies::body_too_large()),
@@ -147,7 +147,7 @@ pub fn ask(
     }
 }
 
-impl Front {
+impl TestFront {
     /// Sends a block of the request's body, of whatever length the test wants.
     pub fn data(&self, block: &'static [u8]) {
         self.handle.deliver(ToHandler::Data(Bytes::from_static(block)));
@@ -202,13 +202,13 @@ impl Front {
     }
 
     /// Receives the response to its end, and returns the credit for each block.
-    pub async fn response(&self) -> Received {
+    pub async fn response(&self) -> ReceivedResponse {
         let received = self.received().await;
-        Received { report: self.report.take(), ..received }
+        ReceivedResponse { report: self.report.take(), ..received }
     }
 
-    async fn received(&self) -> Received {
-        let mut received = Received::default();
+    async fn received(&self) -> ReceivedResponse {
+        let mut received = ReceivedResponse::default();
         loop {
             self.front_queue.filled().await;
             let Some(envelope) = self.front_queue.pop() else {
@@ -217,14 +217,17 @@ impl Front {
             let is_last = matches!(envelope.message, ToFront::Closed);
             let action = self.exchange.borrow_mut().on_message(envelope.message);
             match action {
-                Action::Report(report) => *self.report.borrow_mut() = *report,
-                Action::Inform(status, _) => received.interim.push(status),
-                Action::Begin(head) => {
+                FrontAction::Report(report) => *self.report.borrow_mut() = *report,
+                FrontAction::Inform(status, _) => received.interim.push(status),
+                FrontAction::Begin(head) => {
                     received.complete = head.end;
                     received.head = Some(head);
                 }
-                Action::Fail(..) | Action::Cancel => return received,
-                Action::GoOn | Action::Nothing | Action::ReadOn | Action::LeaveBody => {}
+                FrontAction::Fail(..) | FrontAction::Cancel => return received,
+                FrontAction::GoOn
+                | FrontAction::Nothing
+                | FrontAction::ReadOn
+                | FrontAction::LeaveBody => {}
             }
             self.take_body(&mut received);
             if received.complete || is_last || self.exchange.borrow().is_cut() {
@@ -234,7 +237,7 @@ impl Front {
     }
 
     /// Takes what has come of the body, and returns the credit for it.
-    fn take_body(&self, received: &mut Received) {
+    fn take_body(&self, received: &mut ReceivedResponse) {
         let mut exchange = self.exchange.borrow_mut();
         loop {
             match exchange.next_part() {

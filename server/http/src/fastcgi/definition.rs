@@ -6,7 +6,7 @@ use sluicegate_config::FastCgi;
 
 use super::buffers::BodyBuffers;
 use crate::files::disk::FileServer;
-use crate::proxy::{PoolCompiler, Pools, RequestRules, RoutePool, TlsError};
+use crate::proxy::{PoolCompiler, Pools, RequestRules, RoutePool, UpstreamTlsError};
 
 /// Compiled handler of a route: its settings, and the pool of its servers.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl RouteFastCgi {
     pub fn compile(
         settings: &FastCgi,
         pools: &mut PoolCompiler<'_>,
-    ) -> Result<RouteFastCgi, TlsError> {
+    ) -> Result<RouteFastCgi, UpstreamTlsError> {
         Ok(RouteFastCgi {
             pool: pools.compile_pool(settings.pool().pool())?,
             settings: Arc::new(settings.clone()),

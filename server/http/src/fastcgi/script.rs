@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use sluicegate_config::FastCgi;
 
 use crate::files::disk::{Below, Look};
-use crate::files::{Refusal, Target};
+use crate::files::{FilePath, PathRefusal};
 use crate::path::decoded;
 
 /// Longest part of a path behind a script, bytes.
@@ -17,9 +17,9 @@ const MAX_PATH_INFO: usize = 4096;
 #[derive(Debug)]
 pub(super) enum Asked {
     /// A script, and the part of the path behind it.
-    Script(Target, Vec<u8>),
+    Script(FilePath, Vec<u8>),
     /// A folder, perhaps.
-    Other(Target),
+    Other(FilePath),
 }
 
 /// Reason to refuse a path.
@@ -70,11 +70,11 @@ impl Asked {
             return Err(PathError::TooLong);
         }
         let path = path.strip_suffix(info).unwrap_or(path);
-        match Target::of(path, named) {
+        match FilePath::of(path, named) {
             Ok(target) if end.is_some() => Ok(Some(Asked::Script(target, path_info))),
             Ok(target) => Ok(Some(Asked::Other(target))),
-            Err(Refusal::NotFound) => Ok(None),
-            Err(Refusal::Malformed) => Err(PathError::Malformed),
+            Err(PathRefusal::NotFound) => Ok(None),
+            Err(PathRefusal::Malformed) => Err(PathError::Malformed),
         }
     }
 }

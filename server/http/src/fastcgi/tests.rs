@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use self::server::{FastCgiServer, end, output};
 use super::*;
 use crate::exchange::message::Request;
-use crate::exchange::test_front::{Front, Received, head, pair, request};
+use crate::exchange::test_front::{ReceivedResponse, TestFront, head, pair, request};
 use crate::files::disk::FileServer;
 use crate::proxy::properties::Unchanged;
 use crate::proxy::{PoolCompiler, Pools, SitePools};
@@ -109,7 +109,7 @@ impl Edge {
     }
 
     /// Begins a request whose response may take `credit`.
-    fn begin(self: &Rc<Self>, request: Request, credit: u64) -> (Front, JoinHandle<()>) {
+    fn begin(self: &Rc<Self>, request: Request, credit: u64) -> (TestFront, JoinHandle<()>) {
         let (incoming, front) = pair(request, credit);
         let edge = Rc::clone(self);
         let task = tokio::task::spawn_local(async move {
@@ -127,23 +127,23 @@ impl Edge {
         self.route.settings.servers[0].to_string()
     }
 
-    async fn ask(self: &Rc<Self>, method: &str, target: &str) -> Received {
+    async fn ask(self: &Rc<Self>, method: &str, target: &str) -> ReceivedResponse {
         let (front, task) = self.begin(request(head(method, target, &[]), None, false), PLENTY);
         let response = front.response().await;
         task.await.unwrap();
         response
     }
 
-    async fn get(self: &Rc<Self>, target: &str) -> Received {
+    async fn get(self: &Rc<Self>, target: &str) -> ReceivedResponse {
         self.ask("GET", target).await
     }
 }
 
-fn status(response: &Received) -> u16 {
+fn status(response: &ReceivedResponse) -> u16 {
     response.head.as_ref().unwrap().status
 }
 
-fn text(response: &Received) -> &str {
+fn text(response: &ReceivedResponse) -> &str {
     std::str::from_utf8(&response.body).unwrap()
 }
 

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use sluicegate_config::Limits;
 
 use super::folder::{Folder, SiteFolders};
-use super::path::Target;
+use super::path::FilePath;
 use crate::exchange::{Preference, RequestHead};
 use crate::representation::Representation;
-use crate::store::{Front, Hit, Lifetime, Store, StoreKey};
+use crate::store::{Hit, Lifetime, Store, StoreFront, StoreKey};
 
 /// Everything that selects the file of a request before a look at the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     folder: u64,
-    target: Target,
+    target: FilePath,
     preference: Preference,
 }
 
@@ -27,7 +27,7 @@ impl Key {
         }
         Some(Key {
             folder: folder.id,
-            target: Target::of(&head.path, rest).ok()?,
+            target: FilePath::of(&head.path, rest).ok()?,
             preference: folder.preference(head),
         })
     }
@@ -93,14 +93,14 @@ impl FileStore {
 /// A thread's way to the files in memory.
 #[derive(Debug)]
 pub struct Cache {
-    front: Front<Key, Representation>,
+    front: StoreFront<Key, Representation>,
     store: FileStore,
 }
 
 impl Cache {
     /// Returns the way to a store.
     pub fn new(store: &FileStore) -> Cache {
-        Cache { front: Front::new(Arc::clone(&store.entries)), store: store.clone() }
+        Cache { front: StoreFront::new(Arc::clone(&store.entries)), store: store.clone() }
     }
 
     /// Leads to the store of another site from now on.

@@ -44,7 +44,7 @@ use crate::exchange::compress::Compressors;
 use crate::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::exchange::message::{HandlerReport, Head};
 use crate::exchange::{ErrorPages, RequestHead};
-use crate::files::{Folder, Refusal, Target, redirect_to_folder, refuse};
+use crate::files::{FilePath, Folder, PathRefusal, redirect_to_folder, refuse};
 use crate::representation::{self, Piece, Representation, ResponsePlan};
 
 /// Number of requests of an origin that look for their files at the same time; each holds up to three descriptors meanwhile. The
@@ -140,7 +140,7 @@ impl FileServer {
             Err(unserved) => {
                 learn(None);
                 let plan = match unserved {
-                    Unserved::NotFound => refuse(Refusal::NotFound),
+                    Unserved::NotFound => refuse(PathRefusal::NotFound),
                     Unserved::Refused(plan) => plan,
                 };
                 (plan, Source::Memory(Bytes::new()))
@@ -183,9 +183,9 @@ impl FileServer {
         if let Some(plan) = representation::refuse_method(&head.method) {
             return Err(Unserved::Refused(plan));
         }
-        let target = Target::of(&head.path, rest).map_err(|refusal| match refusal {
-            Refusal::NotFound => Unserved::NotFound,
-            refusal @ Refusal::Malformed => Unserved::Refused(refuse(refusal)),
+        let target = FilePath::of(&head.path, rest).map_err(|refusal| match refusal {
+            PathRefusal::NotFound => Unserved::NotFound,
+            refusal @ PathRefusal::Malformed => Unserved::Refused(refuse(refusal)),
         })?;
         // A file that one block holds is read together with the look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
@@ -289,7 +289,7 @@ impl FileServer {
 }
 
 /// Returns the files to try for a request of `rest`, which names `requested`. Leaves out those that are never served.
-fn candidates(folder: &Folder, rest: &str, requested: &Target) -> Vec<Candidate> {
+fn candidates(folder: &Folder, rest: &str, requested: &FilePath) -> Vec<Candidate> {
     let candidate = |name: &String| {
         let text = match name.strip_prefix("{path}") {
             Some("") => {
@@ -298,7 +298,7 @@ fn candidates(folder: &Folder, rest: &str, requested: &Target) -> Vec<Candidate>
             Some(suffix) => format!("/{}{suffix}", rest.trim_start_matches('/')),
             None => name.clone(),
         };
-        let target = Target::of(&text, &text).ok()?;
+        let target = FilePath::of(&text, &text).ok()?;
         Some(Candidate { target, is_requested: false })
     };
     let candidates = folder.files.candidates.iter().filter_map(candidate);

@@ -9,7 +9,7 @@ const WELL_KNOWN: &[u8] = b".well-known";
 
 /// A path below a route's root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Target {
+pub(crate) struct FilePath {
     /// Names joined by `/`, with none in front or behind; empty for the root itself.
     pub(crate) path: Box<[u8]>,
     /// Whether the path ends with a slash and so means a folder.
@@ -18,24 +18,24 @@ pub(crate) struct Target {
 
 /// Reason for which a path cannot name a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum PathRefusal {
     /// The path's syntax is wrong: bad percent-encoding, NUL, `.` or `..` for a name.
     Malformed,
     /// It is never served.
     NotFound,
 }
 
-impl Target {
+impl FilePath {
     /// Decodes `rest`, the part of `path` behind a route's prefix, once; both are percent-encoded.
     ///
     /// Consecutive slashes count as one. Refuses names with an encoded slash or any backslash, since other systems and clients
     /// would see another path there. Hidden names (a dot in front) are not found, except `.well-known`, because tools leave
     /// files in a folder that are not meant for clients.
-    pub(crate) fn of(path: &str, rest: &str) -> Result<Target, Refusal> {
+    pub(crate) fn of(path: &str, rest: &str) -> Result<FilePath, PathRefusal> {
         let prefix = path.strip_suffix(rest).unwrap_or_default();
         if !(rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')) {
             // `/static` is not in front of `/statics`.
-            return Err(Refusal::NotFound);
+            return Err(PathRefusal::NotFound);
         }
         let mut found = Vec::with_capacity(rest.len());
         let mut verdict = Ok(());
@@ -49,31 +49,31 @@ impl Target {
         }
         verdict?;
         if found.len() > MAX_PATH {
-            return Err(Refusal::NotFound);
+            return Err(PathRefusal::NotFound);
         }
-        Ok(Target { path: found.into_boxed_slice(), folder: path.ends_with('/') })
+        Ok(FilePath { path: found.into_boxed_slice(), folder: path.ends_with('/') })
     }
 }
 
 /// Returns whether a decoded name may be looked up. The outer error is a malformed name, which outweighs all others of the path.
-fn check(name: &[u8]) -> Result<Result<(), Refusal>, Refusal> {
+fn check(name: &[u8]) -> Result<Result<(), PathRefusal>, PathRefusal> {
     if name == b"." || name == b".." || name.contains(&0) {
-        return Err(Refusal::Malformed);
+        return Err(PathRefusal::Malformed);
     }
     let hidden = name.starts_with(b".") && name != WELL_KNOWN;
     let ambiguous = name.iter().any(|byte| matches!(byte, b'/' | b'\\'));
     let refused = hidden || ambiguous || name.len() > MAX_NAME;
-    Ok(if refused { Err(Refusal::NotFound) } else { Ok(()) })
+    Ok(if refused { Err(PathRefusal::NotFound) } else { Ok(()) })
 }
 
-fn decode(segment: &str, out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn decode(segment: &str, out: &mut Vec<u8>) -> Result<(), PathRefusal> {
     let mut bytes = segment.bytes();
     while let Some(byte) = bytes.next() {
         out.push(match byte {
             b'%' => {
                 let (high, low) = (hex(bytes.next()), hex(bytes.next()));
                 let (Some(high), Some(low)) = (high, low) else {
-                    return Err(Refusal::Malformed);
+                    return Err(PathRefusal::Malformed);
                 };
                 high << 4 | low
             }
@@ -96,13 +96,13 @@ fn hex(digit: Option<u8>) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn below_root(path: &str) -> Result<Target, Refusal> {
-        Target::of(path, &path[1..])
+    fn below_root(path: &str) -> Result<FilePath, PathRefusal> {
+        FilePath::of(path, &path[1..])
     }
 
-    fn target(path: &str, folder: bool) -> Result<Target, Refusal> {
+    fn target(path: &str, folder: bool) -> Result<FilePath, PathRefusal> {
         let path = path.as_bytes().into();
-        Ok(Target { path, folder })
+        Ok(FilePath { path, folder })
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             "/.git/..",
             "/a\\b/..",
         ] {
-            assert_eq!(below_root(asked), Err(Refusal::Malformed), "{asked}");
+            assert_eq!(below_root(asked), Err(PathRefusal::Malformed), "{asked}");
         }
         for asked in [
             "/a%2fb",
@@ -164,7 +164,7 @@ mod tests {
             "/.well-known2",
             "/.well-known/.b",
         ] {
-            assert_eq!(below_root(asked), Err(Refusal::NotFound), "{asked}");
+            assert_eq!(below_root(asked), Err(PathRefusal::NotFound), "{asked}");
         }
     }
 
@@ -172,25 +172,25 @@ mod tests {
     fn lengths_are_bounded() {
         let longest = format!("/{}", "n".repeat(MAX_NAME));
         assert!(below_root(&longest).is_ok());
-        assert_eq!(below_root(&format!("{longest}n")), Err(Refusal::NotFound));
+        assert_eq!(below_root(&format!("{longest}n")), Err(PathRefusal::NotFound));
         // What counts is the name, not how it was written.
         assert!(below_root(&format!("/{}", "%6e".repeat(MAX_NAME))).is_ok());
         let path = "/name".repeat(MAX_PATH / 5);
         assert!(below_root(&path).is_ok());
-        assert_eq!(below_root(&format!("{path}{path}")), Err(Refusal::NotFound));
+        assert_eq!(below_root(&format!("{path}{path}")), Err(PathRefusal::NotFound));
     }
 
     #[test]
     fn a_prefix_ends_where_a_name_does() {
-        let of = |prefix: &str, rest: &str| Target::of(&format!("{prefix}{rest}"), rest);
+        let of = |prefix: &str, rest: &str| FilePath::of(&format!("{prefix}{rest}"), rest);
         assert_eq!(of("/static", ""), target("", false));
         assert_eq!(of("/static", "/"), target("", true));
         assert_eq!(of("/static", "/a"), target("a", false));
         assert_eq!(of("/static/", ""), target("", true));
         assert_eq!(of("/static/", "a"), target("a", false));
-        assert_eq!(of("/static", "s"), Err(Refusal::NotFound));
-        assert_eq!(of("/static", "../etc"), Err(Refusal::NotFound));
-        assert_eq!(of("/static/", "../etc"), Err(Refusal::Malformed));
+        assert_eq!(of("/static", "s"), Err(PathRefusal::NotFound));
+        assert_eq!(of("/static", "../etc"), Err(PathRefusal::NotFound));
+        assert_eq!(of("/static/", "../etc"), Err(PathRefusal::Malformed));
     }
 
     /// Tries every path of up to six of the bytes that matter.
@@ -205,7 +205,7 @@ mod tests {
                     path.push(char::from(ALPHABET[left % ALPHABET.len()]));
                     left /= ALPHABET.len();
                 }
-                let Ok(Target { path: found, .. }) = below_root(&path) else {
+                let Ok(FilePath { path: found, .. }) = below_root(&path) else {
                     continue;
                 };
                 let mut names = found.split(|byte| *byte == b'/');

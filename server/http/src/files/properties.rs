@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use sluicegate_base::properties::Bytes;
 
-use super::Target;
+use super::FilePath;
 use super::fixture::files;
 use super::refusal::redirect_to_folder;
 use super::stat::{FileStat, describe};
@@ -37,7 +37,7 @@ pub fn file(bytes: &[u8]) -> bool {
     properties::check(&head, &representation);
     let rest = head.path.get(cut % (head.path.len() + 1)..);
     let rest = rest.unwrap_or(&head.path);
-    let Ok(target) = Target::of(&head.path, rest) else {
+    let Ok(target) = FilePath::of(&head.path, rest) else {
         return false;
     };
     check_target(&target, rest);
@@ -59,7 +59,7 @@ fn representation(size: usize, kind: u8) -> Representation {
 }
 
 /// Checks that every name is that of a file below the root, and its part of the path decoded once.
-fn check_target(target: &Target, rest: &str) {
+fn check_target(target: &FilePath, rest: &str) {
     assert!(target.path.len() < 4096);
     let asked: Vec<Vec<u8>> =
         rest.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();

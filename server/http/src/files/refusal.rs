@@ -3,15 +3,15 @@
 use http::HeaderValue;
 use http::header::LOCATION;
 
-use super::path::Refusal;
+use super::path::PathRefusal;
 use crate::exchange::RequestHead;
 use crate::representation::ResponsePlan;
 
 /// Returns the response to a path that names no file.
-pub(crate) fn refuse(refusal: Refusal) -> ResponsePlan {
+pub(crate) fn refuse(refusal: PathRefusal) -> ResponsePlan {
     match refusal {
-        Refusal::Malformed => ResponsePlan::plain(400, "400 not a path\n"),
-        Refusal::NotFound => ResponsePlan::plain(404, "404 not found\n"),
+        PathRefusal::Malformed => ResponsePlan::plain(400, "400 not a path\n"),
+        PathRefusal::NotFound => ResponsePlan::plain(404, "404 not found\n"),
     }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn redirect_to_folder(head: &RequestHead) -> ResponsePlan {
         place.push_str(query);
     }
     let Ok(place) = HeaderValue::try_from(place) else {
-        return refuse(Refusal::Malformed);
+        return refuse(PathRefusal::Malformed);
     };
     let mut plan = ResponsePlan::plain(301, "301 this is a folder\n");
     plan.fields.push((LOCATION, place));

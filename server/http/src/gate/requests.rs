@@ -3,7 +3,7 @@
 use sluicegate_base::observe::histogram::Histogram;
 use sluicegate_base::observe::metrics::metrics;
 
-use super::{Counters, Statuses};
+use super::{GateCounters, Statuses};
 
 metrics! {
     /// Totals over the connections of a front that share it; they only rise.
@@ -44,7 +44,7 @@ metrics! {
         /// Connections closed because of an error of the client.
         pub errors: u64 = counter("sluicegate_http_connection_errors_total"),
         /// Decisions of the gate.
-        pub gate: Counters = group,
+        pub gate: GateCounters = group,
         /// Response heads written to streams, by status.
         pub responses: Statuses = counter("sluicegate_http_responses_total" by "code"),
         /// Time from a request's head until the last byte of its response is written to the stream.

@@ -23,14 +23,14 @@ use crate::trusted_proxies::TrustedProxies;
 struct Fixture {
     site: Arc<Site>,
     cache: Cache,
-    counters: Counters,
+    counters: GateCounters,
 }
 
 impl Fixture {
     fn new(routes: &str) -> Fixture {
         let limits = Config::embedded().limits;
         let site = Site::of_routes(routes, &limits);
-        Fixture { cache: Cache::new(site.file_store()), site, counters: Counters::default() }
+        Fixture { cache: Cache::new(site.file_store()), site, counters: GateCounters::default() }
     }
 
     /// Returns a gate that identifies requests by X-Request-Id.
@@ -55,7 +55,7 @@ impl Fixture {
     }
 
     fn decide(&mut self, head: &RequestHead, peer: &Peer) -> Decision {
-        self.gate().decide(&Arrival {
+        self.gate().decide(&RequestArrival {
             head,
             path_refused: false,
             peer,

@@ -4,16 +4,16 @@ use super::*;
 use crate::auth::Credentials;
 use crate::exchange::Opaque;
 use crate::exchange::accounts::Accounts;
-use crate::exchange::test_front::{self, Front, Received, head, pair, peer, request};
+use crate::exchange::test_front::{self, ReceivedResponse, TestFront, head, pair, peer, request};
 use crate::files::Cache;
-use crate::gate::{Arrival, Counters as GateCounters, Gate};
+use crate::gate::{Gate, GateCounters, RequestArrival};
 use crate::route::Route;
 
 /// Line of a file of users: `ada` with the password `secret`.
 const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
 /// Asks the only route of a site, which has a password, for `path`.
-fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received {
+fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> ReceivedResponse {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("users"), ADA).unwrap();
     std::fs::write(folder.path().join("401.html"), "<p>who?").unwrap();
@@ -34,7 +34,10 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
 }
 
 /// Returns the response of the request's handler.
-fn respond_to((incoming, front): (Incoming, Front), memory: Arc<MemoryBudget>) -> Received {
+fn respond_to(
+    (incoming, front): (Incoming, TestFront),
+    memory: Arc<MemoryBudget>,
+) -> ReceivedResponse {
     let compressors = Rc::<Compressors>::default();
     let handlers = Rc::new(Handlers {
         files: FileServer::new(OPEN_FILES, 1000, Rc::clone(&compressors)),
@@ -110,7 +113,7 @@ fn is_in_memory(site: &Site, cache: &mut Cache, memory: &Arc<MemoryBudget>) -> b
         counters: &mut GateCounters::default(),
         now: clock::now(),
     };
-    let arrival = Arrival {
+    let arrival = RequestArrival {
         head: &head("GET", "/a", &[]),
         path_refused: false,
         peer: &peer(false),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sluicegate_base::clients::ClientPrefix;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::counters::Counters;
+use super::counters::ProxyCounters;
 use super::definition::RoutePool;
 use super::failure::Failure;
 use super::pool::Pools;
@@ -62,7 +62,7 @@ impl Pools {
     }
 
     /// Changes the counters for a request that its handler counts itself.
-    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+    pub(crate) fn count(&self, change: impl FnOnce(&mut ProxyCounters)) {
         self.tally().count(change);
     }
 }

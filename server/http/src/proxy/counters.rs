@@ -10,7 +10,7 @@ use super::failure::Failure;
 metrics! {
     /// Totals since the start, and the states of the upstreams now.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct ProxyCounters: Sum {
         /// Requests for upstreams.
         pub requests: u64 = counter("sluicegate_proxy_requests_total"),
         /// Requests that cannot be forwarded.
@@ -73,14 +73,14 @@ metrics! {
 
 /// The counters of a thread, to be changed through a shared reference.
 #[derive(Debug, Default)]
-pub(super) struct Tally(RefCell<Counters>);
+pub(super) struct Tally(RefCell<ProxyCounters>);
 
 impl Tally {
-    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+    pub(super) fn count(&self, change: impl FnOnce(&mut ProxyCounters)) {
         change(&mut self.0.borrow_mut());
     }
 
-    pub(super) fn totals(&self) -> Counters {
+    pub(super) fn totals(&self) -> ProxyCounters {
         self.0.borrow().clone()
     }
 }
@@ -101,7 +101,7 @@ mod tests {
             failures: 4,
             ..State::default()
         };
-        let mut one = Counters { requests: 3, ..Counters::default() };
+        let mut one = ProxyCounters { requests: 3, ..ProxyCounters::default() };
         one.failures[Failure::Closed] = 5;
         one.upstreams.insert("a:1".to_owned(), state(1));
         let mut sum = one.clone();

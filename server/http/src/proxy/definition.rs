@@ -13,7 +13,7 @@ use super::across_threads::{Beside, UpstreamState};
 use super::balance::Policy;
 use super::queue::Queue;
 use super::slots::Slots;
-use super::tls::{TlsContexts, TlsError, TlsSettings};
+use super::tls::{TlsContexts, TlsSettings, UpstreamTlsError};
 use super::verdict::Verdict;
 
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
@@ -127,7 +127,7 @@ impl PoolDefinition {
         pool: &Pool,
         contexts: &mut TlsContexts,
         states: &mut UpstreamStates,
-    ) -> Result<PoolDefinition, TlsError> {
+    ) -> Result<PoolDefinition, UpstreamTlsError> {
         let settings = &pool.settings;
         let asks_for_tls = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls(_));
         let tls = if pool.upstreams.addresses().any(asks_for_tls) {
@@ -214,7 +214,7 @@ impl<'a> PoolCompiler<'a> {
     ///
     /// # Errors
     /// Files of the TLS settings cannot be used.
-    pub fn compile(&mut self, settings: &Proxy) -> Result<RouteProxy, TlsError> {
+    pub fn compile(&mut self, settings: &Proxy) -> Result<RouteProxy, UpstreamTlsError> {
         let definition =
             PoolDefinition::new(settings.pool.pool(), &mut self.contexts, &mut self.states)?;
         Ok(RouteProxy { pool: self.resolve(definition), settings: settings.clone() })
@@ -224,7 +224,7 @@ impl<'a> PoolCompiler<'a> {
     ///
     /// # Errors
     /// Files of the TLS settings cannot be used.
-    pub fn compile_pool(&mut self, pool: &Pool) -> Result<RoutePool, TlsError> {
+    pub fn compile_pool(&mut self, pool: &Pool) -> Result<RoutePool, UpstreamTlsError> {
         let definition = PoolDefinition::new(pool, &mut self.contexts, &mut self.states)?;
         Ok(RoutePool(self.resolve(definition)))
     }

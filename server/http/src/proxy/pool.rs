@@ -12,7 +12,7 @@ use sluicegate_base::observe::sum::Sum;
 use tokio::time::Instant;
 
 use super::balance::{Balancer, Candidate, Policy, hash};
-use super::counters::{Counters, Tally};
+use super::counters::{ProxyCounters, Tally};
 use super::definition::{MemberDefinition, PoolDefinition, SitePools, UpstreamKey};
 use super::failure::Failure;
 use super::health_check;
@@ -91,7 +91,7 @@ impl Pools {
     }
 
     /// Returns totals, and the states of the upstreams.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ProxyCounters {
         let mut counters = self.tally.totals();
         let now = Instant::now();
         for upstream in self.in_effect.borrow().upstreams.values() {

@@ -52,7 +52,7 @@ use self::waits::{late, next, pass, settle};
 use super::properties::Unchanged;
 use super::*;
 use crate::exchange::RequestHead;
-use crate::exchange::test_front::{Front, Received, head, pair, request};
+use crate::exchange::test_front::{ReceivedResponse, TestFront, head, pair, request};
 
 /// Credit in bytes, more than a test uses up.
 const PLENTY: u64 = 1 << 30;
@@ -86,7 +86,7 @@ impl Edge {
         length: Option<u64>,
         has_body: bool,
         credit: u64,
-    ) -> (Front, JoinHandle<()>) {
+    ) -> (TestFront, JoinHandle<()>) {
         let route = self.reload([&*self.proxy]).remove(0);
         self.pass(route, pair(request(head, length, has_body), credit))
     }
@@ -102,11 +102,15 @@ impl Edge {
     }
 
     /// Begins a GET by a compiled proxy, of this configuration or of an earlier one.
-    fn get_by(&self, route: RouteProxy) -> (Front, JoinHandle<()>) {
+    fn get_by(&self, route: RouteProxy) -> (TestFront, JoinHandle<()>) {
         self.pass(route, pair(request(head("GET", "/", &[]), None, false), PLENTY))
     }
 
-    fn pass(&self, route: RouteProxy, exchange: (Incoming, Front)) -> (Front, JoinHandle<()>) {
+    fn pass(
+        &self,
+        route: RouteProxy,
+        exchange: (Incoming, TestFront),
+    ) -> (TestFront, JoinHandle<()>) {
         self.pass_by(Unchanged, route, exchange)
     }
 
@@ -114,8 +118,8 @@ impl Edge {
         &self,
         rules: impl RequestRules + 'static,
         route: RouteProxy,
-        (incoming, front): (Incoming, Front),
-    ) -> (Front, JoinHandle<()>) {
+        (incoming, front): (Incoming, TestFront),
+    ) -> (TestFront, JoinHandle<()>) {
         let pools = Rc::clone(&self.pools);
         let task = tokio::task::spawn_local(async move {
             serve(&pools, &route, &rules, incoming).await;
@@ -123,16 +127,16 @@ impl Edge {
         (front, task)
     }
 
-    fn get(&self, path: &str) -> (Front, JoinHandle<()>) {
+    fn get(&self, path: &str) -> (TestFront, JoinHandle<()>) {
         self.start(head("GET", path, &[]), None, false, PLENTY)
     }
 
     /// Begins a POST whose body the front sends later.
-    fn post(&self, length: Option<u64>) -> (Front, JoinHandle<()>) {
+    fn post(&self, length: Option<u64>) -> (TestFront, JoinHandle<()>) {
         self.start(head("POST", "/", &[]), length, true, PLENTY)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ProxyCounters {
         self.pools.counters()
     }
 
@@ -179,7 +183,10 @@ impl Server {
     }
 
     /// Accepts the connection of a request that has begun, and reads the request's head.
-    async fn asked(&self, (front, task): (Front, JoinHandle<()>)) -> (Front, JoinHandle<()>, Conn) {
+    async fn asked(
+        &self,
+        (front, task): (TestFront, JoinHandle<()>),
+    ) -> (TestFront, JoinHandle<()>, Conn) {
         let mut conn = self.accept().await;
         conn.head().await;
         (front, task, conn)
@@ -226,11 +233,11 @@ impl Conn {
     }
 }
 
-fn status(received: &Received) -> u16 {
+fn status(received: &ReceivedResponse) -> u16 {
     received.head.as_ref().expect("the response has a head").status
 }
 
-fn field<'a>(received: &'a Received, name: &str) -> Option<&'a str> {
+fn field<'a>(received: &'a ReceivedResponse, name: &str) -> Option<&'a str> {
     let fields = &received.head.as_ref()?.fields;
     let (_, value) = fields.iter().find(|(known, _)| known == name)?;
     value.to_str().ok()

@@ -42,7 +42,7 @@ pub(crate) struct TlsContext {
 
 /// Error in the TLS settings of upstreams.
 #[derive(Debug, Error)]
-pub enum TlsError {
+pub enum UpstreamTlsError {
     /// A file cannot be read.
     #[error(
         "cannot read {key} {}: {cause}; correct the path, or make the file readable for the server's user",
@@ -91,12 +91,14 @@ pub enum TlsError {
     Library(#[from] ErrorStack),
 }
 
-impl TlsError {
+impl UpstreamTlsError {
     /// Returns the key of the proxy that names what is wrong.
     pub fn key(&self) -> &'static str {
         match self {
-            TlsError::File { key, .. } | TlsError::Content { key, .. } => key,
-            TlsError::Host { .. } | TlsError::NoAuthorities | TlsError::Library(_) => "upstreams",
+            UpstreamTlsError::File { key, .. } | UpstreamTlsError::Content { key, .. } => key,
+            UpstreamTlsError::Host { .. }
+            | UpstreamTlsError::NoAuthorities
+            | UpstreamTlsError::Library(_) => "upstreams",
         }
     }
 }
@@ -141,7 +143,7 @@ impl TlsContexts {
     ///
     /// # Errors
     /// A file that the settings name cannot be used, or this host names no trusted authority.
-    pub(super) fn settings(&mut self, tls: &UpstreamTls) -> Result<TlsSettings, TlsError> {
+    pub(super) fn settings(&mut self, tls: &UpstreamTls) -> Result<TlsSettings, UpstreamTlsError> {
         let mut settings = tls.clone();
         let name = settings.tls_name.take();
         let context = match self.by_settings.get(&settings) {
@@ -155,7 +157,7 @@ impl TlsContexts {
         Ok(TlsSettings { name, context })
     }
 
-    fn context(&mut self, files: &Files) -> Result<Arc<TlsContext>, TlsError> {
+    fn context(&mut self, files: &Files) -> Result<Arc<TlsContext>, UpstreamTlsError> {
         let digest = files.digest();
         if let Some(context) = self.by_digest.get(&digest) {
             return Ok(Arc::clone(context));
@@ -175,24 +177,26 @@ struct Source {
 }
 
 impl Source {
-    fn read(key: Option<&'static str>, path: PathBuf) -> Result<Source, TlsError> {
+    fn read(key: Option<&'static str>, path: PathBuf) -> Result<Source, UpstreamTlsError> {
         match (named_file::read(&path, named_file::PEM), key) {
             (Ok(bytes), _) => Ok(Source { key, path, bytes }),
-            (Err(cause), Some(key)) => Err(TlsError::File { key, file: path, cause }),
-            (Err(cause), None) => Err(TlsError::Host { file: path, cause: cause.to_string() }),
+            (Err(cause), Some(key)) => Err(UpstreamTlsError::File { key, file: path, cause }),
+            (Err(cause), None) => {
+                Err(UpstreamTlsError::Host { file: path, cause: cause.to_string() })
+            }
         }
     }
 
-    fn refused(&self, cause: impl ToString, remedy: &'static str) -> TlsError {
+    fn refused(&self, cause: impl ToString, remedy: &'static str) -> UpstreamTlsError {
         let (file, cause) = (self.path.clone(), cause.to_string());
         match self.key {
-            Some(key) => TlsError::Content { key, file, cause, remedy },
-            None => TlsError::Host { file, cause },
+            Some(key) => UpstreamTlsError::Content { key, file, cause, remedy },
+            None => UpstreamTlsError::Host { file, cause },
         }
     }
 
     /// Returns the certificates, one at least.
-    fn certificates(&self) -> Result<Vec<X509>, TlsError> {
+    fn certificates(&self) -> Result<Vec<X509>, UpstreamTlsError> {
         let remedy = "give a PEM file with BEGIN CERTIFICATE";
         let certificates =
             X509::stack_from_pem(&self.bytes).map_err(|error| self.refused(error, remedy))?;
@@ -214,13 +218,13 @@ struct Files {
 }
 
 impl Files {
-    fn read(tls: &UpstreamTls) -> Result<Files, TlsError> {
+    fn read(tls: &UpstreamTls) -> Result<Files, UpstreamTlsError> {
         let authorities = if tls.tls_verify {
             Some(match &tls.tls_ca {
                 Some(path) => Source::read(Some("tls_ca"), path.clone())?,
                 None => {
                     let file = openssl_probe::probe().cert_file;
-                    Source::read(None, file.ok_or(TlsError::NoAuthorities)?)?
+                    Source::read(None, file.ok_or(UpstreamTlsError::NoAuthorities)?)?
                 }
             })
         } else {
@@ -255,7 +259,7 @@ impl Files {
         digest.finish()
     }
 
-    fn context(&self, digest: [u8; 32]) -> Result<TlsContext, TlsError> {
+    fn context(&self, digest: [u8; 32]) -> Result<TlsContext, UpstreamTlsError> {
         let mut builder = SslConnector::builder(SslMethod::tls())?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         builder.set_alpn_protos(if self.http2 { ALPN_HTTP2 } else { ALPN_HTTP1 })?;
@@ -286,7 +290,7 @@ fn identify(
     builder: &mut SslConnectorBuilder,
     certificate: &Source,
     key: &Source,
-) -> Result<(), TlsError> {
+) -> Result<(), UpstreamTlsError> {
     let mut chain = certificate.certificates()?.into_iter();
     if let Some(leaf) = chain.next() {
         builder.set_certificate(&leaf)?;

@@ -13,8 +13,8 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::ConnectUdp;
 use tokio::net::UdpSocket;
 
-pub use counters::Counters;
-use refusal::Refusal;
+pub use counters::UdpTunnelCounters;
+use refusal::TunnelRefusal;
 use target::Target;
 use tunnel::{End, Tunnel};
 use tunnels::Open;
@@ -86,17 +86,17 @@ async fn open<'a>(
     settings: &ConnectUdp,
     target: Option<&Target>,
     incoming: &Incoming,
-) -> Result<(Open<'a>, UdpSocket), Refusal> {
+) -> Result<(Open<'a>, UdpSocket), TunnelRefusal> {
     if !incoming.request.head.is_connect_udp() {
-        return Err(Refusal::Method);
+        return Err(TunnelRefusal::Method);
     }
-    let target = target.ok_or(Refusal::Malformed)?;
+    let target = target.ok_or(TunnelRefusal::Malformed)?;
     let open = Open::new(tunnels, incoming.request.peer.address, settings.max_tunnels)
-        .ok_or(Refusal::Full)?;
+        .ok_or(TunnelRefusal::Full)?;
     let address = target.address(&settings.targets).await?;
     let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(local).await;
-    let socket = socket.map_err(|_| Refusal::System)?;
-    socket.connect(address).await.map_err(|_| Refusal::System)?;
+    let socket = socket.map_err(|_| TunnelRefusal::System)?;
+    socket.connect(address).await.map_err(|_| TunnelRefusal::System)?;
     Ok((open, socket))
 }

@@ -20,7 +20,7 @@ use crate::proxy::{PoolCompiler, RouteProxy};
 
 /// A handler by the thread that runs it. Clones share files and pools.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum RouteAction {
     /// The front's thread builds the response.
     Local(LocalHandler),
     /// The origin thread runs the handler.
@@ -40,28 +40,28 @@ pub enum OriginHandler {
     ConnectUdp(Arc<ConnectUdp>),
 }
 
-impl Action {
+impl RouteAction {
     pub(super) fn compile(
         (route, handler): (&sluicegate_config::Route, &Handler),
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
-    ) -> Result<Action, SiteError> {
+    ) -> Result<RouteAction, SiteError> {
         Ok(match handler {
             Handler::Generate(generate) => {
-                Action::Local(LocalHandler::Generate { max_size: generate.max_size })
+                RouteAction::Local(LocalHandler::Generate { max_size: generate.max_size })
             }
             Handler::Redirect(redirect) => {
-                Action::Local(LocalHandler::Redirect(Location::new(redirect)))
+                RouteAction::Local(LocalHandler::Redirect(Location::new(redirect)))
             }
             Handler::ConnectUdp(settings) => {
-                Action::Origin(OriginHandler::ConnectUdp(Arc::new(settings.clone())))
+                RouteAction::Origin(OriginHandler::ConnectUdp(Arc::new(settings.clone())))
             }
             Handler::Proxy(proxy) => {
                 let compiled = pools.compile(proxy).map_err(|cause| SiteError::Tls {
                     pool: proxy.pool.pool().name.clone(),
                     cause,
                 })?;
-                Action::Origin(OriginHandler::Proxy(Box::new(compiled)))
+                RouteAction::Origin(OriginHandler::Proxy(Box::new(compiled)))
             }
             Handler::FastCgi(fastcgi) => {
                 check_folder(&fastcgi.root).map_err(|cause| SiteError::ScriptRoot {
@@ -74,7 +74,7 @@ impl Action {
                     pool: fastcgi.pool().pool().name.clone(),
                     cause,
                 })?;
-                Action::Origin(OriginHandler::FastCgi(Box::new(compiled)))
+                RouteAction::Origin(OriginHandler::FastCgi(Box::new(compiled)))
             }
             Handler::Files(files) => {
                 fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
@@ -84,9 +84,9 @@ impl Action {
                 })?;
                 let compress = compression_of(route);
                 let scripts = scripts_of(route);
-                Action::Origin(OriginHandler::Files(folders.compile(files, compress, scripts)))
+                RouteAction::Origin(OriginHandler::Files(folders.compile(files, compress, scripts)))
             }
-            Handler::Fixed(reply) => Action::Local(LocalHandler::Fixed(fixed(route, reply)?)),
+            Handler::Fixed(reply) => RouteAction::Local(LocalHandler::Fixed(fixed(route, reply)?)),
         })
     }
 }

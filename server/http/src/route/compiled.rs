@@ -9,7 +9,7 @@ use sluicegate_base::named_file;
 use sluicegate_config::{Compress, Handler, Limits};
 
 use super::access::Access;
-use super::action::{Action, OriginHandler, compression_of, refused_field};
+use super::action::{OriginHandler, RouteAction, compression_of, refused_field};
 use super::edits::Edits;
 use super::error::SiteError;
 use super::local::LocalHandler;
@@ -36,9 +36,9 @@ pub struct Route {
     /// Further conditions on the requests.
     pub(super) conditions: Conditions,
     /// Handler of the requests.
-    pub action: Action,
+    pub action: RouteAction,
     /// Handler of the requests for which a handler of files has no file; `None` if these get 404.
-    pub fallback: Option<Action>,
+    pub fallback: Option<RouteAction>,
     /// Path for upstreams in place of the request's.
     rewrite: Option<Rewrite>,
     request_headers: Edits,
@@ -67,9 +67,9 @@ impl Route {
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
         let refuse = |field| refused_field(route, field);
-        let action = Action::compile((route, &route.handler), pools, folders)?;
+        let action = RouteAction::compile((route, &route.handler), pools, folders)?;
         let fallback = { route.fallback.0.as_ref() }
-            .map(|handler| Action::compile((route, handler), pools, folders))
+            .map(|handler| RouteAction::compile((route, handler), pools, folders))
             .transpose()?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let pages = Arc::new(error_pages(route)?);
@@ -84,7 +84,11 @@ impl Route {
     }
 
     fn with(
-        (path, (action, fallback), conditions): (PathMatch, (Action, Option<Action>), Conditions),
+        (path, (action, fallback), conditions): (
+            PathMatch,
+            (RouteAction, Option<RouteAction>),
+            Conditions,
+        ),
         (error_pages, access): (Arc<ErrorPages>, Arc<Access>),
         (place, route): (usize, &sluicegate_config::Route),
         (limits, request_id): (&Limits, Option<&HeaderName>),
@@ -135,25 +139,28 @@ impl Route {
     /// Returns whether clients may open the tunnel here that a request asks for.
     pub fn takes_tunnel(&self, head: &RequestHead) -> bool {
         self.actions().any(|action| match action {
-            Action::Origin(OriginHandler::Proxy(proxy)) => {
+            RouteAction::Origin(OriginHandler::Proxy(proxy)) => {
                 let protocol = head.protocol.as_deref().filter(|_| head.is_upgrade());
                 head.is_websocket() && proxy.takes_websocket()
                     || protocol.is_some_and(|protocol| proxy.takes_upgrade(protocol))
             }
-            Action::Origin(OriginHandler::ConnectUdp(_)) => head.is_connect_udp(),
-            Action::Origin(OriginHandler::Files(_) | OriginHandler::FastCgi(_))
-            | Action::Local(_) => false,
+            RouteAction::Origin(OriginHandler::ConnectUdp(_)) => head.is_connect_udp(),
+            RouteAction::Origin(OriginHandler::Files(_) | OriginHandler::FastCgi(_))
+            | RouteAction::Local(_) => false,
         })
     }
 
     /// Returns whether requests may go to upstreams.
     pub fn forwards(&self) -> bool {
         self.actions().any(|action| {
-            matches!(action, Action::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_)))
+            matches!(
+                action,
+                RouteAction::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_))
+            )
         })
     }
 
-    fn actions(&self) -> impl Iterator<Item = &Action> {
+    fn actions(&self) -> impl Iterator<Item = &RouteAction> {
         std::iter::once(&self.action).chain(&self.fallback)
     }
 
@@ -205,7 +212,7 @@ impl Route {
     /// Returns the response of a handler that needs the head alone, with the route's changes; `None` if the route has
     /// another handler.
     pub fn respond(&self, head: &RequestHead) -> Option<Reply> {
-        let Action::Local(handler) = &self.action else {
+        let RouteAction::Local(handler) = &self.action else {
             return None;
         };
         let mut reply = self.unedited(handler, head);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::proxy::TlsError;
+use crate::proxy::UpstreamTlsError;
 
 /// Reason for which routes cannot be served: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum SiteError {
         /// Name of the pool.
         pool: String,
         /// Description of the problem.
-        cause: TlsError,
+        cause: UpstreamTlsError,
     },
     /// The route's path is not in its canonical spelling, so no request would match it.
     #[error("route {route}: no request matches this path; {advice}")]

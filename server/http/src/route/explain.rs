@@ -7,11 +7,11 @@ use sluicegate_config::Limits;
 
 use super::Site;
 use super::access::Denial;
-use super::action::Action;
+use super::action::RouteAction;
 use super::compiled::Route;
 use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
-use super::rank::{Rank, Rule};
+use super::rank::{Rank, RankingRule};
 use super::table::{Found, lower_case};
 use crate::authority::host;
 use crate::exchange::{Reply, RequestHead};
@@ -20,11 +20,11 @@ use crate::route::{OriginHandler, Routed};
 
 /// Reason for which a route responds to a request, or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RouteVerdict {
     /// The route responds.
     Responds,
     /// The route matches, but another one comes first.
-    Outranked(Rule),
+    Outranked(RankingRule),
     /// The route is for other hosts.
     Host,
     /// The route is for other paths.
@@ -45,7 +45,7 @@ pub struct Explanation {
     /// Rules of the route that hold for the request besides, in words.
     pub notes: Vec<String>,
     /// Verdict about each route, in the order of the file.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<RouteVerdict>,
 }
 
 /// Explains which of the routes responds to a request of a client, and why each of the others does not.
@@ -66,7 +66,7 @@ pub fn explain(
     let first = place.and_then(|place| Rank::of((place, routes), head));
     let verdicts = (0..routes.len()).map(|at| {
         if place == Some(at) {
-            Ok(Verdict::Responds)
+            Ok(RouteVerdict::Responds)
         } else {
             verdict((at, routes), first.as_ref(), head)
         }
@@ -83,30 +83,30 @@ fn verdict(
     (at, routes): (usize, &[sluicegate_config::Route]),
     first: Option<&Rank>,
     head: &RequestHead,
-) -> Result<Verdict, SiteError> {
+) -> Result<RouteVerdict, SiteError> {
     let route = &routes[at];
     let host = host(&head.authority);
     let lower = lower_case(host);
     let host = lower.as_deref().unwrap_or(host);
     let hosts = route.hosts();
     if !(hosts.is_empty() || hosts.iter().any(|pattern| pattern.matches(host))) {
-        return Ok(Verdict::Host);
+        return Ok(RouteVerdict::Host);
     }
     let paths = route.paths.iter().map(PathMatch::compile);
     let paths = paths.collect::<Result<Vec<PathMatch>, SiteError>>()?;
     if !paths.iter().any(|path| path.matches(&head.path)) {
-        return Ok(Verdict::Path);
+        return Ok(RouteVerdict::Path);
     }
     let conditions = Conditions::compile(route)
         .map_err(|field| SiteError::Field { route: route.label(), field })?;
     Ok(match () {
-        () if !conditions.fields_match(head) => Verdict::Fields,
-        () if !conditions.query_matches(head.query.as_deref()) => Verdict::Query,
-        () if !conditions.method_matches(head.method_of_route()) => Verdict::Method,
+        () if !conditions.fields_match(head) => RouteVerdict::Fields,
+        () if !conditions.query_matches(head.query.as_deref()) => RouteVerdict::Query,
+        () if !conditions.method_matches(head.method_of_route()) => RouteVerdict::Method,
         () => {
             let rank = Rank::of((at, routes), head);
             let rule = rank.zip(first).map(|(rank, first)| rank.is_behind(first));
-            Verdict::Outranked(rule.unwrap_or(Rule::Place))
+            RouteVerdict::Outranked(rule.unwrap_or(RankingRule::Place))
         }
     })
 }
@@ -187,18 +187,18 @@ fn handler(site: &Site, head: &RequestHead) -> String {
 }
 
 /// Returns the response of a handler of a route, or its kind, in words.
-fn kind(route: &Route, action: &Action, head: &RequestHead) -> String {
+fn kind(route: &Route, action: &RouteAction, head: &RequestHead) -> String {
     match action {
-        Action::Origin(OriginHandler::Files(folder)) => {
+        RouteAction::Origin(OriginHandler::Files(folder)) => {
             format!("files in {}", folder.files.root.display())
         }
-        Action::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
-        Action::Origin(OriginHandler::FastCgi(fastcgi)) => {
+        RouteAction::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
+        RouteAction::Origin(OriginHandler::FastCgi(fastcgi)) => {
             let (pool, root) = (fastcgi.settings.pool(), fastcgi.settings.root.display());
             format!("scripts in {root} by {}", pool.pool().name)
         }
-        Action::Origin(OriginHandler::ConnectUdp(_)) => "tunnels for UDP".to_owned(),
-        Action::Local(handler) => status(&route.unedited(handler, head)),
+        RouteAction::Origin(OriginHandler::ConnectUdp(_)) => "tunnels for UDP".to_owned(),
+        RouteAction::Local(handler) => status(&route.unedited(handler, head)),
     }
 }
 

@@ -29,7 +29,7 @@ enum PathRank {
 
 /// Rule by which one of two routes that match a request comes before the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum RankingRule {
     /// The higher priority.
     Priority,
     /// The more specific host.
@@ -81,19 +81,19 @@ impl Rank {
     }
 
     /// Returns the rule by which the route is behind the one that comes first.
-    pub(super) fn is_behind(&self, first: &Rank) -> Rule {
+    pub(super) fn is_behind(&self, first: &Rank) -> RankingRule {
         match () {
-            () if self.priority != first.priority => Rule::Priority,
-            () if self.host != first.host => Rule::Host,
+            () if self.priority != first.priority => RankingRule::Priority,
+            () if self.host != first.host => RankingRule::Host,
             () if self.path != first.path => match (first.path, self.path) {
-                (PathRank::Exact, _) => Rule::ExactPath,
-                (PathRank::Regex(_), PathRank::Prefix(_)) => Rule::RegexBeforePrefix,
-                (PathRank::Regex(_), _) => Rule::FirstRegex,
-                (PathRank::Prefix(_), _) => Rule::LongestPrefix,
+                (PathRank::Exact, _) => RankingRule::ExactPath,
+                (PathRank::Regex(_), PathRank::Prefix(_)) => RankingRule::RegexBeforePrefix,
+                (PathRank::Regex(_), _) => RankingRule::FirstRegex,
+                (PathRank::Prefix(_), _) => RankingRule::LongestPrefix,
             },
-            () if self.conditions != first.conditions => Rule::Conditions,
-            () if self.any_method != first.any_method => Rule::Method,
-            () => Rule::Place,
+            () if self.conditions != first.conditions => RankingRule::Conditions,
+            () if self.any_method != first.any_method => RankingRule::Method,
+            () => RankingRule::Place,
         }
     }
 }

@@ -19,7 +19,7 @@ const USES: u8 = 64;
 ///
 /// A value that it keeps has counts of references of its own, which no other thread changes. Such values may have left the store,
 /// and then count as bytes that readers keep; all fronts of a store together keep a bounded part of its capacity.
-pub struct Front<K, V> {
+pub struct StoreFront<K, V> {
     store: Arc<Store<K, V>>,
     places: Box<[Place<K, V>]>,
 }
@@ -68,10 +68,10 @@ impl<V> Deref for Hit<'_, V> {
     }
 }
 
-impl<K: StoreKey, V: Stored> Front<K, V> {
+impl<K: StoreKey, V: Stored> StoreFront<K, V> {
     /// Returns a front that keeps nothing yet.
-    pub fn new(store: Arc<Store<K, V>>) -> Front<K, V> {
-        Front { store, places: (0..PLACES).map(|_| Place::default()).collect() }
+    pub fn new(store: Arc<Store<K, V>>) -> StoreFront<K, V> {
+        StoreFront { store, places: (0..PLACES).map(|_| Place::default()).collect() }
     }
 
     /// Returns the store.
@@ -177,7 +177,7 @@ impl<K, V> Default for Place<K, V> {
     }
 }
 
-impl<K, V> std::fmt::Debug for Front<K, V> {
+impl<K, V> std::fmt::Debug for StoreFront<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Front").field("store", &self.store).finish_non_exhaustive()
     }

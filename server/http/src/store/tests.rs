@@ -55,8 +55,8 @@ fn put(store: &Blocks, key: u32, block: Block, now: Instant) {
 }
 
 /// Returns a front that keeps the entries, after as many hits as that takes.
-fn front_with(store: &Arc<Blocks>, keys: &[u32], now: Instant) -> Front<u32, Block> {
-    let mut front = Front::new(Arc::clone(store));
+fn front_with(store: &Arc<Blocks>, keys: &[u32], now: Instant) -> StoreFront<u32, Block> {
+    let mut front = StoreFront::new(Arc::clone(store));
     for key in keys {
         for _ in 0..20 {
             assert!(front.get(key, now).is_some());
@@ -72,12 +72,12 @@ fn cost(size: usize) -> u64 {
 #[test]
 fn threads_see_the_entries_of_each_other() {
     let (store, t) = (store(MIB), clock::now());
-    let mut here = Front::new(Arc::clone(&store));
+    let mut here = StoreFront::new(Arc::clone(&store));
     put(&store, 1, block(1, 10), t);
     let there = std::thread::spawn({
         let store = Arc::clone(&store);
         move || {
-            let mut front = Front::new(Arc::clone(&store));
+            let mut front = StoreFront::new(Arc::clone(&store));
             let found = front.get(&1, t).map(|block| block.clone());
             put(&store, 2, block(2, 10), t);
             found
@@ -123,7 +123,7 @@ fn one_request_of_all_threads_renews_a_stale_entry() {
     for front in &mut fronts {
         assert_eq!(front.get(&1, late).as_deref(), Some(&block(2, 10)));
     }
-    let missed = |front: &mut Front<u32, Block>| front.get(&1, late + 2 * VALID).is_none();
+    let missed = |front: &mut StoreFront<u32, Block>| front.get(&1, late + 2 * VALID).is_none();
     assert!(fronts.iter_mut().all(missed));
 }
 
@@ -150,7 +150,7 @@ fn fronts_share_a_bounded_part_of_the_memory() {
     let fronts: Vec<_> = (0..200).map(|_| front_with(&store, &keys, t)).collect();
     let (_, pinned) = store.usage();
     assert!(pinned <= MIB / 8 && pinned > MIB / 10, "{pinned}");
-    let kept: usize = fronts.iter().map(Front::kept).sum();
+    let kept: usize = fronts.iter().map(StoreFront::kept).sum();
     assert_eq!(pinned, kept as u64 * cost(1000));
     store.clear();
     let (alive, _) = store.usage();
@@ -173,7 +173,7 @@ fn memory_does_not_grow_with_the_number_of_threads() {
     let threads = (0..8_u32).map(|thread| {
         let store = Arc::clone(&store);
         std::thread::spawn(move || {
-            let mut front = Front::new(Arc::clone(&store));
+            let mut front = StoreFront::new(Arc::clone(&store));
             for number in 0..20_000 {
                 let key = thread * 20_000 + number;
                 put(&store, key, block(1, 0), t);
@@ -202,7 +202,7 @@ fn threads_that_change_the_same_entries_find_whole_ones() {
         let store = Arc::clone(&store);
         std::thread::spawn(move || {
             let mut rng = Rng::new(seed + 1);
-            let mut front = Front::new(Arc::clone(&store));
+            let mut front = StoreFront::new(Arc::clone(&store));
             for _ in 0..20_000 {
                 let key = u8::try_from(rng.below(60)).unwrap();
                 match rng.below(100) {
@@ -232,7 +232,7 @@ fn fronts_agree_with_a_map_through_any_history() {
         let mut rng = Rng::new(seed);
         let capacity = cost(100) * (8 + rng.below(200) as u64);
         let store = store(capacity);
-        let mut fronts = [(); 3].map(|()| Front::new(Arc::clone(&store)));
+        let mut fronts = [(); 3].map(|()| StoreFront::new(Arc::clone(&store)));
         let (mut now, mut last, mut hits) = (clock::now(), HashMap::new(), 0);
         for _ in 0..4000 {
             now += VALID / 100 * u32::try_from(rng.below(3)).unwrap();

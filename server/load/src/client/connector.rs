@@ -2,7 +2,7 @@
 
 use sluicegate_cc::Registry;
 
-use super::Client;
+use super::LoadClient;
 use super::quic::{Quic, config};
 use super::sessions::Sessions;
 use super::tcp::connector::TcpConnector;
@@ -40,14 +40,14 @@ impl Connector {
         way: Way<'_>,
         work: &Work,
         cx: &mut Context<'_>,
-    ) -> anyhow::Result<Client> {
+    ) -> anyhow::Result<LoadClient> {
         Ok(match self {
             Connector::Quic(config, sessions) => {
                 let quic = Quic::open((config, sessions), way, cx)?;
-                Client::new(quic, way.address, work, cx)
+                LoadClient::new(quic, way.address, work, cx)
             }
             Connector::Tcp(connector) => {
-                Client::new(connector.open(way, cx)?, way.address, work, cx)
+                LoadClient::new(connector.open(way, cx)?, way.address, work, cx)
             }
         })
     }

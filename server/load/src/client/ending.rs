@@ -1,9 +1,9 @@
 //! The end of a connection: what becomes of its requests and figures.
 
-use super::Client;
+use super::LoadClient;
 use crate::context::Context;
 
-impl Client {
+impl LoadClient {
     /// Returns why it has had no handshake, if so, at the end of the run.
     pub(crate) fn missing_handshake(&self) -> Option<String> {
         let missing = !self.exchanges.established;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::context::{Context, Line};
 use crate::end::End;
-use crate::heads::Head;
-use crate::request::{Request, Work};
+use crate::heads::CountedHead;
+use crate::request::{OpenRequest, Work};
 use crate::schedule::{Pace, Schedule};
 
 /// Result of a handshake.
@@ -27,7 +27,7 @@ pub(crate) struct Exchanges {
     /// Address of the server.
     pub(super) peer: SocketAddr,
     /// Requests without a whole response, by their streams.
-    pub(super) open: BTreeMap<u64, Request>,
+    pub(super) open: BTreeMap<u64, OpenRequest>,
     /// Requests still to be sent.
     pub(super) work: Work,
     /// Times of its requests, if they have a rate, once the first may be sent.
@@ -145,7 +145,7 @@ impl Exchanges {
     pub(super) fn take_back(&mut self) {
         if !self.established {
             let open = std::mem::take(&mut self.open);
-            self.work.again.extend(open.values().map(Request::unsent));
+            self.work.again.extend(open.values().map(OpenRequest::unsent));
         }
     }
 
@@ -177,7 +177,7 @@ impl Exchanges {
     }
 
     /// Takes the head of a response, or its trailers.
-    pub(super) fn on_head(&mut self, stream: u64, head: &Head, cx: &mut Context<'_>) {
+    pub(super) fn on_head(&mut self, stream: u64, head: &CountedHead, cx: &mut Context<'_>) {
         if !std::mem::replace(&mut self.first_byte, true) {
             cx.tally.first_byte.add_time(cx.now - self.begin);
         }
@@ -218,7 +218,7 @@ impl Exchanges {
     pub(super) fn on_goaway(&mut self, first: u64) -> Vec<u64> {
         self.going_away = true;
         let unprocessed = self.open.split_off(&first);
-        let again = unprocessed.values().map(Request::unsent);
+        let again = unprocessed.values().map(OpenRequest::unsent);
         self.work.again.extend(again);
         unprocessed.into_keys().collect()
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sluicegate_cc::Registry;
 
-use super::Client;
+use super::LoadClient;
 use super::connector::Connector;
 use super::transport::Way;
 use crate::context::{Context, Line};
@@ -45,7 +45,7 @@ pub(super) trait Peer {
 /// The two sides.
 pub(super) struct Pair<'a, P> {
     pub(super) server: P,
-    pub(super) client: Client,
+    pub(super) client: LoadClient,
     connector: Connector,
     pub(super) cx: Context<'a>,
     /// Lines for the user.
@@ -126,7 +126,7 @@ fn work(plan: &Plan, left: u64) -> Work {
     Work { pace: plan.pace(), new: left, ..Work::default() }
 }
 
-fn client(connector: &mut Connector, work: &Work, cx: &mut Context<'_>) -> Client {
+fn client(connector: &mut Connector, work: &Work, cx: &mut Context<'_>) -> LoadClient {
     let way = Way { address: 0, local: None, trace: None };
     connector.open(way, work, cx).unwrap()
 }

@@ -21,10 +21,10 @@ use super::transport::{Transport, Way};
 use crate::context::Context;
 use crate::end::{self, End};
 use crate::poller::Watch;
-use crate::request::Request;
+use crate::request::OpenRequest;
 use crate::tally::Tally;
 use crate::tls;
-use socket::Socket;
+use socket::BatchSocket;
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REJECTED: u64 = 0x10b;
@@ -33,7 +33,7 @@ const SEND_AGAIN: Duration = Duration::from_millis(1);
 
 /// A connection of QUIC with its socket.
 pub(crate) struct Quic {
-    socket: Socket,
+    socket: BatchSocket,
     client: Http3Client,
     sessions: Sessions,
     /// No new session has come yet.
@@ -55,7 +55,7 @@ impl Quic {
         way: Way<'_>,
         cx: &Context<'_>,
     ) -> anyhow::Result<Quic> {
-        let socket = Socket::connect(cx.plan.addresses[way.address], way.local)?;
+        let socket = BatchSocket::connect(cx.plan.addresses[way.address], way.local)?;
         let name = cx.plan.server_name.as_deref();
         let name = name.map_or(ServerName::Ip(socket.peer.ip()), ServerName::Dns);
         let path = (socket.local, socket.peer);
@@ -172,7 +172,7 @@ impl Transport for Quic {
         self.client.has_room()
     }
 
-    fn send(&mut self, request: &Request, cx: &Context<'_>) -> Option<u64> {
+    fn send(&mut self, request: &OpenRequest, cx: &Context<'_>) -> Option<u64> {
         let ends = cx.plan.body.is_none();
         let stream = self.client.request_encoded(&cx.requests[request.head], ends).ok()?;
         if !ends {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use sluicegate_quic_client::Session;
+use sluicegate_quic_client::SavedSession;
 
 use crate::plan::Plan;
 
@@ -10,11 +10,11 @@ use crate::plan::Plan;
 #[derive(Clone)]
 pub(crate) struct Sessions {
     /// Session to resume: that of the file, or the newest one.
-    next: Arc<Mutex<Option<Arc<Session>>>>,
+    next: Arc<Mutex<Option<Arc<SavedSession>>>>,
     /// New sessions are resumed (`--resume`).
     resumes_new: bool,
     /// Place of the first new session of all threads, if a file takes it.
-    first: Option<Arc<OnceLock<Arc<Session>>>>,
+    first: Option<Arc<OnceLock<Arc<SavedSession>>>>,
 }
 
 impl Sessions {
@@ -29,7 +29,7 @@ impl Sessions {
     }
 
     /// Returns the session that the next connection resumes.
-    pub(super) fn next(&self) -> Option<Arc<Session>> {
+    pub(super) fn next(&self) -> Option<Arc<SavedSession>> {
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.clone()
     }
@@ -41,7 +41,7 @@ impl Sessions {
     }
 
     /// Keeps a new session, if it is of use.
-    pub(super) fn keep(&self, session: Session) {
+    pub(super) fn keep(&self, session: SavedSession) {
         let session = Arc::new(session);
         if let Some(first) = &self.first {
             first.get_or_init(|| Arc::clone(&session));
@@ -64,10 +64,10 @@ mod tests {
                 Sessions { next: Arc::default(), resumes_new, first: Some(Arc::default()) };
             assert!(sessions.are_kept());
             for number in 1..=3 {
-                sessions.keep(Session::of_tls(vec![number]));
+                sessions.keep(SavedSession::of_tls(vec![number]));
             }
             assert_eq!(sessions.are_kept(), resumes_new);
-            let of = |number| Arc::new(Session::of_tls(vec![number]));
+            let of = |number| Arc::new(SavedSession::of_tls(vec![number]));
             assert_eq!(sessions.next(), resumes_new.then(|| of(3)));
             let first = sessions.first.as_ref().and_then(|first| first.get());
             assert_eq!(first, Some(&of(1)));

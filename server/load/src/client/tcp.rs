@@ -25,7 +25,7 @@ use super::transport::Transport;
 use crate::context::Context;
 use crate::end::{self, End};
 use crate::poller::Watch;
-use crate::request::Request;
+use crate::request::OpenRequest;
 use crate::tally::Tally;
 use exchange::{Event, Events};
 use frames::{First, Frames};
@@ -232,7 +232,7 @@ impl Transport for Tcp {
         }
     }
 
-    fn send(&mut self, request: &Request, cx: &Context<'_>) -> Option<u64> {
+    fn send(&mut self, request: &OpenRequest, cx: &Context<'_>) -> Option<u64> {
         let State::Open(http) = &mut self.state else {
             return None;
         };

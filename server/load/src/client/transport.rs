@@ -9,7 +9,7 @@ use super::exchanges::Exchanges;
 use crate::context::Context;
 use crate::end::End;
 use crate::poller::Watch;
-use crate::request::Request;
+use crate::request::OpenRequest;
 use crate::tally::Tally;
 
 /// Ends of a connection to open.
@@ -44,7 +44,7 @@ pub(super) trait Transport {
     fn has_room(&self, open: usize) -> bool;
 
     /// Begins to send a request. Returns its stream, whose number is above that of every one before; `None` if there is no room.
-    fn send(&mut self, request: &Request, cx: &Context<'_>) -> Option<u64>;
+    fn send(&mut self, request: &OpenRequest, cx: &Context<'_>) -> Option<u64>;
 
     /// Sends what may leave now.
     ///

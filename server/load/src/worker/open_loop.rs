@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::barrier::LONGEST_WAIT;
-use crate::client::Client;
+use crate::client::LoadClient;
 use crate::schedule::Schedule;
 
 /// Requests sent before the sockets have their turn again.
@@ -118,7 +118,7 @@ impl Worker<'_> {
         let behind = schedule.behind(last.map_or(now, |last| last.min(now)));
         let counts = |start: &Instant| self.cx.counts_request(*start);
         let again = self.again.iter().map(|request| request.start);
-        let open = self.clients.iter().flatten().flat_map(Client::waiting);
+        let open = self.clients.iter().flatten().flat_map(LoadClient::waiting);
         let open: Vec<_> = open.chain(again).filter(counts).collect();
         for start in open {
             let waited = now.saturating_duration_since(start);

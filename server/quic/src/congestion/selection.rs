@@ -65,7 +65,7 @@ pub struct UnknownAlgorithm(String);
 
 /// A choice for some of a listener's clients.
 #[derive(Clone)]
-pub struct Rule {
+pub struct SelectionRule {
     /// Networks of the clients.
     pub networks: Networks,
     /// Share of these clients, 0 to 1.
@@ -78,7 +78,7 @@ pub struct Rule {
 /// the paths' capacities.
 #[derive(Clone)]
 pub struct Selection {
-    rules: Vec<Rule>,
+    rules: Vec<SelectionRule>,
     own: Choice,
     /// Key of the draw that decides which clients belong to a share.
     draw_key: [u8; 32],
@@ -117,7 +117,7 @@ impl Selection {
             Ok(Choice::new(algorithm, control.options.clone()))
         };
         let rule = |rule: &CongestionRule| {
-            Ok(Rule {
+            Ok(SelectionRule {
                 networks: Networks::new(&rule.networks),
                 share: rule.share,
                 choice: choice(&rule.congestion_control)?,
@@ -142,7 +142,7 @@ impl Selection {
     }
 
     /// Makes a selection: the first rule that claims a connection decides, or `own` if none does.
-    pub fn new(rules: Vec<Rule>, own: Choice, guard: Option<Guard>) -> Self {
+    pub fn new(rules: Vec<SelectionRule>, own: Choice, guard: Option<Guard>) -> Self {
         Self { rules, own, draw_key: [0; 32], guard, resume: None }
     }
 
@@ -159,7 +159,7 @@ impl Selection {
     /// The address need not be validated: the choice is how to send to it, and a handshake that comes from elsewhere never ends.
     pub fn choose(&mut self, peer: UnvalidatedAddress, now: Instant) -> (&Choice, bool) {
         let address = peer.ip().to_canonical();
-        let claims = |(index, rule): &(usize, &Rule)| {
+        let claims = |(index, rule): &(usize, &SelectionRule)| {
             rule.networks.contains(address)
                 && (rule.share >= 1.0 || draw(&self.draw_key, peer, *index) < rule.share)
         };
@@ -186,7 +186,7 @@ impl Selection {
 
 /// Returns the choice for guarded networks: the first of the listener's own that has no model and is not scalable, with
 /// the operator's options, or else the first such algorithm of `registry`, at its defaults.
-fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice> {
+fn unguarded(own: &Choice, rules: &[SelectionRule], registry: &Registry) -> Option<Choice> {
     let configured = std::iter::once(own).chain(rules.iter().map(|rule| &rule.choice));
     // A scalable algorithm is only for the networks that the operator has chosen for it.
     let configured = configured.filter(|choice| !choice.model_based && !choice.scalable).cloned();

@@ -17,7 +17,7 @@ use crate::connection::Accepted;
 use crate::counters::{DropReason, RefusalReason};
 use crate::header::{Header, V1};
 use crate::holders::Holder;
-use crate::token::{Kind, OriginalDcid};
+use crate::token::{OriginalDcid, TokenKind};
 
 /// The sender of an Initial has not proved its address.
 struct Unproved;
@@ -39,7 +39,7 @@ impl<A: Application> Endpoint<A> {
             return None;
         }
         // A token that is not ours counts as none (RFC 9000 §8.1.3).
-        if Kind::of(header.token) == Some(Kind::Retry) {
+        if TokenKind::of(header.token) == Some(TokenKind::Retry) {
             let opened = self.retry_tokens.open(header.token, source, header.dcid, unix);
             match opened {
                 Ok(original) => return self.admit_proved(meta, header, &original),

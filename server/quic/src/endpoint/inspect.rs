@@ -16,7 +16,7 @@ pub use crate::connection::Snapshot;
 
 /// Connections that an operator asks for. A condition that is `None` holds for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct ConnectionFilter {
     /// Connection ID that the client chose first, or one of the server's.
     pub id: Option<Vec<u8>>,
     /// Address of the client, with a port if that counts, too.
@@ -43,10 +43,10 @@ pub enum Order {
     Lost,
 }
 
-impl Selection {
+impl ConnectionFilter {
     /// Whether it has a connection. `listeners` are those of its name.
     fn has<A: Application>(&self, connection: &Connection<A>, listeners: &[ListenerId]) -> bool {
-        let Selection { id, client, listener, algorithm, wait } = self;
+        let ConnectionFilter { id, client, listener, algorithm, wait } = self;
         let address = connection.address.socket();
         id.as_ref().is_none_or(|id| connection.dcids().any(|own| own == id))
             && client.is_none_or(|(ip, port)| {
@@ -87,7 +87,7 @@ fn micros(time: Duration) -> u64 {
 /// A search for connections, which looks at some of them in each turn of a worker.
 #[derive(Debug)]
 pub struct Search {
-    selection: Selection,
+    selection: ConnectionFilter,
     order: Order,
     limit: usize,
     /// Slot at which it goes on.
@@ -99,7 +99,7 @@ pub struct Search {
 
 impl Search {
     /// Begins a search for the first `limit` connections of a selection.
-    pub fn new(selection: Selection, order: Order, limit: usize) -> Search {
+    pub fn new(selection: ConnectionFilter, order: Order, limit: usize) -> Search {
         Search { selection, order, limit, next: 0, best: BinaryHeap::new(), count: 0 }
     }
 }

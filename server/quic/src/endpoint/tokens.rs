@@ -8,7 +8,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
 use crate::application::Application;
-use crate::token::Kind;
+use crate::token::TokenKind;
 
 impl<A: Application> Endpoint<A> {
     /// Returns the address that the token of an Initial proves, and uses it up: its sender is spared the Retry, and requests in early
@@ -23,7 +23,7 @@ impl<A: Application> Endpoint<A> {
         unix: Duration,
     ) -> Option<ValidatedAddress> {
         let listener = self.settings.listeners.get(&listener)?;
-        if Kind::of(token) != Some(Kind::NewToken) || !self.new_tokens.is_on() {
+        if TokenKind::of(token) != Some(TokenKind::NewToken) || !self.new_tokens.is_on() {
             return None;
         }
         let opened = self.new_tokens.open(token, source, &listener.name, unix);

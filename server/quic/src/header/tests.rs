@@ -31,7 +31,7 @@ fn long(first: u8, version: u32, dcid: &[u8], scid: &[u8], tail: &[u8], length: 
 fn an_initial_gives_ids_and_token() {
     let datagram = long(0xc3, V1, &[1; 8], &[2; 20], &[3, 7, 8, 9], 1200);
     let header = parse(&datagram).unwrap();
-    assert_eq!(header.kind, Kind::Initial);
+    assert_eq!(header.kind, HeaderKind::Initial);
     assert_eq!(header.version, Some(V1));
     assert_eq!((header.dcid, header.scid), ([1; 8].as_slice(), [2; 20].as_slice()));
     assert_eq!(header.token, [7, 8, 9]);
@@ -56,7 +56,7 @@ fn a_token_longer_than_the_datagram_is_truncated() {
 
 #[test]
 fn packet_types_follow_their_bits() {
-    for (first, kind) in [(0xd0, Kind::ZeroRtt), (0xe0, Kind::Handshake)] {
+    for (first, kind) in [(0xd0, HeaderKind::ZeroRtt), (0xe0, HeaderKind::Handshake)] {
         let datagram = long(first, V1, &[1; 16], &[2; 4], &[], 60);
         let header = parse(&datagram).unwrap();
         assert_eq!(header.kind, kind);
@@ -64,7 +64,7 @@ fn packet_types_follow_their_bits() {
     }
     let retry = long(0xf0, V1, &[1; 16], &[2; 4], &[], 60);
     assert_eq!(parse(&retry), Err(DropReason::ServerOnly));
-    assert_eq!(parse_as_client(&retry).unwrap().kind, Kind::Retry);
+    assert_eq!(parse_as_client(&retry).unwrap().kind, HeaderKind::Retry);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_short_header_has_our_length_of_cid() {
     let mut datagram = [9; 40];
     datagram[0] = 0x41;
     let header = parse(&datagram).unwrap();
-    assert_eq!(header.kind, Kind::Short);
+    assert_eq!(header.kind, HeaderKind::Short);
     assert_eq!(header.dcid, [9; CID_LEN]);
     assert_eq!(header.version, None);
     for cid_len in 1..=MAX_V1_CID {
@@ -89,14 +89,14 @@ fn the_fixed_bit_counts_in_version_1_only() {
     let datagram = long(0x80, V1, &[1; 8], &[], &[0], 1200);
     assert_eq!(parse(&datagram), Err(DropReason::FixedBitZero));
     let datagram = long(0x80, 0xface_b00c, &[1; 8], &[], &[], 1200);
-    assert_eq!(parse(&datagram).unwrap().kind, Kind::UnknownVersion);
+    assert_eq!(parse(&datagram).unwrap().kind, HeaderKind::UnknownVersion);
 }
 
 #[test]
 fn a_server_wants_1200_bytes_of_an_initial_and_a_client_does_not() {
     let datagram = long(0xc0, V1, &[1; 8], &[], &[0], 1199);
     assert_eq!(parse(&datagram), Err(DropReason::ShortInitial));
-    assert_eq!(parse_as_client(&datagram).unwrap().kind, Kind::Initial);
+    assert_eq!(parse_as_client(&datagram).unwrap().kind, HeaderKind::Initial);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn connection_id_bounds_hold() {
 fn an_unknown_version_is_kept_only_where_it_may_be_answered() {
     let datagram = long(0xc0, 0x1a2a_3a4a, &[1; 8], &[2; 3], &[], 1200);
     let header = parse(&datagram).unwrap();
-    assert_eq!((header.kind, header.version), (Kind::UnknownVersion, Some(0x1a2a_3a4a)));
+    assert_eq!((header.kind, header.version), (HeaderKind::UnknownVersion, Some(0x1a2a_3a4a)));
     assert_eq!(parse(&datagram[..1199]), Err(DropReason::UnknownVersion));
     assert_eq!(parse_as_client(&datagram), Err(DropReason::UnknownVersion));
     let negotiation = long(0xc0, 0, &[1; 8], &[2; 3], &[], 1200);

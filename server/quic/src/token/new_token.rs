@@ -9,7 +9,7 @@ use sluicegate_base::observe::metrics::labels;
 use sluicegate_base::secrets::Secrets;
 
 use super::seal::{HEAD, Seal, SealError};
-use super::{Kind, UsedTokens, address, expiry, is_current};
+use super::{TokenKind, UsedTokens, address, expiry, is_current};
 
 const BODY: usize = 8 + 16 + LISTENER;
 /// Length of what stands for the listener.
@@ -51,7 +51,11 @@ impl NewTokens {
     /// Seals with the current root secret and opens with all of them. A token is good for `lifetime`, and once; with a lifetime of
     /// zero none is made or accepted.
     pub fn new(secrets: &Secrets, used: &Arc<UsedTokens>, lifetime: Duration) -> NewTokens {
-        NewTokens { seal: Seal::new(Kind::NewToken, secrets), used: Arc::clone(used), lifetime }
+        NewTokens {
+            seal: Seal::new(TokenKind::NewToken, secrets),
+            used: Arc::clone(used),
+            lifetime,
+        }
     }
 
     /// Returns whether tokens are made and accepted.

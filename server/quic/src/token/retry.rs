@@ -6,7 +6,7 @@ use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::secrets::Secrets;
 
 use super::seal::{HEAD, Seal, SealError};
-use super::{Kind, address, expiry, is_current};
+use super::{TokenKind, address, expiry, is_current};
 use crate::cid::ConnectionId;
 use crate::cid::MAX_V1_CID;
 
@@ -83,7 +83,7 @@ impl RetryTokens {
     /// Seals with the current root secret and opens with all of them. A token is good for `lifetime`. The server's connection
     /// IDs have `cid_len` bytes, 20 at most.
     pub fn new(secrets: &Secrets, lifetime: Duration, cid_len: usize) -> RetryTokens {
-        RetryTokens { seal: Seal::new(Kind::Retry, secrets), lifetime, cid_len }
+        RetryTokens { seal: Seal::new(TokenKind::Retry, secrets), lifetime, cid_len }
     }
 
     /// Returns the length of a token, bytes.

@@ -4,7 +4,7 @@ use boring::aead::{AeadCtx, Algorithm};
 use sluicegate_base::entropy::Entropy;
 use sluicegate_base::secrets::{Purpose, Secrets};
 
-use super::Kind;
+use super::TokenKind;
 
 pub(super) const NONCE: usize = 24;
 const TAG: usize = 16;
@@ -24,7 +24,7 @@ pub(super) enum SealError {
 
 /// Seals and opens the tokens of one kind, for one worker.
 pub(super) struct Seal {
-    kind: Kind,
+    kind: TokenKind,
     /// The current root's first.
     pub(super) keys: Vec<Key>,
     entropy: Entropy,
@@ -38,10 +38,10 @@ pub(super) struct Key {
 
 impl Seal {
     /// Seals with the current root secret and opens with all of them.
-    pub(super) fn new(kind: Kind, secrets: &Secrets) -> Seal {
+    pub(super) fn new(kind: TokenKind, secrets: &Secrets) -> Seal {
         let purpose = match kind {
-            Kind::Retry => Purpose::RetryToken,
-            Kind::NewToken => Purpose::NewToken,
+            TokenKind::Retry => Purpose::RetryToken,
+            TokenKind::NewToken => Purpose::NewToken,
         };
         let keys = secrets.roots().iter().map(|root| {
             let [id] = root.derive::<1>(Purpose::KeyId);

@@ -48,7 +48,7 @@ fn a_retry_token_gives_the_original_id_back_to_any_worker() {
     let token = retry(&mut tokens(&[1]));
     let opened = open_retry(&mut tokens(&[1]), &token).unwrap();
     assert_eq!(opened.as_ref(), ODCID);
-    assert_eq!(Kind::of(&token), Some(Kind::Retry));
+    assert_eq!(TokenKind::of(&token), Some(TokenKind::Retry));
 }
 
 #[test]
@@ -160,10 +160,10 @@ fn keys_are_not_shown() {
 fn another_kind_is_no_retry_token() {
     let mut tokens = tokens(&[1]);
     let mut token = retry(&mut tokens);
-    assert_eq!(Kind::of(&[]), None);
-    for kind in (0..=255).filter(|kind| *kind != Kind::Retry as u8) {
+    assert_eq!(TokenKind::of(&[]), None);
+    for kind in (0..=255).filter(|kind| *kind != TokenKind::Retry as u8) {
         token[0] = kind;
-        assert_ne!(Kind::of(&token), Some(Kind::Retry), "kind {kind}");
+        assert_ne!(TokenKind::of(&token), Some(TokenKind::Retry), "kind {kind}");
         assert_eq!(open_retry(&mut tokens, &token), Err(TokenError::Forged));
     }
 }
@@ -227,7 +227,7 @@ fn random_bytes_are_refused() {
         let mut bytes: Vec<u8> = (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect();
         // Most random bytes fall over the first two: half of them get good ones.
         if seed % 8 < 4 {
-            bytes[0] = Kind::Retry as u8;
+            bytes[0] = TokenKind::Retry as u8;
             bytes[1] = ids[usize::try_from(seed / 8 % 2).unwrap()];
         }
         let opened = open_retry(&mut tokens, &bytes);

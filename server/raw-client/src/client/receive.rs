@@ -4,14 +4,14 @@ use rustls::quic::KeyChange;
 
 use super::Client;
 use crate::frame::Frame;
-use crate::packet::{Kind, Opened, Packet, open_header};
+use crate::packet::{Opened, Packet, PacketKind, open_header};
 use crate::parameters::Parameters;
 use crate::retry;
 use crate::tls::Tls;
 use crate::varint::Reader;
 
 /// Kinds of packets by the index of their space, for what the client sends by itself.
-const KINDS: [Kind; 3] = [Kind::Initial, Kind::Handshake, Kind::OneRtt];
+const KINDS: [PacketKind; 3] = [PacketKind::Initial, PacketKind::Handshake, PacketKind::OneRtt];
 /// Padding of a datagram that is as large as those that prove a path (RFC 9000 §8.2.2).
 const PATH_PADDING: usize = 1150;
 
@@ -59,11 +59,11 @@ impl Client {
         self.respond();
     }
 
-    fn on_packet(&mut self, kind: Kind, scid: &[u8], bytes: &[u8], number: usize) {
+    fn on_packet(&mut self, kind: PacketKind, scid: &[u8], bytes: &[u8], number: usize) {
         let expected = self.largest(kind).0.map_or(0, |largest| largest + 1);
         let header_key = match kind {
-            Kind::Initial => Some(&*self.initial.remote.header),
-            Kind::Handshake => self.handshake.as_ref().map(|keys| &*keys.remote.header),
+            PacketKind::Initial => Some(&*self.initial.remote.header),
+            PacketKind::Handshake => self.handshake.as_ref().map(|keys| &*keys.remote.header),
             _ => self.one_rtt.as_ref().map(|keys| &*keys.remote_header),
         };
         let opened = header_key.and_then(|key| open_header(bytes, number, key, expected));
@@ -72,10 +72,10 @@ impl Client {
             Some((opened.number, self.open(kind, &opened, sealed)?))
         });
         let Some((number, payload)) = payload else {
-            self.is_reset |= kind == Kind::OneRtt && self.is_reset_token(bytes);
+            self.is_reset |= kind == PacketKind::OneRtt && self.is_reset_token(bytes);
             return;
         };
-        if kind == Kind::Initial && self.server_scid.is_none() {
+        if kind == PacketKind::Initial && self.server_scid.is_none() {
             self.server_scid = Some(scid.to_vec());
             self.dcid = scid.to_vec();
         }
@@ -104,10 +104,10 @@ impl Client {
         self.withheld.is_some_and(|byte| range.contains(&byte))
     }
 
-    fn open(&mut self, kind: Kind, opened: &Opened, sealed: &[u8]) -> Option<Vec<u8>> {
+    fn open(&mut self, kind: PacketKind, opened: &Opened, sealed: &[u8]) -> Option<Vec<u8>> {
         let keys = match kind {
-            Kind::Initial => &self.initial.remote,
-            Kind::Handshake => &self.handshake.as_ref()?.remote,
+            PacketKind::Initial => &self.initial.remote,
+            PacketKind::Handshake => &self.handshake.as_ref()?.remote,
             _ => {
                 let keys = self.one_rtt.as_mut()?;
                 return keys.open(opened.number, opened.phase, &opened.header, sealed);
@@ -132,7 +132,7 @@ impl Client {
         tokens.iter().any(|token| datagram.ends_with(token))
     }
 
-    fn on_frame(&mut self, kind: Kind, frame: Frame) {
+    fn on_frame(&mut self, kind: PacketKind, frame: Frame) {
         match frame {
             Frame::Padding(_) => {}
             Frame::Ack { largest, .. } => {
@@ -200,11 +200,11 @@ impl Client {
             match change {
                 Some(KeyChange::Handshake { keys }) => {
                     self.handshake = Some(keys);
-                    self.level = Kind::Handshake.space();
+                    self.level = PacketKind::Handshake.space();
                 }
                 Some(KeyChange::OneRtt { keys, next }) => {
                     self.one_rtt = Some(crate::keys::OneRtt::new(keys, next));
-                    self.level = Kind::OneRtt.space();
+                    self.level = PacketKind::OneRtt.space();
                 }
                 None if silent => return,
                 None => {}

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_quic::endpoint::inspect::{Order, Selection};
+use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
 
 /// Connections in a list without `limit`, and the most that there may be.
 const DEFAULT_LIMIT: usize = 50;
@@ -21,7 +21,7 @@ const ORDERS: [(&str, Order); 4] = [
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
-    pub(super) selection: Selection,
+    pub(super) selection: ConnectionFilter,
     pub(super) order: Order,
     pub(super) limit: usize,
 }
@@ -32,7 +32,7 @@ impl Query {
     /// # Errors
     /// A parameter is unknown, comes twice or has a wrong value; the text names it and what is expected.
     pub(super) fn parse(text: &str) -> Result<Query, String> {
-        let mut selection = Selection::default();
+        let mut selection = ConnectionFilter::default();
         let (mut order, mut limit) = (None, None);
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             let is_second = match &*name {
@@ -73,7 +73,7 @@ impl Query {
         let id = bytes.filter(|bytes| (1..=MAX_ID).contains(&bytes.len())).ok_or_else(|| {
             format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them\n")
         })?;
-        let selection = Selection { id: Some(id), ..Selection::default() };
+        let selection = ConnectionFilter { id: Some(id), ..ConnectionFilter::default() };
         Ok(Query { selection, order: Order::default(), limit: 1 })
     }
 }
@@ -126,8 +126,11 @@ mod tests {
 
     #[test]
     fn parameters_select_and_sort() {
-        let all =
-            Query { selection: Selection::default(), order: Order::Stalled, limit: DEFAULT_LIMIT };
+        let all = Query {
+            selection: ConnectionFilter::default(),
+            order: Order::Stalled,
+            limit: DEFAULT_LIMIT,
+        };
         assert_eq!(Query::parse(""), Ok(all));
         let query =
             "client=192.0.2.1:50000&listener=edge&algorithm=bbr3&wait=pacing&sort=lost&limit=7";

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sluicegate_quic::endpoint::inspect::{Order, Selection};
+use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
 
 use super::*;
 use crate::admin::scrape::tests::worker;
@@ -25,7 +25,7 @@ fn worker_that_hangs_is_asked_once() {
     runtime.block_on(async {
         tokio::time::pause();
         for _ in 0..3 {
-            let selection = Selection::default();
+            let selection = ConnectionFilter::default();
             let found = connections.find(&selection, Order::Age, 5);
             let work = async {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -48,12 +48,12 @@ fn worker_that_hangs_is_asked_once() {
                 question.reply.send((Vec::new(), 7)).unwrap();
             }
         };
-        let selection = Selection::default();
+        let selection = ConnectionFilter::default();
         let (found, ()) = tokio::join!(connections.find(&selection, Order::Age, 5), work);
         assert_eq!((found.count, found.silent.len()), (14, 0));
     });
     // A worker that has ended has no connections.
     drop((hangs, replies));
-    let found = runtime.block_on(connections.find(&Selection::default(), Order::Age, 5));
+    let found = runtime.block_on(connections.find(&ConnectionFilter::default(), Order::Age, 5));
     assert_eq!((found.count, found.silent.len()), (0, 0));
 }

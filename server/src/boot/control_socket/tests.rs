@@ -19,7 +19,7 @@ fn open(path: PathBuf, events: Sender<Reply>) -> Option<ControlSocket> {
 }
 
 /// Waits for a request to reload, and gives a verdict.
-fn reply(inbox: &Receiver<Reply>, verdict: Verdict) {
+fn reply(inbox: &Receiver<Reply>, verdict: ReloadVerdict) {
     let reply = inbox.recv_timeout(LIMIT).unwrap();
     reply.send(verdict).unwrap();
 }
@@ -28,8 +28,8 @@ fn reply(inbox: &Receiver<Reply>, verdict: Verdict) {
 fn the_verdict_of_the_main_thread_reaches_whoever_asked() {
     let (_folder, socket, inbox) = socket();
     for verdict in [
-        Verdict::Taken("configuration 2 is in effect".into()),
-        Verdict::Refused("a.toml:1:1: unknown key\na.toml:2:1: another".into()),
+        ReloadVerdict::Taken("configuration 2 is in effect".into()),
+        ReloadVerdict::Refused("a.toml:1:1: unknown key\na.toml:2:1: another".into()),
     ] {
         let path = socket.path.clone();
         let asked = thread::spawn(move || ask_to_reload(&path, LIMIT));
@@ -47,7 +47,7 @@ fn two_requests_at_a_time_get_a_verdict_each() {
     };
     let asked = [ask(), ask()];
     for number in 0..2 {
-        reply(&inbox, Verdict::Taken(number.to_string()));
+        reply(&inbox, ReloadVerdict::Taken(number.to_string()));
     }
     let mut verdicts = asked.map(|asked| asked.join().unwrap().text());
     verdicts.sort();
@@ -61,7 +61,7 @@ fn a_server_that_ends_first_and_one_that_is_late_are_errors() {
     assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
     // The main thread ends without a verdict.
     drop(inbox);
-    let Verdict::Refused(reason) = ask_to_reload(&socket.path, LIMIT).unwrap() else {
+    let ReloadVerdict::Refused(reason) = ask_to_reload(&socket.path, LIMIT).unwrap() else {
         panic!("taken by nobody")
     };
     assert!(reason.contains("the server stops"), "{reason}");
@@ -82,8 +82,8 @@ fn other_requests_reach_nobody() {
     Client::connect(&socket.path).unwrap().write_all(b"rel").unwrap();
     let path = socket.path.clone();
     let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
-    reply(&inbox, Verdict::Taken("it".into()));
-    assert_eq!(asked.join().unwrap(), Verdict::Taken("it".into()));
+    reply(&inbox, ReloadVerdict::Taken("it".into()));
+    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("it".into()));
     assert!(inbox.try_recv().is_err());
 }
 
@@ -94,11 +94,11 @@ fn a_silent_client_delays_nobody_and_may_still_ask() {
     silent.set_read_timeout(Some(LIMIT)).unwrap();
     let path = socket.path.clone();
     let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
-    reply(&inbox, Verdict::Taken("it".into()));
-    assert_eq!(asked.join().unwrap(), Verdict::Taken("it".into()));
+    reply(&inbox, ReloadVerdict::Taken("it".into()));
+    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("it".into()));
     // It has not been closed for its silence in the meantime.
     silent.write_all(RELOAD).unwrap();
-    reply(&inbox, Verdict::Taken("and it".into()));
+    reply(&inbox, ReloadVerdict::Taken("and it".into()));
     let mut response = String::new();
     silent.read_to_string(&mut response).unwrap();
     assert_eq!(response, "taken and it\n");
@@ -115,7 +115,7 @@ fn of_too_many_silent_clients_the_first_gives_way() {
     let mut silent: Vec<Client> = (0..=MOST_SILENT).map(connect).collect();
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
     silent[1].write_all(RELOAD).unwrap();
-    reply(&inbox, Verdict::Taken("it".into()));
+    reply(&inbox, ReloadVerdict::Taken("it".into()));
     let mut response = String::new();
     silent[1].read_to_string(&mut response).unwrap();
     assert_eq!(response, "taken it\n");
@@ -131,8 +131,8 @@ fn a_client_that_waits_for_its_verdict_does_not_give_way_to_silent_ones() {
         (0..=MOST_SILENT).map(|_| Client::connect(&socket.path).unwrap()).collect();
     silent[0].set_read_timeout(Some(LIMIT)).unwrap();
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
-    waiting.send(Verdict::Taken("it".into())).unwrap();
-    assert_eq!(asked.join().unwrap(), Verdict::Taken("it".into()));
+    waiting.send(ReloadVerdict::Taken("it".into())).unwrap();
+    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("it".into()));
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn a_request_beyond_those_that_may_wait_is_refused() {
     }
     let refused = received.recv_timeout(LIMIT).unwrap();
     assert!(refused.starts_with("refused too many"), "{refused}");
-    waiting.send(Verdict::Taken("it".into())).unwrap();
+    waiting.send(ReloadVerdict::Taken("it".into())).unwrap();
     for _ in 0..MOST_REQUESTS {
-        reply(&inbox, Verdict::Taken("it".into()));
+        reply(&inbox, ReloadVerdict::Taken("it".into()));
         assert_eq!(received.recv_timeout(LIMIT).unwrap(), "taken it\n");
     }
 }
@@ -185,8 +185,8 @@ fn a_socket_that_was_left_gives_way_and_that_of_a_successor_stays() {
         let path = path.clone();
         thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
     };
-    reply(&inbox, Verdict::Taken("by the second".into()));
-    assert_eq!(asked.join().unwrap(), Verdict::Taken("by the second".into()));
+    reply(&inbox, ReloadVerdict::Taken("by the second".into()));
+    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("by the second".into()));
     drop(second);
     assert!(!path.exists());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -2,10 +2,10 @@
 
 use quiche::h3::Error;
 
-use super::{SCRATCH, Session, code};
+use super::{Http3Session, SCRATCH, code};
 use crate::h3::session_context::SessionContext;
 
-impl Session {
+impl Http3Session {
     /// Reads all that has arrived of a body, and drops it. Returns the number of bytes.
     pub(super) fn read_and_drop(
         &mut self,

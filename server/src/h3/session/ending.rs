@@ -5,10 +5,10 @@ use quiche::h3::WireErrorCode;
 use sluicegate_base::observe::access::Outcome;
 use sluicegate_http::gate::BODY_MALFORMED;
 
-use super::{Exchange, Session};
+use super::{Exchange, Http3Session};
 use crate::h3::session_context::SessionContext;
 
-impl Session {
+impl Http3Session {
     /// Resets both directions of a stream and forgets it.
     pub(super) fn reset_stream(
         &mut self,

@@ -2,10 +2,10 @@
 
 use sluicegate_http::exchange::stall::{LINGERING, LINGERING_BYTES};
 
-use super::{Exchange, Lingering, Session};
+use super::{Exchange, Http3Session, Lingering};
 use crate::h3::session_context::SessionContext;
 
-impl Session {
+impl Http3Session {
     /// Leaves the rest of a request whose response does not need it: the client may finish it for a while. RFC 9114 §4.1 lets a server
     /// stop it at once, but a page in Chromium whose upload is stopped never gets the response.
     pub(super) fn leave_body(

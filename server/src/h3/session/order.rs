@@ -2,12 +2,12 @@
 
 use sluicegate_http::exchange::RequestHead;
 
-use super::Session;
+use super::Http3Session;
 use crate::h3::priority::{Parameters, Priority};
 use crate::h3::response::Response;
 use crate::h3::schedule::{Kind, Schedule};
 
-impl Session {
+impl Http3Session {
     /// Sets the priority by the request's field (RFC 9218 §4), or by a frame that came before it (§7.1), which takes precedence.
     pub(super) fn prioritize(
         &mut self,

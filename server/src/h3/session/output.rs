@@ -2,7 +2,7 @@
 
 use quiche::h3::WireErrorCode;
 
-use super::{Exchange, SCRATCH, Session};
+use super::{Exchange, Http3Session, SCRATCH};
 use crate::h3::priority::LOWEST;
 use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;
@@ -18,7 +18,7 @@ struct Block {
     more: bool,
 }
 
-impl Session {
+impl Http3Session {
     /// Lets responses write until none can or `limits.connection_send_buffer` bytes wait to be sent: in the order of their priorities,
     /// and by turns where some share.
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {

@@ -8,13 +8,13 @@ use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::gate::{Ending, RequestRecord};
 use sluicegate_http::peer::Peer;
 
-use super::{Exchange, Session};
+use super::{Exchange, Http3Session};
 use crate::h3::session_context::SessionContext;
 
 /// Reason for which quiche closes a connection whose client has sent a section that it does not decode.
 const UNPARSED: &[u8] = b"Error parsing headers.";
 
-impl Session {
+impl Http3Session {
     /// Begins the record of a request if there is an access log. `raw_path` is a path that is refused.
     pub(super) fn note(
         &mut self,

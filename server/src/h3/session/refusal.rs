@@ -5,21 +5,21 @@ use std::time::Instant;
 use quiche::h3::WireErrorCode;
 use sluicegate_http::exchange::Reply;
 use sluicegate_http::exchange::front::{FrontExchange, Instead};
-use sluicegate_http::gate::Refusal;
+use sluicegate_http::gate::RequestRefusal;
 
-use super::Session;
+use super::Http3Session;
 use crate::h3::priority::Parameters;
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 
-impl Session {
+impl Http3Session {
     /// Responds before the request has ended, and cancels its handler. If the handler's response has begun, the stream is
     /// reset.
     pub(super) fn refuse(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        refusal: impl Into<Refusal>,
+        refusal: impl Into<RequestRefusal>,
         context: &mut SessionContext,
     ) {
         self.end_early(conn, stream, refusal.into(), FrontExchange::refuse, context);
@@ -30,7 +30,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        Refusal { mut reply, cause }: Refusal,
+        RequestRefusal { mut reply, cause }: RequestRefusal,
         end: impl FnOnce(&mut FrontExchange) -> Instead,
         context: &mut SessionContext,
     ) {

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
-use sluicegate_http::exchange::front::{Action, Instead};
+use sluicegate_http::exchange::front::{FrontAction, Instead};
 use sluicegate_http::exchange::message::{Head, ToFront};
 use sluicegate_http::gate::replies;
 
-use super::{Exchange, Session};
+use super::{Exchange, Http3Session};
 use crate::h3::priority::Parameters;
 use crate::h3::session_context::SessionContext;
 
-impl Session {
-    /// Takes a handler's message about a stream; [`Session::turn`] writes the result.
+impl Http3Session {
+    /// Takes a handler's message about a stream; [`Http3Session::turn`] writes the result.
     pub(super) fn relay(
         &mut self,
         conn: &mut quiche::Connection,
@@ -33,30 +33,30 @@ impl Session {
         self.tunnels += u64::from(has_tunnel);
         self.tunnels -= u64::from(std::mem::replace(&mut exchange.has_tunnel, has_tunnel));
         match action {
-            Action::Nothing => {}
-            Action::ReadOn => {
+            FrontAction::Nothing => {}
+            FrontAction::ReadOn => {
                 if exchange.readable {
                     self.pass_on_later(stream);
                 }
             }
-            Action::LeaveBody => self.leave_body(conn, stream, context),
-            Action::Fail(status, instead) => {
+            FrontAction::LeaveBody => self.leave_body(conn, stream, context),
+            FrontAction::Fail(status, instead) => {
                 self.on_failure(conn, stream, status, instead, context);
             }
-            Action::Report(report) => {
+            FrontAction::Report(report) => {
                 if let Some(record) = &mut exchange.record {
                     record.report(*report);
                 }
             }
-            Action::Inform(status, fields) => {
+            FrontAction::Inform(status, fields) => {
                 if let Some(response) = &mut exchange.response {
                     response.interim(status, fields);
                 }
                 self.resume(conn, stream, context.now);
             }
-            Action::Begin(head) => self.on_response(conn, stream, head, context.now),
-            Action::GoOn => self.resume(conn, stream, context.now),
-            Action::Cancel => {
+            FrontAction::Begin(head) => self.on_response(conn, stream, head, context.now),
+            FrontAction::GoOn => self.resume(conn, stream, context.now),
+            FrontAction::Cancel => {
                 exchange.handling = None;
                 if let (Some(origin_ring), Some(number)) =
                     (context.origin_ring.as_mut(), exchange.number)

@@ -7,16 +7,16 @@ use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::ring::OriginRing;
 use sluicegate_http::exchange::stall::StallTimer;
-use sluicegate_http::gate::{Arrival, Decision, Handling, replies};
+use sluicegate_http::gate::{Decision, Handling, RequestArrival, replies};
 use sluicegate_http::peer::Peer;
 
-use super::{Exchange, Session};
+use super::{Exchange, Http3Session};
 use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
 use crate::h3::schedule::Schedule;
 use crate::h3::session_context::SessionContext;
 
-impl Session {
+impl Http3Session {
     pub(super) fn on_event(
         &mut self,
         conn: &mut quiche::Connection,
@@ -103,7 +103,7 @@ impl Session {
         }
         self.prioritize(conn, stream, &request.head);
         let peer = self.peer(conn);
-        let decision = context.gate().decide(&Arrival {
+        let decision = context.gate().decide(&RequestArrival {
             head: &request.head,
             path_refused: raw_path.is_some(),
             peer: &peer,

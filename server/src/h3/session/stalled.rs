@@ -9,11 +9,11 @@ use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
 use sluicegate_http::gate::{Handling, replies};
 
-use super::{Exchange, Session};
+use super::{Exchange, Http3Session};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 
-impl Session {
+impl Http3Session {
     /// Plans the first check, at the first request.
     pub(super) fn plan_stall_check(&mut self, conn: &quiche::Connection, context: &SessionContext) {
         if self.stall_checks.planned.is_none()

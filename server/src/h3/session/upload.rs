@@ -7,7 +7,7 @@ use quiche::h3::{Error, WireErrorCode};
 use sluicegate_http::exchange::front::Received;
 use sluicegate_http::gate::replies;
 
-use super::{Exchange, Session};
+use super::{Exchange, Http3Session};
 use crate::h3::session_context::SessionContext;
 
 /// Largest block of a request's body that a handler is sent, bytes.
@@ -18,7 +18,7 @@ thread_local! {
     static READ: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Session {
+impl Http3Session {
     pub(super) fn on_data(
         &mut self,
         conn: &mut quiche::Connection,

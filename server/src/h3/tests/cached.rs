@@ -8,7 +8,7 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
 use sluicegate_http::exchange::Coding;
 use sluicegate_http::exchange::test_front::{head, peer};
-use sluicegate_http::gate::{Arrival, Decision, Handling};
+use sluicegate_http::gate::{Decision, Handling, RequestArrival};
 use sluicegate_http::identification::Identification;
 use sluicegate_http::representation::{Metadata, Representation};
 use sluicegate_http::route::FileMiss;
@@ -66,7 +66,7 @@ fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<
 }
 
 fn decide(context: &mut SessionContext, path: &str, ranges: &str) -> Decision {
-    context.gate().decide(&Arrival {
+    context.gate().decide(&RequestArrival {
         head: &head("GET", path, &[("range", ranges)]),
         path_refused: false,
         peer: &peer(false),

@@ -16,7 +16,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::settings::Settings;
 use sluicegate_quic::testing::{Attack, Bench, Client};
 
-use crate::h3::Session;
+use crate::h3::Http3Session;
 use crate::snapshot::plain_settings;
 
 /// Address of the client that keeps the rules, and of those that do not.
@@ -28,14 +28,14 @@ const PROXY: &str = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.
 const BYTES: &str = "[[route]]\npath = \"/bytes/\"\ngenerate = {}\n";
 
 /// Returns settings with these routes.
-fn with_routes(text: &str) -> Settings<Session> {
+fn with_routes(text: &str) -> Settings<Http3Session> {
     let mut settings = plain_settings(0, 1);
     settings.shared.site = Site::of_routes(text, &settings.limits);
     settings
 }
 
 /// Returns an endpoint with a route for `/bytes/`.
-fn attack(change: impl FnOnce(&mut Settings<Session>)) -> Attack<Session> {
+fn attack(change: impl FnOnce(&mut Settings<Http3Session>)) -> Attack<Http3Session> {
     static SITE: LazyLock<Arc<Site>> =
         LazyLock::new(|| Site::of_routes(BYTES, &Config::embedded().limits));
     let mut settings = plain_settings(0, 1);

@@ -13,7 +13,7 @@ use sluicegate_http::exchange::message::{Envelope, ToHandler};
 use sluicegate_http::exchange::ring::{WorkerRing, rings};
 use sluicegate_http::exchange::test_front;
 use sluicegate_http::files::Cache;
-use sluicegate_http::gate::{Arrival, Counters, Decision, Gate};
+use sluicegate_http::gate::{Decision, Gate, GateCounters, RequestArrival};
 use sluicegate_http::path::CanonicalPath;
 use sluicegate_http::peer::{Peer, PeerConnection};
 use sluicegate_http::trusted_proxies::TrustedProxies;
@@ -126,10 +126,10 @@ fn the_test_front_keeps_to_the_policy() {
             site: &site,
             cache: &mut Cache::new(site.file_store()),
             memory_is_short: false,
-            counters: &mut Counters::default(),
+            counters: &mut GateCounters::default(),
             now: clock::now(),
         };
-        let arrival = Arrival {
+        let arrival = RequestArrival {
             head: &head,
             path_refused,
             peer: &test_front::peer(case.early_data),
@@ -140,7 +140,7 @@ fn the_test_front_keeps_to_the_policy() {
         };
         let asked = test_front::ask(&mut gate, &arrival, sent, accounts);
         let status = asked.err().map(|reply| reply.status);
-        let Counters { too_early, tunnels, overloaded, .. } = *gate.counters;
+        let GateCounters { too_early, tunnels, overloaded, .. } = *gate.counters;
         let expected = match status {
             Some(425) => (1, 0, 0),
             Some(501) => (0, 1, 0),
@@ -160,10 +160,10 @@ fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
         site: &site,
         cache: &mut Cache::new(site.file_store()),
         memory_is_short: false,
-        counters: &mut Counters::default(),
+        counters: &mut GateCounters::default(),
         now: clock::now(),
     };
-    let decision = gate.decide(&Arrival {
+    let decision = gate.decide(&RequestArrival {
         head: &head,
         path_refused: false,
         peer: &test_front::peer(false),

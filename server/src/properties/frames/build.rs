@@ -1,6 +1,6 @@
 //! Frames and packets as a string chooses them.
 
-use sluicegate_raw_client::{Client, Frame, Kind, http3};
+use sluicegate_raw_client::{Client, Frame, PacketKind, http3};
 
 use sluicegate_base::properties::Bytes;
 
@@ -10,7 +10,8 @@ const MAX: u64 = (1 << 62) - 1;
 const ROOM: usize = 1340;
 /// Sizes of responses that are requested.
 const SIZES: [usize; 5] = [0, 100, 10_000, 100_000, 10_000_000];
-const KINDS: [Kind; 4] = [Kind::Initial, Kind::Handshake, Kind::ZeroRtt, Kind::OneRtt];
+const KINDS: [PacketKind; 4] =
+    [PacketKind::Initial, PacketKind::Handshake, PacketKind::ZeroRtt, PacketKind::OneRtt];
 
 /// Returns an integer that is small, rises with `n`, is near a limit, or near `expected`.
 pub(super) fn integer(bytes: &mut Bytes<'_>, n: u64, expected: u64) -> u64 {
@@ -45,7 +46,7 @@ pub(super) fn data(bytes: &mut Bytes<'_>) -> Vec<u8> {
 
 /// Returns the number of the server's newest packet that the client has received.
 fn largest(client: &Client) -> u64 {
-    client.largest(Kind::OneRtt).0.unwrap_or_default()
+    client.largest(PacketKind::OneRtt).0.unwrap_or_default()
 }
 
 fn ack(bytes: &mut Bytes<'_>, n: u64, client: &Client) -> Frame {

@@ -9,11 +9,11 @@ use std::time::Duration;
 use sluicegate_base::observe::access::Outcome;
 use sluicegate_http::exchange::Reply;
 use sluicegate_http::exchange::accounts::Direction;
-use sluicegate_http::exchange::front::{Action, FrontExchange, Instead, Received};
+use sluicegate_http::exchange::front::{FrontAction, FrontExchange, Instead, Received};
 use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue};
 use sluicegate_http::exchange::local::Revocation;
 use sluicegate_http::exchange::message::{ToFront, ToHandler};
-use sluicegate_http::gate::{Handling, Refusal, replies};
+use sluicegate_http::gate::{Handling, RequestRefusal, replies};
 use tokio::time::sleep;
 
 use super::flow::Flow;
@@ -113,7 +113,7 @@ impl HandlerTask {
 
     /// Ends the response because its memory is taken for another client. A block of it may wait for the client.
     fn revoke(&self) {
-        self.end(Refusal::no_room(), FrontExchange::revoke);
+        self.end(RequestRefusal::no_room(), FrontExchange::revoke);
         self.with_flow(Flow::release);
         if self.request.exchange().is_cut() && self.request.status.get().is_some() {
             self.connection.cut(&self.request);
@@ -200,23 +200,23 @@ impl HandlerTask {
         };
         let action = self.request.exchange().on_message(message);
         match action {
-            Action::Inform(status, fields) => {
+            FrontAction::Inform(status, fields) => {
                 self.request.inform(status, fields);
                 let credit = self.request.exchange().take_credit(0);
                 if let Some(amount) = credit {
                     self.handle.deliver(ToHandler::Credit(amount));
                 }
             }
-            Action::Begin(mut head) => {
+            FrontAction::Begin(mut head) => {
                 self.handling.edit_response(&mut head);
                 self.with_flow(|flow| flow.head = Some(Ok(head)));
             }
-            Action::GoOn => self.with_flow(|_| {}),
-            Action::Fail(status, instead) => self.on_failure(status, instead),
-            Action::Report(report) => self.request.note(|record| record.report(*report)),
-            Action::Cancel => return false,
+            FrontAction::GoOn => self.with_flow(|_| {}),
+            FrontAction::Fail(status, instead) => self.on_failure(status, instead),
+            FrontAction::Report(report) => self.request.note(|record| record.report(*report)),
+            FrontAction::Cancel => return false,
             // The body is left already, and is read as far as there is credit.
-            Action::LeaveBody | Action::ReadOn | Action::Nothing => {}
+            FrontAction::LeaveBody | FrontAction::ReadOn | FrontAction::Nothing => {}
         }
         true
     }
@@ -242,7 +242,7 @@ impl HandlerTask {
     }
 
     /// Responds in place of the handler, or breaks its response off, as `end` says.
-    fn end(&self, refusal: Refusal, end: impl FnOnce(&mut FrontExchange) -> Instead) {
+    fn end(&self, refusal: RequestRefusal, end: impl FnOnce(&mut FrontExchange) -> Instead) {
         if let Some(cause) = refusal.cause {
             self.request.set_cause(cause);
         }

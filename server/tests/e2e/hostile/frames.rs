@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use sluicegate_raw_client::{Frame, Kind, Setup as RawSetup, Socket, http3};
+use sluicegate_raw_client::{Frame, PacketKind, Setup as RawSetup, Socket, http3};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -128,7 +128,7 @@ fn acknowledge_ahead(socket: &mut Socket) {
     let begun = |client: &mut sluicegate_raw_client::Client| client.streams.get(&0).map(drop);
     socket.until(begun).expect("a response");
     socket.exchange(REST);
-    let largest = socket.client.largest(Kind::OneRtt).0.unwrap();
+    let largest = socket.client.largest(PacketKind::OneRtt).0.unwrap();
     let ahead = Frame::ack(largest + 1, largest + 100);
     socket.client.send(&[ahead]);
 }
@@ -224,10 +224,10 @@ fn update_keys(socket: &mut Socket, times: usize) -> Option<(bool, u64)> {
 
 /// Waits until the server has acknowledged the last packet, or closed the connection. Returns the latter's code.
 fn settle(socket: &mut Socket) -> Option<(bool, u64)> {
-    let sent = socket.client.skip(Kind::OneRtt, 0) - 1;
+    let sent = socket.client.skip(PacketKind::OneRtt, 0) - 1;
     let outcome = socket.until(|client| {
         let closed = client.closed();
-        let is_acked = client.largest(Kind::OneRtt).1 >= Some(sent);
+        let is_acked = client.largest(PacketKind::OneRtt).1 >= Some(sent);
         (is_acked || closed.is_some()).then_some(closed)
     });
     outcome.expect("an acknowledgement")

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sluicegate_config::LogTarget;
 
 /// A destination that can be opened, and opened again. The writer thread alone uses it, and it may block.
-pub trait Target: Send {
+pub trait LogDestination: Send {
     /// Opens it for lines behind those that are there.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ pub trait Target: Send {
     fn name(&self) -> String;
 }
 
-impl Target for LogTarget {
+impl LogDestination for LogTarget {
     fn open(&mut self) -> io::Result<Box<dyn Write + Send>> {
         let file = match self {
             // Without the buffer of `Stdout`, which would hide what was not written.

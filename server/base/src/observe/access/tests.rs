@@ -87,7 +87,7 @@ impl Disk {
     }
 }
 
-impl Target for Disk {
+impl LogDestination for Disk {
     fn open(&mut self) -> io::Result<Box<dyn Write + Send>> {
         let index = self.set(|state| {
             if state.refuses_to_open {

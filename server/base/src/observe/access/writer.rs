@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluicegate_config::AccessFormat;
 
-use super::target::Target;
+use super::target::LogDestination;
 use super::{AccessCounters, AccessLog};
 use crate::observe::background::{Background, Bounds, Health, Job};
 use crate::observe::line_sink::{LineSink, Lines, Written};
@@ -36,7 +36,7 @@ impl AccessWriter {
     /// # Errors
     /// The target cannot be opened, or there is no thread.
     pub fn start(
-        mut target: Box<dyn Target>,
+        mut target: Box<dyn LogDestination>,
         format: AccessFormat,
         queue: u64,
         counters: Arc<AccessCounters>,
@@ -127,7 +127,7 @@ impl AccessWriter {
 
 /// Writes whole lines.
 struct LogWriter {
-    target: Box<dyn Target>,
+    target: Box<dyn LogDestination>,
     sink: LineSink,
     counters: Arc<AccessCounters>,
     reopen: Arc<AtomicBool>,

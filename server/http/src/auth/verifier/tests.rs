@@ -36,7 +36,9 @@ fn client(last: u8) -> ValidatedAddress {
 }
 
 /// Waits for all of these at a time, as tasks do.
-async fn all(mut waiting: Vec<Pin<Box<impl Future<Output = Verdict>>>>) -> Vec<Verdict> {
+async fn all(
+    mut waiting: Vec<Pin<Box<impl Future<Output = PasswordVerdict>>>>,
+) -> Vec<PasswordVerdict> {
     let mut verdicts = Vec::new();
     std::future::poll_fn(|cx| {
         waiting.retain_mut(|one| match one.as_mut().poll(cx) {
@@ -57,7 +59,7 @@ fn run(test: impl Future<Output = ()>) {
     builder.enable_time().start_paused(true).build().unwrap().block_on(test);
 }
 
-fn is_ready(future: Pin<&mut impl Future<Output = Verdict>>) -> Option<Verdict> {
+fn is_ready(future: Pin<&mut impl Future<Output = PasswordVerdict>>) -> Option<PasswordVerdict> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(verdict) => Some(verdict),
         Poll::Pending => None,
@@ -69,19 +71,19 @@ fn only_a_user_with_the_password_is_accepted() {
     run(async {
         let (verifier, users) = (verifier(), users());
         for (user, password, expected) in [
-            ("ada", "secret", Verdict::Accepted),
-            ("ada", "Secret", Verdict::Refused),
-            ("ada", "", Verdict::Refused),
+            ("ada", "secret", PasswordVerdict::Accepted),
+            ("ada", "Secret", PasswordVerdict::Refused),
+            ("ada", "", PasswordVerdict::Refused),
             // The password of the hash that stands for users who do not exist.
-            ("eve", "secret", Verdict::Refused),
-            ("", "secret", Verdict::Refused),
+            ("eve", "secret", PasswordVerdict::Refused),
+            ("", "secret", PasswordVerdict::Refused),
         ] {
             for _ in 0..2 {
                 let verdict = verifier.verify(&users, claim(user, password), client(1)).await;
                 assert_eq!(verdict, expected, "{user}:{password}");
             }
         }
-        let expected = Counters { accepted: 2, refused: 8, busy: 0, hashes: 5 };
+        let expected = AuthCounters { accepted: 2, refused: 8, busy: 0, hashes: 5 };
         assert_eq!(verifier.counters(), expected);
     });
 }
@@ -91,19 +93,19 @@ fn result_holds_for_a_minute_and_for_the_line_of_the_file() {
     run(async {
         let (verifier, users) = (verifier(), users());
         let ask = |users, password| verifier.verify(users, claim("ada", password), client(1));
-        assert_eq!(ask(&users, "secret").await, Verdict::Accepted);
-        assert_eq!(ask(&users, "wrong").await, Verdict::Refused);
+        assert_eq!(ask(&users, "secret").await, PasswordVerdict::Accepted);
+        assert_eq!(ask(&users, "wrong").await, PasswordVerdict::Refused);
         tokio::time::advance(REMEMBERED - Duration::from_millis(1)).await;
-        assert_eq!(ask(&users, "wrong").await, Verdict::Refused);
+        assert_eq!(ask(&users, "wrong").await, PasswordVerdict::Refused);
         assert_eq!(verifier.counters().hashes, 2);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(ask(&users, "secret").await, Verdict::Accepted);
-        assert_eq!(ask(&users, "wrong").await, Verdict::Refused);
+        assert_eq!(ask(&users, "secret").await, PasswordVerdict::Accepted);
+        assert_eq!(ask(&users, "wrong").await, PasswordVerdict::Refused);
         assert_eq!(verifier.counters().hashes, 4);
         let changed = HASH.replace("r9Of", "r8Of");
         let changed = Users::parse(&format!("ada:{changed}")).unwrap();
-        assert_eq!(ask(&changed, "secret").await, Verdict::Refused);
-        assert_eq!(ask(&users, "secret").await, Verdict::Accepted);
+        assert_eq!(ask(&changed, "secret").await, PasswordVerdict::Refused);
+        assert_eq!(ask(&users, "secret").await, PasswordVerdict::Accepted);
     });
 }
 
@@ -118,9 +120,9 @@ fn requests_with_the_same_credentials_share_one_check() {
         assert_eq!(is_ready(second.as_mut()), None);
         // The request that began the check is cancelled: another one makes its own.
         drop((first, slots));
-        assert_eq!(second.await, Verdict::Accepted);
+        assert_eq!(second.await, PasswordVerdict::Accepted);
         let (third, fourth) = tokio::join!(ask(3), ask(4));
-        assert_eq!((third, fourth), (Verdict::Accepted, Verdict::Accepted));
+        assert_eq!((third, fourth), (PasswordVerdict::Accepted, PasswordVerdict::Accepted));
         assert_eq!(verifier.counters().hashes, 1, "the first one had no slot yet");
         assert!(verifier.pending.borrow().is_empty());
     });
@@ -142,7 +144,7 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
             assert_eq!(is_ready(one.as_mut()), None, "{number}");
             waiting.push(one);
             if number == PENDING_OF_CLIENT - 1 {
-                assert_eq!(is_ready(ask(0, 1000).as_mut()), Some(Verdict::Busy));
+                assert_eq!(is_ready(ask(0, 1000).as_mut()), Some(PasswordVerdict::Busy));
                 let mut same = ask(0, 0);
                 assert_eq!(is_ready(same.as_mut()), None, "the same credentials share a check");
             }
@@ -152,10 +154,10 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
         assert_eq!(is_ready(next.as_mut()), None, "the fourth check of another client gives way");
         assert_eq!(verifier.checks.pending(), PENDING);
         let place = usize::try_from(PENDING_OF_CLIENT).unwrap() - 1;
-        assert_eq!(waiting.remove(place).await, Verdict::Busy);
+        assert_eq!(waiting.remove(place).await, PasswordVerdict::Busy);
         waiting.push(next);
         drop(slots);
-        assert!(all(waiting).await.iter().all(|one| *one == Verdict::Refused));
+        assert!(all(waiting).await.iter().all(|one| *one == PasswordVerdict::Refused));
         assert!(verifier.pending.borrow().is_empty());
         assert_eq!(verifier.checks.pending(), 0);
         assert_eq!(verifier.counters().busy, 2);
@@ -184,13 +186,13 @@ fn a_hash_that_is_computed_keeps_its_place_and_its_result_when_the_request_is_ca
         for one in &mut waiting {
             assert_eq!(is_ready(one.as_mut()), None);
         }
-        assert_eq!(is_ready(ask("other").as_mut()), Some(Verdict::Busy));
+        assert_eq!(is_ready(ask("other").as_mut()), Some(PasswordVerdict::Busy));
         for (busy, hash) in busy {
             drop(busy);
             assert!(hash.await.unwrap().is_err());
         }
         for one in waiting {
-            assert_eq!(one.await, Verdict::Refused);
+            assert_eq!(one.await, PasswordVerdict::Refused);
         }
         // One thread may have computed all but one of the hashes: both meet here once they have finished.
         let meeting = Arc::new(Barrier::new(2));
@@ -202,8 +204,8 @@ fn a_hash_that_is_computed_keeps_its_place_and_its_result_when_the_request_is_ca
             one.await.unwrap();
         }
         assert_eq!(verifier.checks.pending(), 0);
-        assert_eq!(ask("secret").await, Verdict::Accepted);
-        assert_eq!(ask("wrong").await, Verdict::Refused);
+        assert_eq!(ask("secret").await, PasswordVerdict::Accepted);
+        assert_eq!(ask("wrong").await, PasswordVerdict::Refused);
         assert_eq!(verifier.counters().hashes, PENDING_OF_CLIENT, "none twice");
     });
 }
@@ -214,17 +216,17 @@ fn valid_credentials_are_renewed_by_each_use_for_an_hour() {
         let (verifier, users) = (verifier(), users());
         let ask = |password| verifier.verify(&users, claim("ada", password), client(1));
         for seconds in (0..LONGEST.as_secs()).step_by(59) {
-            assert_eq!(ask("secret").await, Verdict::Accepted);
+            assert_eq!(ask("secret").await, PasswordVerdict::Accepted);
             assert_eq!(verifier.counters().hashes, 1, "after {seconds} s");
             tokio::time::advance(Duration::from_secs(59)).await;
         }
-        assert_eq!(ask("secret").await, Verdict::Accepted);
+        assert_eq!(ask("secret").await, PasswordVerdict::Accepted);
         assert_eq!(verifier.counters().hashes, 2);
-        assert_eq!(ask("wrong").await, Verdict::Refused);
+        assert_eq!(ask("wrong").await, PasswordVerdict::Refused);
         tokio::time::advance(Duration::from_secs(40)).await;
-        assert_eq!(ask("wrong").await, Verdict::Refused);
+        assert_eq!(ask("wrong").await, PasswordVerdict::Refused);
         tokio::time::advance(Duration::from_secs(40)).await;
-        assert_eq!(ask("wrong").await, Verdict::Refused);
+        assert_eq!(ask("wrong").await, PasswordVerdict::Refused);
         assert_eq!(verifier.counters().hashes, 4, "refused ones are not renewed");
     });
 }
@@ -246,7 +248,7 @@ fn all_threads_share_the_bounds() {
             assert_eq!(is_ready(one.as_mut()), None, "{number}");
             waiting.push(one);
         }
-        assert_eq!(is_ready(ask(1, 1000).as_mut()), Some(Verdict::Busy));
+        assert_eq!(is_ready(ask(1, 1000).as_mut()), Some(PasswordVerdict::Busy));
         waiting.pop();
         let mut other = ask(1, 1000);
         assert_eq!(is_ready(other.as_mut()), None);
@@ -254,9 +256,9 @@ fn all_threads_share_the_bounds() {
         assert_eq!(hashes(), [0, 0], "they share the slot");
         drop(slot);
         for one in waiting {
-            assert_eq!(one.await, Verdict::Refused);
+            assert_eq!(one.await, PasswordVerdict::Refused);
         }
-        assert_eq!(other.await, Verdict::Refused);
+        assert_eq!(other.await, PasswordVerdict::Refused);
         assert_eq!(hashes(), [PENDING_OF_CLIENT - 1, 1]);
         assert_eq!(checks.pending(), 0);
     });
@@ -272,7 +274,9 @@ fn all_threads_share_the_results() {
             verifiers[verifier].verify(&users, claim("ada", password), client(1))
         };
         let hashes = || verifiers.each_ref().map(|one| one.counters().hashes);
-        for (password, expected) in [("secret", Verdict::Accepted), ("wrong", Verdict::Refused)] {
+        for (password, expected) in
+            [("secret", PasswordVerdict::Accepted), ("wrong", PasswordVerdict::Refused)]
+        {
             assert_eq!(ask(0, password).await, expected);
             assert_eq!(ask(1, password).await, expected);
         }
@@ -280,14 +284,14 @@ fn all_threads_share_the_results() {
         // The use at one thread prolongs the result at the other.
         for _ in 0..3 {
             tokio::time::advance(REMEMBERED - COPIED).await;
-            assert_eq!(ask(0, "secret").await, Verdict::Accepted);
+            assert_eq!(ask(0, "secret").await, PasswordVerdict::Accepted);
             tokio::time::advance(COPIED).await;
-            assert_eq!(ask(1, "secret").await, Verdict::Accepted);
+            assert_eq!(ask(1, "secret").await, PasswordVerdict::Accepted);
         }
         assert_eq!(hashes(), [2, 0]);
         // A copy holds no longer than the result.
         tokio::time::advance(REMEMBERED).await;
-        assert_eq!(ask(1, "secret").await, Verdict::Accepted);
+        assert_eq!(ask(1, "secret").await, PasswordVerdict::Accepted);
         assert_eq!(hashes(), [2, 1]);
     });
 }
@@ -307,7 +311,7 @@ fn threads_that_wait_for_the_same_check_compute_one_hash() {
         }
         drop(slot);
         for ask in asks {
-            assert_eq!(ask.await, Verdict::Accepted);
+            assert_eq!(ask.await, PasswordVerdict::Accepted);
         }
         let hashes: u64 = verifiers.iter().map(|one| one.counters().hashes).sum();
         assert_eq!(hashes, 1);
@@ -326,7 +330,7 @@ fn a_disk_that_hangs_keeps_no_password_waiting_nor_does_a_hash_keep_a_file() {
         let verdict = verifier.verify(&users, claim("ada", "secret"), client(1));
         let verdict = tokio::time::timeout(LIMIT, verdict).await;
         drop(disk);
-        assert_eq!(verdict, Ok(Verdict::Accepted));
+        assert_eq!(verdict, Ok(PasswordVerdict::Accepted));
         assert!(read.await.unwrap().is_err());
         // Both threads for hashes are busy.
         let (busy, hashes): (Vec<_>, Vec<_>) = [(); 2]

@@ -11,7 +11,7 @@ use sluicegate_config::Compress;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::counters::{Algorithm, Counters};
+use super::counters::{Algorithm, CompressionCounters};
 use super::encoder::{Encoder, Then};
 
 /// Pieces that an origin thread has compressed at a time, on threads beside it. The others wait in order, so that the threads
@@ -34,7 +34,7 @@ pub(crate) struct Failed;
 #[derive(Debug)]
 pub struct Compressors {
     running: Arc<Semaphore>,
-    counters: RefCell<Counters>,
+    counters: RefCell<CompressionCounters>,
     /// Memory of the bodies, bytes. A client that reads slowly holds it for long.
     memory: SharedRoom,
     /// Most that they may take, whatever is configured, bytes.
@@ -70,8 +70,8 @@ impl Compressors {
     }
 
     /// Returns the counters.
-    pub fn counters(&self) -> Counters {
-        Counters { memory: self.memory.taken(), ..self.counters.borrow().clone() }
+    pub fn counters(&self) -> CompressionCounters {
+        CompressionCounters { memory: self.memory.taken(), ..self.counters.borrow().clone() }
     }
 
     /// Begins a body for a client; `None` if there is no memory for another one.

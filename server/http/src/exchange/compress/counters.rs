@@ -18,7 +18,7 @@ labels! {
 metrics! {
     /// Totals since the start, and what is compressed now.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct CompressionCounters: Sum {
         /// Responses, or files for the cache, whose compression began, by algorithm.
         pub begun: PerLabel<Algorithm> = counter("sluicegate_compress_responses_total" by "algorithm"),
         /// Bytes before compression, by algorithm.

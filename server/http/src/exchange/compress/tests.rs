@@ -9,7 +9,7 @@ use super::encoder::tests::decoded;
 use super::*;
 use crate::exchange::handler::{BodySender, Responder};
 use crate::exchange::message::{ToFront, cost};
-use crate::exchange::test_front::{Front, Received, head, pair, request};
+use crate::exchange::test_front::{ReceivedResponse, TestFront, head, pair, request};
 
 const PLENTY: u64 = 1 << 30;
 
@@ -44,7 +44,7 @@ fn html(lines: &Lines) -> Head {
 struct Exchange {
     compressors: Rc<Compressors>,
     reply: Responder,
-    front: Front,
+    front: TestFront,
 }
 
 impl Exchange {
@@ -63,7 +63,7 @@ impl Exchange {
     }
 
     /// Responds with a head and this body, and returns what the front receives.
-    async fn respond(self, head: Head, body: &[u8]) -> (Received, Counters) {
+    async fn respond(self, head: Head, body: &[u8]) -> (ReceivedResponse, CompressionCounters) {
         let (end, body) = (head.end, Bytes::copy_from_slice(body));
         let reply = self.reply;
         let handler = tokio::task::spawn_local(async move {
@@ -79,7 +79,7 @@ impl Exchange {
     }
 }
 
-fn field<'a>(received: &'a Received, name: &str) -> Option<&'a str> {
+fn field<'a>(received: &'a ReceivedResponse, name: &str) -> Option<&'a str> {
     let fields = &received.head.as_ref().unwrap().fields;
     let mut values = fields.iter().filter(|(known, _)| known == name);
     let value = values.next().map(|(_, value)| value.to_str().unwrap());
@@ -157,7 +157,7 @@ fn responses_that_do_not_fit_pass_as_they_are() {
             assert_eq!(received.body, b"original", "{why}");
             let head = received.head.unwrap();
             assert_eq!((head.fields, head.length), (expected, length), "{why}");
-            assert_eq!(counters, Counters::default(), "{why}");
+            assert_eq!(counters, CompressionCounters::default(), "{why}");
         });
     }
 }
@@ -229,7 +229,7 @@ fn a_304_varies_and_names_the_tag_that_the_client_has() {
 }
 
 /// Begins a response, and returns the sender of its body once the front has its head.
-async fn begun(exchange: Exchange, head: Head) -> (BodySender, Front) {
+async fn begun(exchange: Exchange, head: Head) -> (BodySender, TestFront) {
     let writer = exchange.reply.head(head).await.unwrap();
     assert!(matches!(exchange.front.next().await, ToFront::Head(_)));
     (writer, exchange.front)

@@ -34,7 +34,7 @@ fn of_status(status: u16, length: Option<u64>, end: bool) -> ToFront {
 fn begun(length: Option<u64>) -> FrontExchange {
     let mut exchange = handed_over("POST", None);
     let action = exchange.on_message(of_status(200, length, false));
-    assert!(matches!(action, Action::Begin(Head { end: false, .. })));
+    assert!(matches!(action, FrontAction::Begin(Head { end: false, .. })));
     exchange
 }
 
@@ -72,19 +72,22 @@ fn take(exchange: &mut FrontExchange) -> String {
 #[test]
 fn a_response_is_taken_in_order_and_once() {
     let mut exchange = handed_over("GET", None);
-    assert!(matches!(exchange.on_message(ToFront::Interim(103, fields())), Action::Inform(103, _)));
+    assert!(matches!(
+        exchange.on_message(ToFront::Interim(103, fields())),
+        FrontAction::Inform(103, _)
+    ));
     assert_eq!(exchange.take_credit(0), Some(cost(6)));
     assert!(!exchange.has_head());
     // What came before the head would wait for it.
-    assert!(matches!(exchange.on_message(data("one ")), Action::GoOn));
+    assert!(matches!(exchange.on_message(data("one ")), FrontAction::GoOn));
     assert_eq!(take(&mut exchange), " wait");
-    assert!(matches!(exchange.on_message(of_status(200, Some(7), false)), Action::Begin(_)));
-    assert!(matches!(exchange.on_message(of_status(201, None, true)), Action::Nothing));
-    assert!(matches!(exchange.on_message(ToFront::Interim(103, fields())), Action::Nothing));
-    assert!(matches!(exchange.on_message(data("two")), Action::GoOn));
+    assert!(matches!(exchange.on_message(of_status(200, Some(7), false)), FrontAction::Begin(_)));
+    assert!(matches!(exchange.on_message(of_status(201, None, true)), FrontAction::Nothing));
+    assert!(matches!(exchange.on_message(ToFront::Interim(103, fields())), FrontAction::Nothing));
+    assert!(matches!(exchange.on_message(data("two")), FrontAction::GoOn));
     assert_eq!(take(&mut exchange), "one two wait");
     assert_eq!(exchange.take_credit(0), Some(cost(6) + cost(4) + cost(3)));
-    assert!(matches!(exchange.on_message(ToFront::End(Some(fields()))), Action::GoOn));
+    assert!(matches!(exchange.on_message(ToFront::End(Some(fields()))), FrontAction::GoOn));
     assert_eq!(take(&mut exchange), " trailers");
     assert_eq!((exchange.end(), exchange.end()), (Some(Outcome::Complete), None));
 }
@@ -124,13 +127,13 @@ fn responses_without_content_end_with_their_head() {
     for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304)] {
         let mut exchange = handed_over(method, None);
         let action = exchange.on_message(of_status(status, Some(10), false));
-        let Action::Begin(begun) = action else { panic!("{action:?}") };
+        let FrontAction::Begin(begun) = action else { panic!("{action:?}") };
         assert!(begun.end && begun.length == Some(10) && exchange.is_bare());
         // The handler may say so, too, but not go on.
         let mut other = handed_over(method, None);
         other.on_message(of_status(status, Some(10), false));
-        assert!(matches!(other.on_message(ToFront::End(None)), Action::Nothing));
-        assert!(matches!(exchange.on_message(data("text")), Action::Cancel));
+        assert!(matches!(other.on_message(ToFront::End(None)), FrontAction::Nothing));
+        assert!(matches!(exchange.on_message(data("text")), FrontAction::Cancel));
         assert!(!exchange.has_handler);
         assert_eq!(take(&mut exchange), " end");
     }
@@ -141,15 +144,15 @@ fn a_handler_that_goes_on_behind_the_end_is_cancelled_and_the_response_is_whole(
     let mut exchange = begun(None);
     exchange.on_message(data("text"));
     exchange.on_message(ToFront::End(None));
-    assert!(matches!(exchange.on_message(data("more")), Action::Cancel));
-    assert!(matches!(exchange.on_message(ToFront::Abort(502)), Action::Nothing));
+    assert!(matches!(exchange.on_message(data("more")), FrontAction::Cancel));
+    assert!(matches!(exchange.on_message(ToFront::Abort(502)), FrontAction::Nothing));
     assert_eq!(take(&mut exchange), "text last");
     // HTTP/1.1 asks for nothing behind the length.
     let mut exchange = begun(Some(4));
     exchange.on_message(data("text"));
     take(&mut exchange);
     exchange.complete();
-    assert!(matches!(exchange.on_message(data("more")), Action::Cancel));
+    assert!(matches!(exchange.on_message(data("more")), FrontAction::Cancel));
     assert_eq!(exchange.end(), Some(Outcome::Complete));
 }
 
@@ -158,7 +161,10 @@ fn a_handler_that_fails_or_is_lost_gets_a_reply_or_a_reset_in_its_place() {
     for (message, status) in [(ToFront::Abort(504), 504), (ToFront::Closed, 502)] {
         let mut exchange = handed_over("GET", None);
         let action = exchange.on_message(message);
-        assert!(matches!(action, Action::Fail(s, Instead::Reply) if s == status), "{action:?}");
+        assert!(
+            matches!(action, FrontAction::Fail(s, Instead::Reply) if s == status),
+            "{action:?}"
+        );
         assert!(exchange.is_own() && !exchange.has_handler);
         exchange.complete();
         assert_eq!(exchange.end(), Some(Outcome::Complete));
@@ -167,13 +173,13 @@ fn a_handler_that_fails_or_is_lost_gets_a_reply_or_a_reset_in_its_place() {
         let mut exchange = begun(None);
         exchange.on_message(data("text"));
         let action = exchange.on_message(message);
-        assert!(matches!(action, Action::Fail(502, Instead::Reset)), "{action:?}");
+        assert!(matches!(action, FrontAction::Fail(502, Instead::Reset)), "{action:?}");
         assert_eq!(take(&mut exchange), " cut");
         assert_eq!(exchange.end(), Some(Outcome::Reset));
     }
     let mut exchange = begun(None);
     exchange.on_message(ToFront::End(None));
-    assert!(matches!(exchange.on_message(ToFront::Closed), Action::LeaveBody));
+    assert!(matches!(exchange.on_message(ToFront::Closed), FrontAction::LeaveBody));
     assert_eq!(take(&mut exchange), " end");
 }
 
@@ -213,7 +219,7 @@ fn who_ends_an_exchange_decides_what_its_client_gets() {
             let mut exchange = at(stage);
             assert_eq!(end(&mut exchange), expected, "{stage} {outcome:?}");
             assert!(!exchange.has_handler);
-            assert!(matches!(exchange.on_message(data("late")), Action::Nothing));
+            assert!(matches!(exchange.on_message(data("late")), FrontAction::Nothing));
             // The reply, or what is left of the response.
             exchange.complete();
             let expected = if expected == Reset { outcome } else { Outcome::Complete };
@@ -266,7 +272,7 @@ fn a_body_is_passed_on_as_far_as_its_credit_goes() {
     assert_eq!(exchange.room(), most);
     exchange.on_data(900);
     assert_eq!(exchange.room(), CREDIT - cost(900) - cost(0));
-    assert!(matches!(exchange.on_message(ToFront::Credit(cost(900))), Action::ReadOn));
+    assert!(matches!(exchange.on_message(ToFront::Credit(cost(900))), FrontAction::ReadOn));
     assert_eq!(exchange.room(), most);
     // A block larger than the credit is paid for later.
     let mut exchange = handed_over("POST", None);
@@ -281,9 +287,9 @@ fn a_body_is_passed_on_as_far_as_its_credit_goes() {
 #[test]
 fn a_body_is_left_once() {
     let mut exchange = handed_over("POST", None);
-    assert!(matches!(exchange.on_message(ToFront::StopBody), Action::LeaveBody));
+    assert!(matches!(exchange.on_message(ToFront::StopBody), FrontAction::LeaveBody));
     assert!(exchange.leave_body() && !exchange.passes() && !exchange.is_over());
-    assert!(matches!(exchange.on_message(ToFront::StopBody), Action::Nothing));
+    assert!(matches!(exchange.on_message(ToFront::StopBody), FrontAction::Nothing));
     assert!(!exchange.leave_body());
     exchange.on_message(of_status(200, None, true));
     exchange.complete();
@@ -311,8 +317,8 @@ fn facts_for_the_log_count_whoever_responds() {
     let mut exchange = handed_over("GET", None);
     exchange.refuse();
     let report = Box::new(HandlerReport { attempts: 1, ..HandlerReport::default() });
-    assert!(matches!(exchange.on_message(ToFront::Report(report)), Action::Report(_)));
-    assert!(matches!(exchange.on_message(ToFront::Credit(1)), Action::Nothing));
+    assert!(matches!(exchange.on_message(ToFront::Report(report)), FrontAction::Report(_)));
+    assert!(matches!(exchange.on_message(ToFront::Credit(1)), FrontAction::Nothing));
 }
 
 #[test]

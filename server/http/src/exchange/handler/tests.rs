@@ -5,9 +5,9 @@ use http_body_util::BodyExt as _;
 use super::*;
 use crate::exchange::lent::test_source::Source;
 use crate::exchange::message::Head;
-use crate::exchange::test_front::{Front, head, pair, request, tunnel};
+use crate::exchange::test_front::{TestFront, head, pair, request, tunnel};
 
-fn start(has_body: bool, credit: u64) -> (Incoming, Front) {
+fn start(has_body: bool, credit: u64) -> (Incoming, TestFront) {
     pair(request(head("POST", "/", &[]), None, has_body), credit)
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::exchange::message::ToFront;
 
 /// Returns the response of a server that sends these bytes to each request and closes.
-async fn of(bytes: Vec<u8>, keys: &str) -> Received {
+async fn of(bytes: Vec<u8>, keys: &str) -> ReceivedResponse {
     let server = FastCgiServer::start(async move |_, stream| {
         stream.send(std::slice::from_ref(&bytes)).await;
     });

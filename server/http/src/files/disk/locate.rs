@@ -12,7 +12,7 @@ use sluicegate_config::Files;
 use super::open::{Found, Root, Wait};
 use super::read;
 use crate::exchange::{Coding, Preference};
-use crate::files::{FileStat, Target, describe};
+use crate::files::{FilePath, FileStat, describe};
 use crate::representation::Metadata;
 
 /// Facts of a request that select its file.
@@ -34,7 +34,7 @@ pub(super) struct Query {
 /// Target that may be the response's file.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    pub(super) target: Target,
+    pub(super) target: FilePath,
     /// Whether it is the target that the request names.
     pub(super) is_requested: bool,
 }
@@ -125,7 +125,7 @@ fn first(root: &Root, files: &Files, query: &Query) -> Result<(Original, bool), 
 }
 
 /// Opens the file, or the index of the folder.
-fn original(root: &Root, files: &Files, target: &Target) -> Result<Original, Miss> {
+fn original(root: &Root, files: &Files, target: &FilePath) -> Result<Original, Miss> {
     let path = &target.path;
     if !target.folder {
         // The root itself, where the request has only the route's prefix.

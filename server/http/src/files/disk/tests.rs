@@ -26,7 +26,7 @@ use super::stream::FIRST;
 use super::*;
 use crate::exchange::handler::Incoming;
 use crate::exchange::message::Request;
-use crate::exchange::test_front::{Front, Received, head, pair, request};
+use crate::exchange::test_front::{ReceivedResponse, TestFront, head, pair, request};
 
 /// Time of the last change of a test's files, unless the test sets another.
 const LONG_AGO: Duration = Duration::from_secs(784_111_777);
@@ -91,7 +91,7 @@ impl Folder {
     }
 
     /// Serves a request on a task; its response may take `credit`.
-    fn begin(&self, head: RequestHead, credit: u64) -> (Front, tokio::task::JoinHandle<()>) {
+    fn begin(&self, head: RequestHead, credit: u64) -> (TestFront, tokio::task::JoinHandle<()>) {
         self.begin_for(7, head, credit)
     }
 
@@ -101,14 +101,18 @@ impl Folder {
         client: u8,
         head: RequestHead,
         credit: u64,
-    ) -> (Front, tokio::task::JoinHandle<()>) {
+    ) -> (TestFront, tokio::task::JoinHandle<()>) {
         let mut request = request(head, None, false);
         request.peer.address = ([192, 0, 2, client], 50_000).into();
         self.begin_request(request, credit)
     }
 
     /// Serves a request on a task.
-    fn begin_request(&self, request: Request, credit: u64) -> (Front, tokio::task::JoinHandle<()>) {
+    fn begin_request(
+        &self,
+        request: Request,
+        credit: u64,
+    ) -> (TestFront, tokio::task::JoinHandle<()>) {
         let (incoming, front) = pair(request, credit);
         let (server, learnt) = (Rc::clone(&self.server), Rc::clone(&self.learnt));
         let folder = self.served();
@@ -120,18 +124,18 @@ impl Folder {
     }
 
     /// Returns the whole response.
-    async fn response(&self, head: RequestHead) -> Received {
+    async fn response(&self, head: RequestHead) -> ReceivedResponse {
         let (front, task) = self.begin(head, 1 << 20);
         let response = front.response().await;
         task.await.unwrap();
         response
     }
 
-    fn ask(&self, method: &str, target: &str, lines: &[(&'static str, &str)]) -> Received {
+    fn ask(&self, method: &str, target: &str, lines: &[(&'static str, &str)]) -> ReceivedResponse {
         run(self.response(head(method, target, lines)))
     }
 
-    fn get(&self, target: &str) -> Received {
+    fn get(&self, target: &str) -> ReceivedResponse {
         self.ask("GET", target, &[])
     }
 
@@ -162,11 +166,11 @@ fn run<F: Future>(future: F) -> F::Output {
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
-fn status(response: &Received) -> u16 {
+fn status(response: &ReceivedResponse) -> u16 {
     response.head.as_ref().unwrap().status
 }
 
-fn field<'a>(response: &'a Received, name: &str) -> Option<&'a str> {
+fn field<'a>(response: &'a ReceivedResponse, name: &str) -> Option<&'a str> {
     let fields = &response.head.as_ref().unwrap().fields;
     let mut found = fields.iter().filter(|(found, _)| found == name);
     let value = found.next().map(|(_, value)| value.to_str().unwrap());

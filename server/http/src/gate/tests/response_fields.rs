@@ -57,7 +57,7 @@ fn every_refusal_of_a_request_with_a_route_has_the_fields_for_errors() {
         let length = (status == 413).then_some(u64::MAX);
         let decision = fixture
             .gate()
-            .decide(&Arrival { content_length: length, ..arrival(&request, &peer(false)) });
+            .decide(&RequestArrival { content_length: length, ..arrival(&request, &peer(false)) });
         match decision {
             Decision::Refuse(refusal) => check(&refusal.reply, status),
             other => panic!("{settings} {handler}: {other:?}"),
@@ -65,8 +65,8 @@ fn every_refusal_of_a_request_with_a_route_has_the_fields_for_errors() {
     }
 }
 
-fn arrival<'a>(head: &'a RequestHead, peer: &'a Peer) -> Arrival<'a> {
-    Arrival {
+fn arrival<'a>(head: &'a RequestHead, peer: &'a Peer) -> RequestArrival<'a> {
+    RequestArrival {
         head,
         path_refused: false,
         peer,
@@ -84,7 +84,7 @@ fn a_request_for_which_there_is_no_room_has_the_fields_for_errors() {
         let mut fixture = fixture("", PROXY);
         let mut gate = fixture.gate();
         gate.memory_is_short = memory_is_short;
-        let decision = gate.decide(&Arrival { running, ..arrival(&request, &peer(false)) });
+        let decision = gate.decide(&RequestArrival { running, ..arrival(&request, &peer(false)) });
         match decision {
             Decision::Refuse(refusal) => check(&refusal.reply, 503),
             other => panic!("{other:?}"),

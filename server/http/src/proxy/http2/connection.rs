@@ -16,6 +16,7 @@ use super::super::failure::Failure;
 use super::super::metered_stream::{Meter, MeteredStream, Open};
 use super::super::protocol::{SharedConnection, UpstreamStream};
 use super::super::transport::ByteStream;
+use super::slot::Usage;
 use super::stream::Http2Stream;
 
 /// Largest number of exchanges that share a connection, if the upstream allows more.
@@ -58,13 +59,7 @@ pub(in crate::proxy) struct Http2Connection {
     limits: Http2Limits,
     meter: Rc<Meter>,
     opened_at: Instant,
-    /// Exchanges that use the connection.
-    streams: Cell<usize>,
-    /// Exchanges that have used it so far.
-    served: Cell<u64>,
-    idle_since: Cell<Instant>,
-    /// Wakes the task when the connection becomes idle or used, or when no further stream may be opened.
-    changed: Notify,
+    usage: Rc<Usage>,
     ended: Cell<bool>,
     /// Ends the wait for the upstream's settings.
     broken: Notify,
@@ -72,7 +67,7 @@ pub(in crate::proxy) struct Http2Connection {
 
 impl std::fmt::Debug for Http2Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Http2Connection({} streams)", self.streams.get())
+        write!(f, "Http2Connection({} streams)", self.usage.streams())
     }
 }
 
@@ -110,10 +105,7 @@ impl Http2Connection {
             limits,
             meter,
             opened_at: now,
-            streams: Cell::new(0),
-            served: Cell::new(0),
-            idle_since: Cell::new(now),
-            changed: Notify::new(),
+            usage: Usage::new(now),
             ended: Cell::new(false),
             broken: Notify::new(),
         });
@@ -145,16 +137,6 @@ impl Http2Connection {
         let allowed = sender.as_ref().map_or(0, SendRequest::current_max_send_streams);
         allowed.min(usize::from(MAX_STREAMS))
     }
-
-    fn slot(self: Rc<Http2Connection>) -> Option<StreamSlot> {
-        let sender = self.sender.borrow().clone()?;
-        if self.streams.get() == 0 {
-            self.changed.notify_one();
-        }
-        self.streams.set(self.streams.get() + 1);
-        self.served.set(self.served.get() + 1);
-        Some(StreamSlot { is_first: self.served.get() == 1, sender, connection: self })
-    }
 }
 
 impl SharedConnection for Http2Connection {
@@ -172,21 +154,21 @@ impl SharedConnection for Http2Connection {
     }
 
     fn has_room(&self) -> bool {
-        self.streams.get() < self.max_streams()
+        self.usage.streams() < self.max_streams()
     }
 
     fn is_idle(&self) -> bool {
-        self.streams.get() == 0
+        self.usage.streams() == 0
     }
 
     fn begin(self: Rc<Self>) -> Option<Box<dyn UpstreamStream>> {
-        let scheme = self.scheme.clone();
-        Some(Box::new(Http2Stream::new(self.slot()?, scheme)))
+        let sender = self.sender.borrow().clone()?;
+        Some(Box::new(Http2Stream::new(self.usage.begin(sender), self.scheme.clone())))
     }
 
     fn retire(&self) {
         self.sender.borrow_mut().take();
-        self.changed.notify_one();
+        self.usage.changed.notify_one();
     }
 }
 
@@ -201,55 +183,20 @@ impl Drop for Opening {
     }
 }
 
-/// Place of one exchange on a connection.
-pub(super) struct StreamSlot {
-    sender: SendRequest<Bytes>,
-    is_first: bool,
-    connection: Rc<Http2Connection>,
-}
-
-impl StreamSlot {
-    /// Returns the sender that opens the exchange's stream.
-    pub(super) fn sender(&mut self) -> &mut SendRequest<Bytes> {
-        &mut self.sender
-    }
-
-    /// Returns whether the upstream takes extended CONNECT (RFC 8441 §3).
-    pub(super) fn takes_tunnels(&self) -> bool {
-        self.sender.is_extended_connect_protocol_enabled()
-    }
-
-    /// Returns whether no other exchange has used the connection before.
-    pub(super) fn is_first(&self) -> bool {
-        self.is_first
-    }
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        let connection = &self.connection;
-        connection.streams.set(connection.streams.get() - 1);
-        if connection.streams.get() == 0 {
-            connection.idle_since.set(Instant::now());
-            connection.changed.notify_one();
-        }
-    }
-}
-
 /// Drives a connection to its end.
 async fn drive(mut driver: Driver, connection: Rc<Http2Connection>) {
     let mut probe =
         Probe { pings: driver.ping_pong(), checked_at: connection.opened_at, pinged_at: None };
     loop {
         let deadline = if connection.is_idle() {
-            connection.idle_since.get() + connection.limits.idle
+            connection.usage.idle_since() + connection.limits.idle
         } else {
             probe.next(&connection.meter)
         };
         tokio::select! {
             biased;
             _ = &mut driver => break,
-            () = connection.changed.notified() => {}
+            () = connection.usage.changed.notified() => {}
             () = sleep_until(deadline) => {
                 if connection.is_idle() || !probe.check(&connection.meter) {
                     connection.sender.borrow_mut().take();

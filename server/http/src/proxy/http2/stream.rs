@@ -25,7 +25,7 @@ use super::super::response::BodySize;
 use super::super::tunnel::TunnelStream;
 use super::super::unsendable::Unsendable;
 use super::super::upload::UploadBody;
-use super::connection::StreamSlot;
+use super::slot::StreamSlot;
 use super::tunnel::Http2Tunnel;
 
 /// Stream of one exchange. The connection has a task of its own; the exchange only sends its body.

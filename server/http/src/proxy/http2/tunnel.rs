@@ -10,7 +10,7 @@ use h2::{RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::metered_stream::Meter;
-use super::connection::StreamSlot;
+use super::slot::StreamSlot;
 
 /// Stream of HTTP/2 as a stream of bytes. Dropping it before both directions have ended resets it.
 pub(super) struct Http2Tunnel {

@@ -310,7 +310,7 @@ fn a_client_that_breaks_off_its_upload_leaves_no_whole_request() {
         assert!(rest.is_empty(), "{rest:?}");
         let counters = edge.counters();
         assert_eq!((counters.cancelled, counters.answered), (1, 0));
-        assert_eq!(counters.failures, Counters::default().failures);
+        assert_eq!(counters.failures, ProxyCounters::default().failures);
         edge.assert_nothing_open();
     });
 }

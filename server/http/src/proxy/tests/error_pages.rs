@@ -6,7 +6,7 @@ use super::*;
 /// Error of an upstream, with a body that has a length.
 const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\netag: \"x\"\r\nset-cookie: a=b\r\ncontent-length: 4\r\n\r\ngone";
 
-fn get(edge: &Edge, rules: Rules) -> (Front, JoinHandle<()>) {
+fn get(edge: &Edge, rules: Rules) -> (TestFront, JoinHandle<()>) {
     edge.by(rules, head("GET", "/", &[]))
 }
 

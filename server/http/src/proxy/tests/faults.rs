@@ -7,7 +7,7 @@ use super::*;
 use crate::exchange::message::{HandlerReport, ToFront};
 
 /// Returns what a client receives if the upstream sends `response` and closes, without retries.
-async fn received_for(response: &[u8]) -> (Received, Edge) {
+async fn received_for(response: &[u8]) -> (ReceivedResponse, Edge) {
     let server = Server::new().await;
     let edge = Edge::new(Proxy { retries: 0, ..proxy(&[server.address()]) });
     let (front, task, mut conn) = server.asked(edge.get("/")).await;

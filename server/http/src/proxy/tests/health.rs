@@ -148,7 +148,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
 }
 
 /// Makes requests until one goes to the server and not to the upstream `b`.
-async fn next_at(server: &Server, edge: &Edge) -> (Front, JoinHandle<()>, Conn) {
+async fn next_at(server: &Server, edge: &Edge) -> (TestFront, JoinHandle<()>, Conn) {
     loop {
         let (front, task) = edge.get("/");
         tokio::select! {

@@ -169,7 +169,7 @@ fn goaway_lets_requests_end_and_sends_others_to_a_new_connection() {
         frames.0.closed().await;
         let counters = edge.counters();
         assert_eq!((counters.opened, counters.retries), (2, 3));
-        assert_eq!(counters.failures, Counters::default().failures);
+        assert_eq!(counters.failures, ProxyCounters::default().failures);
     });
 }
 
@@ -263,7 +263,7 @@ fn slow_clients_hold_up_no_other_and_bound_what_the_upstream_sends() {
 
 /// Waits for the end of a request in virtual time, and returns what the client has received. The timeout runs since `begun` or
 /// later.
-async fn timed_out(begun: Instant, front: &Front, task: JoinHandle<()>) -> Received {
+async fn timed_out(begun: Instant, front: &TestFront, task: JoinHandle<()>) -> ReceivedResponse {
     let received = late(front).await;
     assert!(begun.elapsed() >= Duration::from_secs(60));
     task.await.unwrap();

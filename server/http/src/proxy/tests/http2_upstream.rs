@@ -54,8 +54,8 @@ impl Http2Upstream {
     /// Accepts the connection of a request that has begun, and waits for the request.
     pub(super) async fn asked(
         &self,
-        (front, task): (Front, JoinHandle<()>),
-    ) -> (Front, JoinHandle<()>, Http2Conn, Asked) {
+        (front, task): (TestFront, JoinHandle<()>),
+    ) -> (TestFront, JoinHandle<()>, Http2Conn, Asked) {
         let mut conn = self.accept().await;
         let asked = conn.asked().await;
         (front, task, conn, asked)
@@ -163,7 +163,7 @@ pub(super) fn ok(response: SendResponse<Bytes>) {
 }
 
 /// Asserts that each of these requests gets the response of [`ok`].
-pub(super) async fn assert_ok(begun: impl IntoIterator<Item = (Front, JoinHandle<()>)>) {
+pub(super) async fn assert_ok(begun: impl IntoIterator<Item = (TestFront, JoinHandle<()>)>) {
     for (front, task) in begun {
         let received = front.response().await;
         assert_eq!((&*received.body, received.complete), (&b"ok"[..], true));

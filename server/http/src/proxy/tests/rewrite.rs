@@ -5,7 +5,7 @@ use super::*;
 use crate::path::{CanonicalPath, PathError};
 
 /// Begins a GET of `/a%20b?c=%64` by a route whose path is rewritten.
-fn get(edge: &Edge, path: Result<CanonicalPath, PathError>) -> (Front, JoinHandle<()>) {
+fn get(edge: &Edge, path: Result<CanonicalPath, PathError>) -> (TestFront, JoinHandle<()>) {
     let rules = Rules { rewritten: Some(path), ..Rules::default() };
     edge.by(rules, head("GET", "/a%20b?c=%64", &[]))
 }

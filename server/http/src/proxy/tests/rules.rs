@@ -57,7 +57,7 @@ impl RequestRules for Rules {
 
 impl Edge {
     /// Begins a request by a route with these rules.
-    pub(super) fn by(&self, rules: Rules, head: RequestHead) -> (Front, JoinHandle<()>) {
+    pub(super) fn by(&self, rules: Rules, head: RequestHead) -> (TestFront, JoinHandle<()>) {
         let route = self.reload([&*self.proxy]).remove(0);
         self.pass_by(rules, route, pair(request(head, None, false), PLENTY))
     }

@@ -7,7 +7,7 @@ use super::*;
 use crate::exchange::message::ToFront;
 
 /// Waits for the next block of a response.
-async fn block(front: &Front) -> Bytes {
+async fn block(front: &TestFront) -> Bytes {
     match front.next().await {
         ToFront::Data(block) => block,
         other => panic!("{other:?}"),
@@ -149,7 +149,7 @@ fn an_upload_that_the_client_does_not_send_is_408() {
         }
         let counters = edge.counters();
         assert_eq!((counters.cancelled, counters.opened), (2, 1));
-        assert_eq!(counters.failures, Counters::default().failures);
+        assert_eq!(counters.failures, ProxyCounters::default().failures);
         edge.assert_nothing_open();
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{pause, resume, sleep};
 
 use crate::exchange::message::ToFront;
-use crate::exchange::test_front::{Front, Received};
+use crate::exchange::test_front::{ReceivedResponse, TestFront};
 
 /// Gives every other task its turn, many times. Bytes may still be on their way afterwards: a test that needs them waits for
 /// what they cause.
@@ -23,7 +23,7 @@ pub(super) async fn pass(time: Duration) {
 }
 
 /// Returns what the client receives once the clock is paused.
-pub(super) async fn late(front: &Front) -> Received {
+pub(super) async fn late(front: &TestFront) -> ReceivedResponse {
     settle().await;
     pause();
     let received = front.response().await;
@@ -33,7 +33,7 @@ pub(super) async fn late(front: &Front) -> Received {
 }
 
 /// Waits for the next message that is no credit.
-pub(super) async fn next(front: &Front) -> ToFront {
+pub(super) async fn next(front: &TestFront) -> ToFront {
     loop {
         match front.next().await {
             ToFront::Credit(_) => {}

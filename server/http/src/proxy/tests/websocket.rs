@@ -7,7 +7,7 @@ use crate::exchange::test_front::tunnel;
 use crate::websocket::accept;
 
 /// Begins a request for a WebSocket.
-pub(super) fn ask(edge: &Edge, credit: u64) -> (Front, JoinHandle<()>) {
+pub(super) fn ask(edge: &Edge, credit: u64) -> (TestFront, JoinHandle<()>) {
     let mut head = tunnel(Some("websocket"));
     let fields = [("sec-websocket-protocol", "chat"), ("sec-websocket-key", "from the client")];
     head.headers = crate::exchange::test_front::head("GET", "/", &fields).headers;
@@ -26,7 +26,11 @@ pub(super) fn switching(request: &str) -> String {
 }
 
 /// Opens a WebSocket.
-async fn open(server: &Server, edge: &Edge, credit: u64) -> (Front, JoinHandle<()>, Conn, Head) {
+async fn open(
+    server: &Server,
+    edge: &Edge,
+    credit: u64,
+) -> (TestFront, JoinHandle<()>, Conn, Head) {
     let (front, task) = ask(edge, credit);
     let mut conn = server.accept().await;
     let request = conn.head().await;

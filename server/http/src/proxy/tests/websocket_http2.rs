@@ -24,7 +24,7 @@ async fn open(
     upstream: &Http2Upstream,
     edge: &Edge,
     credit: u64,
-) -> (Front, JoinHandle<()>, Http2Conn, h2::RecvStream, h2::SendStream<Bytes>) {
+) -> (TestFront, JoinHandle<()>, Http2Conn, h2::RecvStream, h2::SendStream<Bytes>) {
     let (front, task, conn, asked) = upstream.asked(ask(edge, credit)).await;
     let (body, sender) = accept(asked);
     assert!(matches!(next(&front).await, ToFront::Head(head) if head.status == 200));

@@ -2,18 +2,18 @@
 
 use sluicegate_base::observe::metrics::{PerLabel, metrics};
 
-use super::refusal::Refusal;
+use super::refusal::TunnelRefusal;
 
 metrics! {
     /// Counters of the tunnels for UDP of an origin thread.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct UdpTunnelCounters: Sum {
         /// Tunnels for UDP that are open.
         pub open: u64 = gauge("sluicegate_udp_tunnels"),
         /// Tunnels for UDP that were opened.
         pub opened: u64 = counter("sluicegate_udp_tunnels_opened_total"),
         /// Requests for a tunnel for UDP that were refused, by reason.
-        pub refused: PerLabel<Refusal> = counter("sluicegate_udp_tunnels_refused_total" by "reason"),
+        pub refused: PerLabel<TunnelRefusal> = counter("sluicegate_udp_tunnels_refused_total" by "reason"),
         /// Tunnels for UDP that were reset because the client sent no capsules, a datagram that is too long, or far more capsules than payload.
         pub malformed: u64 = counter("sluicegate_udp_tunnels_malformed_total"),
         /// Datagrams that were sent to targets.

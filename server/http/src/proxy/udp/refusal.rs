@@ -11,7 +11,7 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 labels! {
     /// Reason for which a request gets no tunnel.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum Refusal {
+    pub enum TunnelRefusal {
         /// The request does not ask for a tunnel for UDP.
         Method = "method",
         /// The path names no target.
@@ -27,34 +27,34 @@ labels! {
     }
 }
 
-impl Refusal {
+impl TunnelRefusal {
     /// Returns the cause for the access log, if the server itself responds with a 5xx status.
     pub(super) fn cause(self) -> Option<&'static str> {
         match self {
-            Refusal::Resolve => Some("resolve"),
-            Refusal::Full => Some("no_room"),
-            Refusal::System => Some("unreachable"),
-            Refusal::Method | Refusal::Malformed | Refusal::Denied => None,
+            TunnelRefusal::Resolve => Some("resolve"),
+            TunnelRefusal::Full => Some("no_room"),
+            TunnelRefusal::System => Some("unreachable"),
+            TunnelRefusal::Method | TunnelRefusal::Malformed | TunnelRefusal::Denied => None,
         }
     }
 
     /// Returns the response.
     pub(super) fn reply(self) -> Reply {
         let (mut reply, field) = match self {
-            Refusal::Method => {
+            TunnelRefusal::Method => {
                 (Reply::plain(405, "405 this path is for CONNECT-UDP\n"), Some((ALLOW, "CONNECT")))
             }
-            Refusal::Malformed => (Reply::plain(400, "400 no target in the path\n"), None),
-            Refusal::Denied => (
+            TunnelRefusal::Malformed => (Reply::plain(400, "400 no target in the path\n"), None),
+            TunnelRefusal::Denied => (
                 Reply::plain(403, "403 target not allowed\n"),
                 Some((PROXY_STATUS, "sluicegate; error=destination_ip_prohibited")),
             ),
-            Refusal::Resolve => (
+            TunnelRefusal::Resolve => (
                 Reply::plain(502, "502 the target's name has no address\n"),
                 Some((PROXY_STATUS, "sluicegate; error=dns_error")),
             ),
-            Refusal::Full => (Reply::plain(503, "503 too many tunnels at once\n"), None),
-            Refusal::System => (
+            TunnelRefusal::Full => (Reply::plain(503, "503 too many tunnels at once\n"), None),
+            TunnelRefusal::System => (
                 Reply::plain(502, "502 the target cannot be reached\n"),
                 Some((PROXY_STATUS, "sluicegate; error=destination_unavailable")),
             ),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sluicegate_config::{UdpHost, UdpTarget};
 
-use super::refusal::Refusal;
+use super::refusal::TunnelRefusal;
 use crate::proxy::transport::look_up;
 
 /// Longest name of a host.
@@ -52,7 +52,7 @@ impl Target {
     ///
     /// # Errors
     /// The target is not allowed, or its name has no address.
-    pub(super) async fn address(&self, targets: &[UdpTarget]) -> Result<SocketAddr, Refusal> {
+    pub(super) async fn address(&self, targets: &[UdpTarget]) -> Result<SocketAddr, TunnelRefusal> {
         let of_port = |target: &&UdpTarget| target.port.is_none_or(|port| port == self.port);
         let is_listed = |address: &IpAddr| {
             targets.iter().filter(of_port).any(
@@ -62,7 +62,9 @@ impl Target {
         let name = match &self.host {
             Host::Address(address) => {
                 let allowed = is_listed(address).then_some(*address);
-                return allowed.map(|address| (address, self.port).into()).ok_or(Refusal::Denied);
+                return allowed
+                    .map(|address| (address, self.port).into())
+                    .ok_or(TunnelRefusal::Denied);
             }
             Host::Name(name) => name,
         };
@@ -70,16 +72,16 @@ impl Target {
         if !listed
             .any(|target| matches!(&target.host, UdpHost::Name(pattern) if pattern.matches(name)))
         {
-            return Err(Refusal::Denied);
+            return Err(TunnelRefusal::Denied);
         }
         let found = look_up(name, &[]).await;
         if found.is_empty() {
-            return Err(Refusal::Resolve);
+            return Err(TunnelRefusal::Resolve);
         }
         // Whoever owns the name must not lead clients to hosts beside this one.
         let mut found = found.into_iter().map(|address| address.to_canonical());
         let allowed = found.find(|address| is_public(*address) || is_listed(address));
-        allowed.map(|address| (address, self.port).into()).ok_or(Refusal::Denied)
+        allowed.map(|address| (address, self.port).into()).ok_or(TunnelRefusal::Denied)
     }
 }
 
@@ -135,7 +137,7 @@ mod tests {
     }
 
     /// Returns the address that a client may reach for a target, on a runtime for lookups.
-    fn allowed(path: &str, targets: &[&str]) -> Result<SocketAddr, Refusal> {
+    fn allowed(path: &str, targets: &[&str]) -> Result<SocketAddr, TunnelRefusal> {
         let targets: Vec<UdpTarget> = targets.iter().map(|text| listed(text)).collect();
         let target = Target::parse(path).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -176,7 +178,7 @@ mod tests {
         let list = ["192.0.2.0/24:443"];
         assert!(allowed("192.0.2.9/443/", &list).is_ok());
         for refused in ["192.0.2.9/444/", "192.0.3.1/443/", "127.0.0.1/443/", "example.com/443/"] {
-            assert_eq!(allowed(refused, &list), Err(Refusal::Denied), "{refused}");
+            assert_eq!(allowed(refused, &list), Err(TunnelRefusal::Denied), "{refused}");
         }
         let any_port = ["127.0.0.0/8:*"];
         assert!(allowed("127.0.0.1/1/", &any_port).is_ok());
@@ -185,14 +187,14 @@ mod tests {
 
     #[test]
     fn name_leads_to_no_host_beside_this_one_unless_its_network_is_listed() {
-        assert_eq!(allowed("localhost/53/", &["localhost:53"]), Err(Refusal::Denied));
-        assert_eq!(allowed("localhost/54/", &["localhost:53"]), Err(Refusal::Denied));
+        assert_eq!(allowed("localhost/53/", &["localhost:53"]), Err(TunnelRefusal::Denied));
+        assert_eq!(allowed("localhost/54/", &["localhost:53"]), Err(TunnelRefusal::Denied));
         let both = ["localhost:53", "127.0.0.0/8:53"];
         let address = allowed("localhost/53/", &both).unwrap();
         assert!(address.ip().is_loopback() && address.port() == 53);
         let wrong_port = ["localhost:53", "127.0.0.0/8:54"];
-        assert_eq!(allowed("localhost/53/", &wrong_port), Err(Refusal::Denied));
-        assert_eq!(allowed("nothing.invalid/53/", &["*.invalid:53"]), Err(Refusal::Resolve));
+        assert_eq!(allowed("localhost/53/", &wrong_port), Err(TunnelRefusal::Denied));
+        assert_eq!(allowed("nothing.invalid/53/", &["*.invalid:53"]), Err(TunnelRefusal::Resolve));
     }
 
     #[test]

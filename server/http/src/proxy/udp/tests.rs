@@ -14,7 +14,7 @@ use super::tunnel::{FREE_OVERHEAD, LARGEST};
 use super::*;
 use crate::exchange::RequestHead;
 use crate::exchange::message::ToFront;
-use crate::exchange::test_front::{Front, head, pair, request, tunnel};
+use crate::exchange::test_front::{TestFront, head, pair, request, tunnel};
 
 /// Longest wait for a datagram.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ fn ask(
     rest: &str,
     head: RequestHead,
     credit: u64,
-) -> (Front, JoinHandle<()>) {
+) -> (TestFront, JoinHandle<()>) {
     let (incoming, front) = pair(request(head, None, true), credit);
     let (tunnels, settings) = (Rc::clone(tunnels), settings.clone());
     let rest = rest.to_owned();
@@ -61,7 +61,7 @@ async fn open(
     settings: &ConnectUdp,
     target: SocketAddr,
     credit: u64,
-) -> (Front, JoinHandle<()>) {
+) -> (TestFront, JoinHandle<()>) {
     let rest = format!("{}/{}/", target.ip(), target.port());
     let asked = ask(tunnels, settings, &rest, udp(), credit);
     let ToFront::Head(head) = asked.0.next().await else {
@@ -134,12 +134,12 @@ fn requests_that_get_no_tunnel_have_their_status() {
         let allowed = format!("127.0.0.1/{}/", address.port());
         let websocket = tunnel(Some("websocket"));
         for (rest, head, status, refusal) in [
-            (&*allowed, head("GET", "/", &[]), 405, Refusal::Method),
-            (&allowed, websocket, 405, Refusal::Method),
-            ("127.0.0.1/0/", udp(), 400, Refusal::Malformed),
-            ("", udp(), 400, Refusal::Malformed),
-            ("192.0.2.1/53/", udp(), 403, Refusal::Denied),
-            ("localhost/53/", udp(), 403, Refusal::Denied),
+            (&*allowed, head("GET", "/", &[]), 405, TunnelRefusal::Method),
+            (&allowed, websocket, 405, TunnelRefusal::Method),
+            ("127.0.0.1/0/", udp(), 400, TunnelRefusal::Malformed),
+            ("", udp(), 400, TunnelRefusal::Malformed),
+            ("192.0.2.1/53/", udp(), 403, TunnelRefusal::Denied),
+            ("localhost/53/", udp(), 403, TunnelRefusal::Denied),
         ] {
             let (front, task) = ask(&tunnels, &settings(), rest, head, 1 << 20);
             let received = front.response().await;
@@ -184,7 +184,7 @@ fn a_tunnel_that_breaks_or_is_cancelled_frees_its_place() {
 }
 
 /// Sends a capsule over and over until the tunnel has taken this many bytes, or has ended. Returns whether it is open.
-async fn flood(front: &Front, task: &JoinHandle<()>, capsule: &[u8], bytes: u64) -> bool {
+async fn flood(front: &TestFront, task: &JoinHandle<()>, capsule: &[u8], bytes: u64) -> bool {
     let block: &'static [u8] = capsule.repeat(1000).leak();
     let mut sent = 0;
     while sent < bytes && !task.is_finished() {

@@ -6,12 +6,12 @@ use sluicegate_base::address::ValidatedAddress;
 use sluicegate_base::clients::ClientPrefix;
 use sluicegate_base::clients::shared_room::SharedRoom;
 
-use super::counters::Counters;
+use super::counters::UdpTunnelCounters;
 
 /// The tunnels of an origin thread.
 #[derive(Default)]
 pub struct UdpTunnels {
-    counters: RefCell<Counters>,
+    counters: RefCell<UdpTunnelCounters>,
     open: SharedRoom,
     /// Room for a datagram that was just received, which no tunnel keeps.
     pub(super) scratch: RefCell<Vec<u8>>,
@@ -19,12 +19,12 @@ pub struct UdpTunnels {
 
 impl UdpTunnels {
     /// Returns the counters.
-    pub fn counters(&self) -> Counters {
-        Counters { open: self.open.taken(), ..self.counters.borrow().clone() }
+    pub fn counters(&self) -> UdpTunnelCounters {
+        UdpTunnelCounters { open: self.open.taken(), ..self.counters.borrow().clone() }
     }
 
     /// Changes the counters.
-    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+    pub(super) fn count(&self, change: impl FnOnce(&mut UdpTunnelCounters)) {
         change(&mut self.counters.borrow_mut());
     }
 }

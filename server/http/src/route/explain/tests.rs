@@ -46,13 +46,13 @@ fn each_route_has_the_first_reason_that_holds() {
     assert_eq!(
         explanation.verdicts,
         [
-            Verdict::Outranked(Rule::LongestPrefix),
-            Verdict::Host,
-            Verdict::Path,
-            Verdict::Fields,
-            Verdict::Query,
-            Verdict::Method,
-            Verdict::Responds,
+            RouteVerdict::Outranked(RankingRule::LongestPrefix),
+            RouteVerdict::Host,
+            RouteVerdict::Path,
+            RouteVerdict::Fields,
+            RouteVerdict::Query,
+            RouteVerdict::Method,
+            RouteVerdict::Responds,
         ]
     );
 }
@@ -88,31 +88,39 @@ fn a_route_that_is_behind_says_by_which_rule() {
         (
             "path = \"/\"\npriority = 1".to_owned(),
             format!("path = \"= /a/b.c\"\n{host}"),
-            Rule::Priority,
+            RankingRule::Priority,
         ),
-        (format!("path = \"/\"\n{host}"), "path = \"= /a/b.c\"".to_owned(), Rule::Host),
-        (format!("path = \"/\"\n{host}"), "path = \"/\"\nhost = \"*.org\"".to_owned(), Rule::Host),
-        ("path = \"= /a/b.c\"".to_owned(), "path = \"~ c$\"".to_owned(), Rule::ExactPath),
-        ("path = \"~ c$\"".to_owned(), format!("path = \"/a/\"\n{get}"), Rule::RegexBeforePrefix),
-        ("path = \"/a/\"".to_owned(), format!("path = \"/a\"\n{get}"), Rule::LongestPrefix),
+        (format!("path = \"/\"\n{host}"), "path = \"= /a/b.c\"".to_owned(), RankingRule::Host),
+        (
+            format!("path = \"/\"\n{host}"),
+            "path = \"/\"\nhost = \"*.org\"".to_owned(),
+            RankingRule::Host,
+        ),
+        ("path = \"= /a/b.c\"".to_owned(), "path = \"~ c$\"".to_owned(), RankingRule::ExactPath),
+        (
+            "path = \"~ c$\"".to_owned(),
+            format!("path = \"/a/\"\n{get}"),
+            RankingRule::RegexBeforePrefix,
+        ),
+        ("path = \"/a/\"".to_owned(), format!("path = \"/a\"\n{get}"), RankingRule::LongestPrefix),
         (
             "path = \"/a\"\nmatch_query = \"q\"".to_owned(),
             format!("path = \"/a\"\n{get}"),
-            Rule::Conditions,
+            RankingRule::Conditions,
         ),
-        (format!("path = \"/a\"\n{get}"), "path = \"/a\"".to_owned(), Rule::Method),
+        (format!("path = \"/a\"\n{get}"), "path = \"/a\"".to_owned(), RankingRule::Method),
     ] {
         let request = RequestHead { query: Some(Query::new("q")), ..head("GET", "/a/b.c", &[]) };
         let (first, behind) = (route(&first), route(&behind));
         let explain = |text: String| explain_text(&text, &request).verdicts;
-        let verdicts = [Verdict::Responds, Verdict::Outranked(rule)];
+        let verdicts = [RouteVerdict::Responds, RouteVerdict::Outranked(rule)];
         assert_eq!(explain(format!("{first}{behind}")), verdicts);
-        let verdicts = [Verdict::Outranked(rule), Verdict::Responds];
+        let verdicts = [RouteVerdict::Outranked(rule), RouteVerdict::Responds];
         assert_eq!(explain(format!("{behind}{first}")), verdicts);
     }
     let two = format!("{}{}", route("path = \"~ c$\""), route("path = \"~ b\""));
     let explanation = explain_text(&two, &head("GET", "/a/b.c", &[]));
-    let verdicts = [Verdict::Responds, Verdict::Outranked(Rule::FirstRegex)];
+    let verdicts = [RouteVerdict::Responds, RouteVerdict::Outranked(RankingRule::FirstRegex)];
     assert_eq!(explanation.verdicts, verdicts);
 }
 
@@ -121,7 +129,7 @@ fn without_a_route_the_response_is_the_server_s_own() {
     let only_put = "[[route]]\npath = \"/\"\nmethod = \"PUT\"\nfixed = {}\n";
     let explanation = explain_text(only_put, &head("GET", "/", &[]));
     assert_eq!(explanation.response, "status 405, allow: PUT");
-    assert_eq!(explanation.verdicts, [Verdict::Method]);
+    assert_eq!(explanation.verdicts, [RouteVerdict::Method]);
 }
 
 #[test]

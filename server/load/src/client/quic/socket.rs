@@ -48,7 +48,7 @@ pub(crate) enum Sent {
 }
 
 /// A socket that is connected to the server, so that it learns of a closed port.
-pub(crate) struct Socket {
+pub(crate) struct BatchSocket {
     socket: UdpSocket,
     state: UdpSocketState,
     /// Own address.
@@ -59,18 +59,18 @@ pub(crate) struct Socket {
     unsent: Option<(Vec<u8>, usize)>,
 }
 
-impl AsFd for Socket {
+impl AsFd for BatchSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Socket {
+impl BatchSocket {
     /// Opens a socket to `peer`, from the address `local` if there is one.
     ///
     /// # Errors
     /// There is no route to it, no such address here, or no port or descriptor left.
-    pub(crate) fn connect(peer: SocketAddr, local: Option<IpAddr>) -> io::Result<Socket> {
+    pub(crate) fn connect(peer: SocketAddr, local: Option<IpAddr>) -> io::Result<BatchSocket> {
         let any: IpAddr = if peer.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
         } else {
@@ -81,7 +81,7 @@ impl Socket {
         let state = UdpSocketState::new((&socket).into())?;
         // What the kernel grants is enough to begin with.
         let _ = state.set_recv_buffer_size((&socket).into(), KERNEL_BUFFER);
-        Ok(Socket { local: socket.local_addr()?, state, socket, peer, unsent: None })
+        Ok(BatchSocket { local: socket.local_addr()?, state, socket, peer, unsent: None })
     }
 
     /// Returns the most datagrams that one batch may have.
@@ -192,9 +192,9 @@ fn is_too_big(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn pair() -> (Socket, UdpSocket) {
+    fn pair() -> (BatchSocket, UdpSocket) {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let socket = Socket::connect(server.local_addr().unwrap(), None).unwrap();
+        let socket = BatchSocket::connect(server.local_addr().unwrap(), None).unwrap();
         (socket, server)
     }
 

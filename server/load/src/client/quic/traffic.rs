@@ -8,7 +8,7 @@ use super::socket::{BATCH, Sent};
 use super::{Quic, REJECTED, SEND_AGAIN};
 use crate::client::exchanges::Exchanges;
 use crate::context::Context;
-use crate::heads::{Head, Heads};
+use crate::heads::{CountedHead, Heads};
 
 impl Quic {
     /// Processes what HTTP/3 reports.
@@ -44,12 +44,12 @@ impl Quic {
     }
 
     /// Returns what the head says that has just arrived.
-    fn head(&mut self, heads: &mut Heads) -> Option<Head> {
+    fn head(&mut self, heads: &mut Heads) -> Option<CountedHead> {
         let (http, quic) = self.client.http_mut()?;
         let known = heads.find(http.section());
         known.or_else(|| {
             let fields = http.decode_section(quic).ok()?;
-            let head = Head::new(&fields, http.section().len());
+            let head = CountedHead::new(&fields, http.section().len());
             heads.remember(http.section(), head);
             Some(head)
         })

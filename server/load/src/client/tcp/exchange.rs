@@ -10,13 +10,13 @@ use http::response::Parts;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-use crate::heads::Head;
+use crate::heads::CountedHead;
 
 /// Part of a response, or why there is no more.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The head, or trailers.
-    Head(Head),
+    Head(CountedHead),
     /// So many bytes of the body.
     Body(usize),
     /// The response is complete.
@@ -52,7 +52,7 @@ pub(super) async fn follow(
                 if let Some(data) = frame.data_ref() {
                     report(Event::Body(data.len()));
                 } else if let Some(fields) = frame.trailers_ref() {
-                    report(Event::Head(Head::of_fields(None, fields)));
+                    report(Event::Head(CountedHead::of_fields(None, fields)));
                 }
             }
             Err(error) => return why_failed(error),
@@ -61,8 +61,8 @@ pub(super) async fn follow(
     Event::End
 }
 
-fn head(parts: &Parts) -> Head {
-    Head::of_fields(Some(parts.status.as_u16()), &parts.headers)
+fn head(parts: &Parts) -> CountedHead {
+    CountedHead::of_fields(Some(parts.status.as_u16()), &parts.headers)
 }
 
 fn why_failed(error: hyper::Error) -> Event {

@@ -6,7 +6,7 @@
 
 use boring::error::ErrorStack;
 use boring::ssl::{SslContextBuilder, SslRef, SslSession, SslSessionCacheMode};
-use sluicegate_quic_client::Session;
+use sluicegate_quic_client::SavedSession;
 
 use crate::client::sessions::Sessions;
 
@@ -18,7 +18,7 @@ pub(super) fn keep_sessions(context: &mut SslContextBuilder, sessions: &Sessions
         if sessions.are_kept()
             && let Ok(tls) = session.to_der()
         {
-            sessions.keep(Session::of_tls(tls));
+            sessions.keep(SavedSession::of_tls(tls));
         }
     });
 }
@@ -27,7 +27,7 @@ pub(super) fn keep_sessions(context: &mut SslContextBuilder, sessions: &Sessions
 ///
 /// # Errors
 /// The session cannot be decoded.
-pub(super) fn resume(connection: &mut SslRef, session: &Session) -> Result<(), ErrorStack> {
+pub(super) fn resume(connection: &mut SslRef, session: &SavedSession) -> Result<(), ErrorStack> {
     let session = SslSession::from_der(&session.tls)?;
     // SAFETY: BoringSSL binds a session to a context only by the way in which certificates are kept, which is the same in all
     // contexts and decoded sessions of boring: as `X509`. The handshake has not begun. BoringSSL counts its own reference.

@@ -11,8 +11,8 @@ fn choice(algorithm: &'static str) -> Choice {
     }
 }
 
-fn rule(networks: &[&str], share: f64, algorithm: &'static str) -> Rule {
-    Rule {
+fn rule(networks: &[&str], share: f64, algorithm: &'static str) -> SelectionRule {
+    SelectionRule {
         networks: {
             let networks: Vec<IpNet> = networks.iter().map(|n| n.parse().unwrap()).collect();
             Networks::new(&networks)
@@ -129,7 +129,7 @@ fn the_guard_overrules_bbr3_in_a_measured_network_for_a_while() {
 #[test]
 fn guarded_network_gets_the_operators_own_choice_before_a_default() {
     let registry = Registry::builtin();
-    let instead = |own: &Choice, rules: &[Rule]| unguarded(own, rules, &registry).unwrap();
+    let instead = |own: &Choice, rules: &[SelectionRule]| unguarded(own, rules, &registry).unwrap();
     let same = |a: &Choice, b: &Choice| a.factory == b.factory;
     let (own, bbr3) = (choice("cubic"), choice("bbr3"));
     assert!(same(&instead(&own, &[]), &own), "the listener's own");

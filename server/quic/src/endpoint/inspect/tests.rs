@@ -5,7 +5,7 @@ use crate::testing::{Bench, Client};
 /// Searches by few slots at a time.
 fn search(
     bench: &Bench,
-    selection: &Selection,
+    selection: &ConnectionFilter,
     order: Order,
     limit: usize,
 ) -> (Vec<Snapshot>, usize) {
@@ -25,16 +25,16 @@ fn connection_is_found_by_what_an_operator_knows() {
     for client in clients {
         bench.connect_client(Client::new(client));
     }
-    let find = |selection: Selection, limit| {
+    let find = |selection: ConnectionFilter, limit| {
         let found = search(&bench, &selection, Order::Age, limit);
         (ids(&found), found.1)
     };
-    let all = Selection::default();
+    let all = ConnectionFilter::default();
     assert_eq!(find(all.clone(), 10), (clients.map(str::to_owned).to_vec(), 3));
     assert_eq!(find(all.clone(), 1), (vec![clients[0].to_owned()], 3));
-    let client = |ip: &str, port| Selection {
+    let client = |ip: &str, port| ConnectionFilter {
         client: Some((ip.parse().unwrap(), port)),
-        ..Selection::default()
+        ..ConnectionFilter::default()
     };
     assert_eq!(find(client("192.0.2.1", None), 10).1, 2);
     assert_eq!(find(client("::ffff:192.0.2.1", None), 10).1, 2);
@@ -42,19 +42,20 @@ fn connection_is_found_by_what_an_operator_knows() {
     assert_eq!(find(client("192.0.2.3", None), 10).1, 0);
     for (listener, count) in [("main", 3), ("other", 0)] {
         let listener = Some(listener.to_owned());
-        assert_eq!(find(Selection { listener, ..all.clone() }, 10).1, count);
+        assert_eq!(find(ConnectionFilter { listener, ..all.clone() }, 10).1, count);
     }
     for (algorithm, count) in [("cubic", 3), ("reno", 0)] {
         let algorithm = Some(algorithm.to_owned());
-        assert_eq!(find(Selection { algorithm, ..all.clone() }, 10).1, count);
+        assert_eq!(find(ConnectionFilter { algorithm, ..all.clone() }, 10).1, count);
     }
     for (wait, count) in [(Wait::Client, 3), (Wait::Handshake, 0)] {
-        assert_eq!(find(Selection { wait: Some(wait), ..all.clone() }, 10).1, count);
+        assert_eq!(find(ConnectionFilter { wait: Some(wait), ..all.clone() }, 10).1, count);
     }
     let (snapshots, _) = search(&bench, &all, Order::Age, 10);
     for snapshot in snapshots {
         let id = Some(snapshot.id.clone());
-        let (found, count) = search(&bench, &Selection { id, ..all.clone() }, Order::Age, 10);
+        let (found, count) =
+            search(&bench, &ConnectionFilter { id, ..all.clone() }, Order::Age, 10);
         assert_eq!((found, count), (vec![snapshot], 1));
     }
 }
@@ -65,7 +66,7 @@ fn snapshot_says_how_a_connection_is() {
     let client = bench.connect_client(Client::new("192.0.2.1:5000"));
     let (mut client, _) = bench.with_session(client);
     bench.talk(&mut client, Duration::from_secs(5), Duration::from_millis(100));
-    let (found, _) = search(&bench, &Selection::default(), Order::Stalled, 1);
+    let (found, _) = search(&bench, &ConnectionFilter::default(), Order::Stalled, 1);
     let snapshot = &found[0];
     assert_eq!((&*snapshot.listener, snapshot.algorithm), ("main", "cubic"));
     assert_eq!(snapshot.wait, Wait::Client);
@@ -85,7 +86,7 @@ fn longest_stall_comes_first() {
     let (mut client, mut h3) = bench.with_session(client);
     client.request(&mut h3, "GET", "/bytes/100000");
     bench.talk(&mut client, Duration::from_secs(2), Duration::from_millis(100));
-    let found = search(&bench, &Selection::default(), Order::Stalled, 10);
+    let found = search(&bench, &ConnectionFilter::default(), Order::Stalled, 10);
     assert_eq!(ids(&found), ["192.0.2.2:5000", "192.0.2.1:5000"]);
     assert_eq!(found.0[0].wait, Wait::StreamFlow);
 }
@@ -95,7 +96,7 @@ fn search_goes_on_while_connections_come_and_go() {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let clients: Vec<Client> =
         (5000..5006).map(|port| bench.connect(&format!("192.0.2.1:{port}"))).collect();
-    let mut search = Search::new(Selection::default(), Order::Age, 10);
+    let mut search = Search::new(ConnectionFilter::default(), Order::Age, 10);
     assert_eq!(bench.endpoint.inspect(&mut search, 4, bench.now), None);
     // All end, and another one has the slot of one.
     for mut client in clients {

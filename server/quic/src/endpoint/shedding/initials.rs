@@ -13,7 +13,7 @@ use sluicegate_dataplane::{CidMark, InitialFilter, RxMeta};
 use crate::application::Application;
 use crate::counters::DropReason;
 use crate::endpoint::Endpoint;
-use crate::header::{Header, Kind};
+use crate::header::{Header, HeaderKind};
 
 /// Time over which Initials are counted.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -264,7 +264,7 @@ impl<A: Application> Endpoint<A> {
     pub(in crate::endpoint) fn note_unusable(&mut self, datagram: &[u8], reason: DropReason) {
         let sender = match (reason, Header::parse_as_client(datagram, self.cid_len)) {
             (DropReason::UnknownVersion, _) => Sender::Unknown,
-            (_, Ok(header)) if header.kind == Kind::Initial => self.sender(header.dcid),
+            (_, Ok(header)) if header.kind == HeaderKind::Initial => self.sender(header.dcid),
             _ => return,
         };
         self.initials.on_initial(sender, false);

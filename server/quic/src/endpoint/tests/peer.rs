@@ -12,7 +12,7 @@ mod share;
 mod tokens;
 mod violations;
 
-use sluicegate_raw_client::{Client, Frame, Kind, Setup, http3};
+use sluicegate_raw_client::{Client, Frame, PacketKind, Setup, http3};
 
 use super::*;
 use crate::testing::{Attack, Peer, hear};

@@ -28,7 +28,7 @@ fn token_is_accepted_by_any_worker_and_once_in_a_process() {
     let used = Arc::default();
     let mut workers = [(); 3].map(|()| NewTokens::new(&secrets(&[1]), &used, DAY));
     let [first, second] = [0, 1].map(|_| sealed(&mut workers[0]));
-    assert_eq!(Kind::of(&first), Some(Kind::NewToken));
+    assert_eq!(TokenKind::of(&first), Some(TokenKind::NewToken));
     assert_eq!(open(&mut workers[1], &first), Ok(()));
     for worker in &mut workers {
         assert_eq!(open(worker, &first), Err(Refusal::Used));
@@ -88,8 +88,8 @@ fn retry_token_is_no_new_token_and_a_new_token_is_no_retry_token() {
     assert_eq!(open(&mut tokens, &retry), Err(Refusal::Truncated));
     assert_eq!(open_retry(&mut retries, &new), Err(TokenError::Truncated));
     // Neither with the other's kind and length.
-    retry[0] = Kind::NewToken as u8;
-    new[0] = Kind::Retry as u8;
+    retry[0] = TokenKind::NewToken as u8;
+    new[0] = TokenKind::Retry as u8;
     retry.truncate(LEN);
     new.resize(RETRY_LEN, 0);
     assert_eq!(open(&mut tokens, &retry), Err(Refusal::Forged));
@@ -102,9 +102,9 @@ fn kinds_have_keys_of_their_own() {
     use super::super::seal::Seal;
     let secrets = secrets(&[1]);
     let mut token = [0; LEN];
-    Seal::new(Kind::Retry, &secrets).close(&mut token);
+    Seal::new(TokenKind::Retry, &secrets).close(&mut token);
     assert_eq!(open(&mut worker(&[1]), &token), Err(Refusal::Forged));
-    token[0] = Kind::NewToken as u8;
+    token[0] = TokenKind::NewToken as u8;
     assert_eq!(open(&mut worker(&[1]), &token), Err(Refusal::Forged));
 }
 

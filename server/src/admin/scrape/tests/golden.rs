@@ -115,8 +115,8 @@ fn filled_stats() -> WorkerStats {
     stats
 }
 
-fn filled_origin() -> origin::Counters {
-    let mut compress = compress::Counters::default();
+fn filled_origin() -> origin::OriginCounters {
+    let mut compress = compress::CompressionCounters::default();
     let mut n = Numbers(3000);
     for algorithm in Algorithm::ALL {
         for figure in [&mut compress.begun, &mut compress.input, &mut compress.output] {
@@ -125,17 +125,17 @@ fn filled_origin() -> origin::Counters {
     }
     compress.skipped = n.next();
     compress.memory = n.next();
-    origin::Counters {
+    origin::OriginCounters {
         proxy: filled_proxy(),
-        udp: udp::Counters::default(),
+        udp: udp::UdpTunnelCounters::default(),
         compress,
-        passwords: auth::Counters::default(),
+        passwords: auth::AuthCounters::default(),
     }
 }
 
-fn filled_proxy() -> proxy::Counters {
+fn filled_proxy() -> proxy::ProxyCounters {
     let mut n = Numbers(2000);
-    let mut all = proxy::Counters::default();
+    let mut all = proxy::ProxyCounters::default();
     for figure in [
         &mut all.requests,
         &mut all.refused,

@@ -11,7 +11,7 @@ use sluicegate_http::exchange::accounts::Accounts;
 use sluicegate_http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
 use sluicegate_http::exchange::ring::{WorkerRing, rings};
 use sluicegate_quic::testing::{Peer, meta_of};
-use sluicegate_raw_client::{Frame, Kind, Setup, http3};
+use sluicegate_raw_client::{Frame, PacketKind, Setup, http3};
 
 use super::*;
 
@@ -28,7 +28,7 @@ const RECENT: Duration = Duration::from_secs(10);
 
 /// A client that may send from anywhere, and the handler of its requests.
 struct Trial {
-    attack: Attack<Session>,
+    attack: Attack<Http3Session>,
     peer: Peer,
     worker_ring: WorkerRing,
     /// Addresses that the client has proved.
@@ -44,7 +44,9 @@ fn address(text: &str) -> SocketAddr {
 }
 
 /// Returns an endpoint with [`ROUTES`], and the end of its ring to a handler.
-fn endpoint(change: impl FnOnce(&mut Settings<Session>)) -> (Attack<Session>, WorkerRing) {
+fn endpoint(
+    change: impl FnOnce(&mut Settings<Http3Session>),
+) -> (Attack<Http3Session>, WorkerRing) {
     let mut far = None;
     let attack = attack(|settings| {
         settings.shared.site = Site::of_routes(ROUTES, &settings.limits);
@@ -57,7 +59,7 @@ fn endpoint(change: impl FnOnce(&mut Settings<Session>)) -> (Attack<Session>, Wo
 }
 
 /// Plays the handler of all requests: they get an empty response. Returns them.
-fn handle(attack: &mut Attack<Session>, worker_ring: &mut WorkerRing) -> Vec<Request> {
+fn handle(attack: &mut Attack<Http3Session>, worker_ring: &mut WorkerRing) -> Vec<Request> {
     attack.metered(|endpoint, _, _| endpoint.flush_messages());
     let mut requests = Vec::new();
     let mut opened = Vec::new();

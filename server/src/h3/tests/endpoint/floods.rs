@@ -31,7 +31,7 @@ const LEFT: i64 = 128 << 10;
 type Packets = fn(&mut Peer, u64);
 
 /// Runs packets of a flood. Time passes, so that the server's timers do what they do.
-fn run(attack: &mut Attack<Session>, peer: &mut Peer, packets: Packets, numbers: Range<u64>) {
+fn run(attack: &mut Attack<Http3Session>, peer: &mut Peer, packets: Packets, numbers: Range<u64>) {
     for number in numbers {
         packets(peer, number);
         if number % BURST == 0 {
@@ -117,7 +117,8 @@ fn responses_that_nobody_reads_wait_in_a_bounded_buffer() {
 fn requests_without_their_first_byte_are_rejected() {
     let mut attack = attack(|_| {});
     let mut peer = attack.connect(PEER, Setup::new(1));
-    let rejected = |attack: &Attack<Session>| attack.endpoint().shared().counters.stalled_heads;
+    let rejected =
+        |attack: &Attack<Http3Session>| attack.endpoint().shared().counters.stalled_heads;
     for (round, first) in [(0, 16), (1, 0)] {
         let before = attack.held;
         // The last stream leaves less than a packet of the connection's window, for the control stream.

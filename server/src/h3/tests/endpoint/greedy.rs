@@ -64,7 +64,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn connect(bench: &mut Bench<Session>, address: &str, window: u64) -> Peer {
+    fn connect(bench: &mut Bench<Http3Session>, address: &str, window: u64) -> Peer {
         let client = bench.connect_client(Client::with_window(address, window));
         let (client, h3) = bench.with_session(client);
         Peer { client, h3, statuses: Vec::new(), resets: 0 }
@@ -73,7 +73,7 @@ impl Peer {
     /// Sends what is to be sent, lets the server and its handlers respond, and reads what comes back.
     fn turn(
         &mut self,
-        bench: &mut Bench<Session>,
+        bench: &mut Bench<Http3Session>,
         worker_ring: &mut WorkerRing,
         handlers: Handlers,
     ) {
@@ -105,12 +105,12 @@ impl Peer {
     }
 }
 
-fn running(bench: &Bench<Session>) -> u64 {
+fn running(bench: &Bench<Http3Session>) -> u64 {
     bench.endpoint.shared().origin_depth().running
 }
 
 /// Opens 128 streams that take nothing on each of four connections of eight clients, and sends requests of a ninth client.
-fn attack(memory: u64, handlers: Handlers) -> (Bench<Session>, WorkerRing, Vec<Peer>) {
+fn attack(memory: u64, handlers: Handlers) -> (Bench<Http3Session>, WorkerRing, Vec<Peer>) {
     let limits = Config::embedded().limits;
     let mut bench = Bench::new(with_routes(PROXY));
     let accounts = Accounts::new(limits.stream_buffer, memory);
@@ -141,7 +141,7 @@ fn attack(memory: u64, handlers: Handlers) -> (Bench<Session>, WorkerRing, Vec<P
     (bench, worker_ring, greedy)
 }
 
-fn promised(bench: &Bench<Session>) -> u64 {
+fn promised(bench: &Bench<Http3Session>) -> u64 {
     bench.endpoint.shared().origin_depth().promised
 }
 

@@ -88,7 +88,7 @@ fn old_connection_lives_on_for_its_tunnel_and_ends_after_it() {
     let Some(Envelope { exchange, message: ToHandler::Open { .. } }) = worker_ring.take() else {
         panic!("no request");
     };
-    let mut give = |bench: &mut Bench<Session>, message| {
+    let mut give = |bench: &mut Bench<Http3Session>, message| {
         worker_ring.give(Envelope { exchange, message }).unwrap();
         bench.endpoint.on_messages(1000, bench.now);
     };

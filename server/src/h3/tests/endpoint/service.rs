@@ -13,13 +13,13 @@ const SHARE: u64 = 4096;
 const ENOUGH: usize = 1000;
 
 /// Returns a client with an HTTP/3 session, whose control streams have reached the server.
-fn connect(bench: &mut Bench<Session>) -> (Client, quiche::h3::Connection) {
+fn connect(bench: &mut Bench<Http3Session>) -> (Client, quiche::h3::Connection) {
     let client = bench.connect("192.0.2.1:5000");
     bench.with_session(client)
 }
 
 /// A turn without what a worker does around its endpoint.
-fn turn(bench: &mut Bench<Session>, out: &mut dyn Egress) {
+fn turn(bench: &mut Bench<Http3Session>, out: &mut dyn Egress) {
     bench.endpoint.on_messages(ENOUGH, bench.now);
     bench.endpoint.service(ENOUGH, bench.now);
     bench.endpoint.emit(out, ENOUGH, bench.now);
@@ -134,7 +134,7 @@ fn a_stalled_response_is_ended_by_a_timer() {
     // More than the client's window, of which it reads nothing.
     client.request(&mut h3, "GET", "/bytes/1000000");
     let begun = bench.now;
-    let stalled = |bench: &Bench<Session>| bench.endpoint.shared().counters.stalled_responses;
+    let stalled = |bench: &Bench<Http3Session>| bench.endpoint.shared().counters.stalled_responses;
     while stalled(&bench) == 0 {
         client.quic.send_ack_eliciting().unwrap();
         client.speak(&mut bench.endpoint, bench.now);

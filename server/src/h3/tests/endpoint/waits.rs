@@ -11,8 +11,8 @@ use sluicegate_raw_client::Setup;
 use super::*;
 
 /// Checks that the only connection spends nearly all of a while on one wait, whose client reads nothing.
-fn check(bench: &mut Bench<Session>, client: &mut Client, cause: Wait) {
-    let spent = |bench: &Bench<Session>| {
+fn check(bench: &mut Bench<Http3Session>, client: &mut Client, cause: Wait) {
+    let spent = |bench: &Bench<Http3Session>| {
         let account = bench.endpoint.accounts().next().unwrap();
         account.spent(bench.now).find(|(wait, _)| *wait == cause).unwrap().1
     };

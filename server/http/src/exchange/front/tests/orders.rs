@@ -97,17 +97,17 @@ impl Driver {
 
     fn give(&mut self, message: ToFront) {
         match self.exchange.on_message(message) {
-            Action::Inform(..) => assert_eq!(self.seen.heads, 0),
-            Action::Begin(head) => {
+            FrontAction::Inform(..) => assert_eq!(self.seen.heads, 0),
+            FrontAction::Begin(head) => {
                 self.seen.heads += 1;
                 self.seen.head = Some((head.length, head.end));
             }
-            Action::Fail(_, instead) => {
+            FrontAction::Fail(_, instead) => {
                 assert_ne!(instead, Instead::Nothing);
                 self.instead(instead);
             }
-            Action::LeaveBody => assert!(self.exchange.leave_body()),
-            Action::Cancel => assert!(!self.exchange.has_handler),
+            FrontAction::LeaveBody => assert!(self.exchange.leave_body()),
+            FrontAction::Cancel => assert!(!self.exchange.has_handler),
             _ => {}
         }
     }

@@ -21,7 +21,7 @@ fn html() -> String {
     "<p>It works.\n".repeat(1000)
 }
 
-fn field<'a>(response: &'a Received, name: &str) -> Option<&'a str> {
+fn field<'a>(response: &'a ReceivedResponse, name: &str) -> Option<&'a str> {
     let fields = &response.head.as_ref().unwrap().fields;
     let mut values = fields.iter().filter(|(known, _)| known == name);
     let value = values.next().map(|(_, value)| value.to_str().unwrap());

@@ -4,7 +4,7 @@ use super::*;
 
 /// Asks for `target` where the route has a fallback. Returns the response; `None` if the request is left to the fallback, as it came
 /// and without a response.
-fn ask(folder: &Folder, method: &str, target: &str) -> Option<Received> {
+fn ask(folder: &Folder, method: &str, target: &str) -> Option<ReceivedResponse> {
     let rest = target[1..].to_owned();
     run(async {
         let asked = request(head(method, target, &[("x-a", "1")]), None, false);

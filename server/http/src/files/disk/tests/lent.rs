@@ -11,7 +11,7 @@ use crate::exchange::message::{ToFront, cost};
 async fn begin(
     folder: &Folder,
     lines: &[(&'static str, &str)],
-) -> (Front, tokio::task::JoinHandle<()>) {
+) -> (TestFront, tokio::task::JoinHandle<()>) {
     let mut request = request(head("GET", "/large", lines), None, false);
     request.reads_ranges = true;
     let (front, task) = folder.begin_request(request, 1 << 20);
@@ -20,7 +20,7 @@ async fn begin(
 }
 
 /// Returns the range that is lent next. File systems that cannot tell what is in memory have nothing lent, and end the test.
-async fn lent(front: &Front) -> Option<LentRange> {
+async fn lent(front: &TestFront) -> Option<LentRange> {
     match front.next().await {
         ToFront::Range(range) => Some(*range),
         ToFront::Data(_) => None,

@@ -24,7 +24,7 @@ pub(super) fn open_files(folder: &Folder) -> usize {
 }
 
 /// Requests the large file, takes the head of the response, and grants the least credit for the body.
-async fn begin_large(folder: &Folder) -> (Front, tokio::task::JoinHandle<()>) {
+async fn begin_large(folder: &Folder) -> (TestFront, tokio::task::JoinHandle<()>) {
     let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
     assert!(matches!(front.next().await, ToFront::Head(_)));
     (front, task)

@@ -33,7 +33,7 @@ fn until_closed(attack: &mut Attack, peer: &mut Peer, ack: fn(&Client) -> Frame)
 }
 
 fn largest(client: &Client) -> u64 {
-    client.largest(Kind::OneRtt).0.unwrap()
+    client.largest(PacketKind::OneRtt).0.unwrap()
 }
 
 #[test]

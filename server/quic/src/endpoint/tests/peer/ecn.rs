@@ -27,7 +27,7 @@ impl Liar {
 
     /// Acknowledges all packets of 1-RTT so far with counts of ECT(0), ECT(1) and CE.
     fn acknowledge(&mut self, counts: [u64; 3]) {
-        let largest = self.peer.client.largest(Kind::OneRtt).0.unwrap();
+        let largest = self.peer.client.largest(PacketKind::OneRtt).0.unwrap();
         let fields = [0x3, largest, 0, 0, largest];
         let bytes = fields.into_iter().chain(counts).flat_map(varint).collect();
         self.peer.client.send(&[Frame::Raw(bytes)]);

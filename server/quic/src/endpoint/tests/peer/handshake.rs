@@ -106,7 +106,7 @@ fn an_initial_below_1200_bytes_is_dropped() {
     let whole = peer.client.take_datagrams().remove(0);
     assert_eq!(whole.len(), 1200);
     let hello = Frame::Crypto { offset: 0, data: vec![1; 300] };
-    let short = peer.client.packet(Kind::Initial, &[hello, Frame::Padding(800)]);
+    let short = peer.client.packet(PacketKind::Initial, &[hello, Frame::Padding(800)]);
     for datagram in [short, whole[..1199].to_vec()] {
         assert!(datagram.len() < 1200);
         attack.ingest(&peer.meta, datagram);
@@ -135,7 +135,7 @@ fn nobody_gets_more_than_three_times_what_came_from_the_address() {
         }),
         ("with pings", |peer| {
             for _ in 0..5 {
-                let ping = peer.client.datagram(&[(Kind::Initial, vec![Frame::Ping])]);
+                let ping = peer.client.datagram(&[(PacketKind::Initial, vec![Frame::Ping])]);
                 peer.client.queue(ping);
             }
         }),
@@ -242,10 +242,10 @@ fn early_request(attack: &mut Attack, setup: &Setup, head: &[u8]) -> Peer {
     setup.dcid = vec![9; 8];
     setup.token = token.unwrap();
     let mut peer = Peer::new("192.0.2.1:5001", setup);
-    assert!(peer.client.has_keys(Kind::ZeroRtt));
+    assert!(peer.client.has_keys(PacketKind::ZeroRtt));
     let control = peer.client.stream_frames(http3::CONTROL, &http3::control(&[]), false);
     let request = peer.client.stream_frames(0, head, true);
-    let packet = peer.client.packet(Kind::ZeroRtt, &[control, request].concat());
+    let packet = peer.client.packet(PacketKind::ZeroRtt, &[control, request].concat());
     peer.client.queue(packet);
     peer
 }

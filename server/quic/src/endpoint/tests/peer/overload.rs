@@ -120,7 +120,7 @@ fn forged_datagrams_cost_the_connection_that_they_name_nothing() {
     let mut peer = attack.connect(PEER, Setup::new(1));
     overload(&mut attack);
     for _ in 0..1_000 {
-        let mut forged = honest.client.packet(Kind::OneRtt, &[Frame::Ping]);
+        let mut forged = honest.client.packet(PacketKind::OneRtt, &[Frame::Ping]);
         *forged.last_mut().unwrap() ^= 1;
         peer.client.queue(forged);
     }

@@ -104,7 +104,7 @@ fn first_message_in_pieces_between_pings_is_taken() {
         );
         offset += data.len() as u64;
     }
-    let datagram = peer.client.datagram(&[(Kind::Initial, frames)]);
+    let datagram = peer.client.datagram(&[(PacketKind::Initial, frames)]);
     peer.client.queue(datagram);
     attack.exchange(&mut peer);
     assert!(peer.client.is_confirmed());
@@ -118,7 +118,7 @@ fn initial_that_repeats_frames_too_often_opens_no_connection() {
         let mut peer = Peer::new(PEER, Setup::new(1));
         drop(peer.client.take_datagrams());
         let frames = vec![Frame::Ping; count];
-        let datagram = peer.client.datagram(&[(Kind::Initial, frames)]);
+        let datagram = peer.client.datagram(&[(PacketKind::Initial, frames)]);
         peer.client.queue(datagram);
         attack.exchange(&mut peer);
         let is_open = count <= MOST_OF_HANDSHAKE;

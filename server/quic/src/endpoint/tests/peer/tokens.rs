@@ -5,7 +5,7 @@ use sluicegate_base::secrets::{RootSecret, Secrets};
 use super::*;
 use crate::counters::RefusalReason;
 use crate::testing::meta_of;
-use crate::token::{Kind, NewTokenRefusal as Refusal, NewTokens};
+use crate::token::{NewTokenRefusal as Refusal, NewTokens, TokenKind};
 
 /// The client of [`PEER`], at another port.
 const RETURNED: &str = "192.0.2.1:5999";
@@ -82,7 +82,7 @@ fn refused(attack: &Attack, reason: Refusal) -> u64 {
 fn a_returning_client_is_spared_the_retry_and_gets_another_token() {
     let mut attack = guarded(|_| {});
     let token = token_of(&mut attack, PEER);
-    assert_eq!((Kind::of(&token), token.len()), (Some(Kind::NewToken), NewTokens::LEN));
+    assert_eq!((TokenKind::of(&token), token.len()), (Some(TokenKind::NewToken), NewTokens::LEN));
     let mut peer = come_back(&mut attack, RETURNED, &token);
     check_served(&attack, &peer, 0, "another port");
     let counters = &attack.endpoint().counters;
@@ -159,12 +159,12 @@ fn retry_tokens_and_those_of_new_token_frames_do_not_pass_for_each_other() {
     let said = attack.turn();
     hear(&mut peer, said);
     let mut retry = peer.client.token.clone();
-    assert_eq!(Kind::of(&retry), Some(Kind::Retry));
-    retry[0] = Kind::NewToken as u8;
+    assert_eq!(TokenKind::of(&retry), Some(TokenKind::Retry));
+    retry[0] = TokenKind::NewToken as u8;
     let peer = come_back(&mut attack, PEER, &retry);
     check_served(&attack, &peer, 1, "a Retry token");
     assert_eq!(refused(&attack, Refusal::Truncated), 1);
-    new[0] = Kind::Retry as u8;
+    new[0] = TokenKind::Retry as u8;
     let peer = come_back(&mut attack, RETURNED, &new);
     assert!(peer.client.is_confirmed() && peer.client.retries == 1);
     let counters = &attack.endpoint().counters;

@@ -13,19 +13,19 @@ const RETURNED: &str = "192.0.2.1:5999";
 
 /// An endpoint that accepts early data, a client's session, and the token that the client got.
 struct Early {
-    attack: Attack<Session>,
+    attack: Attack<Http3Session>,
     worker_ring: WorkerRing,
     setup: Setup,
     token: Vec<u8>,
 }
 
 impl Early {
-    fn new(change: impl FnOnce(&mut Settings<Session>)) -> Early {
+    fn new(change: impl FnOnce(&mut Settings<Http3Session>)) -> Early {
         Early::of(PEER, change)
     }
 
     /// Lets a client at `address` connect and leave.
-    fn of(address: &str, change: impl FnOnce(&mut Settings<Session>)) -> Early {
+    fn of(address: &str, change: impl FnOnce(&mut Settings<Http3Session>)) -> Early {
         let (mut attack, worker_ring) = endpoint(|settings| {
             with_early_data(settings);
             change(settings);
@@ -45,7 +45,7 @@ impl Early {
         setup.dcid = address.bytes().chain([0; 8]).take(16).collect();
         setup.token = token.to_vec();
         let mut peer = Peer::new(address, setup);
-        assert!(peer.client.has_keys(Kind::ZeroRtt));
+        assert!(peer.client.has_keys(PacketKind::ZeroRtt));
         let head = http3::headers(&[
             (":method", method),
             (":scheme", "https"),
@@ -55,7 +55,7 @@ impl Early {
         let control = http3::control(&[]);
         let control = peer.client.stream_frames(http3::CONTROL, &control, false);
         let request = peer.client.stream_frames(0, &head, true);
-        let packet = peer.client.packet(Kind::ZeroRtt, &[control, request].concat());
+        let packet = peer.client.packet(PacketKind::ZeroRtt, &[control, request].concat());
         peer.client.queue(packet);
         peer
     }

@@ -9,7 +9,7 @@ const KEY_UPDATE_ERROR: u64 = 0xe;
 /// Sends a packet whose number is two above the last one's, so that the server's acknowledgements have as many ranges as it
 /// keeps.
 pub(super) fn gap(peer: &mut Peer, _: u64) {
-    peer.client.skip(Kind::OneRtt, 1);
+    peer.client.skip(PacketKind::OneRtt, 1);
     send(peer, Frame::Ping);
 }
 
@@ -136,9 +136,10 @@ fn acknowledgements_with_many_ranges_leave_nothing_behind() {
     // connection.
     let ranges: Packets = |peer, _| {
         let client = &peer.client;
-        let largest = client.largest(Kind::OneRtt).0.unwrap_or(0);
+        let largest = client.largest(PacketKind::OneRtt).0.unwrap_or(0);
         let every_other = (0..largest).rev().skip(1).step_by(2);
-        let received = every_other.filter(|number| client.has_received(Kind::OneRtt, *number));
+        let received =
+            every_other.filter(|number| client.has_received(PacketKind::OneRtt, *number));
         let mut smallest = largest;
         let ranges = received.take(500).map(|number| {
             let gap = smallest - number - 2;

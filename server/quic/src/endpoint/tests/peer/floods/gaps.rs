@@ -42,7 +42,7 @@ fn a_handshake_with_gaps_is_bounded_and_ends() {
             let (offset, data) = sparse(n * 60 + k);
             Frame::Crypto { offset, data }
         });
-        let datagram = peer.client.datagram(&[(Kind::Initial, frames.collect())]);
+        let datagram = peer.client.datagram(&[(PacketKind::Initial, frames.collect())]);
         peer.client.queue(datagram);
         attack.exchange(&mut peer);
         most = most.max(attack.held - before);

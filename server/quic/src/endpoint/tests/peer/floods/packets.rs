@@ -19,7 +19,7 @@ fn packets_that_cannot_be_read_leave_nothing_behind() {
             datagram.extend([0, 0x40, 25]);
             datagram.extend([7; 25]);
         }
-        let packet = peer.client.packet(Kind::OneRtt, &[Frame::Ping]);
+        let packet = peer.client.packet(PacketKind::OneRtt, &[Frame::Ping]);
         datagram.extend(packet);
         peer.client.queue(datagram);
     };
@@ -39,7 +39,7 @@ fn packets_that_cannot_be_read_leave_nothing_behind() {
     };
     let copies: Packets = |peer, _| {
         let number = 100;
-        let packet = peer.client.packet_numbered(Kind::OneRtt, number, &[Frame::Ping]);
+        let packet = peer.client.packet_numbered(PacketKind::OneRtt, number, &[Frame::Ping]);
         peer.client.queue(packet);
     };
     let padding: Packets = |peer, _| send(peer, Frame::Padding(1000));
