@@ -105,7 +105,7 @@ fn measure(bench: &Bench, host: &Host, backend: &Backend, roles: (Role, Role)) -
     let mut own = start(host, bench.server_core, &device, [server, client], roles.0)?;
     let clients = Host::local(host.number());
     let mut peer = start(&clients, bench.client_core, "mio", [client, server], roles.1)?;
-    // Whoever only reacts begins first.
+    // The end that only reacts begins first.
     let pinged = roles.0 == Role::Echo || roles.0 == Role::Sink;
     for node in if pinged { [&mut own, &mut peer] } else { [&mut peer, &mut own] } {
         node.go()?;
