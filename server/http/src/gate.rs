@@ -12,7 +12,7 @@ metrics! {
     /// Counters of a front's gate; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct GateCounters: Sum {
-        /// Responses with a file from a worker's memory.
+        /// Responses with a file from memory.
         pub from_memory: u64 = counter("sluicegate_file_cache_hits_total"),
         /// Requests refused while draining.
         pub rejected: u64 = counter(
@@ -336,6 +336,9 @@ impl Gate<'_> {
         let RouteAction::Origin(OriginHandler::Files(folder)) = &route.action else {
             return Err(None);
         };
+        if !self.cache.store().is_on() {
+            return Err(None);
+        }
         let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
         let Some(file) = self.cache.get(&key, self.now) else {
             return Err(Some(Vacancy::new(key, self.cache.store())));

@@ -349,9 +349,11 @@ impl Handlers {
             return Some(incoming);
         }
         let rest = route.rest(&head.path).to_owned();
+        // The file may change from now on.
+        let vacancy = vacancy.map(|vacancy| (vacancy, clock::now()));
         let learn = |file: Option<Representation>| {
-            if let Some(vacancy) = vacancy {
-                vacancy.fill(file.filter(|_| !self.memory.is_short()), clock::now());
+            if let Some((vacancy, now)) = vacancy {
+                vacancy.fill(file.filter(|_| !self.memory.is_short()), now);
             }
         };
         let folder =

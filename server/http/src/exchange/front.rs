@@ -165,6 +165,11 @@ impl FrontExchange {
             ToFront::Head(_) => FrontAction::Nothing,
             ToFront::Data(block) => self.on_body(|body| body.push(block)),
             ToFront::Range(range) => self.on_body(|body| body.lend(range)),
+            // A front that needs no word of the end has given the client all. The handler may have more to do.
+            ToFront::End(_) if self.phase == Phase::Taken => {
+                self.body.is_ended = true;
+                FrontAction::Nothing
+            }
             ToFront::End(trailers) if !self.body.is_ended => {
                 self.on_body(|body| body.end(trailers))
             }
@@ -191,7 +196,7 @@ impl FrontExchange {
     pub(super) fn begin(&mut self, head: &mut Head) {
         self.phase = Phase::Flowing;
         self.is_tunnel = !head.end && self.opening.is_some_and(|opening| opening.is(head.status));
-        self.is_shortened = !head.end && !self.has_content(head.status);
+        self.is_shortened = !head.end && !self.is_tunnel && !self.has_content(head.status);
         head.end |= self.is_shortened;
         self.body.is_ended |= head.end;
         self.body.length = head.length.filter(|_| !head.end);
@@ -247,7 +252,7 @@ impl FrontExchange {
     /// Does the same for want of memory, which a response of the handler holds until the client has taken all of it.
     pub fn revoke(&mut self) -> Instead {
         match self.phase {
-            Phase::Flowing => self.reset(Outcome::Reset),
+            Phase::Flowing if !self.is_empty() => self.reset(Outcome::Reset),
             _ => self.refuse(),
         }
     }

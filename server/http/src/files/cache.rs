@@ -1,6 +1,6 @@
 //! Small files in the memory of the process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sluicegate_config::Limits;
@@ -68,8 +68,14 @@ impl FileStore {
     }
 
     /// Returns the sum of the entries' weights, bytes.
+    #[cfg(any(test, feature = "test-fixtures"))]
     pub fn held(&self) -> u64 {
         self.entries.held()
+    }
+
+    /// Returns whether it keeps any file.
+    pub(crate) fn is_on(&self) -> bool {
+        self.entries.has_room() && !self.valid.is_zero()
     }
 
     /// Takes a file as it was at `now`, in place of what the key had; `None` removes that.
@@ -131,18 +137,22 @@ impl Cache {
 #[derive(Debug)]
 pub struct Vacancy {
     key: Key,
-    store: FileStore,
+    /// A store that a reload has replaced ends, however long the response lasts.
+    entries: Weak<Store<Key, Representation>>,
+    valid: Duration,
 }
 
 impl Vacancy {
     /// Returns the place of a key in a store.
     pub(crate) fn new(key: Key, store: &FileStore) -> Vacancy {
-        Vacancy { key, store: store.clone() }
+        Vacancy { key, entries: Arc::downgrade(&store.entries), valid: store.valid }
     }
 
     /// Puts the file there as it was at `now`; `None` removes what is there.
     pub fn fill(&self, file: Option<Representation>, now: Instant) {
-        self.store.put(&self.key, file, now);
+        if let Some(entries) = self.entries.upgrade() {
+            FileStore { entries, valid: self.valid }.put(&self.key, file, now);
+        }
     }
 }
 

@@ -74,11 +74,6 @@ impl<K: StoreKey, V: Stored> StoreFront<K, V> {
         StoreFront { store, places: (0..PLACES).map(|_| Place::default()).collect() }
     }
 
-    /// Returns the store.
-    pub fn store(&self) -> &Arc<Store<K, V>> {
-        &self.store
-    }
-
     /// Returns the value if it is fresh at `now`. One request misses a stale one and should renew it; the others still get it for a
     /// while, so that they do not all renew it at once.
     pub fn get(&mut self, key: &K, now: Instant) -> Option<Hit<'_, V>> {
@@ -94,7 +89,15 @@ impl<K: StoreKey, V: Stored> StoreFront<K, V> {
         }
         let found = self.store.get(hash, key, now);
         place.learn(&self.store, (hash, key), found.as_ref(), now);
-        found.map(|slot| Hit(Found::Shared(slot)))
+        match found {
+            Some(slot) => Some(Hit(Found::Shared(slot))),
+            // The store was busy.
+            None => {
+                let kept = place.kept.as_deref_mut()?;
+                let serves = kept.serves(key, now);
+                serves.then_some(Hit(Found::Own(&kept.value)))
+            }
+        }
     }
 
     /// Drops all entries of the front and of the store.
@@ -137,9 +140,9 @@ impl<K: StoreKey, V: Stored> Place<K, V> {
         // One that was renewed is taken at once.
         if is_known || self.hits >= HITS {
             self.hits = 0;
-            if let Some(kept) = Kept::new(store, key, slot, now) {
-                self.kept = Some(Box::new(kept));
-            }
+            // Its part of what fronts may keep is free before.
+            self.kept = None;
+            self.kept = Kept::new(store, key, slot, now).map(Box::new);
         }
     }
 }
@@ -179,6 +182,6 @@ impl<K, V> Default for Place<K, V> {
 
 impl<K, V> std::fmt::Debug for StoreFront<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Front").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("StoreFront").field("store", &self.store).finish_non_exhaustive()
     }
 }

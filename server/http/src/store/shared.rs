@@ -15,7 +15,7 @@ pub(super) const OVERHEAD: u64 = 512;
 const TYPICAL: u64 = 8 * 1024;
 /// Number of the largest values that each shard has room for, if there is more than one shard.
 const LARGEST_PER_SHARD: u64 = 16;
-/// Most shards. Few threads meet in one of them, since their fronts have what they ask for most.
+/// Largest number of shards. Few threads meet in one of them, since their fronts have what they ask for most.
 const MOST_SHARDS: u64 = 64;
 /// Part of the capacity that fronts may keep of entries, which may have left the store: one in so many.
 const PINNED_PART: u64 = 8;
@@ -148,19 +148,26 @@ impl<K: StoreKey, V: Stored> Store<K, V> {
         self.usage.held.load(Ordering::Relaxed)
     }
 
-    /// Takes a value as it was at `now`, in place of what the key had. Equal bytes stay, because readers may share them. A value
-    /// that would fill its shard is dropped. Other threads that put or remove entries may delay the caller.
+    /// Takes a value as it was at `now`, in place of an older one of the key. Equal bytes stay, because readers may share them. A value
+    /// that would fill its shard is dropped, and so is each one while readers have too much. Other threads that put or remove entries
+    /// may delay the caller.
     pub fn put(&self, key: K, value: V, lifetime: Lifetime, now: Instant) {
+        if self.is_used_up() {
+            return self.remove(&key);
+        }
         let hash = self.hash(&key);
         let weight = OVERHEAD + key.weight() + value.weight();
-        let known = self.entries.peek(&Lookup { hash, key: &key });
-        let value = match known {
+        let fresh_until = now + lifetime.fresh;
+        let value = match self.entries.peek(&Lookup { hash, key: &key }) {
+            // A slower thread has read it earlier.
+            Some(slot) if fresh_until < slot.fresh_until => return,
+            // A new slot would have all fronts copy it again.
+            Some(slot) if slot.value == value && now < slot.fresh_until => return,
             Some(slot) if slot.value == value => slot.value.clone(),
             _ => self.count(value, weight),
         };
         let usage = Arc::clone(&self.usage);
         usage.held.fetch_add(weight, Ordering::Relaxed);
-        let fresh_until = now + lifetime.fresh;
         let slot = Slot {
             value,
             weight,
@@ -184,7 +191,16 @@ impl<K: StoreKey, V: Stored> Store<K, V> {
 
     /// Drops the key's entry.
     pub fn remove(&self, key: &K) {
-        self.entries.remove(&Lookup { hash: self.hash(key), key });
+        let lookup = Lookup { hash: self.hash(key), key };
+        // Most keys have none, such as those of files that do not exist, and the removal alone keeps readers out.
+        if self.entries.contains_key(&lookup) {
+            self.entries.remove(&lookup);
+        }
+    }
+
+    /// Returns whether there is room for any entry.
+    pub fn has_room(&self) -> bool {
+        self.capacity > 0
     }
 
     /// Drops the entries whose keys are not `kept`.
@@ -212,7 +228,7 @@ impl<K: StoreKey, V: Stored> Store<K, V> {
     /// while another one changes its shard.
     pub(super) fn get(&self, hash: u64, key: &K, now: Instant) -> Option<Arc<Slot<V>>> {
         let slot = self.entries.try_get(&Lookup { hash, key }).ok().flatten()?;
-        let serves = now < slot.fresh_until || now < slot.stale_until && slot.was_asked();
+        let serves = now < slot.fresh_until || now < slot.stale_until && !slot.claims_renewal();
         serves.then_some(slot)
     }
 
@@ -232,9 +248,9 @@ fn shards(capacity: u64, largest: u64) -> u64 {
 }
 
 impl<V> Slot<V> {
-    /// Returns whether a request has missed the stale entry before.
-    fn was_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) || self.asked.swap(true, Ordering::Relaxed)
+    /// Has a request renew the stale entry if it is the first that asks for it. Returns whether it is.
+    fn claims_renewal(&self) -> bool {
+        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
     }
 }
 

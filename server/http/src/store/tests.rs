@@ -286,3 +286,38 @@ fn a_shard_has_room_for_many_of_the_largest_values() {
     let store: Blocks = Store::new(64 * MIB, 1 << 18);
     assert!(store.suits(64 * MIB, 1 << 10) && !store.suits(64 * MIB, MIB));
 }
+
+/// Readers keep all that the store ever had, and nobody asks it again.
+#[test]
+fn entries_that_readers_keep_are_bounded_whatever_is_put() {
+    let (store, t) = (store(MIB), clock::now());
+    let mut front = StoreFront::new(Arc::clone(&store));
+    let mut readers = Vec::new();
+    for key in 0..2000 {
+        put(&store, key, block(1, 3000), t);
+        readers.extend(front.get(&key, t).map(|hit| hit.clone()));
+    }
+    for key in 2000..6000 {
+        put(&store, key, block(1, 3000), t);
+    }
+    let (alive, _) = store.usage();
+    assert!(alive <= 2 * MIB + 2 * LARGEST, "{alive}");
+    drop(readers);
+    assert!(store.usage().0 <= MIB, "what the readers kept is free");
+    put(&store, 1, block(1, 3000), t);
+    assert!(front.get(&1, t).is_some());
+}
+
+#[test]
+fn late_readings_replace_nothing() {
+    let (store, t) = (store(MIB), clock::now());
+    let later = t + Duration::from_secs(1);
+    put(&store, 1, block(2, 10), later);
+    put(&store, 1, block(1, 10), t);
+    let mut front = front_with(&store, &[1], later);
+    assert_eq!(front.get(&1, later).as_deref(), Some(&block(2, 10)));
+    // The same bytes again: fronts need not copy them again, and they are no longer fresh than they were.
+    put(&store, 1, block(2, 10), later + VALID / 2);
+    assert_eq!(front.kept(), 1);
+    assert!(front.get(&1, later + VALID).is_none());
+}

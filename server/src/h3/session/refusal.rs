@@ -34,11 +34,10 @@ impl Http3Session {
         end: impl FnOnce(&mut FrontExchange) -> Instead,
         context: &mut SessionContext,
     ) {
-        self.leave_body(conn, stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        let status = reply.status;
+        let (status, reads) = (reply.status, exchange.front.reads());
         let instead = end(&mut exchange.front);
         if let Some(handling) = exchange.handling.take() {
             handling.refuse(&mut reply);
@@ -53,6 +52,13 @@ impl Http3Session {
         {
             record.set_cause(cause);
         }
+        // What is left of a body behind a reply that goes on may linger.
+        if reads || instead != Instead::Nothing {
+            self.leave_body(conn, stream, context);
+        }
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
         match instead {
             Instead::Reply => self.begin(stream, reply, context.now),
             Instead::Reset => {

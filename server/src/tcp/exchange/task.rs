@@ -243,10 +243,12 @@ impl HandlerTask {
 
     /// Responds in place of the handler, or breaks its response off, as `end` says.
     fn end(&self, refusal: RequestRefusal, end: impl FnOnce(&mut FrontExchange) -> Instead) {
-        if let Some(cause) = refusal.cause {
+        let instead = end(&mut self.request.exchange());
+        if instead != Instead::Nothing
+            && let Some(cause) = refusal.cause
+        {
             self.request.set_cause(cause);
         }
-        let instead = end(&mut self.request.exchange());
         match instead {
             Instead::Reply => self.reply(refusal.reply),
             Instead::Reset => {

@@ -357,3 +357,34 @@ fn credit_goes_back_in_batches_or_before_the_handler_has_to_wait() {
     take(&mut exchange);
     assert_eq!(exchange.take_credit(1000), Some(2 * cost(3)));
 }
+
+/// HTTP/1.1 is done with the bytes that the head has announced.
+#[test]
+fn end_behind_a_response_that_was_taken_leaves_the_handler_at_work() {
+    let mut exchange = begun(Some(3));
+    assert!(matches!(exchange.on_message(data("abc")), FrontAction::GoOn));
+    let Next::Block(block, _) = exchange.next_part() else { panic!("a block waits") };
+    let count = std::mem::take(block).len() as u64;
+    exchange.on_taken(count);
+    exchange.complete();
+    assert!(matches!(exchange.on_message(ToFront::End(None)), FrontAction::Nothing));
+    assert!(exchange.passes(), "it still gets the request's body");
+    assert!(matches!(exchange.on_message(ToFront::Credit(5)), FrontAction::ReadOn));
+    assert!(matches!(exchange.on_message(ToFront::Closed), FrontAction::LeaveBody));
+}
+
+#[test]
+fn more_than_a_response_that_was_taken_cancels_the_handler() {
+    let mut exchange = begun(Some(0));
+    exchange.complete();
+    assert!(matches!(exchange.on_message(data("x")), FrontAction::Cancel));
+}
+
+#[test]
+fn memory_is_taken_from_responses_that_hold_some() {
+    let mut exchange = handed_over("GET", None);
+    exchange.on_message(of_status(200, Some(0), true));
+    assert_eq!(exchange.revoke(), Instead::Nothing);
+    let mut exchange = begun(None);
+    assert_eq!(exchange.revoke(), Instead::Reset);
+}
