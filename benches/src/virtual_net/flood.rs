@@ -8,10 +8,12 @@ use std::time::Duration;
 use sluicegate_config::Config;
 use sluicegate_dataplane::Ecn;
 
-use super::EndpointError;
-use super::client::{Client, Plan};
+use super::SimulationError;
+use super::client::{Client, Plan, Receiver};
+use super::clock::VirtualClock;
+use super::random::Seeded;
+use super::sender::Sender as _;
 use super::worker::Worker;
-use crate::virtual_net::{Seeded, VirtualClock};
 
 /// Trouble that begins once the connections have their full rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +65,8 @@ const fn address([a, b, c, d]: [u8; 4], port: u16) -> SocketAddr {
 ///
 /// # Errors
 ///
-/// [`EndpointError`] when an end could not be set up, or broke the protocol.
-pub fn goodput_under(flood: Flood) -> Result<Goodput, EndpointError> {
+/// [`SimulationError`] when an end could not be set up, or broke the protocol.
+pub fn goodput_under(flood: Flood) -> Result<Goodput, SimulationError> {
     let _random = Seeded::new(1);
     let clock = VirtualClock::start();
     let change = |config: &mut Config| config.quic.retry_above = Some(0);
@@ -99,18 +101,18 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn connect(&mut self, server: SocketAddr, host: u8) -> Result<(), EndpointError> {
+    fn connect(&mut self, server: SocketAddr, host: u8) -> Result<(), SimulationError> {
         for port in 0..CLIENTS {
             let local = address([192, 0, 2, 100 + host], 40_000 + port);
             let plan = Plan::Timed([(Duration::ZERO, BODY)].into());
-            let client = Client::connect(local, server, plan, None)?;
+            let client = Client::connect((local, server), plan, Receiver::Browser(None))?;
             self.clients.insert(local, (server, client));
         }
         Ok(())
     }
 
     /// Makes turns, and returns the bytes that the first listener's clients have received in all.
-    fn turns(&mut self, count: u32, flood: Option<Flood>) -> Result<u64, EndpointError> {
+    fn turns(&mut self, count: u32, flood: Option<Flood>) -> Result<u64, SimulationError> {
         if flood == Some(Flood::FullSocket) {
             self.worker.block(SECOND);
         }
@@ -123,7 +125,7 @@ impl Crowd {
         Ok(first.map(|(_, client)| client.received()).sum())
     }
 
-    fn turn(&mut self, flood: Option<Flood>) -> Result<(), EndpointError> {
+    fn turn(&mut self, flood: Option<Flood>) -> Result<(), SimulationError> {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         for number in 0..STRANGERS {
             if let Some(mut datagram) = flood.and_then(|flood| stranger(flood, number)) {
@@ -140,16 +142,15 @@ impl Crowd {
             }
         }
         let Self { worker, clients, stateless_packets, scratch, .. } = self;
-        worker.turn(now, |meta, datagram| {
-            let Some((_, client)) = clients.get_mut(&meta.peer) else {
+        worker.turn(now, |peer, _, datagram| {
+            let Some((_, client)) = clients.get_mut(&peer) else {
                 *stateless_packets += 1;
                 return;
             };
             let copy = &mut scratch[..datagram.len()];
             copy.copy_from_slice(datagram);
             client.receive((copy, quiche::Ecn::NotCapable, true), now);
-        });
-        Ok(())
+        })
     }
 }
 
