@@ -1,19 +1,22 @@
 //! Goodput of established connections while strangers flood the worker, or a socket is full. What it costs is counted in
-//! turns: each takes a millisecond, and what is sent in one arrives in it.
+//! turns: each takes a millisecond, and what is sent in one arrives at once.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluicegate_config::Config;
 use sluicegate_dataplane::Ecn;
+use sluicegate_sim::Bottleneck;
 
-use super::SimulationError;
-use super::client::{Client, Plan, Receiver};
+use super::client::Plan;
 use super::clock::VirtualClock;
+use super::host::{ClientHost, SECOND, SERVER};
+use super::net::Net;
 use super::random::Seeded;
-use super::sender::Sender as _;
+use super::sender::{Counts, Sender};
+use super::watch::View;
 use super::worker::Worker;
+use super::{Scenario, Server, SimulationError, watch};
 
 /// Trouble that begins once the connections have their full rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,27 +42,23 @@ pub struct Goodput {
 
 const TURN: Duration = Duration::from_millis(1);
 
-/// Turns in which the connections find their rate.
-const WARM_UP: u32 = 60;
+/// Time in which the connections find their rate.
+const WARM_UP: Duration = Duration::from_millis(60);
 
-/// Turns that are measured before and after the trouble began.
-const MEASURED: u32 = 40;
+/// Time that is measured before and after the trouble began.
+const MEASURED: Duration = Duration::from_millis(40);
 
 /// Datagrams of strangers per turn: half of what a worker receives in one.
 const STRANGERS: u16 = 512;
 
 /// Clients of each listener: enough to use up a worker's budget, although each connection is given data once a turn.
-const CLIENTS: u16 = 12;
+const CLIENTS: u8 = 12;
 
 /// Body that lasts for the whole run, bytes.
 const BODY: u64 = 1 << 30;
 
-const SERVER: SocketAddr = address([192, 0, 2, 2], 443);
-const SECOND: SocketAddr = address([192, 0, 2, 2], 444);
-
-const fn address([a, b, c, d]: [u8; 4], port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), port)
-}
+/// Address of the strangers; each has a port.
+const STRANGERS_HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 /// Lets clients download from a worker, and returns what they receive before and after the trouble began.
 ///
@@ -69,88 +68,87 @@ const fn address([a, b, c, d]: [u8; 4], port: u16) -> SocketAddr {
 pub fn goodput_under(flood: Flood) -> Result<Goodput, SimulationError> {
     let _random = Seeded::new(1);
     let clock = VirtualClock::start();
+    watch::forget();
     let change = |config: &mut Config| config.quic.retry_above = Some(0);
     let worker = Worker::new(clock.now(), change, [None, None])?;
-    let mut crowd = Crowd {
-        clock,
-        worker,
-        clients: BTreeMap::new(),
-        scratch: vec![0; 64 * 1024],
-        stateless_packets: 0,
+    let begins = WARM_UP + MEASURED;
+    let sender = Flooded { worker, flood, begins: clock.now() + begins, stateless_packets: 0 };
+    let listeners = if flood == Flood::FullSocket { 2 } else { 1 };
+    let hosts = (0..CLIENTS * listeners).map(|number| {
+        let mut host = ClientHost::new(number, Plan::Timed([(Duration::ZERO, BODY)].into()));
+        host.second = number >= CLIENTS;
+        host
+    });
+    let (path, end) = (Bottleneck::unlimited(Duration::ZERO), begins + MEASURED);
+    let scenario = Scenario::new(Server::default(), Vec::new(), &path, (end, 1));
+    let scenario = Scenario { turn_interval: TURN, ..scenario };
+    let mut net = Net::new(&scenario, (clock, sender), hosts.collect());
+    net.run()?;
+    let received_by = |time| -> u64 {
+        let first = net.hosts().filter(|host| !host.second);
+        first.map(|host| host.received_by(time)).sum()
     };
-    crowd.connect(SERVER, 1)?;
-    if flood == Flood::FullSocket {
-        crowd.connect(SECOND, 2)?;
-    }
-    let start = crowd.turns(WARM_UP, None)?;
-    let middle = crowd.turns(MEASURED, None)?;
-    let end = crowd.turns(MEASURED, Some(flood))?;
+    let (start, middle, end) = (received_by(WARM_UP), received_by(begins), received_by(end));
     Ok(Goodput {
         before: middle - start,
         after: end - middle,
-        stateless_packets: crowd.stateless_packets,
+        stateless_packets: net.sender.stateless_packets,
     })
 }
 
-struct Crowd {
-    clock: VirtualClock,
+/// A worker in trouble. What a turn leaves has to wait for the next, as time is counted in turns.
+struct Flooded {
     worker: Worker,
-    clients: BTreeMap<SocketAddr, (SocketAddr, Client)>,
-    scratch: Vec<u8>,
+    flood: Flood,
+    /// Time at which the trouble begins.
+    begins: Instant,
+    /// Datagrams that strangers received.
     stateless_packets: u64,
 }
 
-impl Crowd {
-    fn connect(&mut self, server: SocketAddr, host: u8) -> Result<(), SimulationError> {
-        for port in 0..CLIENTS {
-            let local = address([192, 0, 2, 100 + host], 40_000 + port);
-            let plan = Plan::Timed([(Duration::ZERO, BODY)].into());
-            let client = Client::connect((local, server), plan, Receiver::Browser(None))?;
-            self.clients.insert(local, (server, client));
-        }
-        Ok(())
+impl Sender for Flooded {
+    fn receive(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        datagram: (&mut [u8], Ecn),
+        now: Instant,
+    ) {
+        self.worker.receive(ends, datagram, now);
     }
 
-    /// Makes turns, and returns the bytes that the first listener's clients have received in all.
-    fn turns(&mut self, count: u32, flood: Option<Flood>) -> Result<u64, SimulationError> {
-        if flood == Some(Flood::FullSocket) {
-            self.worker.block(SECOND);
-        }
-        for _ in 0..count {
-            let next = self.clock.elapsed() + TURN;
-            self.clock.advance_to(next);
-            self.turn(flood)?;
-        }
-        let first = self.clients.values().filter(|(server, _)| *server == SERVER);
-        Ok(first.map(|(_, client)| client.received()).sum())
-    }
-
-    fn turn(&mut self, flood: Option<Flood>) -> Result<(), SimulationError> {
-        let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
-        for number in 0..STRANGERS {
-            if let Some(mut datagram) = flood.and_then(|flood| stranger(flood, number)) {
-                let from = address([198, 51, 100, 1], 1_024 + number);
-                self.worker.receive((from, SERVER), (&mut datagram, Ecn::NotCapable), now);
+    fn turn(
+        &mut self,
+        now: Instant,
+        mut send: impl FnMut(SocketAddr, Ecn, &[u8]),
+    ) -> Result<(), SimulationError> {
+        let Self { worker, stateless_packets, .. } = self;
+        if self.begins < now {
+            if self.flood == Flood::FullSocket {
+                worker.block(SECOND);
+            }
+            for number in 0..STRANGERS {
+                if let Some(mut datagram) = stranger(self.flood, number) {
+                    let from = SocketAddr::new(STRANGERS_HOST, 1_024 + number);
+                    worker.receive((from, SERVER), (&mut datagram, Ecn::NotCapable), now);
+                }
             }
         }
-        for (local, (server, client)) in &mut self.clients {
-            client.on_timer(now);
-            client.on_turn(elapsed, now, &mut self.scratch)?;
-            while let Some(size) = client.http.next_datagram(&mut self.scratch[..1_200]) {
-                let datagram = &mut self.scratch[..size];
-                self.worker.receive((*local, *server), (datagram, Ecn::NotCapable), now);
-            }
-        }
-        let Self { worker, clients, stateless_packets, scratch, .. } = self;
-        worker.turn(now, |peer, _, datagram| {
-            let Some((_, client)) = clients.get_mut(&peer) else {
-                *stateless_packets += 1;
-                return;
-            };
-            let copy = &mut scratch[..datagram.len()];
-            copy.copy_from_slice(datagram);
-            client.receive((copy, quiche::Ecn::NotCapable, true), now);
+        worker.turn(now, |peer, ecn, datagram| {
+            *stateless_packets += u64::from(peer.ip() == STRANGERS_HOST);
+            send(peer, ecn, datagram);
         })
+    }
+
+    fn next_turn(&mut self, now: Instant) -> Option<Instant> {
+        self.worker.next_turn(now)
+    }
+
+    fn has_established(&self) -> bool {
+        self.worker.has_established()
+    }
+
+    fn counts(&self, view: Option<View>) -> Counts {
+        self.worker.counts(view)
     }
 }
 

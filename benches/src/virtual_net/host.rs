@@ -12,10 +12,11 @@ use super::watch::Inside;
 use super::wire::Wire;
 use super::{Outcome, Sample, SimulationError};
 
-const SERVER: SocketAddr = address(2, 443);
+/// Address of the first listener.
+pub(super) const SERVER: SocketAddr = address(2, 443);
 
 /// Address of the listener with the second algorithm.
-const SECOND: SocketAddr = address(2, 444);
+pub(super) const SECOND: SocketAddr = address(2, 444);
 
 /// Host part of the first client's address.
 const FIRST_HOST: u8 = 10;
@@ -143,6 +144,12 @@ impl ClientHost {
     /// Returns the bytes of bodies so far.
     pub(super) fn received(&self) -> u64 {
         self.client.as_ref().map_or(0, Client::received)
+    }
+
+    /// Returns the bytes of bodies by the sample at this time or the last before.
+    pub(super) fn received_by(&self, time: Duration) -> u64 {
+        let sample = self.trace.iter().rfind(|sample| sample.at <= time);
+        sample.map_or(0, |sample| sample.received)
     }
 
     /// Returns its outcome, with the counters of its connection.

@@ -10,7 +10,6 @@ use super::clock::{VirtualClock, earliest};
 use super::host::ClientHost;
 use super::sender::Sender;
 use super::wire::Wire;
-use super::worker::Worker;
 use super::{Outcome, Sample, Scenario, SimulationError, watch};
 use crate::conventions::{SAMPLE_EVERY, UP_SEED};
 
@@ -20,7 +19,7 @@ const MAX_TURNS: u64 = 50_000_000;
 /// The sender, its clients and the paths between them.
 pub(super) struct Net<S> {
     clock: VirtualClock,
-    sender: S,
+    pub(super) sender: S,
     /// Clients, each with its path to the sender.
     hosts: Vec<(ClientHost, Wire)>,
     down: Wire,
@@ -34,13 +33,6 @@ pub(super) struct Net<S> {
     received: u64,
     scratch: Vec<u8>,
     next_sample: Duration,
-}
-
-impl Net<Worker> {
-    /// Has the instructions of the worker counted from now on.
-    pub(super) fn count(&mut self) {
-        self.sender.count();
-    }
 }
 
 impl<S: Sender> Net<S> {

@@ -69,7 +69,7 @@ pub(crate) fn count_idle_turns(connections: u8, turns: u64) -> Result<(), Simula
     for _ in 0..LAST_TURNS {
         run.net.idle_turn()?;
     }
-    run.net.count();
+    run.net.sender.count();
     for _ in 0..turns {
         run.net.idle_turn()?;
     }
@@ -103,7 +103,7 @@ impl Run {
 
     /// Has the instructions of the worker counted while the clients carry out another plan.
     fn count(&mut self, plan: &Plan) -> Result<(), SimulationError> {
-        self.net.count();
+        self.net.sender.count();
         self.net.take_sent();
         self.net.take_received();
         self.net.load(plan);
