@@ -9,9 +9,8 @@ use sluicegate_cc::Registry;
 use sluicegate_sim::{Bottleneck, Flow, LossWindow, Reorder, Simulation, Source};
 
 use crate::conventions::{BODY_PER_DATAGRAM, DATAGRAM, init};
-use crate::endpoint_net::{Download, Transfer, transfer};
 use crate::real_net::{Downloaded, RealDownload};
-use crate::virtual_net::{self, Control, directions};
+use crate::virtual_net::{Download, Scenario, Server, directions, run};
 
 /// Headers of IP and UDP, which count on a real link and are not modelled elsewhere.
 const HEADERS: u64 = 28;
@@ -106,31 +105,20 @@ impl Comparison {
     ) -> Result<Option<Duration>> {
         match place {
             Place::Simulator => self.simulate(algorithm, seed),
-            Place::Connection => {
-                let (down, up) = directions(&self.path);
-                let outcome = virtual_net::run(&virtual_net::Scenario {
-                    control: Control::of(algorithm),
-                    body: Source::Bulk(self.bytes),
-                    down,
-                    up,
-                    limit: LIMIT,
-                    seed,
-                })?;
-                Ok(outcome.completed)
-            }
-            Place::Endpoint => {
-                let (down, up) = directions(&self.path);
-                let outcomes = transfer(&Transfer {
-                    downloads: vec![Download::new(algorithm, Source::Bulk(self.bytes))],
-                    down,
-                    up,
-                    limit: LIMIT,
-                    seed,
-                    turn_interval: Duration::ZERO,
-                })?;
-                Ok(outcomes.first().and_then(|outcome| outcome.completed))
-            }
+            Place::Connection => self.connect(Server::Bare, algorithm, seed),
+            Place::Endpoint => self.connect(Server::default(), algorithm, seed),
         }
+    }
+
+    fn connect(
+        &self,
+        server: Server,
+        algorithm: &'static str,
+        seed: u64,
+    ) -> Result<Option<Duration>> {
+        let downloads = vec![Download::new(algorithm, Source::Bulk(self.bytes))];
+        let outcomes = run(&Scenario::new(server, downloads, &self.path, (LIMIT, seed)))?;
+        Ok(outcomes.first().and_then(|outcome| outcome.completed))
     }
 
     /// Runs it on real sockets. The link has the rate and the room for the same datagrams with their headers.

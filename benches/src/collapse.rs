@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate_sim::{Bottleneck, LossWindow, Source};
 
-use crate::virtual_net::{Control, Scenario};
+use crate::virtual_net::{Control, Download, Scenario, Server};
 
 /// Size of the download, bytes.
 pub const BYTES: u64 = 10_000_000;
@@ -27,12 +27,13 @@ pub enum LossOn {
     BothWays,
 }
 
-/// Returns the scenario with one server and one seed.
+/// Returns the scenario with one control and one seed.
 pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
-    let lossy = Bottleneck { loss: vec![LOSS], ..Bottleneck::unlimited(ONE_WAY_DELAY) };
-    let up = match loss_on {
-        LossOn::Down => Bottleneck::unlimited(ONE_WAY_DELAY),
-        LossOn::BothWays => lossy.clone(),
+    let ack_loss = match loss_on {
+        LossOn::Down => Vec::new(),
+        LossOn::BothWays => vec![LOSS],
     };
-    Scenario { control, body: Source::Bulk(BYTES), down: lossy, up, limit: LIMIT, seed }
+    let path = Bottleneck { loss: vec![LOSS], ack_loss, ..Bottleneck::unlimited(ONE_WAY_DELAY) };
+    let downloads = vec![Download::new(control, Source::Bulk(BYTES))];
+    Scenario::new(Server::Bare, downloads, &path, (LIMIT, seed))
 }

@@ -5,7 +5,6 @@ pub mod collapse;
 mod conventions;
 mod counted;
 pub mod counts;
-pub mod endpoint_net;
 pub mod jobs;
 pub mod linkem;
 pub mod matrix;

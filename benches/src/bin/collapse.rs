@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     for control in controls {
         if let Some(seed) = arguments.seed {
-            print_run(&run(&scenario(control, loss_on, seed))?);
+            run(&scenario(control, loss_on, seed))?.iter().for_each(print_run);
         } else {
             let sweep =
                 sweep(0..arguments.seeds, threads, |seed| scenario(control, loss_on, seed))?;

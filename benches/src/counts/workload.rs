@@ -4,7 +4,7 @@ use sluicegate_cc::Registry;
 
 use super::report::ALLOWED;
 use super::{controllers, proxy, router};
-use crate::endpoint_net::{count_idle_turns, count_pages, count_upload};
+use crate::virtual_net::{count_idle_turns, count_pages, count_upload};
 
 /// Requests, and requests before them as a warm-up.
 const REQUESTS: (u64, u64) = (300, 30);
@@ -22,7 +22,7 @@ const BODY: u64 = 500_000;
 const UPLOAD: u64 = 3_000_000;
 
 /// Connections of a worker that has nothing to do.
-const CONNECTIONS: usize = 16;
+const CONNECTIONS: u8 = 16;
 
 /// Turns of such a worker.
 const IDLE_TURNS: u64 = 1_000;

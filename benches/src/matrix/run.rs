@@ -13,8 +13,7 @@ use super::plot;
 use super::record::Record;
 use super::scenario::{CrossTraffic, For, Place, Scenario};
 use crate::conventions::{SAMPLE_EVERY, init};
-use crate::endpoint_net::{Download, EndpointError, Transfer, transfer};
-use crate::virtual_net::{self, ConfiguredAlgorithm, Control, SimulationError, directions};
+use crate::virtual_net::{self, Control, Download, Server, SimulationError};
 
 /// quiche's own that stand beside ours for comparison.
 const REFERENCES: [Control; 2] = [Control::QuicheCubic { idle_fix: true }, Control::QuicheBbr2];
@@ -41,12 +40,9 @@ pub struct Choice<'a> {
 /// Error that kept cells from running.
 #[derive(Debug, Error)]
 pub enum MatrixError {
-    /// A connection could not be set up.
+    /// An end could not be set up, or broke the protocol.
     #[error("{0}")]
     Simulation(#[from] SimulationError),
-    /// The product's endpoint could not be set up, or a client broke the protocol.
-    #[error("{0}")]
-    Endpoint(#[from] EndpointError),
     /// A picture could not be drawn.
     #[error("{0}")]
     Plot(#[from] plot::PlotError),
@@ -223,38 +219,18 @@ fn connect(
     seed: u64,
     limit: Duration,
 ) -> Result<Vec<Record>, MatrixError> {
-    let (down, up) = directions(&scenario.bottleneck);
-    let Control::Ours(configured) = control else {
-        let CrossTraffic::Alone(body) = &scenario.cross_traffic else {
-            return Ok(Vec::new());
-        };
-        let outcome = virtual_net::run(&virtual_net::Scenario {
-            control,
-            body: body.clone(),
-            down,
-            up,
-            limit,
-            seed,
-        })?;
-        return Ok(vec![Record::from(outcome)]);
-    };
-    let flows = (0..).zip(flows(scenario, configured, limit));
-    let downloads = flows.map(|(number, (start, source, configured))| Download {
+    let server = if control.is_ours() { Server::default() } else { Server::Bare };
+    let flows = (0..).zip(flows(scenario, control, limit));
+    let downloads = flows.map(|(number, (start, source, control))| Download {
         start,
         path_changes: scenario.path_changes.clone(),
         receive_window: scenario.receive_window.filter(|_| number == 0),
         pages: scenario.pages.filter(|_| number == 0),
-        ..Download::new(configured, source)
+        ..Download::new(control, source)
     });
-    let outcomes = transfer(&Transfer {
-        downloads: downloads.collect(),
-        down,
-        up,
-        limit,
-        seed,
-        turn_interval: Duration::ZERO,
-    })?;
-    Ok(outcomes.into_iter().map(Record::from).collect())
+    let (downloads, path) = (downloads.collect(), &scenario.bottleneck);
+    let scenario = virtual_net::Scenario::new(server, downloads, path, (limit, seed));
+    Ok(virtual_net::run(&scenario)?.into_iter().map(Record::from).collect())
 }
 
 fn simulate(
@@ -263,13 +239,10 @@ fn simulate(
     seed: u64,
     limit: Duration,
 ) -> Result<Vec<Record>, MatrixError> {
-    let Control::Ours(configured) = control else {
-        return Err(SimulationError::UnknownAlgorithm(control.to_string()).into());
-    };
     let mut simulation =
         Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
-    for (number, (start, source, configured)) in (0..).zip(flows(scenario, configured, limit)) {
-        let (algorithm, options) = configured.find()?;
+    for (number, (start, source, control)) in (0..).zip(flows(scenario, control, limit)) {
+        let (algorithm, options) = control.find()?;
         let mut flow = Flow {
             start,
             path_changes: scenario.path_changes.clone(),
@@ -286,26 +259,25 @@ fn simulate(
     Ok(outcomes.into_iter().map(Record::from).collect())
 }
 
-/// Returns the flows of a scenario, the judged one first, each with its start, its data and its algorithm.
+/// Returns the flows of a scenario, the judged one first, each with its start, its data and its control.
 fn flows(
     scenario: &Scenario,
-    configured: ConfiguredAlgorithm,
+    control: Control,
     limit: Duration,
-) -> Vec<(Duration, Source, ConfiguredAlgorithm)> {
-    let at_once = |source| (Duration::ZERO, source, configured);
+) -> Vec<(Duration, Source, Control)> {
+    let at_once = |source| (Duration::ZERO, source, control);
     match &scenario.cross_traffic {
         CrossTraffic::Alone(source) => vec![at_once(source.clone())],
         CrossTraffic::SameAlgorithm { flows, apart } => {
             let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
-            starts.map(|start| (start, Source::Endless, configured)).collect()
+            starts.map(|start| (start, Source::Endless, control)).collect()
         }
         CrossTraffic::Incast { flows, bytes } => {
             (0..*flows).map(|_| at_once(Source::Bulk(*bytes))).collect()
         }
-        CrossTraffic::Cubic => vec![
-            at_once(Source::Endless),
-            (Duration::ZERO, Source::Endless, ConfiguredAlgorithm::of("cubic")),
-        ],
+        CrossTraffic::Cubic => {
+            vec![at_once(Source::Endless), (Duration::ZERO, Source::Endless, Control::of("cubic"))]
+        }
         CrossTraffic::ComingAndGoing => {
             let often = visits(limit, 20, 60, 30_000_000);
             let seldom = visits(limit, 35, 90, 5_000_000);

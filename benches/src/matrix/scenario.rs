@@ -6,8 +6,7 @@ use sluicegate_cc::PathChange;
 use sluicegate_sim::{Bottleneck, Cellular, ReceiveWindow, Source};
 
 use super::bound::Bound;
-use crate::endpoint_net::PageLoad;
-use crate::virtual_net::Control;
+use crate::virtual_net::{Control, PageLoad};
 
 /// Place where a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,13 +6,14 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use sluicegate_dataplane::Ecn;
 use sluicegate_sim::Source;
 
 use super::error::RealNetError;
 use crate::linkem::{Priority, await_readable, prioritize};
-use crate::virtual_net::{Control, Server, SimulationError, earliest, server_config};
+use crate::virtual_net::{BareConnection, Control, Sender as _, server_config};
 
 /// Largest datagram, bytes.
 const LARGEST: usize = 1 << 16;
@@ -63,30 +64,27 @@ fn serve(
     let mut config = server_config(control)?;
     let local = socket.local_addr()?;
     let start = quiche::clock::now();
-    let mut connection: Option<(Server, SocketAddr)> = None;
+    let mut connection = None;
     let mut buffer = vec![0; LARGEST];
     while !stop.load(Ordering::Relaxed) {
         while let Some((length, from)) = receive(socket, &mut buffer)? {
-            let (server, _) = match &mut connection {
-                Some(connection) => connection,
+            let ends = (from, local);
+            let server = match &mut connection {
+                Some(server) => server,
                 none => {
                     let body = Source::Bulk(bytes);
-                    none.insert((Server::accept(&mut config, local, from, body)?, from))
+                    none.insert(BareConnection::accept(&mut config, ends, body, start)?)
                 }
             };
-            let info = quiche::RecvInfo { from, to: local };
-            // What it refuses is gone, as in the product.
-            let _ = server.quic.recv(&mut buffer[..length], info);
+            let datagram = (&mut buffer[..length], Ecn::NotCapable);
+            server.receive(ends, datagram, quiche::clock::now());
         }
         let mut limit = NAP;
-        if let Some((server, peer)) = &mut connection {
+        if let Some(server) = &mut connection {
             let now = quiche::clock::now();
-            if server.quic.timeout_instant().is_some_and(|at| at <= now) {
-                server.quic.on_timeout();
-            }
-            server.on_turn(now.saturating_duration_since(start))?;
-            let release = send_all(server, socket, *peer, &mut buffer)?;
-            let next = earliest([release, server.quic.timeout_instant()]);
+            // A full socket loses the datagram, as a full network card does.
+            server.turn(now, |to, _, datagram| drop(socket.send_to(datagram, to)))?;
+            let next = server.next_turn(now);
             let now = quiche::clock::now();
             let wait = next.map(|at| at.saturating_duration_since(now));
             limit = wait.map_or(NAP, |wait| wait.min(NAP));
@@ -100,27 +98,5 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, S
     match socket.recv_from(buffer) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         received => received.map(Some),
-    }
-}
-
-/// Sends until quiche has no more or pacing says wait; returns until when.
-fn send_all(
-    server: &mut Server,
-    socket: &UdpSocket,
-    peer: SocketAddr,
-    buffer: &mut [u8],
-) -> Result<Option<Instant>, RealNetError> {
-    loop {
-        let release = server.quic.get_next_release_time();
-        let release = release.and_then(|decision| decision.time(quiche::clock::now()));
-        if release.is_some() {
-            return Ok(release);
-        }
-        match server.quic.send(buffer) {
-            // A full socket loses the datagram, as a full network card does.
-            Ok((length, _)) => drop(socket.send_to(&buffer[..length], peer)),
-            Err(quiche::Error::Done) => return Ok(None),
-            Err(error) => return Err(SimulationError::from(error).into()),
-        }
     }
 }

@@ -39,12 +39,6 @@ impl ConfiguredAlgorithm {
     }
 }
 
-impl From<&'static str> for ConfiguredAlgorithm {
-    fn from(algorithm: &'static str) -> Self {
-        Self::of(algorithm)
-    }
-}
-
 impl fmt::Display for ConfiguredAlgorithm {
     /// Writes the name, and each option as in `cubic,slow_start=search`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use sluicegate_cc::Registry;
+use sluicegate_cc::{Algorithm, Options, Registry};
 
 use super::configured_algorithm::ConfiguredAlgorithm;
 use super::error::SimulationError;
@@ -41,14 +41,21 @@ impl Control {
         matches!(self, Self::Ours(_))
     }
 
+    /// Returns the algorithm of this product with all its options.
+    ///
+    /// # Errors
+    ///
+    /// It is not one of this product, or it refuses an option.
+    pub(crate) fn find(self) -> Result<(Algorithm, Options), SimulationError> {
+        match self {
+            Self::Ours(configured) => configured.find(),
+            _ => Err(SimulationError::UnknownAlgorithm(self.to_string())),
+        }
+    }
+
     /// Returns whether it responds to CE marks in the way of L4S.
     pub fn is_scalable(self) -> bool {
-        let Self::Ours(configured) = self else {
-            return false;
-        };
-        let registry = Registry::builtin();
-        let algorithm = registry.find(configured.algorithm);
-        algorithm.is_some_and(|algorithm| algorithm.scalable)
+        self.find().is_ok_and(|(algorithm, _)| algorithm.scalable)
     }
 
     /// Returns those of quiche that comparisons use.
@@ -84,6 +91,12 @@ impl Control {
             Self::QuicheBbr2 => config.set_cc_algorithm_name("bbr2_gcongestion")?,
         }
         Ok(())
+    }
+}
+
+impl From<&'static str> for Control {
+    fn from(algorithm: &'static str) -> Self {
+        Self::of(algorithm)
     }
 }
 

@@ -1,195 +1,146 @@
-//! The event loop: turns of both ends, with the clock jumping between them.
+//! Sets up both ends of a scenario.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::client::Client;
-use super::clock::{VirtualClock, earliest};
+use sluicegate_config::{Config, Handler};
+use sluicegate_quic::connection::PACING_SLACK;
+use sluicegate_sim::Source;
+
+use super::client::{Plan, Receiver};
+use super::clock::VirtualClock;
+use super::connection::BareConnection;
+use super::host::ClientHost;
+use super::net::Net;
 use super::random::Seeded;
-use super::server::Server;
-use super::wire::Wire;
-use super::{Control, Outcome, Sample, Scenario, SimulationError, tls, trace, watch};
-use crate::conventions::{ENDS_SEED, SAMPLE_EVERY, UP_SEED};
+use super::sender::Sender;
+use super::watch::{self, Watch};
+use super::worker::Worker;
+use super::{Control, Download, Outcome, PageLoad, Scenario, Server, SimulationError, tls};
+use crate::conventions::{ENDS_SEED, IDLE_TIMEOUT};
 
-const CLIENT: SocketAddr = address(1, 40_000);
-const SERVER: SocketAddr = address(2, 443);
-
-/// A run that needs more has stopped making progress.
-const MAX_TURNS: u64 = 20_000_000;
+/// Body that no run receives whole, bytes.
+const ENDLESS: u64 = 1 << 40;
 
 /// The control whose states are read from its trace. Writing one costs time, so the others go without.
 const SPECIMEN: Control = Control::QuicheCubic { idle_fix: false };
 
-const fn address(host: u8, port: u16) -> SocketAddr {
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
-}
-
-/// Runs one download on this thread.
+/// Runs all downloads on this thread. Returns their outcomes in their order.
 ///
 /// # Errors
 ///
 /// [`SimulationError`] when an end could not be set up, or broke the protocol. Not finishing in time is an outcome.
-pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
+pub fn run(scenario: &Scenario) -> Result<Vec<Outcome>, SimulationError> {
     let _random = Seeded::new(scenario.seed ^ ENDS_SEED);
-    let mut net = Net::new(scenario)?;
-    let mut completed = None;
-    for _ in 0..MAX_TURNS {
-        net.turn()?;
-        if net.client.finished() {
-            completed = Some(net.clock.elapsed());
+    let clock = VirtualClock::start();
+    let first = scenario.downloads.first().ok_or(SimulationError::NoDownload)?;
+    match scenario.server {
+        Server::Endpoint { max_udp_payload } => {
+            let worker = worker(scenario, first.control, max_udp_payload, &clock)?;
+            let hosts = (0..).zip(&scenario.downloads).map(|(number, one)| {
+                let plan = plan(one, scenario.down.delay);
+                let mut host = ClientHost::new(number, plan).moving(&one.path_changes);
+                host.start = one.start;
+                host.second = one.control != first.control;
+                host.receiver = Receiver::Browser(one.receive_window);
+                host
+            });
+            finish(scenario, (clock, worker), hosts.collect())
         }
-        if completed.is_some() || net.client.quic.is_closed() || net.server.quic.is_closed() {
-            break;
-        }
-        let Some(next) = net.next_event() else { break };
-        if next > scenario.limit {
-            break;
-        }
-        net.clock.advance_to(next);
-        net.deliver();
-        net.expire();
-    }
-    let counts = net.server.counts();
-    Ok(Outcome {
-        completed,
-        received: net.client.received(),
-        final_cwnd: counts.cwnd,
-        lost_packets: counts.lost,
-        pages: Vec::new(),
-        inside: watch::inside(),
-        trace: net.trace,
-    })
-}
-
-struct Net {
-    clock: VirtualClock,
-    client: Client,
-    server: Server,
-    up: Wire,
-    down: Wire,
-    /// Earliest time at which pacing lets an end go on.
-    release: Option<Instant>,
-    scratch: Vec<u8>,
-    next_sample: Duration,
-    trace: Vec<Sample>,
-}
-
-impl Net {
-    fn new(scenario: &Scenario) -> Result<Self, SimulationError> {
-        let clock = VirtualClock::start();
-        let client = Client::connect(&mut tls::client()?, CLIENT, SERVER)?;
-        let mut config = tls::server(scenario.control)?;
-        let mut server = Server::accept(&mut config, SERVER, CLIENT, scenario.body.clone())?;
-        trace::forget();
-        if scenario.control == SPECIMEN {
-            trace::tap(&mut server.quic);
-        }
-        Ok(Self {
-            clock,
-            client,
-            server,
-            up: Wire::new(&scenario.up, scenario.seed ^ UP_SEED),
-            down: Wire::new(&scenario.down, scenario.seed),
-            release: None,
-            scratch: vec![0; 64 * 1024],
-            next_sample: Duration::ZERO,
-            trace: Vec::new(),
-        })
-    }
-
-    /// Lets both applications work, then sends all that may leave now.
-    fn turn(&mut self) -> Result<(), SimulationError> {
-        self.client.on_turn(&mut self.scratch)?;
-        self.server.on_turn(self.clock.elapsed())?;
-        let clock = &self.clock;
-        let scratch = &mut self.scratch;
-        let server = send_all(&mut self.server.quic, &mut self.down, clock, scratch)?;
-        let client = send_all(&mut self.client.quic, &mut self.up, clock, scratch)?;
-        self.release = earliest([server, client]);
-        self.sample();
-        Ok(())
-    }
-
-    fn sample(&mut self) {
-        let at = self.clock.elapsed();
-        if at < self.next_sample {
-            return;
-        }
-        self.next_sample = at + SAMPLE_EVERY;
-        let counts = self.server.counts();
-        let view = watch::view();
-        let traced = trace::state();
-        self.trace.push(Sample {
-            at,
-            cwnd: counts.cwnd,
-            in_flight: self.down.bytes(),
-            received: self.client.received(),
-            sent_packets: counts.sent,
-            lost_packets: counts.lost,
-            srtt: counts.srtt,
-            burst: self.down.take_burst(),
-            state: view.map(|view| view.state.name()).or(traced),
-            view,
-        });
-    }
-
-    /// Returns when something happens next, since the start.
-    fn next_event(&self) -> Option<Duration> {
-        let timers = earliest([
-            self.client.quic.timeout_instant(),
-            self.server.quic.timeout_instant(),
-            self.release,
-        ]);
-        earliest([
-            timers.map(|at| self.clock.since_start(at)),
-            self.server.next_offer(self.clock.elapsed()),
-            self.up.next_arrival(),
-            self.down.next_arrival(),
-        ])
-    }
-
-    /// Hands over what arrived. An end may refuse a packet, which is then gone.
-    fn deliver(&mut self) {
-        let now = self.clock.elapsed();
-        let (to_client, to_server) = (&mut self.client.quic, &mut self.server.quic);
-        while let Some(mut packet) = self.down.take_arrived(now) {
-            let (from, to) = (SERVER, CLIENT);
-            let _ = to_client.recv(&mut packet, quiche::RecvInfo { from, to });
-            self.down.recycle(packet);
-        }
-        while let Some(mut packet) = self.up.take_arrived(now) {
-            let (from, to) = (CLIENT, SERVER);
-            let _ = to_server.recv(&mut packet, quiche::RecvInfo { from, to });
-            self.up.recycle(packet);
-        }
-    }
-
-    fn expire(&mut self) {
-        let now = self.clock.now();
-        for quic in [&mut self.client.quic, &mut self.server.quic] {
-            if quic.timeout_instant().is_some_and(|at| at <= now) {
-                quic.on_timeout();
+        Server::Bare => {
+            let body = first.source.clone();
+            let whole = body.total(1).unwrap_or(ENDLESS);
+            let mut host = ClientHost::new(0, Plan::Timed([(Duration::ZERO, whole)].into()));
+            host.receiver = Receiver::Bare;
+            host.connect(Duration::ZERO)?;
+            let ends = (host.address_at(Duration::ZERO), host.server());
+            let mut config = tls::server(first.control)?;
+            let mut sender = BareConnection::accept(&mut config, ends, body, clock.now())?;
+            if first.control == SPECIMEN {
+                sender.trace();
             }
+            finish(scenario, (clock, sender), vec![host])
         }
     }
 }
 
-/// Sends until quiche has no more or pacing says wait; returns until when.
-fn send_all(
-    quic: &mut quiche::Connection,
-    wire: &mut Wire,
+fn finish<S: Sender>(
+    scenario: &Scenario,
+    ends: (VirtualClock, S),
+    hosts: Vec<ClientHost>,
+) -> Result<Vec<Outcome>, SimulationError> {
+    let mut net = Net::new(scenario, ends, hosts);
+    net.run()?;
+    Ok(net.into_outcomes())
+}
+
+/// Returns the product's endpoint with both algorithms of the downloads. That of the first is watched.
+fn worker(
+    scenario: &Scenario,
+    first: Control,
+    max_udp_payload: u64,
     clock: &VirtualClock,
-    scratch: &mut [u8],
-) -> Result<Option<Instant>, SimulationError> {
-    loop {
-        let release = quic.get_next_release_time().and_then(|decision| decision.time(clock.now()));
-        if release.is_some() {
-            return Ok(release);
+) -> Result<Worker, SimulationError> {
+    let watch = match scenario.downloads.len() {
+        1 => Watch::Connection,
+        _ => Watch::First,
+    };
+    let mut others = scenario.downloads.iter().map(|one| one.control);
+    let second = others.find(|control| *control != first);
+    let (algorithm, options) = first.find()?;
+    let watched = watch::watched(algorithm, watch, PACING_SLACK);
+    let algorithms = [Some((watched, options)), second.map(Control::find).transpose()?];
+    let change = |config: &mut Config| configure(config, max_udp_payload);
+    Ok(Worker::new(clock.now(), change, algorithms)?)
+}
+
+/// Sets what the scenarios fix: the datagram size, bodies of any length, and no end of a connection that waits.
+fn configure(config: &mut Config, max_udp_payload: u64) {
+    config.quic.max_udp_payload = max_udp_payload;
+    config.quic.idle_timeout = IDLE_TIMEOUT;
+    for route in &mut config.routes {
+        if let Handler::Generate(generate) = &mut route.handler {
+            generate.max_size = ENDLESS;
         }
-        match quic.send(scratch) {
-            Ok((size, _)) => wire.depart(clock.elapsed(), &scratch[..size]),
-            Err(quiche::Error::Done) => return Ok(None),
-            Err(error) => return Err(error.into()),
+    }
+}
+
+/// Returns the sizes of a page's objects.
+fn split(bytes: u64, objects: u64) -> Vec<u64> {
+    let larger = bytes % objects;
+    let size = |number| bytes / objects + u64::from(number < larger);
+    (0..objects).map(size).collect()
+}
+
+/// Returns the requests for the data of a download, those with a time early enough for the way to the server.
+fn plan(download: &Download, delay: Duration) -> Plan {
+    let Download { source, start, .. } = download;
+    if let Some(PageLoad { pages, objects }) = download.pages {
+        let times = source.total(1).map_or(u64::MAX, |bytes| bytes.div_ceil(pages.bytes));
+        return Plan::pages(split(pages.bytes, objects), times, pages.think);
+    }
+    let offers: Vec<(Duration, u64)> = match source {
+        Source::Bulk(bytes) => vec![(Duration::ZERO, *bytes)],
+        Source::Endless => vec![(Duration::ZERO, ENDLESS)],
+        Source::Periodic { bytes, every, times } => {
+            let times = 0..u32::try_from(*times).unwrap_or(u32::MAX);
+            times.map(|number| (*every * number, *bytes)).collect()
         }
+        Source::Bursts(bursts) => bursts.clone(),
+    };
+    let requests = offers.into_iter();
+    let requests = requests.map(|(at, bytes)| (*start + at.saturating_sub(delay), bytes));
+    Plan::Timed(requests.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_a_page_have_all_of_its_bytes() {
+        assert_eq!(split(10, 4), [3, 3, 2, 2]);
+        assert_eq!(split(2_450_000, 70), [35_000; 70]);
+        assert_eq!(split(500_000, 1), [500_000]);
+        assert_eq!(split(2, 3), [1, 1, 0]);
     }
 }

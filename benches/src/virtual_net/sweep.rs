@@ -9,7 +9,7 @@ use crate::jobs;
 /// Outcomes by seed, ascending.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// Each seed with its outcome.
+    /// Each seed with the outcome of each of its downloads.
     pub runs: Vec<(u64, Outcome)>,
 }
 
@@ -26,9 +26,9 @@ pub fn sweep(
     let seeds: Vec<u64> = seeds.collect();
     let runs = jobs::run(seeds.len(), threads, |number, _| {
         let seed = seeds[number];
-        Ok::<_, SimulationError>((seed, run(&scenario(seed))?))
+        Ok::<_, SimulationError>(run(&scenario(seed))?.into_iter().map(move |one| (seed, one)))
     })?;
-    Ok(Sweep { runs })
+    Ok(Sweep { runs: runs.into_iter().flatten().collect() })
 }
 
 impl Sweep {

@@ -1,7 +1,6 @@
-//! quiche configurations of both ends, with a certificate made in memory.
+//! quiche's configuration of the bare sender and its client, with a certificate made in memory.
 
-use std::fs;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use boring::pkey::PKey;
@@ -10,7 +9,7 @@ use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::h3;
 use sluicegate_base::self_signed;
-use sluicegate_base::tls;
+use sluicegate_base::tls::Identity;
 
 use super::{Control, SimulationError};
 use crate::conventions::{DATAGRAM, IDLE_TIMEOUT};
@@ -19,75 +18,45 @@ use crate::conventions::{DATAGRAM, IDLE_TIMEOUT};
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
 /// Flow control that never limits, bytes.
-const WINDOW: u64 = 1 << 30;
+pub(super) const WINDOW: u64 = 1 << 30;
 
 const STREAMS: u64 = 100;
 
 /// Creation time of the certificates, since 1970; nobody checks it.
 const MADE: Duration = Duration::from_secs(1_700_000_000);
 
-/// Returns the certificate and key of this process, for a listener of the product.
-pub(crate) fn identity() -> anyhow::Result<&'static tls::Identity> {
-    static IDENTITY: OnceLock<tls::Identity> = OnceLock::new();
+/// Returns the certificate and key of this process. It is RSA, because its signatures have one length: a handshake then has the same
+/// size every time.
+pub(super) fn identity() -> Result<&'static Identity, SimulationError> {
+    static IDENTITY: OnceLock<Identity> = OnceLock::new();
     if let Some(identity) = IDENTITY.get() {
         return Ok(identity);
     }
-    let shared = Identity::shared()?;
-    let folder = tempfile::tempdir()?;
-    let (certificate, key) = (folder.path().join("certificate"), folder.path().join("key"));
-    fs::write(&certificate, X509::from_der(&shared.certificate)?.to_pem()?)?;
-    fs::write(&key, PKey::private_key_from_der(&shared.key)?.private_key_to_pem_pkcs8()?)?;
-    let identity = tls::Identity::load(&certificate, &key, true)?;
+    let key = PKey::from_rsa(Rsa::generate(2048)?)?;
+    let certificate = self_signed::certificate(&key, &["localhost"], &[1], MADE)?;
+    let identity = Identity {
+        chain: certificate.to_pem()?,
+        key: key.private_key_to_pem_pkcs8()?,
+        origin: "made in memory".to_owned(),
+        options: Arc::default(),
+    };
     Ok(IDENTITY.get_or_init(|| identity))
 }
 
-/// A certificate and its key, DER.
-#[derive(Clone, Debug)]
-struct Identity {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-}
-
-impl Identity {
-    /// RSA, because its signatures have one length: a handshake then has the same size every time.
-    fn generate() -> Result<Self, SimulationError> {
-        let key = PKey::from_rsa(Rsa::generate(2048)?)?;
-        let certificate = self_signed::certificate(&key, &["localhost"], &[1], MADE)?;
-        Ok(Self { certificate: certificate.to_der()?, key: key.private_key_to_der()? })
-    }
-
-    /// Returns the certificate and key of this process.
-    fn shared() -> Result<&'static Self, SimulationError> {
-        static SHARED: OnceLock<Identity> = OnceLock::new();
-        if let Some(identity) = SHARED.get() {
-            return Ok(identity);
-        }
-        let identity = Self::generate()?;
-        Ok(SHARED.get_or_init(|| identity))
-    }
-}
-
-pub(super) fn client() -> Result<quiche::Config, SimulationError> {
-    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
-    config.verify_peer(false);
-    set_transport(&mut config)?;
-    Ok(config)
-}
-
+/// Returns the configuration of a bare sender.
 pub(crate) fn server(control: Control) -> Result<quiche::Config, SimulationError> {
-    let identity = Identity::shared()?;
+    let identity = identity()?;
     let mut tls = SslContextBuilder::new(SslMethod::tls())?;
-    let certificate = X509::from_der(&identity.certificate)?;
-    let key = PKey::private_key_from_der(&identity.key)?;
-    tls.set_certificate(&certificate)?;
-    tls.set_private_key(&key)?;
+    tls.set_certificate(&*X509::from_pem(&identity.chain)?)?;
+    tls.set_private_key(&*PKey::private_key_from_pem(&identity.key)?)?;
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
     set_transport(&mut config)?;
     control.attach(&mut config)?;
     Ok(config)
 }
 
-fn set_transport(config: &mut quiche::Config) -> Result<(), SimulationError> {
+/// Sets what both ends of a bare connection have.
+pub(super) fn set_transport(config: &mut quiche::Config) -> Result<(), SimulationError> {
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
     // Grease has random lengths, which would make each run a little different.
     config.grease(false);

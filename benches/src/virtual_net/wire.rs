@@ -35,7 +35,6 @@ pub(crate) struct Wire {
     /// Packets on the way, in order of arrival.
     packets: VecDeque<InTransit>,
     bytes: u64,
-    burst: Burst,
     /// Buffers for packets to come.
     spare: Vec<Vec<u8>>,
 }
@@ -59,14 +58,6 @@ pub(crate) struct InTransit {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Bytes that left at one instant.
-#[derive(Debug, Default)]
-pub(crate) struct Burst {
-    at: Duration,
-    bytes: u64,
-    largest: u64,
-}
-
 impl Wire {
     /// Returns a direction without packets; `seed` drives everything random on it.
     pub(crate) fn new(path: &Bottleneck, seed: u64) -> Self {
@@ -77,7 +68,6 @@ impl Wire {
             entered: Time::ZERO,
             packets: VecDeque::new(),
             bytes: 0,
-            burst: Burst::default(),
             spare: Vec::new(),
         }
     }
@@ -91,7 +81,6 @@ impl Wire {
     /// Takes a packet of a flow, which has a small number, with its ECN field.
     pub(crate) fn depart_of(&mut self, at: Duration, packet: &[u8], flow: usize, ecn: Ecn) {
         let size = packet.len() as u64;
-        self.burst.add(at, size);
         let now = Time::ZERO + at;
         let number = self.number(flow);
         // What left earlier is not in this packet's way.
@@ -156,17 +145,12 @@ impl Wire {
         self.packets.insert(place, packet);
     }
 
-    /// Returns when to call [`Wire::take_arrived`] next: at the next arrival, or when the AQM sends.
+    /// Returns when to call [`Wire::take_delivery`] next: at the next arrival, or when the AQM sends.
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
         let departure = self.aqm.as_ref().and_then(AqmQueue::next_departure);
         let departure = departure.map(|at| at.saturating_since(Time::ZERO));
         let arrival = self.packets.front().map(|packet| packet.arrives);
         [departure, arrival].into_iter().flatten().min()
-    }
-
-    /// Takes a packet that arrived by `now`; give the buffer back with [`Wire::recycle`].
-    pub(crate) fn take_arrived(&mut self, now: Duration) -> Option<Vec<u8>> {
-        self.take_delivery(now).map(|packet| packet.bytes)
     }
 
     /// Takes a packet that arrived by `now`, with its times; give the buffer back with [`Wire::recycle`].
@@ -194,11 +178,6 @@ impl Wire {
         let waiting = self.aqm.as_ref().map_or(0, AqmQueue::packets);
         (self.packets.len() + waiting) as u64
     }
-
-    /// Returns the most bytes that left at one instant since the last call.
-    pub(crate) fn take_burst(&mut self) -> u64 {
-        self.burst.take()
-    }
 }
 
 /// Returns a copy of the packet, in a spare buffer if there is one.
@@ -207,22 +186,6 @@ fn copy(spare: &mut Vec<Vec<u8>>, packet: &[u8]) -> Vec<u8> {
     buffer.clear();
     buffer.extend_from_slice(packet);
     buffer
-}
-
-impl Burst {
-    pub(crate) fn add(&mut self, at: Duration, bytes: u64) {
-        if self.at != at {
-            self.bytes = 0;
-        }
-        self.at = at;
-        self.bytes += bytes;
-        self.largest = self.largest.max(self.bytes);
-    }
-
-    /// Returns the most bytes that left at one instant since the last call.
-    pub(crate) fn take(&mut self) -> u64 {
-        std::mem::take(&mut self.largest)
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use sluicegate_benches::collapse::{LossOn, scenario};
 use sluicegate_benches::virtual_net::{Control, Outcome, run};
 
 fn outcome(control: Control, seed: u64) -> Outcome {
-    run(&scenario(control, LossOn::BothWays, seed)).expect("both ends can be set up")
+    run(&scenario(control, LossOn::BothWays, seed)).expect("both ends can be set up").remove(0)
 }
 
 /// An outcome without its trace.

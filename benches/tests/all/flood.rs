@@ -1,6 +1,6 @@
 //! Established connections keep their goodput, whatever strangers send and whichever socket is full.
 
-use sluicegate_benches::endpoint_net::{Flood, goodput_under};
+use sluicegate_benches::virtual_net::{Flood, goodput_under};
 
 /// Runs the flood, and checks that connections keep four fifths of their bytes per turn. Returns the number of stateless packets.
 fn check(flood: Flood) -> u64 {

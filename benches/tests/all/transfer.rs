@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use sluicegate_benches::endpoint_net::{Download, Transfer, transfer};
-use sluicegate_benches::virtual_net::{Outcome, Sample};
+use sluicegate_benches::virtual_net::{Download, Outcome, Sample, Scenario, Server, run};
 use sluicegate_cc::{PathChange, Registry};
 use sluicegate_sim::{Aqm, Bottleneck, LossWindow, Source};
 
@@ -22,22 +21,16 @@ fn endless(algorithm: &'static str) -> Download {
 }
 
 /// Returns downloads for ten seconds over 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product.
-fn setup(downloads: Vec<Download>) -> Transfer {
-    Transfer {
-        downloads,
-        down: Bottleneck::new(20 * MBIT, 2 * DELAY, 1.0),
-        up: Bottleneck::unlimited(DELAY),
-        limit: secs(10),
-        seed: 3,
-        turn_interval: Duration::ZERO,
-    }
+fn setup(downloads: Vec<Download>) -> Scenario {
+    let path = Bottleneck::new(20 * MBIT, 2 * DELAY, 1.0);
+    Scenario::new(Server::default(), downloads, &path, (secs(10), 3))
 }
 
 /// Runs such downloads after a change to the path towards the clients.
-fn run(downloads: Vec<Download>, change: impl FnOnce(&mut Bottleneck)) -> Vec<Outcome> {
+fn transfer(downloads: Vec<Download>, change: impl FnOnce(&mut Bottleneck)) -> Vec<Outcome> {
     let mut setup = setup(downloads);
     change(&mut setup.down);
-    transfer(&setup).expect("all ends can be set up")
+    run(&setup).expect("all ends can be set up")
 }
 
 /// Returns the megabits per second of the body.
@@ -54,7 +47,7 @@ fn windows(outcome: &Outcome, from: Duration, until: Duration) -> impl Iterator<
 #[test]
 fn download_fills_the_link_with_every_algorithm() {
     for algorithm in Registry::builtin().names() {
-        let outcomes = run(vec![endless(algorithm)], |_| {});
+        let outcomes = transfer(vec![endless(algorithm)], |_| {});
         let rate = rate(&outcomes[0]);
         assert!((17.0..20.0).contains(&rate), "{algorithm}: {rate} Mbit/s");
         assert!(outcomes[0].inside.is_some(), "{algorithm}");
@@ -64,7 +57,7 @@ fn download_fills_the_link_with_every_algorithm() {
 #[test]
 fn two_downloads_share_the_link() {
     let late = Download { start: secs(1), ..endless("cubic") };
-    let outcomes = run(vec![endless("reno"), late], |_| {});
+    let outcomes = transfer(vec![endless("reno"), late], |_| {});
     let rates: Vec<_> = outcomes.iter().map(rate).collect();
     assert!(rates.iter().all(|rate| *rate > 2.0), "{rates:?}");
     let sum: f64 = rates.iter().sum();
@@ -76,7 +69,7 @@ fn two_downloads_share_the_link() {
 fn new_port_keeps_the_window_and_a_new_address_does_not() {
     let moved = |change| {
         let download = Download { path_changes: vec![(secs(5), change)], ..endless("cubic") };
-        run(vec![download], |_| {}).remove(0)
+        transfer(vec![download], |_| {}).remove(0)
     };
     let least = |outcome: &Outcome| windows(outcome, secs(5), secs(7)).min().expect("samples");
     let port = moved(PathChange::Port);
@@ -98,11 +91,11 @@ fn new_port_keeps_the_window_and_a_new_address_does_not() {
 
 #[test]
 fn marks_of_the_queue_reach_the_algorithm() {
-    let marked = run(vec![endless("cubic")], |path| {
+    let marked = transfer(vec![endless("cubic")], |path| {
         path.aqm = Some(Aqm::CoDel { ecn: true });
         path.queue_bytes *= 4;
     });
-    let dropped = run(vec![endless("cubic")], |path| {
+    let dropped = transfer(vec![endless("cubic")], |path| {
         path.aqm = Some(Aqm::CoDel { ecn: false });
         path.queue_bytes *= 4;
     });
@@ -126,7 +119,7 @@ fn late_turns_cost_no_more_rate_than_longer_round_trips() {
             setup.down.loss = vec![LossWindow::always(0.01)];
             setup.up.delay = up_delay;
             (setup.seed, setup.turn_interval) = (seed, turn_interval);
-            transfer(&setup).expect("all ends can be set up")[0].received
+            run(&setup).expect("all ends can be set up")[0].received
         });
         rounds.sum()
     };
@@ -142,7 +135,7 @@ fn late_turns_cost_no_more_rate_than_longer_round_trips() {
 fn data_is_served_at_its_times() {
     let source = Source::Periodic { bytes: 50_000, every: secs(1), times: 4 };
     let download = Download::new("cubic", source);
-    let outcome = run(vec![download], |_| {}).remove(0);
+    let outcome = transfer(vec![download], |_| {}).remove(0);
     assert_eq!(outcome.received, 200_000);
     let done = outcome.completed.expect("all of it");
     assert!((secs(3)..secs(4)).contains(&done), "{done:?}");
@@ -154,7 +147,7 @@ fn data_is_served_at_its_times() {
 fn same_seed_gives_the_same_outcome() {
     let once = move || {
         let downloads = vec![endless("bbr3"), endless("cubic")];
-        run(downloads, |path| path.jitter = Duration::from_millis(1))
+        transfer(downloads, |path| path.jitter = Duration::from_millis(1))
     };
     let again = thread::spawn(once).join().expect("no panic");
     assert!(once() == again);

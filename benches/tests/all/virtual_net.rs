@@ -2,20 +2,28 @@
 
 use std::time::Duration;
 
-use sluicegate_benches::virtual_net::{Control, Scenario, run};
+use sluicegate_benches::virtual_net::{Control, Download, Outcome, Scenario, Server, run};
 use sluicegate_sim::{Bottleneck, LossWindow, Source};
 
 const DELAY: Duration = Duration::from_millis(20);
 
-fn scenario(control: Control, down: Bottleneck) -> Scenario {
-    Scenario {
-        control,
-        body: Source::Bulk(2_000_000),
-        down,
-        up: Bottleneck::unlimited(DELAY),
-        limit: Duration::from_secs(60),
-        seed: 1,
-    }
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Downloads from a bare connection.
+fn download_within(
+    limit: Duration,
+    control: Control,
+    source: Source,
+    path: &Bottleneck,
+) -> Outcome {
+    let downloads = vec![Download::new(control, source)];
+    let outcomes = run(&Scenario::new(Server::Bare, downloads, path, (limit, 1)));
+    outcomes.expect("both ends can be set up").remove(0)
+}
+
+/// Downloads 2 MB.
+fn download(control: Control, path: &Bottleneck) -> Outcome {
+    download_within(LIMIT, control, Source::Bulk(2_000_000), path)
 }
 
 #[test]
@@ -27,7 +35,7 @@ fn download_takes_what_the_rate_takes() {
         ..Bottleneck::unlimited(DELAY)
     };
     for control in Control::ours().chain(Control::quic()) {
-        let outcome = run(&scenario(control, down.clone())).expect("both ends can be set up");
+        let outcome = download(control, &down);
         let time = outcome.completed.expect("done").as_secs_f64();
         assert!((1.6..2.4).contains(&time), "{control}: {time} s");
         assert_eq!(outcome.received, 2_000_000, "{control}");
@@ -37,8 +45,7 @@ fn download_takes_what_the_rate_takes() {
 #[test]
 fn without_loss_or_limit_the_window_only_grows() {
     for control in Control::ours() {
-        let outcome =
-            run(&scenario(control, Bottleneck::unlimited(DELAY))).expect("both ends can be set up");
+        let outcome = download(control, &Bottleneck::unlimited(DELAY));
         assert_eq!(outcome.lost_packets, 0, "{control}");
         let windows: Vec<_> = outcome.trace.iter().map(|sample| sample.cwnd).collect();
         assert!(windows.is_sorted(), "{control}: {windows:?}");
@@ -49,14 +56,9 @@ fn without_loss_or_limit_the_window_only_grows() {
 #[test]
 fn a_run_ends_at_its_limit() {
     let limit = Duration::from_millis(300);
-    let scenario = Scenario {
-        limit,
-        ..scenario(
-            Control::QuicheReno,
-            Bottleneck { rate: vec![(Duration::ZERO, 1_000_000)], ..Bottleneck::unlimited(DELAY) },
-        )
-    };
-    let outcome = run(&scenario).expect("both ends can be set up");
+    let slow =
+        Bottleneck { rate: vec![(Duration::ZERO, 1_000_000)], ..Bottleneck::unlimited(DELAY) };
+    let outcome = download_within(limit, Control::QuicheReno, Source::Bulk(2_000_000), &slow);
     assert_eq!(outcome.completed, None);
     assert!((1..2_000_000).contains(&outcome.received));
     assert!(outcome.trace.iter().all(|sample| sample.at <= limit));
@@ -73,7 +75,7 @@ fn packets_stay_full_under_random_loss() {
         ..Bottleneck::unlimited(DELAY)
     };
     for control in Control::ours() {
-        let outcome = run(&scenario(control, lossy.clone())).expect("both ends can be set up");
+        let outcome = download(control, &lossy);
         assert_eq!(outcome.received, 2_000_000, "{control}");
         let last = outcome.trace.last().expect("something happened");
         let mean = outcome.received / last.sent_packets;
@@ -84,18 +86,13 @@ fn packets_stay_full_under_random_loss() {
 /// Returns the largest burst of a response to a connection that was idle for seconds after its first `start` bytes.
 fn burst_after_idle(control: Control, start: u64) -> u64 {
     let restart = Duration::from_secs(15);
-    let outcome = run(&Scenario {
-        body: Source::Bursts(vec![(Duration::ZERO, start), (restart, 12_000)]),
-        ..scenario(
-            control,
-            Bottleneck {
-                rate: vec![(Duration::ZERO, 10_000_000)],
-                queue_bytes: 50_000,
-                ..Bottleneck::unlimited(DELAY)
-            },
-        )
-    });
-    let outcome = outcome.expect("both ends can be set up");
+    let source = Source::Bursts(vec![(Duration::ZERO, start), (restart, 12_000)]);
+    let path = Bottleneck {
+        rate: vec![(Duration::ZERO, 10_000_000)],
+        queue_bytes: 50_000,
+        ..Bottleneck::unlimited(DELAY)
+    };
+    let outcome = download_within(LIMIT, control, source, &path);
     assert!(outcome.completed.is_some(), "{control}");
     let after = outcome.trace.iter().filter(|sample| sample.at >= restart);
     after.map(|sample| sample.burst).max().unwrap_or(0)
@@ -130,9 +127,7 @@ fn small_responses_do_not_tell_the_rate_of_the_path() {
             queue_bytes: 500_000,
             ..Bottleneck::unlimited(DELAY)
         };
-        let outcome =
-            run(&Scenario { body: Source::Bursts(offers.clone()), ..scenario(control, down) });
-        let outcome = outcome.expect("both ends can be set up");
+        let outcome = download_within(LIMIT, control, Source::Bursts(offers.clone()), &down);
         let time = outcome.completed.expect("done") - seconds(10);
         // 400 ms at the link's rate, and some round trips of 40 ms until it is reached.
         assert!(time < Duration::from_millis(900), "{control}: {time:?}");

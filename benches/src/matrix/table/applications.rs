@@ -5,9 +5,9 @@ use sluicegate_sim::{Bottleneck, Pages, ReceiveWindow, Source};
 use super::terms::{
     BBR, END, MBIT, OTHERS, alone, always, least, long, most, ms, secs, share, shorter,
 };
-use crate::endpoint_net::PageLoad;
 use crate::matrix::bound::{Measure, Who};
 use crate::matrix::scenario::{CrossTraffic, Scenario};
+use crate::virtual_net::PageLoad;
 
 pub(super) fn applications() -> Vec<Scenario> {
     vec![on_off(), later(), window(), reader(), pages(), objects()]

@@ -6,10 +6,15 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// Takes the contents of a packet that arrived by `now`.
+fn take(wire: &mut Wire, now: Duration) -> Option<Vec<u8>> {
+    wire.take_delivery(now).map(|packet| packet.bytes)
+}
+
 fn arrivals(wire: &mut Wire) -> Vec<Duration> {
     let mut times = Vec::new();
     while let Some(at) = wire.next_arrival() {
-        let packet = wire.take_arrived(at).expect("due");
+        let packet = take(wire, at).expect("due");
         wire.recycle(packet);
         times.push(at);
     }
@@ -21,8 +26,8 @@ fn packet_arrives_after_the_delay_and_not_before() {
     let mut wire = Wire::new(&Bottleneck::unlimited(5 * MS), 1);
     wire.depart(MS, &[1, 2, 3]);
     assert_eq!((wire.next_arrival(), wire.bytes()), (Some(6 * MS), 3));
-    assert_eq!(wire.take_arrived(6 * MS - Duration::from_nanos(1)), None);
-    assert_eq!(wire.take_arrived(6 * MS), Some(vec![1, 2, 3]));
+    assert_eq!(take(&mut wire, 6 * MS - Duration::from_nanos(1)), None);
+    assert_eq!(take(&mut wire, 6 * MS), Some(vec![1, 2, 3]));
     assert_eq!(wire.bytes(), 0);
 }
 
@@ -75,7 +80,7 @@ fn overtaken_packets_arrive_after_those_that_left_later() {
     }
     let mut order = Vec::new();
     while let Some(at) = wire.next_arrival() {
-        order.extend(wire.take_arrived(at));
+        order.extend(take(&mut wire, at));
     }
     assert_eq!(order.len(), 20);
     assert!(!order.is_sorted(), "{order:?}");
@@ -111,15 +116,6 @@ fn delivery_has_its_times_and_its_mark() {
 }
 
 #[test]
-fn burst_counts_what_leaves_at_one_instant() {
-    let mut wire = Wire::new(&Bottleneck::unlimited(MS), 1);
-    for (at, size) in [(1, 100), (1, 200), (2, 250)] {
-        wire.depart(at * MS, &vec![0; size]);
-    }
-    assert_eq!((wire.take_burst(), wire.take_burst()), (300, 0));
-}
-
-#[test]
 fn aqm_sends_at_the_rate_and_drops_what_waits_too_long() {
     // A thousand bytes take a millisecond, and each comes with half of another.
     let path = Bottleneck {
@@ -133,7 +129,7 @@ fn aqm_sends_at_the_rate_and_drops_what_waits_too_long() {
         let now = at * MS;
         while wire.next_arrival().is_some_and(|at| at <= now) {
             let at = wire.next_arrival().expect("there is one");
-            if wire.take_arrived(at).is_some() {
+            if take(&mut wire, at).is_some() {
                 times.push(at);
             }
         }

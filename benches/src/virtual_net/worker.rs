@@ -20,8 +20,11 @@ use sluicegate_quic::endpoint::Endpoint;
 use sluicegate_quic::settings::{Lease, Listener, Settings};
 use sluicegate_quic::transport::server_config;
 
+use super::SimulationError;
+use super::sender::{Counts, Sender};
+use super::tls;
+use super::watch::View;
 use crate::counted::counted;
-use crate::virtual_net::tls;
 
 /// Timers per turn: all that are due.
 const TIMERS: usize = usize::MAX;
@@ -116,8 +119,14 @@ impl Worker {
         self.out.blocked = Some(listener_of(address));
     }
 
-    /// Takes one datagram.
-    pub(super) fn receive(
+    /// Has the instructions of all that follows counted.
+    pub(super) fn count(&mut self) {
+        self.is_counted = true;
+    }
+}
+
+impl Sender for Worker {
+    fn receive(
         &mut self,
         (from, to): (SocketAddr, SocketAddr),
         (datagram, ecn): (&mut [u8], Ecn),
@@ -130,8 +139,11 @@ impl Worker {
         });
     }
 
-    /// Does the rest of a turn, and hands each datagram to `send`.
-    pub(super) fn turn(&mut self, now: Instant, mut send: impl FnMut(&TxMeta, &[u8])) {
+    fn turn(
+        &mut self,
+        now: Instant,
+        mut send: impl FnMut(SocketAddr, Ecn, &[u8]),
+    ) -> Result<(), SimulationError> {
         let Self { endpoint, out, .. } = self;
         out.clear();
         self.more = count_if(self.is_counted, || {
@@ -141,32 +153,35 @@ impl Worker {
         });
         let mut start = 0;
         for (meta, len) in &self.out.sent {
-            send(meta, &self.out.bytes[start..start + len]);
+            send(meta.peer, meta.ecn, &self.out.bytes[start..start + len]);
             start += len;
         }
+        Ok(())
     }
 
-    /// Returns whether the last turn left work for the next.
-    pub(super) const fn has_more(&self) -> bool {
+    fn has_more(&self) -> bool {
         self.more
     }
 
-    /// Has the instructions of all that follows counted.
-    pub(super) fn count(&mut self) {
-        self.is_counted = true;
-    }
-
-    /// Returns when the next turn is due without a datagram.
-    pub(super) fn next_turn(&mut self, now: Instant) -> Option<Instant> {
+    fn next_turn(&mut self, now: Instant) -> Option<Instant> {
         if self.more {
             return Some(now);
         }
         self.endpoint.next_deadline()
     }
 
-    /// Returns whether a handshake is done.
-    pub(super) fn has_established(&self) -> bool {
+    fn has_established(&self) -> bool {
         self.endpoint.counters.established > 0
+    }
+
+    fn counts(&self, view: Option<View>) -> Counts {
+        view.map_or_else(Counts::default, |view| Counts {
+            cwnd: view.cwnd,
+            sent: view.sent_packets,
+            lost: view.lost_packets,
+            srtt: view.srtt,
+            state: Some(view.state.name()),
+        })
     }
 }
 

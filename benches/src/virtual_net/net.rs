@@ -1,78 +1,60 @@
-//! The event loop: turns of the worker and of its clients, with the clock jumping between them.
+//! The event loop: turns of the sender and of its clients, with the clock jumping between them.
 
 use std::time::Duration;
 
 use sluicegate_dataplane as dataplane;
-use sluicegate_sim::{Bottleneck, Ecn};
+use sluicegate_sim::Ecn;
 
-use super::EndpointError;
 use super::client::Plan;
+use super::clock::{VirtualClock, earliest};
 use super::host::ClientHost;
-use super::worker::Worker;
+use super::sender::Sender;
+use super::wire::Wire;
+use super::{Outcome, Sample, Scenario, SimulationError, watch};
 use crate::conventions::{SAMPLE_EVERY, UP_SEED};
-use crate::virtual_net::{Sample, VirtualClock, Wire, earliest, watch};
 
 /// A run that needs more has stopped making progress.
 const MAX_TURNS: u64 = 50_000_000;
 
-/// The network and the limits of a run.
-pub(super) struct Setup {
-    /// Path to the clients, which share it.
-    pub(super) down: Bottleneck,
-    /// Path of each client to the server.
-    pub(super) up: Bottleneck,
-    /// Largest datagram that passes towards a client, bytes of UDP payload.
-    pub(super) max_datagram: usize,
-    /// Time at which the run ends at the latest.
-    pub(super) limit: Duration,
-    /// Drives the losses in both directions.
-    pub(super) seed: u64,
-    /// Least time between two turns of the worker, as on a host whose timers are late.
-    pub(super) turn_interval: Duration,
-}
-
-/// The worker, its clients and the paths between them.
-pub(super) struct Net {
+/// The sender, its clients and the paths between them.
+pub(super) struct Net<S> {
     clock: VirtualClock,
-    worker: Worker,
-    /// Clients, each with its path to the server.
+    pub(super) sender: S,
+    /// Clients, each with its path to the sender.
     hosts: Vec<(ClientHost, Wire)>,
     down: Wire,
     /// Largest datagram that passes, bytes.
     max_datagram: usize,
     limit: Duration,
     turn_interval: Duration,
-    /// Time before which the worker makes no turn and receives nothing.
+    /// Time before which the sender makes no turn and receives nothing.
     next_turn: Duration,
-    /// Size of each datagram that left the server once a handshake was done.
-    datagrams: Vec<usize>,
-    /// Datagrams that reached the server.
+    /// Datagrams that reached the sender.
     received: u64,
     scratch: Vec<u8>,
     next_sample: Duration,
 }
 
-impl Net {
+impl<S: Sender> Net<S> {
+    /// Returns the network of a scenario, between a sender and the clients of its downloads.
     pub(super) fn new(
-        setup: &Setup,
-        (clock, worker): (VirtualClock, Worker),
+        scenario: &Scenario,
+        (clock, sender): (VirtualClock, S),
         hosts: Vec<ClientHost>,
     ) -> Self {
-        let hosts = (0..).zip(hosts).map(|(number, mut host)| {
-            host.settle(number);
-            let seed = (setup.seed ^ UP_SEED).wrapping_add(u64::from(number));
-            (host, Wire::new(&setup.up, seed))
+        let hosts = (0..).zip(hosts).map(|(number, host)| {
+            let seed = (scenario.seed ^ UP_SEED).wrapping_add(number);
+            (host, Wire::new(&scenario.up, seed))
         });
         Self {
             clock,
-            worker,
+            sender,
             hosts: hosts.collect(),
-            down: Wire::new(&setup.down, setup.seed),
-            max_datagram: setup.max_datagram,
-            limit: setup.limit,
-            turn_interval: setup.turn_interval,
+            down: Wire::new(&scenario.down, scenario.seed),
+            max_datagram: scenario.max_datagram,
+            limit: scenario.limit,
+            turn_interval: scenario.turn_interval,
             next_turn: Duration::ZERO,
-            datagrams: Vec::new(),
             received: 0,
             scratch: vec![0; 64 * 1024],
             next_sample: Duration::ZERO,
@@ -83,23 +65,26 @@ impl Net {
         self.hosts.iter().map(|(host, _)| host)
     }
 
-    pub(super) fn into_hosts(self) -> impl Iterator<Item = ClientHost> {
-        self.hosts.into_iter().map(|(host, _)| host)
+    /// Returns what the clients received, in their order; the first with its connection's counters.
+    pub(super) fn into_outcomes(self) -> Vec<Outcome> {
+        let mut first = Some((self.sender.counts(watch::view()), watch::inside()));
+        let hosts = self.hosts.into_iter();
+        let outcomes = hosts.map(|(host, _)| {
+            let (counts, inside) = first.take().unwrap_or_default();
+            host.into_outcome(counts, inside)
+        });
+        outcomes.collect()
     }
 
-    /// Returns the size of each datagram that left the server once a handshake was done.
-    pub(super) fn take_datagrams(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.datagrams)
+    /// Returns the number of datagrams that left the sender for its clients since the last call, once a handshake was done.
+    pub(super) fn take_sent(&mut self) -> u64 {
+        let hosts = self.hosts.iter_mut();
+        hosts.map(|(host, _)| std::mem::take(&mut host.datagrams).len() as u64).sum()
     }
 
-    /// Returns the number of datagrams that reached the server since the last call.
+    /// Returns the number of datagrams that reached the sender since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
         std::mem::take(&mut self.received)
-    }
-
-    /// Has the instructions of the worker counted from now on.
-    pub(super) fn count(&mut self) {
-        self.worker.count();
     }
 
     /// Has each client carry out another plan, once the one before is done.
@@ -109,13 +94,13 @@ impl Net {
         }
     }
 
-    /// Lets the worker make a turn in which nothing has arrived; what it sends is lost.
-    pub(super) fn idle_turn(&mut self) {
-        self.worker.turn(self.clock.now(), |_, _| {});
+    /// Lets the sender make a turn in which nothing has arrived; what it sends is lost.
+    pub(super) fn idle_turn(&mut self) -> Result<(), SimulationError> {
+        self.sender.turn(self.clock.now(), |_, _, _| {})
     }
 
     /// Runs until every client has everything, or until the limit.
-    pub(super) fn run(&mut self) -> Result<(), EndpointError> {
+    pub(super) fn run(&mut self) -> Result<(), SimulationError> {
         for _ in 0..MAX_TURNS {
             self.turn()?;
             self.sample();
@@ -128,49 +113,48 @@ impl Net {
             }
             self.deliver();
         }
-        Err(EndpointError::Turns(MAX_TURNS))
+        Err(SimulationError::Turns(MAX_TURNS))
     }
 
-    /// Lets the clients work and send, and the worker if it is its turn.
-    fn turn(&mut self) -> Result<(), EndpointError> {
+    /// Lets the clients work and send, and the sender if it is its turn.
+    fn turn(&mut self) -> Result<(), SimulationError> {
         for (host, up) in &mut self.hosts {
             host.turn(&self.clock, up, &mut self.scratch)?;
         }
-        if self.is_workers_turn() {
-            self.worker_turn();
-        }
-        Ok(())
+        if self.is_senders_turn() { self.sender_turn() } else { Ok(()) }
     }
 
-    /// Lets the worker work and send.
-    fn worker_turn(&mut self) {
+    /// Lets the sender work and send.
+    fn sender_turn(&mut self) -> Result<(), SimulationError> {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
-        let counts = self.worker.has_established();
-        let Self { worker, hosts, down, datagrams, max_datagram, .. } = self;
-        worker.turn(now, |meta, datagram| {
-            if counts {
-                datagrams.push(datagram.len());
-            }
+        let counts = self.sender.has_established();
+        let Self { sender, hosts, down, max_datagram, .. } = self;
+        sender.turn(now, |peer, ecn, datagram| {
             let found = hosts.iter().enumerate().find_map(|(place, (host, _))| {
-                let address = host.number_of(meta.peer)?;
+                let address = host.number_of(peer)?;
                 Some((place, address))
             });
             let Some((place, address)) = found else {
                 return;
             };
-            hosts[place].0.burst.add(elapsed, datagram.len() as u64);
-            if datagram.len() <= *max_datagram {
-                // Each address of a client is a flow of its own.
-                let flow = address * hosts.len() + place;
-                down.depart_of(elapsed, datagram, flow, link_ecn(meta.ecn));
+            // Each address of a client is a flow of its own.
+            let flow = address * hosts.len() + place;
+            let host = &mut hosts[place].0;
+            host.burst.add(elapsed, datagram.len() as u64);
+            if counts {
+                host.datagrams.push(datagram.len());
             }
-        });
-        if !self.worker.has_more() {
+            if datagram.len() <= *max_datagram {
+                down.depart_of(elapsed, datagram, flow, link_ecn(ecn));
+            }
+        })?;
+        if !self.sender.has_more() {
             self.next_turn = elapsed + self.turn_interval;
         }
+        Ok(())
     }
 
-    fn is_workers_turn(&self) -> bool {
+    fn is_senders_turn(&self) -> bool {
         self.next_turn <= self.clock.elapsed()
     }
 
@@ -181,19 +165,20 @@ impl Net {
         }
         self.next_sample = at + SAMPLE_EVERY;
         let in_flight = self.down.bytes();
-        let first = watch::view();
-        let views = std::iter::once(first).chain(std::iter::repeat(None));
-        for ((host, _), view) in self.hosts.iter_mut().zip(views) {
+        let view = watch::view();
+        let mut first = Some((self.sender.counts(view), view));
+        for (host, _) in &mut self.hosts {
+            let (counts, view) = first.take().unwrap_or_default();
             host.trace.push(Sample {
                 at,
-                cwnd: view.map_or(0, |view| view.cwnd),
+                cwnd: counts.cwnd,
                 in_flight,
                 received: host.received(),
-                sent_packets: view.map_or(0, |view| view.sent_packets),
-                lost_packets: view.map_or(0, |view| view.lost_packets),
-                srtt: view.and_then(|view| view.srtt),
+                sent_packets: counts.sent,
+                lost_packets: counts.lost,
+                srtt: counts.srtt,
                 burst: host.burst.take(),
-                state: view.map(|view| view.state.name()),
+                state: counts.state,
                 view,
             });
         }
@@ -201,14 +186,14 @@ impl Net {
 
     /// Returns when something happens next, since the start.
     fn next_event(&mut self) -> Option<Duration> {
-        let timer = self.worker.next_turn(self.clock.now());
+        let timer = self.sender.next_turn(self.clock.now());
         let arrivals = self.hosts.iter().filter_map(|(_, up)| up.next_arrival());
-        let worker = earliest([timer.map(|at| self.clock.since_start(at)), arrivals.min()]);
+        let sender = earliest([timer.map(|at| self.clock.since_start(at)), arrivals.min()]);
         let hosts = self.hosts.iter().filter_map(|(host, _)| host.next_event(&self.clock));
-        earliest([worker.map(|at| at.max(self.next_turn)), hosts.min(), self.down.next_arrival()])
+        earliest([sender.map(|at| at.max(self.next_turn)), hosts.min(), self.down.next_arrival()])
     }
 
-    /// Hands over what arrived; the worker receives in its turns. An end may refuse a packet, which is then gone.
+    /// Hands over what arrived; the sender receives in its turns. An end may refuse a packet, which is then gone.
     fn deliver(&mut self) {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         let count = self.hosts.len();
@@ -222,7 +207,7 @@ impl Net {
             );
             self.down.recycle(packet.bytes);
         }
-        if !self.is_workers_turn() {
+        if !self.is_senders_turn() {
             return;
         }
         for (host, up) in &mut self.hosts {
@@ -230,7 +215,7 @@ impl Net {
                 let ends = (host.address_at(packet.departed), host.server());
                 let ecn = dataplane::Ecn::NotCapable;
                 self.received += 1;
-                self.worker.receive(ends, (&mut packet.bytes, ecn), now);
+                self.sender.receive(ends, (&mut packet.bytes, ecn), now);
                 up.recycle(packet.bytes);
             }
         }

@@ -7,12 +7,13 @@ use sluicegate_base::tls::Identity;
 use sluicegate_config::Config;
 use sluicegate_sim::Bottleneck;
 
-use super::EndpointError;
 use super::client::Plan;
+use super::clock::VirtualClock;
 use super::host::ClientHost;
-use super::net::{Net, Setup};
+use super::net::Net;
+use super::random::Seeded;
 use super::worker::Worker;
-use crate::virtual_net::{Seeded, VirtualClock, watch};
+use super::{Scenario, Server, SimulationError, watch};
 
 /// Delay in each direction.
 const DELAY: Duration = Duration::from_millis(5);
@@ -37,12 +38,12 @@ const LAST_TURNS: u32 = 10;
 ///
 /// # Errors
 ///
-/// [`EndpointError`] when an end could not be set up, broke the protocol, or did not finish.
-pub(crate) fn count_pages(page: &[u64], warm_up: u64, times: u64) -> Result<u64, EndpointError> {
+/// [`SimulationError`] when an end could not be set up, broke the protocol, or did not finish.
+pub(crate) fn count_pages(page: &[u64], warm_up: u64, times: u64) -> Result<u64, SimulationError> {
     let pages = |times| Plan::pages(page.to_vec(), times, Duration::ZERO);
     let mut run = Run::new(&pages(warm_up), 1)?;
     run.count(&pages(times))?;
-    Ok(run.net.take_datagrams().len() as u64)
+    Ok(run.net.take_sent())
 }
 
 /// Lets a client send a request with a body of so many bytes, and one with a body of `warm_up` bytes before, with the instructions of
@@ -51,7 +52,7 @@ pub(crate) fn count_pages(page: &[u64], warm_up: u64, times: u64) -> Result<u64,
 /// # Errors
 ///
 /// Those of [`count_pages`].
-pub(crate) fn count_upload(warm_up: u64, bytes: u64) -> Result<u64, EndpointError> {
+pub(crate) fn count_upload(warm_up: u64, bytes: u64) -> Result<u64, SimulationError> {
     let mut run = Run::new(&Plan::Upload(warm_up), 1)?;
     run.count(&Plan::Upload(bytes))?;
     Ok(run.net.take_received())
@@ -62,27 +63,27 @@ pub(crate) fn count_upload(warm_up: u64, bytes: u64) -> Result<u64, EndpointErro
 /// # Errors
 ///
 /// Those of [`count_pages`].
-pub(crate) fn count_idle_turns(connections: usize, turns: u64) -> Result<(), EndpointError> {
+pub(crate) fn count_idle_turns(connections: u8, turns: u64) -> Result<(), SimulationError> {
     let page = Plan::pages(vec![1_000], 1, Duration::ZERO);
     let mut run = Run::new(&page, connections)?;
     for _ in 0..LAST_TURNS {
-        run.net.idle_turn();
+        run.net.idle_turn()?;
     }
-    run.net.count();
+    run.net.sender.count();
     for _ in 0..turns {
-        run.net.idle_turn();
+        run.net.idle_turn()?;
     }
     Ok(())
 }
 
 /// A worker and clients that have carried out their first plan.
 struct Run {
-    net: Net,
+    net: Net<Worker>,
     _random: Seeded,
 }
 
 impl Run {
-    fn new(plan: &Plan, clients: usize) -> Result<Self, EndpointError> {
+    fn new(plan: &Plan, clients: u8) -> Result<Self, SimulationError> {
         let random = Seeded::new(SEED);
         watch::forget();
         let clock = VirtualClock::start();
@@ -90,34 +91,29 @@ impl Run {
         let identity = Identity::self_signed().context("the certificate")?;
         let change = |config: &mut Config| config.limits.max_request_body = LARGEST_REQUEST;
         let worker = Worker::with_identity(&identity, clock.now(), change, [None, None])?;
-        let setup = Setup {
-            down: Bottleneck { rate: vec![(Duration::ZERO, RATE)], ..Bottleneck::unlimited(DELAY) },
-            up: Bottleneck::unlimited(DELAY),
-            max_datagram: usize::MAX,
-            limit: LIMIT,
-            seed: SEED,
-            turn_interval: Duration::ZERO,
-        };
-        let hosts = (0..clients).map(|_| ClientHost::new(plan.clone()));
-        let net = Net::new(&setup, (clock, worker), hosts.collect());
+        let path =
+            Bottleneck { rate: vec![(Duration::ZERO, RATE)], ..Bottleneck::unlimited(DELAY) };
+        let scenario = Scenario::new(Server::default(), Vec::new(), &path, (LIMIT, SEED));
+        let hosts = (0..clients).map(|number| ClientHost::new(number, plan.clone()));
+        let net = Net::new(&scenario, (clock, worker), hosts.collect());
         let mut run = Self { net, _random: random };
         run.finish()?;
         Ok(run)
     }
 
     /// Has the instructions of the worker counted while the clients carry out another plan.
-    fn count(&mut self, plan: &Plan) -> Result<(), EndpointError> {
-        self.net.count();
-        self.net.take_datagrams();
+    fn count(&mut self, plan: &Plan) -> Result<(), SimulationError> {
+        self.net.sender.count();
+        self.net.take_sent();
         self.net.take_received();
         self.net.load(plan);
         self.finish()
     }
 
-    fn finish(&mut self) -> Result<(), EndpointError> {
+    fn finish(&mut self) -> Result<(), SimulationError> {
         self.net.run()?;
         let done = self.net.hosts().all(|host| host.completed.is_some());
-        done.then_some(()).ok_or(EndpointError::Unfinished)
+        done.then_some(()).ok_or(SimulationError::Unfinished)
     }
 }
 

@@ -1,0 +1,55 @@
+//! What the event loop asks of the end that sends.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sluicegate_dataplane::Ecn;
+
+use super::SimulationError;
+use super::watch::View;
+
+/// The end that sends bodies. Between turns it only receives.
+pub(crate) trait Sender {
+    /// Takes one datagram with its source and destination.
+    fn receive(&mut self, ends: (SocketAddr, SocketAddr), datagram: (&mut [u8], Ecn), now: Instant);
+
+    /// Does the rest of a turn, and hands each datagram to `send` with its destination.
+    ///
+    /// # Errors
+    ///
+    /// The sender is a bare connection and broke.
+    fn turn(
+        &mut self,
+        now: Instant,
+        send: impl FnMut(SocketAddr, Ecn, &[u8]),
+    ) -> Result<(), SimulationError>;
+
+    /// Returns whether the last turn left work for the next.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// Returns when the next turn is due without a datagram.
+    fn next_turn(&mut self, now: Instant) -> Option<Instant>;
+
+    /// Returns whether a handshake is done.
+    fn has_established(&self) -> bool;
+
+    /// Returns the counters of the first connection; `view` is that of its algorithm, if it is one of ours.
+    fn counts(&self, view: Option<View>) -> Counts;
+}
+
+/// Counters of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Congestion window, bytes.
+    pub(super) cwnd: u64,
+    /// Packets that left.
+    pub(super) sent: u64,
+    /// Packets declared lost.
+    pub(super) lost: u64,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub(super) srtt: Option<Duration>,
+    /// State of the controller, where it shows one.
+    pub(super) state: Option<&'static str>,
+}
