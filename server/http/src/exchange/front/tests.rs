@@ -194,7 +194,11 @@ fn at(stage: &str) -> FrontExchange {
     };
     match stage {
         "discarded" => exchange.discard(None, LIMIT),
-        "ended" | "taken" => {
+        "ended" => {
+            exchange.on_message(data("text"));
+            exchange.on_message(ToFront::End(None));
+        }
+        "taken" => {
             exchange.on_message(ToFront::End(None));
         }
         _ => {}
