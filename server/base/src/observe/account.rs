@@ -33,6 +33,42 @@ labels! {
     }
 }
 
+impl Wait {
+    /// Returns what it means for an operator.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Wait::Handshake => "the handshake is not complete: the client has to reply",
+            Wait::Amplification => {
+                "the client has not proved its address, so no more may be sent to it (RFC 9000 §8.1)"
+            }
+            Wait::Congestion => {
+                "the congestion window is full: the network, or a window that is too small for it, is the limit"
+            }
+            Wait::Pacing => {
+                "the next packet leaves when its time comes: the congestion controller's rate is the limit"
+            }
+            Wait::ConnectionFlow => {
+                "the client takes no more data on the connection: it does not read, or its window is small"
+            }
+            Wait::StreamFlow => {
+                "the client takes no more data on its streams: it does not read, or its windows are small"
+            }
+            Wait::Acknowledgement => {
+                "all was sent, or as much as may be held for the client: its acknowledgements are awaited"
+            }
+            Wait::Scheduling => {
+                "the worker is busy, or its socket is full: see sluicegate_turn_seconds"
+            }
+            Wait::Application => {
+                "requests are open, and nothing is there to send: an upstream, a disk, the rest of an upload or the other end of \
+                 a tunnel is awaited"
+            }
+            Wait::Client => "nothing is open: the client's next request is awaited",
+            Wait::Closing => "the connection is closed",
+        }
+    }
+}
+
 /// Account of a connection's time. The sum over all waits is the connection's age, exactly.
 #[derive(Debug)]
 pub struct Account {
