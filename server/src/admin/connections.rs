@@ -175,6 +175,7 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "delivery_rate_bytes_per_second": snapshot.delivery_rate,
         "sent_bytes": snapshot.sent,
         "received_bytes": snapshot.received,
+        "lost_packets": snapshot.lost_packets,
         "lost_bytes": snapshot.lost,
         "retransmitted_bytes": snapshot.retransmitted,
         "probe_timeouts": snapshot.probe_timeouts,

@@ -246,8 +246,8 @@ fn story(connection: &Value) -> String {
          client     {}{} at listener {}, worker {}\n\
          waits for  {wait}, for {}\n           {}{}\n\
          window     {}, {:.1} packets of {} B; {} in state {}\n\
-         path       {rtt}; delivers {}/s\n\
-         sent       {}, of which {} lost ({lost_share:.1} %); {} of streams sent again, {} probe timeouts\n\
+         path       {rtt}{}\n\
+         sent       {}, of which {} lost ({lost_share:.1} %, {} packets); {} of streams sent again, {} probe timeouts\n\
          received   {}\n",
         word(connection, "id"),
         time(age),
@@ -264,9 +264,12 @@ fn story(connection: &Value) -> String {
         mtu,
         word(connection, "algorithm"),
         word(connection, "state"),
-        size(number(connection, "delivery_rate_bytes_per_second")),
+        connection["delivery_rate_bytes_per_second"]
+            .as_f64()
+            .map_or_else(String::new, |rate| format!("; delivers {}/s", size(rate))),
         size(sent),
         size(lost),
+        connection["lost_packets"].as_u64().unwrap_or(0),
         size(number(connection, "retransmitted_bytes")),
         connection["probe_timeouts"].as_u64().unwrap_or(0),
         size(number(connection, "received_bytes")),
@@ -354,7 +357,7 @@ mod tests {
             "waits_ms": { "client": 1000.0, "congestion_control": 9000.0 },
             "algorithm": "cubic", "state": "avoidance", "rtt_ms": 120.0, "min_rtt_ms": 9.5,
             "congestion_window_bytes": 2400, "mtu_bytes": 1200,
-            "sent_bytes": 100_000, "lost_bytes": 12_000, "probe_timeouts": 5,
+            "sent_bytes": 100_000, "lost_packets": 10, "lost_bytes": 12_000, "probe_timeouts": 5,
         });
         let text = story(&connection);
         for part in [
@@ -362,7 +365,7 @@ mod tests {
             "waits for  congestion_control, for 4.2 s",
             "2400 B, 2.0 packets of 1200 B; cubic in state avoidance",
             "round trip 120 ms, at best 9.5 ms",
-            "100 kB, of which 12 kB lost (12.0 %)",
+            "100 kB, of which 12 kB lost (12.0 %, 10 packets)",
             "so far     congestion_control 9.0 s (90 %), client 1.0 s (10 %)",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");

@@ -44,12 +44,14 @@ pub struct Snapshot {
     pub window: u64,
     /// Largest packet, bytes of UDP payload.
     pub mtu: u64,
-    /// Rate at which data was delivered of late, bytes per second.
-    pub delivery_rate: u64,
+    /// Rate at which data was delivered of late, bytes per second; `None` if the controller measures none.
+    pub delivery_rate: Option<u64>,
     /// Bytes of packets that were sent.
     pub sent: u64,
     /// Bytes of packets that were received.
     pub received: u64,
+    /// Packets that were lost.
+    pub lost_packets: u64,
     /// Bytes of packets that were lost.
     pub lost: u64,
     /// Bytes of streams that were sent again.
@@ -75,10 +77,11 @@ fn stall(wait: Wait, has_tunnel: bool, waiting: Duration) -> Duration {
 }
 
 impl<A: Application> Connection<A> {
-    /// Bytes of packets that were sent, and of those that were lost, on its present paths.
+    /// Bytes of packets that were sent, and packets that were lost, on its present paths. quiche's own sums over all paths look at each
+    /// stream.
     pub(crate) fn sent_and_lost(&self) -> (u64, u64) {
         let paths = self.quic.path_stats();
-        paths.fold((0, 0), |(sent, lost), path| (sent + path.sent_bytes, lost + path.lost_bytes))
+        paths.fold((0, 0), |(sent, lost), path| (sent + path.sent_bytes, lost + path.lost as u64))
     }
 
     /// For how long it has waited for anything but its client.
@@ -95,7 +98,7 @@ impl<A: Application> Connection<A> {
     pub(crate) fn snapshot(&self, listener: Arc<str>, now: Instant) -> Snapshot {
         let (wait, since) = self.account.wait();
         let stats = self.quic.stats();
-        let (sent, lost) = self.sent_and_lost();
+        let (sent, lost_packets) = self.sent_and_lost();
         let path = self.quic.path_stats().find(|path| path.active);
         let path = path.as_ref();
         let number = |figure: Option<usize>| figure.unwrap_or(0) as u64;
@@ -118,10 +121,12 @@ impl<A: Application> Connection<A> {
             rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),
             window: number(path.map(|path| path.cwnd)),
             mtu: number(path.map(|path| path.pmtu)),
-            delivery_rate: path.map_or(0, |path| path.delivery_rate),
+            delivery_rate: path.map(|path| path.delivery_rate).filter(|rate| *rate > 0),
             sent,
             received: stats.recv_bytes,
-            lost,
+            lost_packets,
+            // Of a path, quiche counts packets alone.
+            lost: stats.lost_bytes,
             retransmitted: stats.stream_retrans_bytes,
             probe_timeouts: number(path.map(|path| path.total_pto_count)),
         }

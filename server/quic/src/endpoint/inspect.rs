@@ -39,7 +39,7 @@ pub enum Order {
     Age,
     /// The one to which the most bytes were sent.
     Sent,
-    /// The one that has lost the most bytes.
+    /// The one that has lost the most packets.
     Lost,
 }
 
@@ -66,7 +66,7 @@ impl Order {
             Order::Stalled => micros(snapshot.stall()),
             Order::Age => micros(snapshot.age),
             Order::Sent => snapshot.sent,
-            Order::Lost => snapshot.lost,
+            Order::Lost => snapshot.lost_packets,
         }
     }
 

@@ -74,7 +74,22 @@ fn snapshot_says_how_a_connection_is() {
     assert_eq!(snapshot.spent.iter().map(|(_, time)| *time).sum::<Duration>(), snapshot.age);
     assert!(snapshot.rtt.is_some() && snapshot.window >= 12_000 && snapshot.mtu >= 1200);
     assert!(snapshot.sent > 1000 && snapshot.received > 1000);
-    assert_eq!((snapshot.lost, snapshot.retransmitted), (0, 0));
+    assert_eq!((snapshot.lost, snapshot.lost_packets, snapshot.retransmitted), (0, 0, 0));
+}
+
+#[test]
+fn losses_are_counted_in_packets_and_bytes() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let client = bench.connect_client(Client::new("192.0.2.1:5000"));
+    let (mut client, mut h3) = bench.with_session(client);
+    client.request(&mut h3, "GET", "/bytes/20000");
+    client.speak(&mut bench.endpoint, bench.now);
+    // What the server says first is lost.
+    assert!(!bench.said().is_empty());
+    bench.talk(&mut client, Duration::from_secs(5), Duration::from_millis(20));
+    let snapshot = search(&bench, &ConnectionFilter::default(), Order::Lost, 1).0.remove(0);
+    assert!(snapshot.lost_packets > 0, "{snapshot:?}");
+    assert!(snapshot.lost > 1000 && snapshot.retransmitted > 1000, "{snapshot:?}");
 }
 
 /// A wait for the client is no stall, however long it lasts.
