@@ -84,7 +84,7 @@ pub enum FrontAction {
     Inform(u16, Fields),
     /// Begin the final response. If its head says that it ends there, nothing follows.
     Begin(Head),
-    /// The response goes on: [`FrontExchange::next`].
+    /// The response goes on: [`FrontExchange::next_part`].
     GoOn,
     /// The handler has failed, with the status that the client gets in its place or does not get any more.
     Fail(u16, Instead),
