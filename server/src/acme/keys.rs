@@ -5,6 +5,7 @@ use std::time::Duration;
 use boring::error::ErrorStack;
 use boring::pkey::{PKeyRef, Private};
 use boring::x509::{X509, X509Extension, X509NameBuilder};
+use data_encoding::HEXLOWER;
 
 use sluicegate_base::self_signed::Draft;
 
@@ -21,9 +22,8 @@ pub(super) fn proof(
     digest: &[u8; 32],
     unix: Duration,
 ) -> Result<X509, ErrorStack> {
-    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     // An octet string of 32 bytes.
-    let value = format!("critical,DER:0420{digits}");
+    let value = format!("critical,DER:0420{}", HEXLOWER.encode(digest));
     let draft = Draft {
         subject: &X509NameBuilder::new()?.build(),
         names: &[name],

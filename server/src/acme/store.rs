@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use boring::sha::sha256;
+use data_encoding::HEXLOWER;
 use sluicegate_base::state_file;
 use sluicegate_config::{AcmeChallenge, Config};
 
@@ -225,7 +226,7 @@ fn make_folder(folder: &Path) -> Result<(), AcmeError> {
 /// Returns 16 hexadecimal digits that stand for a text.
 fn digits(text: &str) -> String {
     let digest = sha256(text.as_bytes());
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&digest[..8])
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use boring::hash::MessageDigest;
 use boring::hkdf::HkdfSuite;
+use data_encoding::HEXLOWER_PERMISSIVE;
 
 use crate::entropy::draw;
 
@@ -113,19 +114,11 @@ pub(super) fn unhex(digits: &str) -> Result<RootSecret, String> {
     if count != 2 * ROOT_LEN {
         return Err(format!("{count} characters"));
     }
-    let mut bytes = [0; ROOT_LEN];
-    let nibbles: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
-    let nibbles = nibbles.ok_or_else(|| "a character that is no digit".to_owned())?;
-    for (byte, pair) in bytes.iter_mut().zip(nibbles.chunks_exact(2)) {
-        *byte = u8::try_from(pair[0] << 4 | pair[1]).expect("two nibbles are a byte");
-    }
+    let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok();
+    let bytes: Option<[u8; ROOT_LEN]> = bytes.and_then(|bytes| bytes.try_into().ok());
+    let bytes = bytes.ok_or_else(|| "a character that is no digit".to_owned())?;
     if bytes.iter().all(|byte| *byte == bytes[0]) {
         return Err("the same byte throughout".to_owned());
     }
     Ok(RootSecret(bytes))
-}
-
-/// Returns bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
+
 use super::error::{MAX_ROOTS, SecretsError};
 use super::key_file;
-use super::root::{RootSecret, hex, unhex};
+use super::root::{RootSecret, unhex};
 use super::ticket_keys::TicketKeys;
 use crate::clock;
 use crate::entropy::draw;
@@ -65,7 +67,7 @@ impl StateDir {
         match read_key_file(&path, self.accept_open) {
             Err(SecretsError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
                 let root = RootSecret::random();
-                let text = format!("{}\n", hex(&root.0));
+                let text = format!("{}\n", HEXLOWER.encode(&root.0));
                 self.replace(SECRETS, text.as_bytes())?;
                 Ok(vec![root])
             }

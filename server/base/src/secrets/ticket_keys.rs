@@ -11,7 +11,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::root::{RootSecret, hex, unhex};
+use data_encoding::HEXLOWER;
+
+use super::root::{RootSecret, unhex};
 
 /// Length of a period until [`TicketKeys::set_lifetime`] says otherwise, in seconds.
 const DEFAULT_PERIOD: u64 = 86_400;
@@ -128,7 +130,7 @@ impl TicketKeys {
             Source::Shared(_) => None,
             Source::Own(chain) => {
                 chain.advance((now / period).saturating_sub(1));
-                let seed = hex(&chain.seed.0);
+                let seed = HEXLOWER.encode(&chain.seed.0);
                 Some(format!("{period} {} {seed}\n", chain.number))
             }
         }

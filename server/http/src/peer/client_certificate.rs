@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use boring::error::ErrorStack;
 use boring::sha::sha256;
 use boring::x509::{X509, X509NameRef, X509Ref};
+use data_encoding::HEXLOWER;
 
 /// Verified certificate of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +23,9 @@ impl ClientCertificate {
     /// It is none.
     pub fn from_der(der: &[u8]) -> Result<ClientCertificate, ErrorStack> {
         let certificate = X509::from_der(der)?;
-        let mut fingerprint = String::with_capacity(64);
-        for byte in sha256(der) {
-            // Writing to memory cannot fail.
-            let _ = write!(fingerprint, "{byte:02x}");
-        }
         Ok(ClientCertificate {
             subject: subject(certificate.subject_name()).into(),
-            fingerprint: fingerprint.into(),
+            fingerprint: HEXLOWER.encode(&sha256(der)).into(),
         })
     }
 

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use data_encoding::HEXLOWER;
+
 use super::Shared;
 use super::count;
 use super::storage::SUFFIX;
@@ -30,8 +32,8 @@ pub struct TraceName<'a> {
 impl TraceName<'_> {
     /// Returns the file name without the suffix. Characters that a file name should not hold become `-`.
     pub(super) fn stem(&self) -> String {
-        let dcid = self.original_dcid.iter().take(20);
-        let hex: String = dcid.map(|byte| format!("{byte:02x}")).collect();
+        let dcid = self.original_dcid;
+        let hex = HEXLOWER.encode(&dcid[..dcid.len().min(20)]);
         format!("{hex}_{}_{}", safe(self.listener), safe(self.algorithm))
     }
 }
