@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(50);
 const STEPS: usize = 200;
 /// Lines of its output in an error.
 const LINES: usize = 5;
-/// What the product prints once it serves. A port of DPDK binds no socket.
+/// Line that the product prints once it serves. A port of DPDK binds no socket.
 const READY: &str = "workers opened their drivers";
 
 /// A program of a server, and how to start it.
@@ -39,7 +39,7 @@ pub(crate) struct Server {
     output: PathBuf,
 }
 
-/// Where a server binds a socket.
+/// Port or line by which a server is known to serve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Port {
     Udp(SocketAddr),

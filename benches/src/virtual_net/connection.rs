@@ -24,7 +24,7 @@ const LARGEST: usize = 1_500;
 
 static BODY: [u8; BLOCK] = [b'.'; BLOCK];
 
-/// A server with one connection. It answers the request with the same body, whatever its path.
+/// A server with one connection. It responds to the request with the same body, whatever its path.
 pub(crate) struct BareConnection {
     quic: quiche::Connection,
     http: Option<h3::Connection>,

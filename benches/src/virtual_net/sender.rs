@@ -1,4 +1,4 @@
-//! What the event loop asks of the end that sends.
+//! The contract between the event loop and the end that sends.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -38,7 +38,7 @@ pub enum Step {
     },
 }
 
-/// What has happened on the stream of a request.
+/// Event on the stream of a request.
 #[derive(Debug)]
 pub enum Event {
     /// A field section has arrived: interim responses precede the final one, trailers follow the body. Empty if sections are kept.

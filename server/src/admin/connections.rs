@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
@@ -25,7 +26,7 @@ const PATH: &str = "/debug/connections";
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// A worker's reply to come.
-type Reply = oneshot::Receiver<(Vec<Snapshot>, usize)>;
+type Reply = oneshot::Receiver<(Vec<(u64, Snapshot)>, usize)>;
 
 /// Looks at connections of all workers, for one request at a time, because each looks at every connection.
 #[derive(Debug, Default)]
@@ -74,8 +75,9 @@ impl Connections {
             match timeout_at(deadline, &mut receiver).await {
                 Ok(Ok((snapshots, count))) => {
                     found.count += count;
-                    found.shown.extend(snapshots.into_iter().map(|one| (name.clone(), one)));
-                    found.shown.sort_by_key(|(_, one)| std::cmp::Reverse(order.place(one)));
+                    let ranked = snapshots.into_iter();
+                    found.shown.extend(ranked.map(|(rank, one)| (rank, name.clone(), one)));
+                    found.shown.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
                     found.shown.truncate(limit);
                 }
                 Ok(Err(_)) => {}
@@ -92,7 +94,8 @@ impl Connections {
 /// Connections of all workers.
 #[derive(Debug, Default)]
 struct Found {
-    shown: Vec<(String, Snapshot)>,
+    /// The first of them, with ranks and workers.
+    shown: Vec<(u64, String, Snapshot)>,
     /// Number of all that were selected.
     count: usize,
     /// Workers that did not reply in time.
@@ -124,7 +127,7 @@ pub(super) async fn respond<B>(request: &Request<B>, connections: &Connections) 
         Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
     };
     let found = connections.find(&selection, order, limit).await;
-    let shown = || found.shown.iter().map(|(worker, one)| object(worker, one));
+    let shown = || found.shown.iter().map(|(_, worker, one)| object(worker, one));
     let value = if selection.id.is_some() {
         match shown().next() {
             Some(connection) => connection,
@@ -154,7 +157,7 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
     let waits =
         snapshot.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(*time))));
     json!({
-        "id": hex(&snapshot.id),
+        "id": HEXLOWER.encode(&snapshot.id),
         "worker": worker,
         "listener": &*snapshot.listener,
         "client": snapshot.client.to_string(),
@@ -180,10 +183,6 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "retransmitted_bytes": snapshot.retransmitted,
         "probe_timeouts": snapshot.probe_timeouts,
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -34,8 +34,8 @@ pub enum Command {
 pub struct Inspection {
     /// Connections that are wanted.
     pub search: Search,
-    /// Takes the first of them, and the number of all.
-    pub reply: oneshot::Sender<(Vec<Snapshot>, usize)>,
+    /// Takes the first of them with their ranks, and the number of all.
+    pub reply: oneshot::Sender<(Vec<(u64, Snapshot)>, usize)>,
 }
 
 /// The sending end; cheap to clone.

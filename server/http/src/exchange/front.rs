@@ -98,7 +98,7 @@ pub enum FrontAction {
     Report(Box<HandlerReport>),
 }
 
-/// What the client gets in place of a handler's response.
+/// Substitute for a handler's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instead {
     /// A reply of the front.

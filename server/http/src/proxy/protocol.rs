@@ -42,10 +42,10 @@ pub(super) trait UpstreamStream {
     fn poll_body(&mut self, cx: &mut Context<'_>)
     -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>>;
 
-    /// What is left of the response's body, as far as that is known.
+    /// Size of the rest of the response's body, as far as that is known.
     fn body_size(&self) -> BodySize;
 
-    /// How far a request has come that gets no response.
+    /// Progress of a request that gets no response.
     fn progress(&self) -> Progress;
 
     /// Bytes of this exchange, and the times at which they moved.

@@ -11,17 +11,17 @@ use crate::exchange::message::Head;
 /// Largest number of field lines in a response: far more than any application sends, and fewer than a map of fields can hold.
 const MAX_LINES: usize = 4096;
 
-/// What is known of a body that has not come.
+/// Size of a body that has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodySize {
-    /// Its bytes, if they were announced.
+    /// Number of bytes, if it was announced.
     pub(crate) length: Option<u64>,
     /// Whether nothing of it is missing.
     pub(crate) is_end: bool,
 }
 
 impl BodySize {
-    /// What a header section says of the body behind it, valid or not.
+    /// Returns the size that a header section announces, valid or not.
     pub(crate) fn announced(headers: &HeaderMap) -> BodySize {
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         BodySize { length: length.and_then(|length| length.parse().ok()), is_end: false }

@@ -26,9 +26,9 @@ pub struct Snapshot {
     pub state: &'static str,
     /// Time since the first datagram.
     pub age: Duration,
-    /// What it waits for.
+    /// Current wait.
     pub wait: Wait,
-    /// For how long it has waited for that.
+    /// Length of that wait so far.
     pub waiting: Duration,
     /// Time spent on each wait. The sum is the age.
     pub spent: Vec<(Wait, Duration)>,
@@ -60,22 +60,6 @@ pub struct Snapshot {
     pub probe_timeouts: u64,
 }
 
-impl Snapshot {
-    /// For how long it has waited for anything but its client.
-    pub(crate) fn stall(&self) -> Duration {
-        stall(self.wait, self.has_tunnel, self.waiting)
-    }
-}
-
-/// A client may be in no hurry, and a tunnel may be silent for as long as its ends want.
-fn stall(wait: Wait, has_tunnel: bool, waiting: Duration) -> Duration {
-    match wait {
-        Wait::Client | Wait::Closing => Duration::ZERO,
-        Wait::Application if has_tunnel => Duration::ZERO,
-        _ => waiting,
-    }
-}
-
 impl<A: Application> Connection<A> {
     /// Bytes of packets that were sent, and packets that were lost, on its present paths. quiche's own sums over all paths look at each
     /// stream.
@@ -87,7 +71,12 @@ impl<A: Application> Connection<A> {
     /// For how long it has waited for anything but its client.
     pub(crate) fn stall(&self, now: Instant) -> Duration {
         let (wait, since) = self.account.wait();
-        stall(wait, self.has_tunnel(), now.saturating_duration_since(since))
+        match wait {
+            // A client may be in no hurry, and a tunnel may be silent for as long as its ends want.
+            Wait::Client | Wait::Closing => Duration::ZERO,
+            Wait::Application if self.has_tunnel() => Duration::ZERO,
+            _ => now.saturating_duration_since(since),
+        }
     }
 
     fn has_tunnel(&self) -> bool {

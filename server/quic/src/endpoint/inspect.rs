@@ -1,4 +1,4 @@
-//! What an operator sees of single connections.
+//! Searches of single connections, for operators.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,11 +25,11 @@ pub struct ConnectionFilter {
     pub listener: Option<String>,
     /// Congestion control algorithm.
     pub algorithm: Option<String>,
-    /// What the connection waits for.
+    /// Current wait of the connection.
     pub wait: Option<Wait>,
 }
 
-/// What comes first in a list of connections.
+/// Order of a list of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// The longest wait for anything but the client.
@@ -60,16 +60,6 @@ impl ConnectionFilter {
 }
 
 impl Order {
-    /// Place of a snapshot in a list of several endpoints: the highest comes first.
-    pub fn place(self, snapshot: &Snapshot) -> u64 {
-        match self {
-            Order::Stalled => micros(snapshot.stall()),
-            Order::Age => micros(snapshot.age),
-            Order::Sent => snapshot.sent,
-            Order::Lost => snapshot.lost_packets,
-        }
-    }
-
     fn rank<A: Application>(self, connection: &Connection<A>, now: Instant) -> u64 {
         match self {
             Order::Stalled => micros(connection.stall(now)),
@@ -105,14 +95,14 @@ impl Search {
 }
 
 impl<A: Application> Endpoint<A> {
-    /// Looks at the connections of the next `slots` slots. Returns the first connections and the number of all that were selected, once
-    /// it has looked at all.
+    /// Looks at the connections of the next `slots` slots. Returns the first connections with their ranks, the highest first, and the
+    /// number of all that were selected, once it has looked at all.
     pub fn inspect(
         &self,
         search: &mut Search,
         slots: usize,
         now: Instant,
-    ) -> Option<(Vec<Snapshot>, usize)> {
+    ) -> Option<(Vec<(u64, Snapshot)>, usize)> {
         let named = self.settings.listeners.iter();
         let named =
             named.filter(|(_, known)| search.selection.listener.as_deref() == Some(&known.name));
@@ -136,11 +126,11 @@ impl<A: Application> Endpoint<A> {
             return None;
         }
         let best = std::mem::take(&mut search.best).into_sorted_vec();
-        let shown = best.into_iter().filter_map(|Reverse((_, Reverse(slot), generation))| {
+        let shown = best.into_iter().filter_map(|Reverse((rank, Reverse(slot), generation))| {
             let connection = self.connections.get(slot)?;
             // It may have ended since an earlier turn.
             let is_same = connection.key.generation == generation;
-            is_same.then(|| connection.snapshot(self.name_of(connection.listener), now))
+            is_same.then(|| (rank, connection.snapshot(self.name_of(connection.listener), now)))
         });
         Some((shown.collect(), search.count))
     }

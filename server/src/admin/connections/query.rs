@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
@@ -18,7 +19,7 @@ const ORDERS: [(&str, Order); 4] = [
     ("lost", Order::Lost),
 ];
 
-/// What a request asks for.
+/// Parameters of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) selection: ConnectionFilter,
@@ -67,23 +68,13 @@ impl Query {
         if !query.is_empty() {
             return Err("a connection's page takes no parameters\n".to_owned());
         }
-        let bytes: Option<Vec<u8>> = (id.is_ascii() && id.len().is_multiple_of(2))
-            .then(|| id.as_bytes().chunks(2))
-            .and_then(|pairs| pairs.map(hex_pair).collect());
+        let bytes = HEXLOWER_PERMISSIVE.decode(id.as_bytes()).ok();
         let id = bytes.filter(|bytes| (1..=MAX_ID).contains(&bytes.len())).ok_or_else(|| {
             format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them\n")
         })?;
         let selection = ConnectionFilter { id: Some(id), ..ConnectionFilter::default() };
         Ok(Query { selection, order: Order::default(), limit: 1 })
     }
-}
-
-fn hex_pair(pair: &[u8]) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let [high, low] = pair else {
-        return None;
-    };
-    u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
 }
 
 fn client(value: &str) -> Result<(IpAddr, Option<u16>), String> {

@@ -13,7 +13,7 @@ const BLOCK: usize = 64 * 1024;
 /// Bytes of each of the first two blocks, so that a client that takes nothing holds little memory.
 const FIRST: usize = 16 * 1024;
 
-/// What the client is sent next.
+/// Next part of a response for its client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next<'a> {
     /// The front of a block; the response ends with the last byte of it if the flag is set.

@@ -183,7 +183,7 @@ fn a_handler_that_fails_or_is_lost_gets_a_reply_or_a_reset_in_its_place() {
     assert_eq!(take(&mut exchange), " end");
 }
 
-/// How far an exchange has come when it is ended.
+/// Stages in which an exchange is ended.
 const STAGES: [&str; 5] = ["discarded", "awaited", "begun", "ended", "taken"];
 
 fn at(stage: &str) -> FrontExchange {

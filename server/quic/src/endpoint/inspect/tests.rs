@@ -11,7 +11,9 @@ fn search(
 ) -> (Vec<Snapshot>, usize) {
     let mut search = Search::new(selection.clone(), order, limit);
     let turns = std::iter::from_fn(|| Some(bench.endpoint.inspect(&mut search, 2, bench.now)));
-    turns.take(100).flatten().next().unwrap()
+    let (found, count) = turns.take(100).flatten().next().unwrap();
+    assert!(found.is_sorted_by(|(one, _), (next, _)| one >= next));
+    (found.into_iter().map(|(_, snapshot)| snapshot).collect(), count)
 }
 
 fn ids(found: &(Vec<Snapshot>, usize)) -> Vec<String> {
@@ -121,6 +123,6 @@ fn search_goes_on_while_connections_come_and_go() {
     bench.pass(Duration::from_secs(30));
     bench.connect("192.0.2.9:5000");
     let (found, count) = bench.endpoint.inspect(&mut search, 4, bench.now).unwrap();
-    assert!(found.iter().all(|one| one.client.ip().to_string() == "192.0.2.9"), "{found:?}");
+    assert!(found.iter().all(|(_, one)| one.client.ip().to_string() == "192.0.2.9"), "{found:?}");
     assert!(count >= 4);
 }

@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What client and handler have seen.
+/// Events that client and handler have seen.
 #[derive(Debug, Default)]
 struct Seen {
     heads: u32,
