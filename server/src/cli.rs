@@ -1,5 +1,6 @@
 //! The command line.
 
+mod admin_client;
 mod cc;
 mod check;
 mod exit;

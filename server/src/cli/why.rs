@@ -2,33 +2,20 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use form_urlencoded::byte_serialize;
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::Method;
 use serde_json::Value;
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_cc::Registry;
-use sluicegate_config::Config;
-use tokio::net::TcpStream;
 
-use super::exit::{shown, wrong};
+use super::admin_client::{AdminArgs, EXIT_NONE, Reply, number, size, time, word};
+use super::exit::shown;
 
-/// Admin address of the configuration in the binary.
-const DEFAULT_ADMIN: &str = "127.0.0.1:9180";
-/// Time for the server's response.
-const LIMIT: Duration = Duration::from_secs(5);
-/// Largest response, bytes: many more than a thousand connections take.
-const MAX_BYTES: usize = 4 << 20;
 /// Connections that are shown of a list.
 const SHOWN: usize = 20;
-/// Exit code if the server has no such connection.
-const EXIT_NONE: u8 = 3;
 
 /// Say what connections of the running server wait for.
 ///
@@ -38,12 +25,8 @@ const EXIT_NONE: u8 = 3;
 pub(super) struct WhyArgs {
     /// Connection: its ID, as the access log has it, or the address of its client, with a port or without.
     connection: Option<String>,
-    /// Admin address of the server.
-    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADMIN)]
-    admin: SocketAddr,
-    /// Configuration file of the server, which has its admin address.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    server: AdminArgs,
     /// Print what the server replies, as JSON.
     #[arg(long)]
     json: bool,
@@ -58,32 +41,16 @@ pub(super) fn run(
     registry: &Registry,
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<u8> {
-    let admin = match &args.config {
-        None => args.admin,
-        Some(file) => match Config::load(file, registry) {
-            Ok(config) => config.admin.address.with_context(|| {
-                format!(
-                    "{} sets no `address` in [admin], so its server cannot be asked",
-                    file.display()
-                )
-            })?,
-            Err(error) => return Ok(wrong(&error)),
-        },
-    };
     let path = path(args.connection.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let asked = runtime.block_on(async { tokio::time::timeout(LIMIT, ask(admin, &path)).await });
-    let (status, body) =
-        asked.map_err(|_| anyhow::anyhow!("no reply from {admin} within {LIMIT:?}"))??;
-    if status == StatusCode::NOT_FOUND && path.starts_with("/debug/connections/") {
-        eprint!("{}", shown(&body));
-        return Ok(EXIT_NONE);
-    }
-    if status != StatusCode::OK {
-        bail!("{admin} refuses ({status}): {}", shown(body.trim_end()));
-    }
-    let reply: Value =
-        serde_json::from_str(&body).with_context(|| format!("{admin} sent no JSON"))?;
+    let reply = match args.server.request(registry, &Method::GET, &path)? {
+        Reply::Found(reply) => reply,
+        Reply::NotFound(reason) if path.starts_with("/debug/connections/") => {
+            eprint!("{reason}");
+            return Ok(EXIT_NONE);
+        }
+        Reply::NotFound(reason) => bail!("the server has no such page: {}", reason.trim_end()),
+        Reply::WrongConfig(code) => return Ok(code),
+    };
     if args.json {
         writeln!(out, "{reply:#}")?;
         return Ok(0);
@@ -142,66 +109,6 @@ fn path(connection: Option<&str>) -> anyhow::Result<String> {
         );
     }
     Ok(format!("/debug/connections/{connection}"))
-}
-
-async fn ask(admin: SocketAddr, path: &str) -> anyhow::Result<(StatusCode, String)> {
-    let stream = TcpStream::connect(admin).await.with_context(|| {
-        format!(
-            "no server listens at {admin}: start it with an `address` in [admin], and name that by --admin or its configuration by -c"
-        )
-    })?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get(path)
-        .header(hyper::header::HOST, admin.to_string())
-        .body(Empty::<bytes::Bytes>::new())?;
-    let exchange = async {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!("a response of {admin}: {error}"))?;
-        anyhow::Ok((status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
-    };
-    tokio::pin!(exchange);
-    tokio::select! {
-        reply = &mut exchange => reply,
-        _ = connection => exchange.await,
-    }
-}
-
-/// Returns a text without control characters, which a terminal would obey.
-fn word<'a>(connection: &'a Value, key: &str) -> std::borrow::Cow<'a, str> {
-    let word = connection[key].as_str().unwrap_or("?");
-    if word.chars().any(char::is_control) {
-        word.replace(char::is_control, "\u{fffd}").into()
-    } else {
-        word.into()
-    }
-}
-
-fn number(connection: &Value, key: &str) -> f64 {
-    connection[key].as_f64().unwrap_or(0.0)
-}
-
-/// Returns a time in milliseconds as people write it.
-fn time(ms: f64) -> String {
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.1} ms"),
-        ms if ms < 1000.0 => format!("{ms:.0} ms"),
-        ms if ms < 120_000.0 => format!("{:.1} s", ms / 1e3),
-        ms if ms < 7.2e6 => format!("{:.0} min", ms / 6e4),
-        ms if ms < 1.728e8 => format!("{:.0} h", ms / 3.6e6),
-        ms => format!("{:.0} days", ms / 8.64e7),
-    }
-}
-
-fn size(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes < 1e4 => format!("{bytes:.0} B"),
-        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
-        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.1} GB", bytes / 1e9),
-    }
 }
 
 /// Returns what a wait means. A server of another version may have others.
