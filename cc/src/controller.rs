@@ -14,7 +14,8 @@ pub trait Controller: Debug + Send + Sync {
     /// packet and hands back when the packet is acknowledged or lost.
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState;
 
-    /// Reports packets that were acknowledged, lost, or acknowledged late.
+    /// Reports packets that were acknowledged, lost, or acknowledged late. An event without packets tells a controller that takes
+    /// the place of another one the path's round trip.
     ///
     /// A transport forgets lost packets after a while, so late acknowledgements are incomplete. They prove that a cut was
     /// wrong only if every packet lost since then is among them.
@@ -39,8 +40,8 @@ pub trait Controller: Debug + Send + Sync {
     /// Reports the path's new datagram size, bytes of UDP payload.
     fn on_mtu(&mut self, mtu: u64);
 
-    /// Takes a window that [`crate::CarefulResume`] has found for the path (RFC 9959), and goes on from there as if it
-    /// had grown to it. The default is to ignore it, for algorithms whose window follows from a model.
+    /// Takes a window that [`crate::CarefulResume`] has found for the path (RFC 9959), or that another controller had there
+    /// ([`AdoptedWindow::after`]), and goes on from there as if it had grown to it. The default is to ignore it.
     fn adopt(&mut self, now: Time, window: AdoptedWindow) {
         let _ = (now, window);
     }
@@ -72,6 +73,23 @@ pub struct AdoptedWindow {
     pub cwnd: u64,
     /// Slow start threshold, bytes; `None` leaves it as it is.
     pub ssthresh: Option<u64>,
+}
+
+impl AdoptedWindow {
+    /// Returns the window for a controller that takes the place of another one on its path, whose own initial window is
+    /// `initial`: no larger than the other's, and without slow start beyond it unless the other one was still starting. A
+    /// window that no acknowledgement has confirmed (RFC 9959 §3.3) is not handed on.
+    pub fn after(former: &Snapshot, initial: u64) -> Self {
+        match former.state {
+            State::Unvalidated | State::Validating => {
+                Self { cwnd: former.cwnd.min(initial), ssthresh: former.ssthresh }
+            }
+            state => {
+                let reached = (!state.is_starting()).then_some(former.cwnd);
+                Self { cwnd: former.cwnd, ssthresh: former.ssthresh.or(reached) }
+            }
+        }
+    }
 }
 
 /// Phase of an algorithm. The names are those of qlog's `congestion_state_updated`.

@@ -69,8 +69,8 @@ use sizes::Sizes;
 
 use crate::usage::Usage;
 use crate::{
-    Algorithm, Controller, Event, Init, Model, Options, PacketState, PathChange, Sent, Snapshot,
-    State, Time,
+    AdoptedWindow, Algorithm, Controller, Event, Init, MAX_WINDOW, Model, Options, PacketState,
+    PathChange, Sent, Snapshot, State, Time, pacing,
 };
 
 /// The algorithm as the registry lists it.
@@ -342,6 +342,18 @@ impl Controller for Bbr3 {
             self.output.raise_cwnd(2 * self.sizes.mtu());
             self.set_quantum();
         }
+    }
+
+    /// Goes on in Startup, with this window and a rate that sends it once per round trip: the model needs samples of its own,
+    /// and the first of them come within a round trip.
+    fn adopt(&mut self, now: Time, window: AdoptedWindow) {
+        self.advance(now);
+        self.output.set_cwnd(window.cwnd.clamp(self.sizes.min_window(), MAX_WINDOW));
+        if self.model.min_rtt.lifetime().is_some() {
+            let rate = pacing::rate(self.output.cwnd(), self.observed.srtt, 1.0);
+            self.output.set_pacing_rate(rate, self.sizes.mtu());
+        }
+        self.set_quantum();
     }
 
     fn cwnd(&self) -> u64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sluicegate_cc::{MAX_INITIAL_DATAGRAM, PathChange, State};
+use sluicegate_cc::{Algorithm, MAX_INITIAL_DATAGRAM, PathChange, State};
 
 use crate::test_support::memory::Memory;
 use crate::test_support::wire::Wire;
@@ -161,6 +161,37 @@ proptest! {
             }
             drop(wire);
             prop_assert!(!memory.contents().is_claimed, "{}", algorithm.name);
+        }
+    }
+
+    /// It takes no larger window than the one before it has, knows the path's round trip, and goes on soundly.
+    #[test]
+    fn another_controller_takes_over_at_any_moment(
+        before in prop::collection::vec(step(), 0..100),
+        after in prop::collection::vec(step(), 1..100),
+    ) {
+        let resuming = |algorithm: &Algorithm| {
+            let memory = Memory::of(1_000, Duration::from_millis(50));
+            algorithm.can_resume().then(|| memory.resume(algorithm))
+        };
+        for former in algorithms() {
+            for next in algorithms() {
+                let name = format!("{} to {}", former.name, next.name);
+                let controller = resuming(&former).unwrap_or_else(|| controller(&former, 0));
+                let mut wire = Wire::new(controller, Duration::from_millis(50));
+                before.iter().for_each(|step| apply(&mut wire, step));
+                let window = wire.cwnd();
+                wire.switch(crate::test_support::controller(&next, 0));
+                check(&name, &wire);
+                // BBR's least window is four datagrams.
+                let most = window.max(4 * wire.mtu);
+                prop_assert!(wire.cwnd() <= most, "{}: {window} to {}", name, wire.cwnd());
+                prop_assert!(wire.controller.pacing_rate().is_some(), "{}", name);
+                for step in &after {
+                    apply(&mut wire, step);
+                    check(&name, &wire);
+                }
+            }
         }
     }
 

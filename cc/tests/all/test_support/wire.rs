@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::ops::RangeBounds;
 use std::time::Duration;
 
-use sluicegate_cc::{Controller, EcnCounts, Event, Packet, Rtt, Sent, Snapshot, State, Time};
+use sluicegate_cc::{
+    AdoptedWindow, Controller, EcnCounts, Event, Packet, Rtt, Sent, Snapshot, State, Time,
+};
 
 /// One controller and the packets it believes to be on their way.
 #[derive(Debug)]
@@ -39,6 +41,21 @@ impl Wire {
             lost: Vec::new(),
             mtu: super::MTU,
         }
+    }
+
+    /// Puts another controller in the place of this one, as a transport does in a running connection.
+    pub(crate) fn switch(&mut self, mut next: Box<dyn Controller>) {
+        next.on_mtu(self.mtu);
+        next.on_event(&Event { rtt_updated: true, ..self.empty_event() });
+        next.adopt(self.now, AdoptedWindow::after(&self.snapshot(), next.cwnd()));
+        let mut in_flight_before = 0;
+        for packet in &mut self.packets {
+            let Packet { packet_number, bytes, .. } = *packet;
+            let sent = Sent { packet_number, bytes, in_flight_before, has_data: true };
+            packet.state = next.on_sent(self.now, &sent);
+            in_flight_before += bytes;
+        }
+        self.controller = next;
     }
 
     pub(crate) fn cwnd(&self) -> u64 {
