@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 15] = [
+const ADDED: [(&str, &str); 17] = [
     ("src/ecn.rs", "ecn.rs"),
     ("src/ecn/congestion.rs", "ecn/congestion.rs"),
     ("src/ecn/shares.rs", "ecn/shares.rs"),
@@ -28,6 +28,8 @@ const ADDED: [(&str, &str); 15] = [
     ("src/extension.rs", "extension.rs"),
     ("src/extension/held.rs", "extension/held.rs"),
     ("src/extension/limits.rs", "extension/limits.rs"),
+    ("src/extension/switch.rs", "extension/switch.rs"),
+    ("src/extension/traces.rs", "extension/traces.rs"),
     ("src/overdue.rs", "stream/overdue.rs"),
     ("src/encoded.rs", "h3/encoded.rs"),
     ("src/redact.rs", "redact.rs"),

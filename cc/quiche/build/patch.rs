@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::source;
 
 /// Names of the series, in the order in which they are applied.
-pub const SERIES: [&str; 10] = [
+pub const SERIES: [&str; 11] = [
     "socket",
     "fixes",
     "http3",
@@ -17,6 +17,7 @@ pub const SERIES: [&str; 10] = [
     "memory",
     "speed",
     "priorities",
+    "running",
 ];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.

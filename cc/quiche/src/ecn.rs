@@ -288,6 +288,11 @@ impl EcnPath {
         }
     }
 
+    /// Returns the mark that packets get on a path that passes validation.
+    pub fn mark(&self) -> Ecn {
+        self.mark
+    }
+
     /// Begins a datagram and returns its mark. A probe after a timeout has none: the path may drop what is marked.
     pub fn begin_datagram(&mut self, is_probe: bool) -> Ecn {
         if is_probe && !self.probing {

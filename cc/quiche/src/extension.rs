@@ -4,6 +4,9 @@
 
 mod held;
 mod limits;
+mod switch;
+#[cfg(feature = "qlog")]
+mod traces;
 
 pub use limits::SendLimit;
 

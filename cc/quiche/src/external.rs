@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Instant;
 
+use sluicegate_cc::AdoptedWindow;
 use sluicegate_cc::Algorithm;
 use sluicegate_cc::CarefulResume;
 use sluicegate_cc::Controller;
@@ -173,7 +174,11 @@ pub struct External {
 
 impl External {
     fn new(config: &RecoveryConfig, factory: &Factory) -> Self {
-        let mss = config.max_send_udp_payload_size;
+        Self::with_datagrams(config.max_send_udp_payload_size, config, factory)
+    }
+
+    /// Makes a controller for a path with datagrams of `mss` bytes.
+    fn with_datagrams(mss: usize, config: &RecoveryConfig, factory: &Factory) -> Self {
         let init = Init {
             mtu: mss as u64,
             initial_window_packets: config.initial_congestion_window_packets as u64,
@@ -192,6 +197,35 @@ impl External {
             ecn: EcnCounts::NONE,
             is_scalable: factory.is_scalable(),
         }
+    }
+
+    /// Makes the controller that takes the place of this one, by `factory`. It knows the path's round trip, and begins with a window
+    /// no larger than this one's, or with the smallest that its algorithm has. What is in flight has yet to be reported to it.
+    fn successor(
+        &self, config: &RecoveryConfig, factory: &Factory, in_flight: usize,
+        rtt: &RttStats,
+    ) -> Self {
+        let mut next = Self::with_datagrams(self.mss, config, factory);
+        let now = next.now();
+        let min = rtt.min_rtt();
+        let event = Event {
+            now,
+            acked: &[],
+            lost: &[],
+            late_acked: &[],
+            in_flight_before: in_flight as u64,
+            in_flight: in_flight as u64,
+            rtt: Rtt { latest: min.unwrap_or(rtt.latest_rtt), ..rtt_of(rtt) },
+            rtt_updated: min.is_some(),
+            ecn: EcnCounts::NONE,
+            least_unacked: 0,
+        };
+        let former = self.controller.snapshot();
+        next.report(|controller| {
+            controller.on_event(&event);
+            controller.adopt(now, AdoptedWindow::after(&former, controller.cwnd()));
+        });
+        next
     }
 
     /// Reports something to the controller.
@@ -253,13 +287,7 @@ impl External {
             late_acked: &late,
             in_flight_before: in_flight_before as u64,
             in_flight: in_flight as u64,
-            rtt: Rtt {
-                latest: rtt.latest_rtt,
-                smoothed: rtt.smoothed_rtt,
-                var: rtt.rttvar,
-                min: rtt.min_rtt(),
-                max_ack_delay: rtt.max_ack_delay,
-            },
+            rtt: rtt_of(rtt),
             rtt_updated,
             ecn: std::mem::take(&mut self.ecn),
             least_unacked,
@@ -270,6 +298,17 @@ impl External {
         }
         self.window = bytes(self.controller.cwnd());
         packets.put_back();
+    }
+}
+
+/// Returns the path's round trip in the controller's type.
+fn rtt_of(rtt: &RttStats) -> Rtt {
+    Rtt {
+        latest: rtt.latest_rtt,
+        smoothed: rtt.smoothed_rtt,
+        var: rtt.rttvar,
+        min: rtt.min_rtt(),
+        max_ack_delay: rtt.max_ack_delay,
     }
 }
 

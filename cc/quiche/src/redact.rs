@@ -8,12 +8,19 @@ use std::time::Instant;
 
 use qlog::events::http3::{Http3Frame, HttpHeader};
 use qlog::events::quic::{PacketHeader, QuicFrame, TransportInitiator};
-use qlog::events::{Event, EventData, RawInfo};
+use qlog::events::{Event, EventData, EventImportance, JsonEvent, RawInfo};
 use qlog::streamer::QlogStreamer;
 use qlog::{Error, Result};
 
 /// Text in place of a value. It is the same for every value, so it does not tell the value's length.
 pub const REDACTED: &str = "<redacted>";
+
+/// Schemas of the events in a trace: those of QUIC and HTTP/3 by the drafts that they follow, and the application's own.
+pub const SCHEMAS: [&str; 3] = [
+    "urn:ietf:params:qlog:events:quic-13",
+    "urn:ietf:params:qlog:events:http3-13",
+    "urn:x-sluicegate:qlog:events:sluicegate",
+];
 
 /// Name of the field in whose grammar a PRIORITY_UPDATE frame has its value (RFC 9218 §7).
 const PRIORITY: &str = "priority";
@@ -65,6 +72,13 @@ impl Streamer {
             return Err(Error::Done);
         }
         self.inner.add_event(event)
+    }
+
+    /// Writes an event of the application, which contains no secrets.
+    pub(crate) fn add_of_application(&mut self, name: &str, data: serde_json::Value, at: Instant) -> Result<()> {
+        // The writer sets the time.
+        let event = JsonEvent { time: 0.0, importance: EventImportance::Base, name: name.to_owned(), data };
+        self.inner.add_event_with_instant(event, at)
     }
 
     /// Returns the time that the events count from.

@@ -74,6 +74,17 @@ impl Sender {
         Sender::External(External::new(config, factory))
     }
 
+    /// Puts another controller, by the configuration's factory, in the place of one from outside. Returns whether it did.
+    pub(in crate::recovery::gcongestion) fn switch(
+        &mut self, config: &RecoveryConfig, in_flight: usize, rtt: &RttStats,
+    ) -> bool {
+        let (Sender::External(former), Some(factory)) = (&*self, &config.cc_factory) else {
+            return false;
+        };
+        *self = Sender::External(former.successor(config, factory, in_flight, rtt));
+        true
+    }
+
     /// Returns the state that the controller gave the packet sent last.
     pub(in crate::recovery::gcongestion) fn packet_state(&self) -> PacketState {
         match self {

@@ -7,7 +7,7 @@ use crate::BufFactory;
 use crate::Connection;
 
 /// Credit into which no frame of HTTP/3 fits, bytes: there is no header without a byte behind it. A head needs more.
-const MIN_CREDIT: u64 = 16;
+pub(super) const MIN_CREDIT: u64 = 16;
 
 /// Room into which no packet with data fits, bytes.
 const MIN_ROOM: usize = 100;

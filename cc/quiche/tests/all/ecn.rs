@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quiche::{Ecn, EcnFailure, EcnStats};
-use sluicegate_test_support::{client_address, config, Pair, Trace};
+use sluicegate_test_support::{builtin, client_address, config, Pair, Trace};
 
 use self::fixture::*;
 
@@ -22,6 +22,22 @@ fn packets_are_marked_on_a_path_that_keeps_marks() {
     // A coalesced datagram of the handshake has several packets.
     assert!(ect0 >= test.marked as u64, "{ect0} of {}", test.marked);
     assert!(counted.iter().all(|counts| counts.ce == 0 && counts.ect1 == 0));
+}
+
+/// The peer may yet count the mark of before, which would end the validation of another one.
+#[test]
+fn packets_lose_their_mark_where_another_algorithm_needs_another_one() {
+    let mut test = Test::over(kept);
+    for (name, is_marked) in [("cubic", true), ("prague", false), ("cubic", false)] {
+        let next = builtin(name);
+        let factory = quiche::cc::Factory::new(next, next.defaults());
+        assert!(test.pair.server.switch_controller(factory));
+        let (sent, marked) = (test.sent, test.marked);
+        test.round(20);
+        let expected = if is_marked { test.sent - sent } else { 0 };
+        assert_eq!(test.marked - marked, expected, "{name}");
+    }
+    assert_eq!(test.stats().failed, 0);
 }
 
 #[test]

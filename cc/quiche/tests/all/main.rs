@@ -16,4 +16,5 @@ mod received_frames;
 mod refusals;
 mod send_limit;
 mod series;
+mod switch;
 mod traces;

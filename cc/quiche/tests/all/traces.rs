@@ -1,8 +1,10 @@
 //! Traces contain no secrets: names of fields, but only the values that were asked for.
 
+use std::time::Duration;
+
 use quiche::h3::{self, Header, NameValue};
-use quiche::redact::{Visible, REDACTED};
-use sluicegate_test_support::{config, Pair, Trace};
+use quiche::redact::{Visible, REDACTED, SCHEMAS};
+use sluicegate_test_support::{builtin, config, emit, set_algorithm, Pair, Trace};
 
 /// Stands in every text that must not be in a trace.
 const MARK: &str = "S3CR3T";
@@ -101,4 +103,66 @@ fn values_that_were_asked_for_reach_a_trace() {
         assert!(trace.contains(shown), "{trace}");
     }
     assert_eq!(trace.matches(MARK).count(), 2, "{trace}");
+}
+
+/// Lets the server send so many bytes over a path of 40 ms.
+fn send(pair: &mut Pair, len: usize) {
+    pair.server.stream_send(3, &vec![7; len], false).expect("sent");
+    for _ in 0..20 {
+        let sent = emit(&mut pair.server);
+        pair.pass(Duration::from_millis(20));
+        sent.iter().for_each(|datagram| pair.client_receives(datagram));
+        let acks = emit(&mut pair.client);
+        pair.pass(Duration::from_millis(20));
+        acks.iter().for_each(|datagram| pair.server_receives(datagram));
+    }
+}
+
+#[test]
+fn trace_begins_with_the_state_of_a_running_connection() {
+    let mut server = config(10);
+    set_algorithm(&mut server, builtin("cubic"));
+    let mut pair = Pair::connect(&mut config(100), &mut server);
+    send(&mut pair, 100_000);
+    // The second takes the place of the first.
+    for _ in 0..2 {
+        let trace = Trace::of(&mut pair.server);
+        pair.server.trace_state();
+        let begun = trace.text();
+        for schema in SCHEMAS {
+            assert!(begun.contains(schema), "{schema}: {begun}");
+        }
+        for known in [
+            r#""initiator":"local""#,
+            r#""initiator":"remote""#,
+            r#""latest_rtt":40.0"#,
+            r#""congestion_window":"#,
+            r#""name":"quic:mtu_updated""#,
+            r#""new":"slow_start""#,
+        ] {
+            assert_eq!(begun.matches(known).count(), 1, "{known}: {begun}");
+        }
+        send(&mut pair, 10_000);
+        let now = quiche::clock::now();
+        pair.server.trace_event("sluicegate:test", serde_json::json!({ "value": 1 }), now);
+        let text = trace.text();
+        assert!(text.contains("quic:packet_sent") && text.contains("quic:packet_received"));
+        assert!(text.ends_with("\"name\":\"sluicegate:test\",\"data\":{\"value\":1}}\n"), "{text}");
+        assert_eq!(text.matches(r#""initiator":"remote""#).count(), 1);
+    }
+}
+
+#[test]
+fn stream_without_credit_is_blocked_until_it_has_more() {
+    let mut client = config(100);
+    client.set_initial_max_stream_data_uni(10_000);
+    let mut pair = Pair::connect(&mut client, &mut config(100));
+    let blocked = |pair: &Pair| pair.server.blocked_streams().collect::<Vec<_>>();
+    assert_eq!(pair.server.stream_send(3, &[7; 5_000], false), Ok(5_000));
+    assert_eq!(pair.server.stream_send(7, &[7; 20_000], true), Ok(10_000));
+    pair.settle();
+    assert_eq!(blocked(&pair), [7]);
+    while pair.client.stream_recv(7, &mut [0; 4096]).is_ok() {}
+    pair.settle();
+    assert_eq!(blocked(&pair), Vec::<u64>::new());
 }
