@@ -8,16 +8,20 @@
 //! of a worker are fields of [`WorkerStats`](crate::worker::WorkerStats), all others of [`Sources`].
 
 mod allocator;
+mod client_filter;
 mod connections;
 mod cross_site;
 mod deadline;
 mod flamegraph;
+mod form;
 mod pages;
 mod places;
 mod process;
 mod response;
 mod scrape;
 mod server;
+mod traces;
+mod worker_queries;
 mod workers;
 
 pub use connections::Connections;
@@ -25,3 +29,5 @@ pub use flamegraph::Profiles;
 pub use pages::AdminState;
 pub use scrape::{Scraper, Sources};
 pub use server::{AdminError, AdminServer};
+pub use traces::Traces;
+pub use worker_queries::WorkerQueries;

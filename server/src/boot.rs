@@ -111,7 +111,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     start_workers(setups, &snapshot, &events)?;
     observability.admin_state.scraper.watch(workers.clone());
-    observability.admin_state.connections.watch(workers.clone());
+    observability.admin_state.workers.watch(workers.clone());
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
     let mut renewals = renewals(&events, &lifecycle);

@@ -9,6 +9,7 @@ mod load;
 mod packaging;
 mod reload;
 mod route;
+mod trace;
 mod why;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -52,6 +53,7 @@ enum Command {
     Reload(reload::ReloadArgs),
     Route(route::RouteArgs),
     Why(why::WhyArgs),
+    Trace(trace::TraceArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
     #[cfg_attr(not(feature = "load"), command(hide = true))]
@@ -71,6 +73,9 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Route(args) => explain_route(&args, registry),
         Command::Why(args) => {
             unless_pipe_is_closed(why::run(&args, registry, &mut std::io::stdout().lock()))
+        }
+        Command::Trace(args) => {
+            unless_pipe_is_closed(trace::run(&args, registry, &mut std::io::stdout().lock()))
         }
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());

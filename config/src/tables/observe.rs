@@ -15,17 +15,18 @@ use crate::words::{canonical, host, socket_address, token};
 const MAX_NAME: usize = 128;
 
 table! {
-    /// Traces of sampled connections: one qlog file (.sqlog) each, for viewers such as qvis. Events that exceed a bound
+    /// Traces of connections, sampled ones and others on request: one qlog file (.sqlog) each, for viewers such as qvis. Events that exceed a bound
     /// below are dropped; no connection waits for the disk. After a reload, a connection that is traced goes on with the
     /// settings that it began with.
     pub struct Qlog = [qlog], check: check_qlog {
         /// Share of the connections that are traced, each from its first packet. 0.001 is a good start in production;
         /// 1.0 suits a test bench.
         sample_rate: f64 { kind: ratio(0.0, 1.0), default: "0.0", examples: ["0.001"], reload: Live },
-        /// Folder of the traces; it is created if missing.
+        /// Folder of the traces; it is created if missing. With it, `sluicegate trace` begins traces of running connections and of the
+        /// next ones of a client or a server name, whatever sample_rate is.
         directory: Option<PathBuf> {
             kind: Kind::Path,
-            unset: "nothing is written, and sample_rate must be 0",
+            unset: "nothing is written, also on request, and sample_rate must be 0",
             examples: ["\"/var/log/sluicegate/qlog\""],
             reload: Live
         },
@@ -133,7 +134,8 @@ words! {
 table! {
     /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
     /// returns 200 while it accepts connections, and 503 while it starts or drains or a thread hangs. /metrics is for Prometheus.
-    /// /debug/connections shows what connections wait for, /debug/flamegraph what the server uses CPU time for.
+    /// /debug/connections shows what connections wait for, /debug/flamegraph what the server uses CPU time for. /debug/trace begins
+    /// traces.
     #[derive(Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
@@ -183,7 +185,7 @@ table! {
         /// /debug/pprof/profile, /debug/pprof/allocs and /debug/pprof/heap are the same for go tool pprof: their defaults
         /// are 30 seconds and pprof. There is one recording at a time. A recording of CPU time costs about 1 % of it, and
         /// its memory stays allocated; without a recording there is no cost. Samples need a temporary file, in /tmp or
-        /// where TMPDIR says.
+        /// where TMPDIR says. /debug/trace, which begins traces of connections, is allowed and forbidden with them.
         profiles: Option<bool> {
             kind: Kind::Switch,
             unset: "on if `address` is a loopback address, which only users of this host reach",

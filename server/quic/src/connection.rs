@@ -6,6 +6,7 @@ mod emit;
 mod receive;
 mod snapshot;
 mod too_big;
+mod trace;
 mod waits;
 
 use std::net::IpAddr;
@@ -19,8 +20,9 @@ pub use emit::{Emitted, PACING_SLACK};
 use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::account::{Account, Wait};
-use sluicegate_base::observe::qlog::Trace;
 pub use snapshot::Snapshot;
+use trace::ConnectionTrace;
+pub(crate) use trace::TraceLabels;
 
 use super::activity::Activity;
 use super::application::{Application, Shared};
@@ -81,6 +83,9 @@ pub struct Connection<A: Application> {
     path_size: PathSize,
     progress: Progress,
     account: Account,
+    trace: Option<Box<ConnectionTrace>>,
+    /// Its server name was compared with those that an operator wants to be traced.
+    pub(super) was_offered_trace: bool,
     /// Time at which it was queued for service or emission; `None` while it rests.
     queued: Option<Instant>,
     /// Sums of ECN that the endpoint's counters have.
@@ -149,6 +154,8 @@ impl<A: Application> Connection<A> {
             path_size: PathSize::default(),
             progress: Progress::new(),
             account: Account::begin(Wait::Handshake, accepted.begun),
+            trace: None,
+            was_offered_trace: false,
             queued: None,
             ecn: quiche::EcnStats::default(),
             session: None,
@@ -225,20 +232,6 @@ impl<A: Application> Connection<A> {
         self.original_dcid = Some(dcid);
     }
 
-    /// Writes a trace of it from now on, in which only the values of `visible` fields stand.
-    pub(super) fn write_trace(
-        &mut self,
-        trace: Trace,
-        (title, description): (String, String),
-        level: quiche::QlogLevel,
-        visible: quiche::redact::Visible,
-    ) {
-        self.quic.set_qlog_with_level(Box::new(trace), title, description, level);
-        if let Some(streamer) = self.quic.qlog_streamer() {
-            streamer.show(visible);
-        }
-    }
-
     /// Returns the controller under which the gauges count it, and the one that it has now, under which they count it from
     /// now on.
     pub(super) fn move_controller(&mut self) -> (Option<Controller>, Option<Controller>) {
@@ -297,6 +290,11 @@ impl<A: Application> Connection<A> {
     pub(super) fn dcids(&self) -> impl Iterator<Item = &[u8]> {
         let own = self.cids.iter().map(ConnectionId::as_bytes);
         own.chain(self.original_dcid.as_deref())
+    }
+
+    /// Returns the connection ID that the client chose first, as logs and traces name the connection.
+    pub(super) fn original_id(&self) -> &[u8] {
+        self.dcids().last().unwrap_or_default()
     }
 
     /// Returns the next connection ID that the peer has retired.

@@ -15,6 +15,7 @@ mod shedding;
 mod stateless;
 mod table;
 mod tokens;
+pub mod traces;
 mod validation;
 
 use std::collections::{HashMap, VecDeque};
@@ -34,6 +35,7 @@ pub use self::shedding::initials::{Change, InitialShares};
 use self::shedding::relief::Relief;
 use self::stateless::StatelessPacket;
 use self::table::ConnectionTable;
+use self::traces::TraceWatch;
 use super::application::{Application, Shared as _};
 use super::cid::{ConnectionId, Owner};
 use super::connection::{Accepted, Due};
@@ -114,6 +116,8 @@ pub struct Endpoint<A: Application> {
     initials: InitialControl,
     /// Slots of connections whose data waits for room in the ring to other threads.
     awaiting_room: Vec<usize>,
+    /// Orders of an operator for traces of the next connections.
+    watches: Vec<Arc<TraceWatch>>,
     /// Counts of what happened so far, without careful resume: see [`Endpoint::totals`].
     pub counters: QuicCounters,
     /// Counts of careful resume, which congestion controllers keep.
@@ -156,6 +160,7 @@ impl<A: Application> Endpoint<A> {
             idle_hand: 0,
             overload: Overload::default(),
             awaiting_room: Vec::new(),
+            watches: Vec::new(),
             counters: QuicCounters::default(),
             resumptions: Arc::default(),
         }

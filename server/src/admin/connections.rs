@@ -2,8 +2,6 @@
 
 mod query;
 
-use std::collections::HashMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,29 +10,23 @@ use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order, Search, Snapshot};
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::{Mutex, oneshot};
-use tokio::time::{Instant, timeout_at};
 
 use self::query::Query;
+pub(super) use self::query::connection_id;
 use super::response::{Page, TEXT, page, text};
-use crate::worker::{Command, Inspection, WorkerHandle};
+use super::worker_queries::WorkerQueries;
+use crate::worker::{Command, Inspection};
 
 /// Path of the list. A connection's own page is below it.
 const PATH: &str = "/debug/connections";
-/// Time for the replies of all workers.
-const LIMIT: Duration = Duration::from_secs(1);
+/// Sentence where there is no connection of an ID.
+pub(super) const NO_SUCH_ID: &str =
+    "no connection has this ID: it has ended, or it is one over TCP\n";
 
-/// A worker's reply to come.
-type Reply = oneshot::Receiver<(Vec<(u64, Snapshot)>, usize)>;
-
-/// Looks at connections of all workers, for one request at a time, because each looks at every connection.
+/// Whether connections may be seen.
 #[derive(Debug, Default)]
 pub struct Connections {
     allowed: AtomicBool,
-    workers: OnceLock<Vec<WorkerHandle>>,
-    /// Replies that were late, by worker: one that hangs is asked once.
-    late: Mutex<HashMap<usize, Reply>>,
 }
 
 impl Connections {
@@ -42,64 +34,41 @@ impl Connections {
     pub fn allow(&self, allowed: bool) {
         self.allowed.store(allowed, Ordering::Relaxed);
     }
+}
 
-    /// Sets the workers to ask. Only the first call has an effect.
-    pub fn watch(&self, workers: Vec<WorkerHandle>) {
-        let _ = self.workers.set(workers);
-    }
-
-    /// Asks every worker. Returns the first `limit` connections with their workers, and the count of all.
-    async fn find(&self, selection: &ConnectionFilter, order: Order, limit: usize) -> Found {
-        let mut found = Found::default();
-        let mut late = self.late.lock().await;
-        let mut asked = Vec::new();
-        for (number, worker) in self.workers.get().into_iter().flatten().enumerate() {
-            let name = format!("{}/{}", worker.group, worker.index);
-            if let Some(reply) = late.get_mut(&number) {
-                if matches!(reply.try_recv(), Err(TryRecvError::Empty)) {
-                    found.silent.push(name);
-                    continue;
-                }
-                late.remove(&number);
-            }
-            let (reply, receiver) = oneshot::channel();
+/// Asks every worker. Returns the first `limit` connections with their workers, and the count of all.
+pub(super) async fn find(
+    workers: &WorkerQueries,
+    selection: &ConnectionFilter,
+    order: Order,
+    limit: usize,
+) -> Found {
+    let replies = workers
+        .ask(|reply| {
             let search = Search::new(selection.clone(), order, limit);
-            let inspection = Box::new(Inspection { search, reply });
-            // A worker that has ended has no connections.
-            if worker.mailbox.send(Command::Inspect(inspection)) {
-                asked.push((number, name, receiver));
-            }
-        }
-        let deadline = Instant::now() + LIMIT;
-        for (number, name, mut receiver) in asked {
-            match timeout_at(deadline, &mut receiver).await {
-                Ok(Ok((snapshots, count))) => {
-                    found.count += count;
-                    let ranked = snapshots.into_iter();
-                    found.shown.extend(ranked.map(|(rank, one)| (rank, name.clone(), one)));
-                    found.shown.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
-                    found.shown.truncate(limit);
-                }
-                Ok(Err(_)) => {}
-                Err(_) => {
-                    found.silent.push(name);
-                    late.insert(number, receiver);
-                }
-            }
-        }
-        found
+            Command::Inspect(Box::new(Inspection { search, reply }))
+        })
+        .await;
+    let mut found = Found { silent: replies.silent, ..Found::default() };
+    for (name, (snapshots, count)) in replies.received {
+        found.count += count;
+        let ranked = snapshots.into_iter();
+        found.shown.extend(ranked.map(|(rank, one)| (rank, name.clone(), one)));
+        found.shown.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
+        found.shown.truncate(limit);
     }
+    found
 }
 
 /// Connections of all workers.
 #[derive(Debug, Default)]
-struct Found {
+pub(super) struct Found {
     /// The first of them, with ranks and workers.
-    shown: Vec<(u64, String, Snapshot)>,
+    pub(super) shown: Vec<(u64, String, Snapshot)>,
     /// Number of all that were selected.
-    count: usize,
+    pub(super) count: usize,
     /// Workers that did not reply in time.
-    silent: Vec<String>,
+    pub(super) silent: Vec<String>,
 }
 
 /// Returns whether a path is one of these pages.
@@ -108,7 +77,11 @@ pub(super) fn has(path: &str) -> bool {
 }
 
 /// Returns the response to a request.
-pub(super) async fn respond<B>(request: &Request<B>, connections: &Connections) -> Page {
+pub(super) async fn respond<B>(
+    request: &Request<B>,
+    connections: &Connections,
+    workers: &WorkerQueries,
+) -> Page {
     if !connections.allowed.load(Ordering::Relaxed) {
         return text(
             StatusCode::FORBIDDEN,
@@ -126,21 +99,15 @@ pub(super) async fn respond<B>(request: &Request<B>, connections: &Connections) 
         Ok(query) => query,
         Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
     };
-    let found = connections.find(&selection, order, limit).await;
+    let found = find(workers, &selection, order, limit).await;
     let shown = || found.shown.iter().map(|(_, worker, one)| object(worker, one));
     let value = if selection.id.is_some() {
         match shown().next() {
             Some(connection) => connection,
             None if found.silent.is_empty() => {
-                return text(
-                    StatusCode::NOT_FOUND,
-                    "no connection has this ID: it has ended, or it is one over TCP\n",
-                );
+                return text(StatusCode::NOT_FOUND, NO_SUCH_ID);
             }
-            None => {
-                let silent = format!("no reply from {}; ask again\n", found.silent.join(", "));
-                return page(StatusCode::SERVICE_UNAVAILABLE, TEXT, silent.into());
-            }
+            None => return no_reply(&found.silent),
         }
     } else {
         json!({
@@ -150,6 +117,12 @@ pub(super) async fn respond<B>(request: &Request<B>, connections: &Connections) 
         })
     };
     page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
+}
+
+/// Returns the response where workers that may have the connection did not reply.
+pub(super) fn no_reply(silent: &[String]) -> Page {
+    let silent = format!("no reply from {}; ask again\n", silent.join(", "));
+    page(StatusCode::SERVICE_UNAVAILABLE, TEXT, silent.into())
 }
 
 fn object(worker: &str, snapshot: &Snapshot) -> Value {

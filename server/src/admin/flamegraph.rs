@@ -61,6 +61,11 @@ impl Profiles {
         self.allowed.store(allowed, Ordering::Relaxed);
     }
 
+    /// Returns whether everybody who reaches the admin address may record, and change what is traced.
+    pub(super) fn is_allowed(&self) -> bool {
+        self.allowed.load(Ordering::Relaxed)
+    }
+
     /// Returns the permit for a recording of some length.
     ///
     /// # Errors
@@ -108,7 +113,7 @@ pub(super) async fn respond<B>(
     if *request.method() != Method::GET {
         return method_not_allowed("GET");
     }
-    if !profiles.allowed.load(Ordering::Relaxed) {
+    if !profiles.is_allowed() {
         let reason = "profiles are off: set `profiles = true` in [admin] and reload; it is on by default only where the \
                       admin address is a loopback address\n";
         return page(StatusCode::FORBIDDEN, TEXT, reason.into());

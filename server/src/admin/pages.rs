@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
 use sluicegate_base::observe::lifecycle::{Lifecycle, Phase};
@@ -13,8 +14,11 @@ use super::connections::{self, Connections};
 use super::cross_site;
 use super::deadline::ConnectionDeadline;
 use super::flamegraph::{self, Profiles};
+use super::form;
 use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
+use super::traces::{self, Traces};
+use super::worker_queries::WorkerQueries;
 
 /// The state that the pages show.
 #[derive(Debug)]
@@ -23,8 +27,12 @@ pub struct AdminState {
     pub lifecycle: Arc<Lifecycle>,
     /// Collects the metrics page.
     pub scraper: Scraper,
-    /// Looks at connections.
+    /// Whether connections may be seen.
     pub connections: Connections,
+    /// Asks the workers.
+    pub workers: WorkerQueries,
+    /// Traces on request, where profiles are allowed.
+    pub traces: Traces,
     /// Records profiles.
     pub profiles: Profiles,
     /// Names by which the address may be asked, beside `localhost` and IP addresses.
@@ -42,18 +50,25 @@ impl AdminState {
     }
 }
 
-/// Returns the response to a request that reached a local address. It does not read the request's body.
-pub(super) async fn respond<B: Body>(
-    request: &Request<B>,
+/// Returns the response to a request that reached a local address.
+pub(super) async fn respond<B>(
+    request: Request<B>,
     admin_state: &AdminState,
     deadline: &ConnectionDeadline,
     local: IpAddr,
-) -> Result<Page, Infallible> {
+) -> Result<Page, Infallible>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let path = request.uri().path();
+    if path == traces::PATH {
+        return Ok(order(request, admin_state, local).await.unwrap_or_else(|refusal| refusal));
+    }
     let is_profile = flamegraph::has(path);
     let is_connections = connections::has(path);
     if !is_profile && !is_connections && !matches!(path, "/healthz" | "/readyz" | "/metrics") {
-        let known = "not found; there are /healthz, /readyz, /metrics, /debug/connections, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
+        let known = "not found; there are /healthz, /readyz, /metrics, /debug/connections, /debug/trace, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -62,20 +77,47 @@ pub(super) async fn respond<B: Body>(
     if !request.body().is_end_stream() {
         return Ok(text(StatusCode::PAYLOAD_TOO_LARGE, "no body is taken\n"));
     }
+    let AdminState { connections, workers, profiles, .. } = admin_state;
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" => ready(&admin_state.lifecycle),
-        _ => match cross_site::refusal(request, local, &admin_state.hosts()) {
+        _ => match cross_site::refusal(&request, local, &admin_state.hosts()) {
             Some(reason) => text(StatusCode::FORBIDDEN, reason),
-            None if is_profile => {
-                flamegraph::respond(request, &admin_state.profiles, deadline).await
-            }
-            None if is_connections => connections::respond(request, &admin_state.connections).await,
+            None if is_profile => flamegraph::respond(&request, profiles, deadline).await,
+            None if is_connections => connections::respond(&request, connections, workers).await,
             None => {
                 page(StatusCode::OK, metrics::CONTENT_TYPE, admin_state.scraper.page().await.into())
             }
         },
     })
+}
+
+/// Carries out an order, which changes what the server does.
+///
+/// # Errors
+/// The response to a request that may not, or is wrong.
+async fn order<B>(
+    request: Request<B>,
+    admin_state: &AdminState,
+    local: IpAddr,
+) -> Result<Page, Page>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if let Some(reason) = cross_site::refusal(&request, local, &admin_state.hosts()) {
+        return Err(text(StatusCode::FORBIDDEN, reason));
+    }
+    if !admin_state.profiles.is_allowed() {
+        return Err(text(
+            StatusCode::FORBIDDEN,
+            "orders are refused: set `profiles = true` in [admin] and reload; it is on by default only where the admin address is a \
+             loopback address\n",
+        ));
+    }
+    let (head, body) = request.into_parts();
+    let parameters = form::parameters(&head, body).await?;
+    Ok(traces::respond(&parameters, &admin_state.traces, &admin_state.workers).await)
 }
 
 fn ready(lifecycle: &Lifecycle) -> Page {

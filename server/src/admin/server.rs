@@ -181,7 +181,7 @@ async fn serve_connection(
         // The head is whole.
         place.on_request();
         let (admin_state, deadline) = (Arc::clone(&admin_state), deadline.clone());
-        async move { pages::respond(&request, &admin_state, &deadline, local).await }
+        async move { pages::respond(request, &admin_state, &deadline, local).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -40,7 +40,7 @@ pub(super) struct Descriptors {
 /// Returns a worker's part of the process's limit.
 pub(super) fn of_worker(config: &Config) -> Descriptors {
     let limit = getrlimit(Resource::Nofile).current;
-    let traces = if config.qlog.sample_rate > 0.0 { config.qlog.max_open_traces } else { 0 };
+    let traces = if config.qlog.directory.is_some() { config.qlog.max_open_traces } else { 0 };
     let workers = workers(config);
     let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
     // A reload may add listeners with TCP where there are none yet.

@@ -7,7 +7,7 @@ use sluicegate_base::observe::process_log;
 
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
-use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources};
+use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources, Traces, WorkerQueries};
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
 pub(super) struct Observability {
@@ -29,6 +29,8 @@ impl Observability {
             lifecycle: Arc::clone(&sources.lifecycle),
             scraper: Scraper::new(sources.clone()),
             connections: Connections::default(),
+            workers: WorkerQueries::default(),
+            traces: Traces::new(Arc::clone(&shared.traces)),
             profiles: Profiles::default(),
             hosts: Mutex::default(),
         });

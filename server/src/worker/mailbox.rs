@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
 use sluicegate_quic::endpoint::inspect::{Search, Snapshot};
+use sluicegate_quic::endpoint::traces::{OrderedTrace, TraceOrder};
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
@@ -27,6 +28,17 @@ pub enum Command {
     Stats(oneshot::Sender<Box<WorkerStats>>),
     /// Return what some connections are now.
     Inspect(Box<Inspection>),
+    /// Trace connections.
+    Trace(Box<TraceCommand>),
+}
+
+/// Order for traces.
+#[derive(Debug)]
+pub struct TraceCommand {
+    /// Connections that are wanted.
+    pub order: TraceOrder,
+    /// Takes the running ones that the worker has.
+    pub reply: oneshot::Sender<Vec<OrderedTrace>>,
 }
 
 /// Question about connections.

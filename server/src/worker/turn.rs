@@ -13,7 +13,7 @@ use sluicegate_quic::counters::DropReason;
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
 
 use super::initials::filter_initials;
-use super::mailbox::{Command, Inspection, Mailbox, MailboxSender};
+use super::mailbox::{Command, Inspection, Mailbox, MailboxSender, TraceCommand};
 use super::misrouted::Misrouted;
 use super::report::WorkerReport;
 use super::spin::{Polling, Spin};
@@ -200,6 +200,10 @@ impl Worker {
                 Some(Command::Stats(reply)) => drop(reply.send(Box::new(self.stats()))),
                 // The one before it, if there is one, has waited for too long.
                 Some(Command::Inspect(inspection)) => self.inspection = Some(inspection),
+                Some(Command::Trace(command)) => {
+                    let TraceCommand { order, reply } = *command;
+                    drop(reply.send(self.endpoint.trace(order, now)));
+                }
                 None => return,
             }
         }

@@ -62,6 +62,7 @@ mod supervisor;
 mod tcp;
 mod tls_options;
 mod tls_upstream;
+mod traces;
 mod transfer;
 mod unix_upstream;
 mod upstream;

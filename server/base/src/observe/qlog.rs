@@ -1,8 +1,9 @@
-//! qlog traces of sampled connections, written by one thread for the whole process.
+//! qlog traces of connections, sampled ones and others that an operator asks for, written by one thread for the whole process.
 //!
 //! A worker never waits for a disk: a [`Trace`] gathers whole records and hands them over in batches. If the queue is full, a cap is
 //! reached or the disk fails, it drops whole records and counts them. Files are JSON text sequences (RFC 7464), readable while they
-//! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`.
+//! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`, or `…_from-<age>ms.sqlog` where a trace begins in a running
+//! connection.
 
 mod current;
 mod sampler;
@@ -19,7 +20,7 @@ use super::metrics::metrics;
 pub use current::CurrentTraces;
 pub use sampler::Sampler;
 pub use storage::{Directory, Storage, StoredFile, TraceFile};
-pub use trace::{Trace, TraceName};
+pub use trace::{Trace, TraceHandle, TraceName};
 pub use writer::QlogWriter;
 
 /// Bounds on the resources of traces.

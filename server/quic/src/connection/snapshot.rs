@@ -92,7 +92,7 @@ impl<A: Application> Connection<A> {
         let path = path.as_ref();
         let number = |figure: Option<usize>| figure.unwrap_or(0) as u64;
         Snapshot {
-            id: self.dcids().last().unwrap_or_default().to_vec(),
+            id: self.original_id().to_vec(),
             listener,
             client: self.address.socket(),
             is_client_validated: self

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use sluicegate_base::address::{UnvalidatedAddress, ValidatedAddress};
 use sluicegate_base::observe::metrics::Label;
-use sluicegate_base::observe::qlog::TraceName;
-use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
@@ -288,42 +286,7 @@ impl<A: Application> Endpoint<A> {
         self.counters.accepted += 1;
         *self.counters.by_algorithm.entry(algorithm).or_default() += 1;
         self.counters.guarded += u64::from(guarded);
-        self.trace(key.slot, original_dcid);
+        self.trace_accepted(key.slot, original_dcid, now);
         Some(key.slot)
-    }
-
-    /// Begins a trace of a connection where the sample says so.
-    fn trace(&mut self, slot: usize, original_dcid: &[u8]) {
-        let Some(tracing) = &self.settings.tracing else {
-            return;
-        };
-        if !tracing.sampler.samples(original_dcid) {
-            return;
-        }
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let Some(listener) = self.settings.listeners.get(&connection.listener) else {
-            return;
-        };
-        let name =
-            TraceName { original_dcid, listener: &listener.name, algorithm: connection.algorithm };
-        let Some(trace) = tracing.writer.open(&name, b"") else {
-            return;
-        };
-        let description = format!(
-            "listener={} congestion_control={} sample_rate={}",
-            listener.name,
-            connection.algorithm,
-            tracing.sampler.rate()
-        );
-        let level = match tracing.level {
-            QlogLevel::Core => quiche::QlogLevel::Core,
-            QlogLevel::Base => quiche::QlogLevel::Base,
-            QlogLevel::Extra => quiche::QlogLevel::Extra,
-        };
-        let title = format!("sluicegate {}", listener.name);
-        let visible = tracing.visible.clone();
-        connection.write_trace(trace, (title, description), level, visible);
     }
 }

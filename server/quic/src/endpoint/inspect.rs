@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use sluicegate_base::observe::account::Wait;
 use sluicegate_dataplane::ListenerId;
 
@@ -19,14 +20,41 @@ pub use crate::connection::Snapshot;
 pub struct ConnectionFilter {
     /// Connection ID that the client chose first, or one of the server's.
     pub id: Option<Vec<u8>>,
-    /// Address of the client, with a port if that counts, too.
-    pub client: Option<(IpAddr, Option<u16>)>,
+    /// Address of the client.
+    pub client: Option<ClientFilter>,
     /// Name of the listener.
     pub listener: Option<String>,
     /// Congestion control algorithm.
     pub algorithm: Option<String>,
     /// Current wait of the connection.
     pub wait: Option<Wait>,
+}
+
+/// Clients by their addresses: a network, with a port if that counts, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientFilter {
+    network: IpNet,
+    port: Option<u16>,
+}
+
+impl ClientFilter {
+    /// Returns the clients of a network. One of IPv4 addresses within IPv6 counts as IPv4.
+    pub fn new(network: IpNet, port: Option<u16>) -> Self {
+        let mapped = network.prefix_len().checked_sub(128 - 32);
+        let network = match (network.network().to_canonical(), mapped) {
+            (IpAddr::V4(v4), Some(length)) if network.network().is_ipv6() => {
+                IpNet::new(v4.into(), length).unwrap_or(network)
+            }
+            _ => network,
+        };
+        ClientFilter { network, port }
+    }
+
+    /// Returns whether a client is among them.
+    pub fn has(&self, client: SocketAddr) -> bool {
+        self.network.contains(&client.ip().to_canonical())
+            && self.port.is_none_or(|port| port == client.port())
+    }
 }
 
 /// Order of a list of connections.
@@ -49,10 +77,7 @@ impl ConnectionFilter {
         let ConnectionFilter { id, client, listener, algorithm, wait } = self;
         let address = connection.address.socket();
         id.as_ref().is_none_or(|id| connection.dcids().any(|own| own == id))
-            && client.is_none_or(|(ip, port)| {
-                address.ip().to_canonical() == ip.to_canonical()
-                    && port.is_none_or(|port| port == address.port())
-            })
+            && client.is_none_or(|clients| clients.has(address))
             && (listener.is_none() || listeners.contains(&connection.listener))
             && algorithm.as_ref().is_none_or(|name| name == connection.algorithm)
             && wait.is_none_or(|wait| wait == connection.account().wait().0)
@@ -135,7 +160,7 @@ impl<A: Application> Endpoint<A> {
         Some((shown.collect(), search.count))
     }
 
-    fn name_of(&self, listener: ListenerId) -> Arc<str> {
+    pub(super) fn name_of(&self, listener: ListenerId) -> Arc<str> {
         let known = self.settings.listeners.get(&listener);
         known.map_or_else(|| "(removed)".into(), |known| Arc::clone(&known.name))
     }

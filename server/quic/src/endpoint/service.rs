@@ -38,6 +38,9 @@ impl<A: Application> Endpoint<A> {
     fn service_connection(&mut self, slot: usize, now: Instant) {
         self.prove_by_token(slot);
         self.note_validation(slot);
+        if !self.watches.is_empty() {
+            self.trace_named(slot, now);
+        }
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };

@@ -36,6 +36,14 @@ impl Client {
     /// # Panics
     /// If `address` is not an address.
     pub fn with_window(address: &str, window: u64) -> Client {
+        Client::named(None, address, window)
+    }
+
+    /// Returns the same client, which asks for a server name.
+    ///
+    /// # Panics
+    /// If `address` is not an address.
+    pub fn named(name: Option<&str>, address: &str, window: u64) -> Client {
         let mut config =
             quiche::Config::new(quiche::PROTOCOL_VERSION).expect("quiche takes this configuration");
         let protocols = quiche::h3::APPLICATION_PROTOCOL;
@@ -49,7 +57,7 @@ impl Client {
         config.set_initial_max_data(WINDOW + 4096);
         let meta = meta_of(address);
         let id = quiche::ConnectionId::from_ref(&[7; 16]);
-        let quic = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
+        let quic = quiche::connect(name, &id, meta.peer, meta.local, &mut config);
         Client { quic: quic.expect("quiche takes this configuration"), meta }
     }
 

@@ -1,11 +1,11 @@
 //! Parameters of a request for connections.
 
-use std::net::{IpAddr, SocketAddr};
-
 use data_encoding::HEXLOWER_PERMISSIVE;
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
+
+use crate::admin::client_filter::client;
 
 /// Connections in a list without `limit`, and the most that there may be.
 const DEFAULT_LIMIT: usize = 50;
@@ -68,23 +68,20 @@ impl Query {
         if !query.is_empty() {
             return Err("a connection's page takes no parameters\n".to_owned());
         }
-        let bytes = HEXLOWER_PERMISSIVE.decode(id.as_bytes()).ok();
-        let id = bytes.filter(|bytes| (1..=MAX_ID).contains(&bytes.len())).ok_or_else(|| {
-            format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them\n")
-        })?;
-        let selection = ConnectionFilter { id: Some(id), ..ConnectionFilter::default() };
+        let selection =
+            ConnectionFilter { id: Some(connection_id(id)?), ..ConnectionFilter::default() };
         Ok(Query { selection, order: Order::default(), limit: 1 })
     }
 }
 
-fn client(value: &str) -> Result<(IpAddr, Option<u16>), String> {
-    let with_port = value.parse::<SocketAddr>().ok();
-    let with_port = with_port.map(|address| (address.ip(), Some(address.port())));
-    let alone = || value.trim_matches(['[', ']']).parse().ok().map(|ip| (ip, None));
-    with_port.or_else(alone).ok_or_else(|| {
-        format!(
-            "`client` is `{value}`; expected an IP address, with a port or without, such as 192.0.2.1 or [2001:db8::1]:50000\n"
-        )
+/// Reads a connection ID.
+///
+/// # Errors
+/// It is none; the text says what is expected.
+pub(in crate::admin) fn connection_id(id: &str) -> Result<Vec<u8>, String> {
+    let bytes = HEXLOWER_PERMISSIVE.decode(id.as_bytes()).ok();
+    bytes.filter(|bytes| (1..=MAX_ID).contains(&bytes.len())).ok_or_else(|| {
+        format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them\n")
     })
 }
 
@@ -113,6 +110,8 @@ fn number(value: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_quic::endpoint::inspect::ClientFilter;
+
     use super::*;
 
     #[test]
@@ -128,7 +127,8 @@ mod tests {
         let query = Query::parse(query).unwrap();
         assert_eq!((query.order, query.limit), (Order::Lost, 7));
         let selection = query.selection;
-        assert_eq!(selection.client, Some(("192.0.2.1".parse().unwrap(), Some(50_000))));
+        let filter = |network: &str, port| ClientFilter::new(network.parse().unwrap(), port);
+        assert_eq!(selection.client, Some(filter("192.0.2.1/32", Some(50_000))));
         assert_eq!(selection.listener.as_deref(), Some("edge"));
         assert_eq!(selection.algorithm.as_deref(), Some("bbr3"));
         assert_eq!(selection.wait, Some(Wait::Pacing));
@@ -136,7 +136,7 @@ mod tests {
             [("[2001:db8::1]:5", Some(5)), ("2001:db8::1", None), ("[2001:db8::1]", None)]
         {
             let query = Query::parse(&format!("client={text}")).unwrap();
-            assert_eq!(query.selection.client, Some(("2001:db8::1".parse().unwrap(), port)));
+            assert_eq!(query.selection.client, Some(filter("2001:db8::1/128", port)));
         }
     }
 

@@ -18,15 +18,15 @@ fn questions(mailbox: &Mailbox) -> Vec<Inspection> {
 
 #[test]
 fn worker_that_hangs_is_asked_once() {
-    let connections = Connections::default();
+    let workers = WorkerQueries::default();
     let ((one, hangs), (other, replies)) = (worker("a", 0), worker("a", 1));
-    connections.watch(vec![one, other]);
+    workers.watch(vec![one, other]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         tokio::time::pause();
         for _ in 0..3 {
             let selection = ConnectionFilter::default();
-            let found = connections.find(&selection, Order::Age, 5);
+            let found = find(&workers, &selection, Order::Age, 5);
             let work = async {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 for question in questions(&replies) {
@@ -49,11 +49,11 @@ fn worker_that_hangs_is_asked_once() {
             }
         };
         let selection = ConnectionFilter::default();
-        let (found, ()) = tokio::join!(connections.find(&selection, Order::Age, 5), work);
+        let (found, ()) = tokio::join!(find(&workers, &selection, Order::Age, 5), work);
         assert_eq!((found.count, found.silent.len()), (14, 0));
     });
-    // A worker that has ended has no connections.
+    // A worker that has ended has no workers.
     drop((hangs, replies));
-    let found = runtime.block_on(connections.find(&ConnectionFilter::default(), Order::Age, 5));
+    let found = runtime.block_on(find(&workers, &ConnectionFilter::default(), Order::Age, 5));
     assert_eq!((found.count, found.silent.len()), (0, 0));
 }

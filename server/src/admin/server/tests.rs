@@ -8,6 +8,8 @@ use super::*;
 use crate::admin::connections::Connections;
 use crate::admin::flamegraph::{FLAMEGRAPH, PPROF, Profiles};
 use crate::admin::scrape::{Scraper, Sources};
+use crate::admin::traces::Traces;
+use crate::admin::worker_queries::WorkerQueries;
 
 /// Starts a server, and returns its address with what keeps it.
 fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
@@ -16,6 +18,8 @@ fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
         scraper: Scraper::new(Sources { lifecycle: Arc::clone(&lifecycle), ..Sources::default() }),
         lifecycle,
         connections: Connections::default(),
+        workers: WorkerQueries::default(),
+        traces: Traces::new(Arc::default()),
         profiles: Profiles::default(),
         hosts: Mutex::default(),
     });
@@ -208,5 +212,43 @@ fn connections_are_shown_where_the_operator_allows_it() {
     assert_eq!(status(&posted), "405");
     let foreign =
         "GET /debug/connections HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site\r\n\r\n";
+    assert_eq!(status(&send(address, foreign)), "403");
+}
+
+/// Sends an order with a form.
+fn post(address: SocketAddr, path: &str, kind: &str, form: &str) -> String {
+    let length = form.len();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}");
+    send(address, &format!("{head}\r\ncontent-length: {length}\r\n\r\n{form}"))
+}
+
+#[test]
+fn traces_are_begun_by_those_who_may_record_profiles() {
+    let (address, (admin_state, _server)) = served();
+    const FORM: &str = "application/x-www-form-urlencoded";
+    let refused = post(address, "/debug/trace", FORM, "connection=8a0f");
+    assert_eq!(status(&refused), "403");
+    assert!(refused.contains("`profiles = true`"), "{refused}");
+    admin_state.profiles.allow(true);
+    let long = "x".repeat(5000);
+    for (path, kind, form, expected, part) in [
+        ("/debug/trace", FORM, "connection=8a0f", "409", "set `directory` in [qlog]"),
+        ("/debug/trace?connection=8a0f", FORM, "", "409", "set `directory` in [qlog]"),
+        ("/debug/trace?sni=a", "application/X-WWW-form-urlencoded; x", "for=5s", "409", "[qlog]"),
+        ("/debug/trace", FORM, "connection=xyz", "400", "hexadecimal"),
+        ("/debug/trace?sni=a", FORM, "sni=b", "400", "once"),
+        ("/debug/trace", "text/plain", "sni=a", "415", "form"),
+        ("/debug/trace", FORM, "\0", "400", "unknown parameter"),
+        ("/debug/trace", FORM, &long, "413", "4096"),
+    ] {
+        let response = post(address, path, kind, form);
+        assert_eq!(status(&response), expected, "{path} {form}: {response}");
+        assert!(response.contains(part), "{response}");
+    }
+    let got = get(address, "/debug/trace?connection=8a0f");
+    assert_eq!(status(&got), "405");
+    assert!(got.contains("\r\nallow: POST\r\n"), "{got}");
+    let foreign =
+        "POST /debug/trace?sni=a HTTP/1.1\r\nhost: localhost\r\norigin: http://a.example\r\n\r\n";
     assert_eq!(status(&send(address, foreign)), "403");
 }

@@ -12,7 +12,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::settings::Lease;
 
 use super::*;
-use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources};
+use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources, Traces, WorkerQueries};
 use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
 use crate::snapshot::{BoundAddress, Protocols};
@@ -67,6 +67,8 @@ fn reloader<'a>(
         lifecycle: Arc::clone(lifecycle),
         scraper: Scraper::new(Sources::default()),
         connections: Connections::default(),
+        workers: WorkerQueries::default(),
+        traces: Traces::new(Arc::default()),
         profiles: Profiles::default(),
         hosts: std::sync::Mutex::default(),
     });

@@ -1,6 +1,7 @@
 //! The traces' writer in effect, which a reload may replace.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ struct State {
 }
 
 impl CurrentTraces {
-    /// Returns the writer of these settings, which is not in effect yet; `None` if no connection is traced. It is the one in effect
+    /// Returns the writer of these settings, which is not in effect yet; `None` if they name no directory. It is the one in effect
     /// if directory and bounds stay the same.
     ///
     /// # Errors
@@ -65,6 +66,13 @@ impl CurrentTraces {
         state.current.as_ref().map(|(_, writer)| Arc::clone(writer))
     }
 
+    /// Returns the directory of traces, and how many may be open.
+    pub fn bounds(&self) -> Option<(PathBuf, usize)> {
+        let state = self.state();
+        let (options, _) = state.current.as_ref()?;
+        Some((options.directory.clone(), options.max_open))
+    }
+
     /// Returns the number of open traces, those of previous writers included.
     pub fn open_traces(&self) -> usize {
         self.state().writers().map(|writer| writer.open_traces()).sum()
@@ -98,10 +106,10 @@ impl State {
     }
 }
 
-/// Returns the bounds of a configuration; `None` if no connection is traced.
+/// Returns the bounds of a configuration; `None` if it has no directory for traces.
 fn options(settings: &Settings) -> Option<QlogOptions> {
     let directory = settings.directory.clone()?;
-    (settings.sample_rate > 0.0).then(|| QlogOptions {
+    Some(QlogOptions {
         max_open: usize::try_from(settings.max_open_traces).unwrap_or(usize::MAX),
         max_trace_bytes: settings.max_trace_bytes,
         max_directory_bytes: settings.max_total_bytes,
@@ -128,7 +136,7 @@ mod tests {
     }
 
     const NAME: TraceName<'static> =
-        TraceName { original_dcid: &[1; 8], listener: "main", algorithm: "reno" };
+        TraceName { original_dcid: &[1; 8], listener: "main", algorithm: "reno", age: None };
 
     fn settings(directory: &Path, sample_rate: f64) -> Settings {
         Settings { directory: Some(directory.to_owned()), sample_rate, ..Config::embedded().qlog }
@@ -166,13 +174,17 @@ mod tests {
     }
 
     #[test]
-    fn another_share_keeps_the_writer_and_none_ends_it() {
+    fn another_share_keeps_the_writer_and_no_directory_ends_it() {
         let folder = tempfile::tempdir().unwrap();
         let current = CurrentTraces::default();
         let writer = |rate| put(&current, &settings(folder.path(), rate));
         let first = writer(1.0).unwrap();
-        assert!(Arc::ptr_eq(&first, &writer(0.1).unwrap()));
-        assert!(writer(0.0).is_none() && current.get().is_none());
+        for rate in [0.1, 0.0] {
+            assert!(Arc::ptr_eq(&first, &writer(rate).unwrap()));
+        }
+        assert_eq!(current.bounds(), Some((folder.path().to_owned(), 256)));
+        let nowhere = Settings { directory: None, ..settings(folder.path(), 0.0) };
+        assert!(put(&current, &nowhere).is_none() && current.bounds().is_none());
         drop(first);
         while !current.state().retired.is_empty() {
             current.drop_unused();

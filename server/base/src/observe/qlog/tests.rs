@@ -15,7 +15,7 @@ use storage::{Full, Memory, Mode};
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn name(dcid: &[u8]) -> TraceName<'_> {
-    TraceName { original_dcid: dcid, listener: "main", algorithm: "cubic" }
+    TraceName { original_dcid: dcid, listener: "main", algorithm: "cubic", age: None }
 }
 
 fn record(number: usize, length: usize) -> Vec<u8> {
@@ -88,8 +88,12 @@ fn files_are_named_after_the_connection_and_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("made/here");
     let writer = QlogWriter::start(&QlogOptions::new(path.clone()), Arc::default()).unwrap();
-    let odd =
-        TraceName { original_dcid: &[0xab, 0x01], listener: "../[::]:443", algorithm: "bbr/3" };
+    let odd = TraceName {
+        original_dcid: &[0xab, 0x01],
+        listener: "../[::]:443",
+        algorithm: "bbr/3",
+        age: None,
+    };
     for number in 0..3 {
         drop(writer.open(&odd, &record(number, 30)).unwrap());
     }
@@ -102,13 +106,30 @@ fn files_are_named_after_the_connection_and_never_overwritten() {
 }
 
 #[test]
+fn a_trace_that_begins_later_says_when_and_is_handed_over_at_a_word() {
+    let memory = Memory::new();
+    let writer = memory.start(&options());
+    let later = TraceName { age: Some(Duration::from_millis(4200)), ..name(&[1]) };
+    let mut trace = writer.open(&later, &record(0, 30)).unwrap();
+    let handle = trace.handle();
+    assert_eq!(handle.file_name(), "01_main_cubic_from-4200ms.sqlog");
+    handle.hand_over_next();
+    trace.write_all(&record(1, 30)).unwrap();
+    eventually("the file", || writer.counters().records_written.load(Relaxed) == 2);
+    assert_eq!(memory.only_file(), [record(0, 30), record(1, 30)].concat());
+}
+
+#[test]
 fn a_trace_that_reaches_its_cap_loses_whole_records() {
     let memory = Memory::new();
     let writer = memory.start(&QlogOptions { max_trace_bytes: 1050, ..options() });
     let mut trace = writer.open(&name(&[1]), b"").unwrap();
+    let handle = trace.handle();
+    assert!(!handle.has_ended());
     for number in 0..25 {
         trace.write_all(&record(number, 100)).unwrap();
     }
+    assert!(handle.has_ended());
     drop(trace);
     assert!(writer.shutdown(LIMIT));
     let expected: Vec<u8> = (0..10).flat_map(|n| record(n, 100)).collect();

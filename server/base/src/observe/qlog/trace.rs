@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 
@@ -27,6 +28,8 @@ pub struct TraceName<'a> {
     pub listener: &'a str,
     /// Name of the congestion control algorithm.
     pub algorithm: &'a str,
+    /// Age of the connection, unless the trace begins with its first packet.
+    pub age: Option<Duration>,
 }
 
 impl TraceName<'_> {
@@ -34,7 +37,8 @@ impl TraceName<'_> {
     pub(super) fn stem(&self) -> String {
         let dcid = self.original_dcid;
         let hex = HEXLOWER.encode(&dcid[..dcid.len().min(20)]);
-        format!("{hex}_{}_{}", safe(self.listener), safe(self.algorithm))
+        let age = self.age.map_or_else(String::new, |age| format!("_from-{}ms", age.as_millis()));
+        format!("{hex}_{}_{}{age}", safe(self.listener), safe(self.algorithm))
     }
 }
 
@@ -52,6 +56,10 @@ pub(super) struct TraceState {
     pub(super) queued: AtomicU32,
     /// Whether no batch will follow those on their way.
     pub(super) finished: AtomicBool,
+    /// Whether further records are dropped, because of a cap, the queue or the disk.
+    pub(super) ended: AtomicBool,
+    /// Whether the next record is handed over at once, with those before it.
+    prompt: AtomicBool,
     shared: Arc<Shared>,
 }
 
@@ -62,6 +70,8 @@ impl TraceState {
             stem: name.stem(),
             queued: AtomicU32::new(0),
             finished: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            prompt: AtomicBool::new(false),
             shared,
         }
     }
@@ -77,6 +87,27 @@ impl TraceState {
     /// Returns whether the writer has received all of it.
     pub(super) fn is_done(&self) -> bool {
         self.finished.load(Ordering::Acquire) && self.queued.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A trace that somebody else writes.
+#[derive(Clone, Debug)]
+pub struct TraceHandle(Arc<TraceState>);
+
+impl TraceHandle {
+    /// Returns the name of its file, unless there is a file of the name already: a number follows it then.
+    pub fn file_name(&self) -> String {
+        self.0.file_name(0)
+    }
+
+    /// Returns whether further records are dropped, because of a cap, the queue or the disk.
+    pub fn has_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Relaxed)
+    }
+
+    /// Has the next record handed over at once, with those before it.
+    pub fn hand_over_next(&self) {
+        self.0.prompt.store(true, Ordering::Relaxed);
     }
 }
 
@@ -106,7 +137,8 @@ enum End {
 /// The writing end of one trace, for quiche's `set_qlog_with_level`.
 ///
 /// It takes any split of the bytes, cuts them at line feeds and passes whole records on. It never fails and never waits. It sends
-/// batches of 8 KiB, and the rest on [`Write::flush`], when it is dropped, or with the next record after the writer went idle.
+/// batches of 8 KiB, and the rest on [`Write::flush`], when it is dropped, with the next record after the writer went idle, or where
+/// [`TraceHandle::hand_over_next`] asks for it.
 #[derive(Debug)]
 pub struct Trace {
     shared: Arc<Shared>,
@@ -144,6 +176,16 @@ impl Trace {
         }
     }
 
+    /// Returns a handle, for those who do not write the trace.
+    pub fn handle(&self) -> TraceHandle {
+        TraceHandle(Arc::clone(&self.state))
+    }
+
+    fn end(&mut self, end: End) {
+        self.end = Some(end);
+        self.state.ended.store(true, Ordering::Relaxed);
+    }
+
     fn piece(&mut self, piece: &[u8]) {
         if !self.skipping && self.end.is_none() {
             if self.batch.len() - self.complete + piece.len() > MAX_RECORD {
@@ -165,7 +207,7 @@ impl Trace {
         }
         let length = (self.batch.len() - self.complete) as u64;
         if self.end.is_none() && self.taken + length > self.shared.max_trace_bytes {
-            self.end = Some(End::Cap);
+            self.end(End::Cap);
             self.batch.truncate(self.complete);
         }
         if self.end.is_some() || std::mem::take(&mut self.skipping) {
@@ -176,7 +218,9 @@ impl Trace {
         self.complete = self.batch.len();
         self.records += 1;
         let epoch = self.shared.idle_epoch.load(Ordering::Relaxed);
-        if self.complete >= BATCH || epoch != self.idle_epoch {
+        let is_prompt = self.state.prompt.load(Ordering::Relaxed);
+        if self.complete >= BATCH || epoch != self.idle_epoch || is_prompt {
+            self.state.prompt.store(false, Ordering::Relaxed);
             self.idle_epoch = epoch;
             self.hand_over();
         }
@@ -197,7 +241,7 @@ impl Trace {
         } else {
             count(&self.shared.counters.records_dropped_queue, records);
             if !self.started {
-                self.end = Some(End::Queue);
+                self.end(End::Queue);
             }
         }
     }

@@ -174,6 +174,7 @@ impl Files {
             }
         };
         let Some(file) = &mut open.file else {
+            open.trace.ended.store(true, Ordering::Relaxed);
             count(&counters.records_dropped_disk, batch.records);
             return;
         };

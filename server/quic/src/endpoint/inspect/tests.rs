@@ -35,13 +35,15 @@ fn connection_is_found_by_what_an_operator_knows() {
     assert_eq!(find(all.clone(), 10), (clients.map(str::to_owned).to_vec(), 3));
     assert_eq!(find(all.clone(), 1), (vec![clients[0].to_owned()], 3));
     let client = |ip: &str, port| ConnectionFilter {
-        client: Some((ip.parse().unwrap(), port)),
+        client: Some(ClientFilter::new(ip.parse().unwrap(), port)),
         ..ConnectionFilter::default()
     };
-    assert_eq!(find(client("192.0.2.1", None), 10).1, 2);
-    assert_eq!(find(client("::ffff:192.0.2.1", None), 10).1, 2);
-    assert_eq!(find(client("192.0.2.1", Some(5001)), 10).0, [clients[1]]);
-    assert_eq!(find(client("192.0.2.3", None), 10).1, 0);
+    assert_eq!(find(client("192.0.2.1/32", None), 10).1, 2);
+    assert_eq!(find(client("::ffff:192.0.2.0/127", None), 10).1, 2);
+    assert_eq!(find(client("192.0.2.1/32", Some(5001)), 10).0, [clients[1]]);
+    assert_eq!(find(client("192.0.2.3/32", None), 10).1, 0);
+    assert_eq!(find(client("192.0.2.0/24", Some(5000)), 10).1, 2);
+    assert_eq!(find(client("::/0", None), 10).1, 0);
     for (listener, count) in [("main", 3), ("other", 0)] {
         let listener = Some(listener.to_owned());
         assert_eq!(find(ConnectionFilter { listener, ..all.clone() }, 10).1, count);

@@ -1,0 +1,197 @@
+//! The order `/debug/trace`: traces of running connections, and of the next ones of a client network or a server name.
+
+mod query;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use data_encoding::HEXLOWER;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use sluicegate_base::clock;
+use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
+use sluicegate_quic::endpoint::traces::{
+    NextConnections, OrderedTrace, TraceOrder, TraceOutcome, TraceWatch,
+};
+
+use self::query::{Query, Target};
+use super::connections;
+use super::response::{Page, TEXT, page, text};
+use super::worker_queries::WorkerQueries;
+use crate::worker::{Command, TraceCommand};
+
+/// Path of the order.
+pub(super) const PATH: &str = "/debug/trace";
+/// Running connections that an order traces at most.
+const MAX_RUNNING: usize = 64;
+/// Orders for the next connections that may be open.
+const MAX_OPEN_ORDERS: usize = 16;
+
+/// Traces on request.
+#[derive(Debug)]
+pub struct Traces {
+    writers: Arc<CurrentTraces>,
+    /// Orders for the next connections.
+    open: Mutex<Vec<Arc<TraceWatch>>>,
+}
+
+impl Traces {
+    /// Returns the traces of these writers.
+    pub fn new(writers: Arc<CurrentTraces>) -> Traces {
+        Traces { writers, open: Mutex::default() }
+    }
+
+    /// Opens an order for the next connections; `None` if there are too many.
+    fn watch(&self, next: NextConnections, query: &Query) -> Option<Arc<TraceWatch>> {
+        let now = clock::now();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|watch| !watch.is_over(now));
+        if open.len() >= MAX_OPEN_ORDERS {
+            return None;
+        }
+        let watch = Arc::new(TraceWatch::new(next, query.count, now + query.time));
+        open.push(Arc::clone(&watch));
+        Some(watch)
+    }
+}
+
+/// Carries out an order, whose parameters have the form of a query.
+pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQueries) -> Page {
+    let query = match Query::parse(parameters) {
+        Ok(query) => query,
+        Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
+    };
+    let Some((directory, max_open)) = traces.writers.bounds() else {
+        return text(
+            StatusCode::CONFLICT,
+            "there is no folder for traces: set `directory` in [qlog] and reload\n",
+        );
+    };
+    let next = match &query.target {
+        Target::Connection(_) => None,
+        Target::Client(clients) => Some(NextConnections::From(*clients)),
+        Target::ServerName(name) => Some(NextConnections::Named(name.clone())),
+    };
+    let watch = match next.map(|next| traces.watch(next, &query)) {
+        None => None,
+        Some(Some(watch)) => Some(watch),
+        Some(None) => {
+            return text(
+                StatusCode::TOO_MANY_REQUESTS,
+                "16 orders for the next connections are open; wait until one has its connections or its time is over\n",
+            );
+        }
+    };
+    let outcome = order(&query, watch, workers).await;
+    if let Target::Connection(_) = query.target {
+        match &outcome.traced[..] {
+            [] if outcome.silent.is_empty() => {
+                return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
+            }
+            [] => return connections::no_reply(&outcome.silent),
+            [(_, OrderedTrace { outcome: TraceOutcome::Refused, .. })] => {
+                let reason = format!(
+                    "{max_open} connections are traced already: wait until some have ended, or raise `max_open_traces` in [qlog]\n"
+                );
+                return page(StatusCode::TOO_MANY_REQUESTS, TEXT, reason.into());
+            }
+            _ => {}
+        }
+    }
+    let value = outcome.told(&query, directory);
+    page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
+}
+
+/// What became of an order.
+struct Outcome {
+    /// Running connections with their workers.
+    traced: Vec<(String, OrderedTrace)>,
+    /// Running connections that were too many to be traced.
+    left_out: usize,
+    /// Workers that did not reply in time.
+    silent: Vec<String>,
+}
+
+/// Passes an order to the workers. The next connections are watched first, so that none slips through.
+async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQueries) -> Outcome {
+    let mut outcome = Outcome { traced: Vec::new(), left_out: 0, silent: Vec::new() };
+    if watch.is_some() {
+        outcome.send(workers, &[], watch).await;
+    }
+    let selection = match &query.target {
+        Target::Connection(id) => ConnectionFilter { id: Some(id.clone()), ..Default::default() },
+        Target::Client(clients) => {
+            ConnectionFilter { client: Some(*clients), ..Default::default() }
+        }
+        Target::ServerName(_) => return outcome,
+    };
+    let found = connections::find(workers, &selection, Order::Stalled, MAX_RUNNING).await;
+    outcome.left_out = found.count.saturating_sub(found.shown.len());
+    let ids: Vec<_> = found.shown.into_iter().map(|(_, _, one)| one.id).collect();
+    outcome.note_silent(found.silent);
+    if !ids.is_empty() {
+        outcome.send(workers, &ids, None).await;
+    }
+    outcome
+}
+
+impl Outcome {
+    async fn send(
+        &mut self,
+        workers: &WorkerQueries,
+        running: &[Vec<u8>],
+        next: Option<Arc<TraceWatch>>,
+    ) {
+        let command = |reply| {
+            let order = TraceOrder { running: running.to_vec(), next: next.clone() };
+            Command::Trace(Box::new(TraceCommand { order, reply }))
+        };
+        let replies = workers.ask(command).await;
+        for (worker, traced) in replies.received {
+            self.traced.extend(traced.into_iter().map(|one| (worker.clone(), one)));
+        }
+        self.note_silent(replies.silent);
+    }
+
+    fn note_silent(&mut self, silent: Vec<String>) {
+        self.silent.extend(silent);
+        self.silent.sort();
+        self.silent.dedup();
+    }
+
+    fn told(&self, query: &Query, directory: PathBuf) -> Value {
+        let refused = |(_, one): &&(String, OrderedTrace)| one.outcome == TraceOutcome::Refused;
+        let connections = self.traced.iter().filter_map(|(worker, one)| {
+            let (file, begun) = match &one.outcome {
+                TraceOutcome::Begun(file) => (file, true),
+                TraceOutcome::GoesOn(file) => (file, false),
+                TraceOutcome::Refused => return None,
+            };
+            Some(json!({
+                "id": HEXLOWER.encode(&one.id),
+                "worker": worker,
+                "listener": &*one.listener,
+                "client": one.client.to_string(),
+                "algorithm": one.algorithm,
+                "file": file,
+                "begun": begun,
+            }))
+        });
+        let next = match query.target {
+            Target::Connection(_) => Value::Null,
+            Target::Client(_) | Target::ServerName(_) => json!({
+                "count": query.count,
+                "for_ms": u64::try_from(query.time.as_millis()).unwrap_or(u64::MAX),
+            }),
+        };
+        json!({
+            "directory": directory,
+            "connections": connections.collect::<Vec<_>>(),
+            "refused": self.traced.iter().filter(refused).count(),
+            "left_out": self.left_out,
+            "next": next,
+            "silent_workers": self.silent,
+        })
+    }
+}
