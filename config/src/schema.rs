@@ -181,7 +181,6 @@ impl Given {
         }
     }
 
-    /// Returns the default as TOML.
     pub(crate) fn default_toml(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Required(_) | Self::Either(..) | Self::Unset(_) => None,

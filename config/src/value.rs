@@ -161,7 +161,6 @@ impl Item<'_> {
         place.and_then(|i| meanings.get(i)).copied().ok_or_else(|| self.no_such(word, among))
     }
 
-    /// Returns a number that is one of `among`.
     pub(crate) fn number(&self, among: &[u16]) -> Result<u16, Error> {
         let number = self.value.as_integer().and_then(whole);
         let known = among.iter().find(|known| Some(u64::from(**known)) == number);

@@ -160,7 +160,6 @@ pub(crate) fn mtu_of(name: &str) -> Option<usize> {
     mtu(&CString::new(name).ok()?)
 }
 
-/// Returns the index of an interface.
 #[cfg(feature = "dpdk")]
 pub(crate) fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;

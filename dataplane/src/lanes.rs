@@ -112,7 +112,6 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Returns the lane of a listener.
     pub(crate) fn find(&self, listener: ListenerId) -> Result<usize, NoRoom> {
         let found = self.lanes.iter().position(|l| l.listener == listener);
         found.ok_or(NoRoom::Unknown)

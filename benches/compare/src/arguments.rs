@@ -141,7 +141,6 @@ impl Arguments {
         })
     }
 
-    /// Returns the workloads.
     pub(crate) fn workloads(&self) -> Vec<Workload> {
         let generated = |workload: &Workload| workload.resource() == Resource::Generated;
         let chosen = |workload: &Workload| {

@@ -35,7 +35,6 @@ pub(crate) struct Contestant {
 }
 
 impl Contestant {
-    /// Returns the URL of a workload.
     pub(crate) fn url(&self, workload: &Workload) -> String {
         format!("https://{}/{}", self.host.address(), workload.path)
     }
@@ -57,7 +56,6 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Returns the figure.
     pub(crate) fn value(&self, figure: Figure) -> f64 {
         match figure {
             Figure::Requests | Figure::Gbit => self.amount(figure) / self.cpu.process,

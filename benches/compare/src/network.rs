@@ -101,7 +101,6 @@ impl Host {
         SocketAddr::new(self.ip(1), FIRST + u16::from(self.number))
     }
 
-    /// Returns the IP address of its clients.
     pub(crate) fn client(&self) -> IpAddr {
         self.ip(2)
     }

@@ -86,7 +86,6 @@ impl Workload {
 }
 
 impl Figure {
-    /// Returns the unit.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Requests => "requests per CPU-second",

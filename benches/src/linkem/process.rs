@@ -126,7 +126,6 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// Returns whether a process of the group runs.
 fn group_runs(leader: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
         // Where nobody can tell, it gets the whole time.

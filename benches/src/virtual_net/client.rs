@@ -205,7 +205,6 @@ impl Client {
         }
     }
 
-    /// Returns whether it sends now what it has to send.
     pub(super) fn may_send(&mut self, now: Instant) -> bool {
         let due = self.send_at.is_some_and(|at| at <= now);
         let may = due

@@ -185,7 +185,6 @@ impl Sender for Worker {
     }
 }
 
-/// Returns the choice of an algorithm.
 fn choice(algorithm: Algorithm, options: Options) -> Choice {
     Choice {
         algorithm: algorithm.name,

@@ -88,7 +88,6 @@ pub(crate) fn with_slow_start(algorithm: &Algorithm, kind: &'static str) -> Box<
     algorithm.controller(&init(0), &options)
 }
 
-/// Returns one flow alone on a bottleneck.
 pub(crate) fn alone(
     algorithm: &Algorithm,
     bottleneck: &Bottleneck,

@@ -143,7 +143,6 @@ impl Word for CompressionAlgorithm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaRange(String);
 
-/// Returns whether a media type is one of a range.
 fn range_has(range: &str, media_type: &str) -> bool {
     let Some((start, end)) = range.split_once('*') else {
         return range == media_type;
@@ -183,7 +182,6 @@ impl RouteCompression {
         self.settings.as_ref()
     }
 
-    /// Returns this of a route, or that of its site.
     pub(super) fn or(&self, site: &Self) -> Self {
         Self { switch: self.switch.or(site.switch), settings: None }
     }

@@ -129,7 +129,6 @@ pub enum Inheritable<T> {
 }
 
 impl<T: Clone> Inheritable<T> {
-    /// Returns this of a route, or that of its site.
     fn or(&self, site: &Self) -> Self {
         match self {
             Self::Unset => site.clone(),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::parse;
 use super::values::UNUSUAL;
 
-/// Returns a listener that resumes, with this congestion control.
 fn listener(congestion_control: &str) -> String {
     format!(
         "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\

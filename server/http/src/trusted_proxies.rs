@@ -85,7 +85,6 @@ impl TrustedProxies {
         })
     }
 
-    /// Returns the lines of the field.
     fn lines<'a>(
         &self,
         fields: &'a [(HeaderName, HeaderValue)],

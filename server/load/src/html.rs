@@ -140,7 +140,6 @@ fn slo(report: &Report<'_>, args: &LoadArgs) -> Option<String> {
     })
 }
 
-/// Returns the name of this host.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

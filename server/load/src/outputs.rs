@@ -90,7 +90,6 @@ impl Outputs {
     }
 }
 
-/// Returns the path of the trace of a connection.
 pub(crate) fn trace(base: &Path, thread: u64, connection: usize) -> PathBuf {
     let mut name = base.as_os_str().to_owned();
     name.push(format!(".{thread}.{connection}.sqlog"));

@@ -12,7 +12,6 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// Returns its name in ALPN.
     pub(crate) fn alpn(self) -> &'static str {
         match self {
             Version::Http1 => "http/1.1",
@@ -20,7 +19,6 @@ impl Version {
         }
     }
 
-    /// Returns its name without TLS.
     pub(crate) fn without_tls(self) -> &'static str {
         match self {
             Version::Http1 => "http/1.1",

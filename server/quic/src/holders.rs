@@ -30,7 +30,6 @@ impl Holder {
         Holder::Unproved(source.into())
     }
 
-    /// Returns whether it is a proxy.
     pub(super) fn is_proxy(self) -> bool {
         matches!(self, Holder::Proxy(_))
     }

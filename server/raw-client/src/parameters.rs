@@ -78,7 +78,6 @@ impl Parameters {
         Reader(self.bytes(id)?).varint()
     }
 
-    /// Returns the bytes of all.
     #[must_use]
     pub(crate) fn write(&self) -> Vec<u8> {
         let each = self.0.iter();

@@ -84,7 +84,6 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    /// Returns what a future has at once.
     async fn at_once<F: Future>(future: F) -> Option<F::Output> {
         tokio::select! {
             biased;

@@ -21,7 +21,6 @@ pub(super) fn page(status: StatusCode, kind: &'static str, content: Bytes) -> Pa
     page
 }
 
-/// Returns a response of text.
 pub(super) fn text(status: StatusCode, content: &'static str) -> Page {
     page(status, TEXT, Bytes::from_static(content.as_bytes()))
 }

@@ -26,7 +26,6 @@ use crate::snapshot::ConfigSnapshot;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
-/// Returns the setup of each worker of an open group, with the sender to its mailbox.
 pub(super) fn prepare_group(
     open: OpenGroup,
     shared: &Arc<Shared>,

@@ -65,7 +65,6 @@ impl RemovedListeners {
         }
     }
 
-    /// Returns the addresses.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Kept> {
         self.all.iter().map(|removed| Kept {
             name: removed.bound.name.clone(),

@@ -22,7 +22,6 @@ pub(super) struct Fronts {
 }
 
 impl Fronts {
-    /// Returns the fronts of these workers.
     pub(super) fn new(workers: &[WorkerHandle]) -> Fronts {
         Fronts { senders: workers.iter().map(|worker| worker.front.clone()).collect() }
     }

@@ -98,7 +98,6 @@ impl Heads {
 }
 
 impl Head {
-    /// Returns the head of a reply.
     pub(super) fn of_reply(status: u16, fields: ReplyFields, length: u64) -> Head {
         match fields {
             ReplyFields::Own(fields) => Head::of(status, fields, Some(length)),
@@ -196,7 +195,6 @@ impl NameValue for Line {
     }
 }
 
-/// Returns the lines of fields.
 pub(super) fn fields(fields: Fields) -> impl Iterator<Item = Line> {
     fields.into_iter().map(|(name, value)| Line::Field(name, value))
 }

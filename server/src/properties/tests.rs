@@ -29,7 +29,6 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
-/// Returns the names in a folder.
 fn names(folder: &Path) -> BTreeSet<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()

@@ -289,7 +289,6 @@ impl Front {
         }
     }
 
-    /// Returns the counters.
     pub(super) fn totals(&self) -> Box<TcpCounters> {
         let mut totals = self.state.borrow().counters.clone();
         totals.connections.exchanges = self.exchanges.counters();

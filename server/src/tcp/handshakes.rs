@@ -58,7 +58,6 @@ struct Round {
 }
 
 impl HandshakePace {
-    /// Returns a pace by a clock.
     pub(super) fn new(clock: fn() -> Instant) -> HandshakePace {
         HandshakePace {
             queue: RefCell::new(Queue { left: STEPS, ..Queue::default() }),

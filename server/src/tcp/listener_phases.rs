@@ -30,7 +30,6 @@ pub(super) struct FrontListener {
 }
 
 impl FrontListener {
-    /// Returns its phase.
     pub(super) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }

@@ -118,7 +118,6 @@ impl OpenRequest {
         }
     }
 
-    /// Returns whether the request has stalled.
     pub(super) fn has_stalled(&self) -> bool {
         self.stalled.get()
     }

@@ -30,7 +30,6 @@ pub(super) fn of_reply(mut reply: Reply, guard: RequestGuard) -> Response<Respon
     framed(reply.status, &reply.headers, Some(length), content, guard)
 }
 
-/// Returns the response of a handler.
 pub(super) fn of_handler(
     mut head: Head,
     mut exchange: Exchange,

@@ -68,7 +68,6 @@ impl Spin {
         self.goes_on(now)
     }
 
-    /// Returns whether the worker spins on.
     pub(super) fn goes_on(&mut self, now: Instant) -> bool {
         if self.polling.always {
             return true;

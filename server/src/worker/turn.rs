@@ -344,7 +344,6 @@ fn take(
     }
 }
 
-/// Returns all counters of an endpoint and its sessions.
 fn totals(endpoint: &Endpoint<Http3Session>) -> EndpointCounters {
     EndpointCounters { quic: endpoint.totals(), requests: endpoint.shared().counters.clone() }
 }

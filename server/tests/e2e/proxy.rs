@@ -73,7 +73,6 @@ impl Upstream {
         Upstream { address, open, late }
     }
 
-    /// Returns a route to it.
     pub(crate) fn route(&self) -> String {
         let address = self.address;
         format!("[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{address}\"\n")

@@ -35,7 +35,6 @@ fn message_defect(patch: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the defect of a report.
 fn report_defect(report: &str) -> Option<String> {
     let titles = report.lines().filter_map(|line| line.strip_prefix("## "));
     let words = report.split_whitespace().count();

@@ -26,7 +26,6 @@ impl Output {
         self.cwnd
     }
 
-    /// Returns the pacing rate.
     pub(super) const fn pacing_rate(&self) -> u64 {
         self.pacing_rate
     }

@@ -217,7 +217,6 @@ impl Drop for Place {
 }
 
 impl Place {
-    /// Returns its number.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

@@ -57,7 +57,6 @@ impl SiteFolders {
         self.0.iter().any(|folder| folder.id == id)
     }
 
-    /// Returns whether it has all folders of `other`.
     pub(crate) fn covers(&self, other: &SiteFolders) -> bool {
         other.0.iter().all(|folder| self.has(folder.id))
     }

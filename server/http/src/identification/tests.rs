@@ -15,7 +15,6 @@ fn fields(lines: &[(&'static str, &str)]) -> Fields {
     lines.iter().map(line).collect()
 }
 
-/// Returns the ID that is kept.
 fn kept(accept: AcceptRequestId, trusted: bool, lines: &[(&'static str, &str)]) -> String {
     let mut fields = fields(lines);
     let identification = identification(accept, TraceparentMode::Off);

@@ -80,7 +80,6 @@ pub async fn serve(
     }
 }
 
-/// Returns a socket that is connected to the target.
 async fn open<'a>(
     tunnels: &'a UdpTunnels,
     settings: &ConnectUdp,

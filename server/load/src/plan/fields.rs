@@ -41,7 +41,6 @@ pub(super) fn shared(
     Ok(fields)
 }
 
-/// Returns the method of these fields.
 pub(super) fn method(fields: &[(String, String)]) -> Option<Method> {
     let (_, method) = fields.iter().find(|(name, _)| name == ":method")?;
     Method::from_bytes(method.as_bytes()).ok()

@@ -83,7 +83,6 @@ impl<A: Application> Connection<A> {
         self.session.as_ref().is_some_and(A::has_tunnel)
     }
 
-    /// Returns what it is now. `listener` is the name of its listener.
     pub(crate) fn snapshot(&self, listener: Arc<str>, now: Instant) -> Snapshot {
         let (wait, since) = self.account.wait();
         let stats = self.quic.stats();

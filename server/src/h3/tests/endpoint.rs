@@ -27,7 +27,6 @@ const PROXY: &str = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.
 /// A route to responses of any size.
 const BYTES: &str = "[[route]]\npath = \"/bytes/\"\ngenerate = {}\n";
 
-/// Returns settings with these routes.
 fn with_routes(text: &str) -> Settings<Http3Session> {
     let mut settings = plain_settings(0, 1);
     settings.shared.site = Site::of_routes(text, &settings.limits);

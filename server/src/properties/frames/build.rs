@@ -74,7 +74,6 @@ fn new_connection_id(bytes: &mut Bytes<'_>, n: u64) -> Frame {
     }
 }
 
-/// Returns a frame of a stream.
 fn stream_frame(bytes: &mut Bytes<'_>, n: u64) -> Frame {
     let kind = bytes.byte();
     let bidirectional = kind & 1 == 0;

@@ -30,7 +30,6 @@ fn add(open: &mut OpenConnections, last: u8, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Returns the handle of a connection.
 fn of(open: &OpenConnections, last: u8, number: u64) -> Rc<ConnectionHandle> {
     Rc::clone(&open.handles[&(client(last), number)])
 }

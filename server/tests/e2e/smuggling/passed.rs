@@ -41,7 +41,6 @@ fn pass_each(cases: &[Case]) {
     chain.end();
 }
 
-/// Returns a `GET` of a path.
 fn get(path: &'static str, line: &'static str) -> Case {
     Case {
         frames: headers(&head("GET", path)),

@@ -51,7 +51,6 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &section(path))
 }
 
-/// Returns a WINDOW_UPDATE.
 pub(crate) fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
 }

@@ -59,7 +59,6 @@ fn upstream() -> (SocketAddr, Receiver<TcpStream>) {
     (address, switched)
 }
 
-/// Returns a route to an upstream.
 fn route(upstream: SocketAddr) -> String {
     format!("[[route]]\npath = \"/chat\"\nproxy = {{ upstreams = \"{upstream}\" }}")
 }

@@ -41,7 +41,6 @@ fn hourly(keys: TicketKeys) -> TicketKeys {
     keys
 }
 
-/// Returns keys of each kind with their clock.
 fn kinds() -> Vec<(TicketKeys, Clock)> {
     let clocks = [Clock::at(START), Clock::at(START)];
     let roots = vec![RootSecret::new([7; 32])];

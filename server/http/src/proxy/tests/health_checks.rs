@@ -11,7 +11,6 @@ use super::*;
 /// Time between two checks in the tests.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Returns an edge that checks its upstreams.
 fn checked(upstreams: Vec<UpstreamAddress>, change: impl FnOnce(&mut HealthCheck)) -> Edge {
     let mut proxy = Proxy { retries: 0, ..proxy_to(upstreams) };
     let PoolChoice::Inline(pool) = &mut proxy.pool else {

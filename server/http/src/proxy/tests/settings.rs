@@ -15,7 +15,6 @@ pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
     proxy_to(upstreams.iter().map(address).collect())
 }
 
-/// Returns a proxy to these upstreams.
 pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
     let settings = PoolSettings {
         keepalive: 4,

@@ -18,7 +18,6 @@ pub(super) fn unset() -> UpstreamTls {
     proxy_to(Vec::new()).pool.pool().settings.tls.clone()
 }
 
-/// Returns a proxy to these upstreams.
 pub(super) fn proxy_with(upstreams: Vec<UpstreamAddress>, tls: UpstreamTls) -> Proxy {
     with(proxy_to(upstreams), |pool| pool.tls = tls)
 }

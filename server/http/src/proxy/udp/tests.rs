@@ -75,7 +75,6 @@ fn udp() -> RequestHead {
     tunnel(Some("connect-udp"))
 }
 
-/// Returns a target, and its address.
 async fn target() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();

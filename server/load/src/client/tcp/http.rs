@@ -53,7 +53,6 @@ impl Http {
         Ok(Http::Two { sender: Some(sender), connection: Some(Box::new(connection)) })
     }
 
-    /// Returns the version.
     pub(super) fn version(&self) -> Version {
         match self {
             Http::One { .. } => Version::Http1,

@@ -58,7 +58,6 @@ impl Certificate {
         own
     }
 
-    /// Returns the TLS of upstreams with a protocol.
     pub(super) fn acceptor(&self, protocol: Protocol) -> Arc<SslAcceptor> {
         let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
         acceptor.set_certificate(&self.certificate).unwrap();
