@@ -16,6 +16,7 @@ mod handshakes;
 mod heads;
 mod http2;
 mod lingering;
+mod link_account;
 mod listener_phases;
 mod metered;
 mod missing_headers;

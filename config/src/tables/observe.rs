@@ -216,7 +216,10 @@ table! {
         /// limits.client_timeout; or reset by the server for another reason. Of the connection: worker; connection, its ID,
         /// which is also in the name of its trace; congestion_control; and of its TLS session tls_version, tls_cipher,
         /// tls_group (of the key exchange), tls_resumed, tls_server_name (SNI) and tls_client, the subject of the client's
-        /// certificate. For requests to upstreams: upstream, the address of the one that was tried last; attempts, their
+        /// certificate. Why it took its time: waits_us, the microseconds spent on each thing that the request waited for, which
+        /// add up to duration_us (`docs/observe.md` names the waits); wait_top, the one that took longest; and the state of
+        /// the connection's path at the end: rtt_us and min_rtt_us, congestion_window (bytes), delivery_rate (bytes per
+        /// second), and since the connection's beginning retransmitted (bytes) and timeouts. For requests to upstreams: upstream, the address of the one that was tried last; attempts, their
         /// number; and times in microseconds: upstream_connect_us, which the last attempt took to get a connection, next to
         /// 0 if one was open; upstream_us, from the first attempt to the head of the response; upstream_total_us, to the
         /// end of the response. Last, cause, if the server itself responded with a 5xx status or 429, or reset the stream:
@@ -230,7 +233,7 @@ table! {
         /// of the line, separated by spaces, each `-` if it does not apply: upstream, attempts, seconds to the head of the
         /// upstream's response, cause, request ID, traceparent, seconds to get a connection, seconds to the end of the
         /// response, TLS version, TLS group, `full` or `resumed`, cipher suite, the name that the client asked for (SNI),
-        /// and the subject of the client's certificate.
+        /// the subject of the client's certificate, what the request waited for longest, and for how many seconds.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Live },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.

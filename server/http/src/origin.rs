@@ -257,7 +257,9 @@ impl Handlers {
         let auth = claim.route.access().basic_auth()?;
         let (credentials, client) = (claim.credentials.clone(), incoming.request.peer.address);
         let verdict = self.passwords.verify(&auth.users, credentials, client);
-        let mut reply = match verdict.await {
+        let verdict = verdict.await;
+        incoming.reporter().waits(claim.route.action.wait());
+        let mut reply = match verdict {
             PasswordVerdict::Accepted => return Some(incoming),
             PasswordVerdict::Refused => auth.unauthorized(),
             PasswordVerdict::Busy => {
@@ -296,6 +298,7 @@ impl Handlers {
                 return;
             };
             (action, incoming) = (fallback, rest);
+            incoming.reporter().waits(action.wait());
         }
         match action {
             RouteAction::Origin(OriginHandler::Proxy(proxy)) => {

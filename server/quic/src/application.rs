@@ -7,6 +7,7 @@ use std::time::Instant;
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
+use sluicegate_base::observe::account::Account;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
 /// One connection's session of an application protocol.
@@ -114,6 +115,9 @@ pub trait Shared {
 
     /// Sets the time of the worker's present step.
     fn set_now(&mut self, now: Instant);
+
+    /// Shows the account of the connection whose session is called next.
+    fn look_at(&mut self, account: &Account);
 
     /// Begins the service of a turn.
     fn begin_service(&mut self);

@@ -256,6 +256,7 @@ impl<A: Application> Connection<A> {
             self.session = A::begin(&mut self.quic, self.key, peer, path, shared);
         }
         if let Some(session) = &mut self.session {
+            shared.look_at(&self.account);
             session.turn(&mut self.quic, shared);
         }
         let received = self.session.as_ref().map(A::received);
@@ -312,6 +313,7 @@ impl<A: Application> Connection<A> {
         shared: &mut A::Shared,
     ) {
         if let Some(session) = &mut self.session {
+            shared.look_at(&self.account);
             session.on_message(&mut self.quic, stream, message, shared);
         }
     }
@@ -319,6 +321,7 @@ impl<A: Application> Connection<A> {
     /// Ends a request whose memory other clients got.
     pub fn revoke(&mut self, stream: u64, shared: &mut A::Shared) {
         if let Some(session) = &mut self.session {
+            shared.look_at(&self.account);
             session.revoke(&mut self.quic, stream, shared);
         }
     }
@@ -326,6 +329,7 @@ impl<A: Application> Connection<A> {
     /// Cancels its requests: the connection is gone.
     pub fn clear(&mut self, shared: &mut A::Shared) {
         if let Some(session) = &mut self.session {
+            shared.look_at(&self.account);
             session.clear(shared);
         }
     }

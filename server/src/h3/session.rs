@@ -11,6 +11,7 @@ mod relay;
 mod requests;
 mod stalled;
 mod upload;
+mod waits;
 
 use sluicegate_http::overhead;
 use std::cell::RefCell;
@@ -71,6 +72,8 @@ pub struct Http3Session {
     overdue: Option<u64>,
     /// Streams cancelled in this turn whose end quiche still reports.
     cancelled: Vec<u64>,
+    /// Streams of which a handler has told something in this turn, so that they may wait for something else behind it.
+    told: Vec<u64>,
     /// Streams whose body goes on to their handlers in the next turn with room in the origin's ring.
     to_pass_on: Vec<u64>,
     /// Number of handlers that have not finished, those of cancelled requests included.
@@ -113,7 +116,6 @@ pub struct Http3Session {
 /// Open request.
 #[derive(Debug)]
 struct Exchange {
-    begun: Instant,
     /// CONNECT: bytes behind the head are no body.
     is_connect: bool,
     schedule: Schedule,
@@ -222,6 +224,7 @@ impl Application for Http3Session {
         }
         self.send_goaway(conn);
         self.write(conn, context);
+        self.note_waits_of_told(conn, context);
     }
 
     fn on_message(
@@ -260,12 +263,13 @@ impl Application for Http3Session {
     fn clear(&mut self, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
-            self.record(stream, context);
+            self.record(None, stream, context);
             self.forget(stream, context);
         }
         self.pending.clear();
         self.overdue = None;
         self.cancelled.clear();
+        self.told.clear();
         self.to_pass_on.clear();
     }
 
@@ -274,6 +278,7 @@ impl Application for Http3Session {
         self.open.shrink_to_fit();
         self.pending.release_memory();
         self.cancelled.shrink_to_fit();
+        self.told.shrink_to_fit();
         self.to_pass_on.shrink_to_fit();
     }
 
@@ -359,6 +364,7 @@ impl Http3Session {
             pending: Queue::default(),
             overdue: None,
             cancelled: Vec::new(),
+            told: Vec::new(),
             to_pass_on: Vec::new(),
             running: 0,
             tunnels: 0,

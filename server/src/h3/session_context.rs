@@ -6,6 +6,7 @@ use std::time::Instant;
 use sluicegate_base::clients::relief::{FrontRelief, Holdings};
 use sluicegate_base::keys::ExchangeKey;
 use sluicegate_base::observe::access::AccessLog;
+use sluicegate_base::observe::account::{Account, AccountMark};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_quic::application::Shared;
 
@@ -40,6 +41,8 @@ pub struct SessionContext {
     pub access: Option<AccessLog>,
     /// Time of the present step of the turn.
     pub now: Instant,
+    /// Account of the present session's connection at that time.
+    pub(super) account: AccountMark,
 }
 
 impl Shared for SessionContext {
@@ -47,6 +50,10 @@ impl Shared for SessionContext {
 
     fn set_now(&mut self, now: Instant) {
         self.now = now;
+    }
+
+    fn look_at(&mut self, account: &Account) {
+        self.account = account.at(self.now);
     }
 
     /// Reads the memory budget. A process without memory keeps no files in it.
@@ -137,6 +144,7 @@ impl SessionContext {
             relief: Arc::<Holdings>::default().add_front(),
             access: None,
             now,
+            account: AccountMark::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod stalled;
 mod transport;
 mod tunnels;
 mod uploads;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -84,7 +84,7 @@ impl ResponseBody {
             }
         };
         let (output, over) = (output || self.end.is_some(), over && self.end.is_none());
-        self.guard.request.has_output.set(output && !over);
+        self.guard.request.set_output(output && !over);
         if over {
             self.guard.request.exchange().complete();
             if let Content::Handler(exchange) = &mut self.content {
@@ -113,7 +113,7 @@ impl ResponseBody {
     /// Counts a block that is handed over.
     fn sent(&mut self, mut block: Bytes) -> Frame<Bytes> {
         if self.guard.connection.is_http2() {
-            self.guard.request.is_held.set(true);
+            self.guard.request.set_held(true);
             let is_last = self.left.is_none_or(|left| left <= block.len() as u64);
             if is_last && block.len() > END {
                 self.end = Some(block.split_off(block.len() - END));
@@ -139,7 +139,7 @@ impl ResponseBody {
         };
         let room = buffer.poll_room(cx);
         // What waits here waits for the client to take what HTTP/2 holds of this stream.
-        self.guard.request.is_held.set(room.is_pending());
+        self.guard.request.set_held(room.is_pending());
         room.map(|room| room.min(BLOCK))
     }
 }
@@ -153,7 +153,7 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
-        this.guard.request.is_held.set(false);
+        this.guard.request.set_held(false);
         if !this.is_late && this.guard.request.has_stalled() {
             return Poll::Ready(Some(Err(Broken)));
         }

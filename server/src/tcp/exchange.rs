@@ -64,7 +64,7 @@ impl Exchange {
         let credit = connection.front.exchanges.first_credit();
         let limit = request.timeout;
         open.exchange().prepare(&request, handling.max_body(), credit);
-        open.exchange().hand_over(request.has_body);
+        open.exchange().hand_over(request.has_body, handling.wait());
         let (incoming, handle) = Incoming::new(0, request, credit, Rc::clone(&queue));
         let handle = Rc::new(handle);
         let task = HandlerTask {

@@ -5,16 +5,19 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::lingering::Lingering;
+use super::link_account::LinkAccount;
 
 /// Bytes that a connection has sent, below TLS.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Meter {
+    pub(super) account: LinkAccount,
     written: Cell<u64>,
     /// The system took nothing of the last write: the client does not acknowledge what was sent before.
     blocked: Cell<bool>,
@@ -23,6 +26,16 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Begins to count the bytes of a connection.
+    pub(super) fn new(clock: fn() -> Instant) -> Rc<Meter> {
+        Rc::new(Meter {
+            account: LinkAccount::begin(clock),
+            written: Cell::new(0),
+            blocked: Cell::new(false),
+            unread: Cell::new(0),
+        })
+    }
+
     /// Returns the bytes that the system has taken so far.
     pub(super) fn written(&self) -> u64 {
         self.written.get()
@@ -30,7 +43,10 @@ impl Meter {
 
     /// Notes the result of a write.
     pub(super) fn on_write(&self, result: &Poll<io::Result<usize>>) {
-        self.blocked.set(result.is_pending());
+        let is_blocked = result.is_pending();
+        if self.blocked.replace(is_blocked) != is_blocked {
+            self.account.set_blocked(is_blocked);
+        }
         if let Poll::Ready(Ok(count)) = result {
             self.written.set(self.written.get() + *count as u64);
         }
@@ -158,13 +174,14 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use sluicegate_base::clock;
 
     #[tokio::test]
     async fn bytes_of_a_client_are_acknowledged_at_once_where_that_is_asked_for() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut stream = MeteredStream::new(stream, &Rc::default());
+        let mut stream = MeteredStream::new(stream, &Meter::new(clock::now));
         let acknowledges_at_once = |stream: &MeteredStream| {
             let socket = SockRef::from(&stream.stream);
             socket.tcp_quickack().unwrap()

@@ -43,12 +43,13 @@ pub(super) struct ConnectionHandle {
 
 impl ConnectionHandle {
     /// Returns a connection that begins, and whose responses may hold `send_buffer` bytes together.
-    pub(super) fn new(send_buffer: u64, now: Instant) -> Rc<ConnectionHandle> {
+    pub(super) fn new(send_buffer: u64, clock: fn() -> Instant) -> Rc<ConnectionHandle> {
+        let now = clock();
         Rc::new(ConnectionHandle {
             is_busy: Cell::new(false),
             idle_since: Cell::new(now),
             had_request: Cell::new(false),
-            meter: Rc::default(),
+            meter: Meter::new(clock),
             send_buffer: SendBuffer::new(usize::try_from(send_buffer).unwrap_or(usize::MAX)),
             reserved: Cell::new(0),
             begun: now,

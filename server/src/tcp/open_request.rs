@@ -2,8 +2,9 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use sluicegate_base::observe::account::{RequestWait, WaitTimes};
 use sluicegate_http::exchange::Fields;
 use sluicegate_http::exchange::front::{FrontExchange, Instead, Received};
 use sluicegate_http::exchange::stall::StallTimer;
@@ -11,13 +12,14 @@ use sluicegate_http::gate::RequestRecord;
 use sluicegate_http::identification::ReturnedId;
 use tokio::sync::Notify;
 
+use super::connection::Connection;
+use super::metered::Meter;
 use super::progress::Progress;
 use super::stream_task::StreamTask;
 
 /// Facts of an open request, which its parts share: its body, its handler and its response.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
-    pub(super) begun: Instant,
     /// Record for the access log, until its line is written.
     pub(super) record: RefCell<Option<Box<RequestRecord>>>,
     /// Line of the response that identifies the request.
@@ -35,14 +37,15 @@ pub(super) struct OpenRequest {
     /// The client waits for a status before it sends the body.
     pub(super) awaits_status: Cell<bool>,
     /// Somebody reads the request's body, and has read all that arrived.
-    pub(super) awaits_body: Cell<bool>,
+    awaits_body: Cell<bool>,
     /// A part of the response waits to be taken.
-    pub(super) has_output: Cell<bool>,
+    has_output: Cell<bool>,
     /// The block that was taken last waits until the client's window of HTTP/2 has room.
-    pub(super) is_held: Cell<bool>,
+    is_held: Cell<bool>,
     pub(super) stall: RefCell<StallTimer>,
-    /// Account of its connection.
+    /// Credit of its connection.
     progress: Rc<Progress>,
+    meter: Rc<Meter>,
     stalled: Cell<bool>,
     cut: Cell<bool>,
     stop: Notify,
@@ -57,16 +60,15 @@ impl OpenRequest {
         record: Option<Box<RequestRecord>>,
         returned_id: Option<Box<ReturnedId>>,
         now: Instant,
-        progress: &Rc<Progress>,
+        connection: &Connection,
         stream: Option<StreamTask>,
     ) -> Rc<OpenRequest> {
         Rc::new(OpenRequest {
-            begun: now,
             record: RefCell::new(record),
             returned_id,
             status: Cell::new(None),
             sent: Cell::new(0),
-            exchange: RefCell::new(FrontExchange::new(is_head)),
+            exchange: RefCell::new(FrontExchange::new(is_head, now)),
             unread: Cell::new(false),
             is_http10: Cell::new(false),
             awaits_status: Cell::new(false),
@@ -74,7 +76,8 @@ impl OpenRequest {
             has_output: Cell::new(false),
             is_held: Cell::new(false),
             stall: RefCell::default(),
-            progress: Rc::clone(progress),
+            progress: Rc::clone(&connection.progress),
+            meter: Rc::clone(&connection.meter),
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),
@@ -120,6 +123,44 @@ impl OpenRequest {
 
     pub(super) fn has_stalled(&self) -> bool {
         self.stalled.get()
+    }
+
+    /// Notes whether somebody reads the request's body, and has read all that arrived.
+    pub(super) fn set_awaits_body(&self, awaits_body: bool) {
+        self.awaits_body.set(awaits_body);
+        self.note_wait();
+    }
+
+    /// Notes whether a part of the response waits to be taken.
+    pub(super) fn set_output(&self, has_output: bool) {
+        self.has_output.set(has_output);
+        self.note_wait();
+    }
+
+    /// Notes whether the block that was taken last waits until the client's window of HTTP/2 has room.
+    pub(super) fn set_held(&self, is_held: bool) {
+        self.is_held.set(is_held);
+        self.note_wait();
+    }
+
+    /// Notes what the request waits for from now on.
+    pub(super) fn note_wait(&self) {
+        let output = self.has_unsent().then_some(RequestWait::Connection);
+        let awaits_body = self.awaits_body.get();
+        self.exchange().note_wait(awaits_body, output, || self.meter.account.moment());
+    }
+
+    /// Returns how long the request has taken, and what for.
+    pub(super) fn spent(&self) -> (Duration, WaitTimes) {
+        let (now, connection) = self.meter.account.moment();
+        let exchange = self.exchange();
+        let account = exchange.account();
+        (now.saturating_duration_since(account.begun()), account.spent(now, &connection))
+    }
+
+    /// Returns whether the request's body is read, and all that arrived of it was.
+    pub(super) fn awaits_body(&self) -> bool {
+        self.awaits_body.get()
     }
 
     /// Returns whether a part of the response waits for the client.

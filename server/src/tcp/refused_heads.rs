@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_base::observe::account::WaitTimes;
 use sluicegate_http::gate::{Ending, RequestRecord};
 
 use super::connection::Connection;
@@ -49,8 +50,10 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
         bytes_sent: 0,
         bytes_received: 0,
         outcome: if status.is_some() { Outcome::Complete } else { Outcome::Reset },
+        waits: WaitTimes::default(),
+        path_state: None,
     };
     front.on_begin();
-    let request = OpenRequest::new(false, line, None, front.now(), &connection.progress, None);
+    let request = OpenRequest::new(false, line, None, front.now(), connection, None);
     front.on_end(&ending, &request);
 }

@@ -36,13 +36,15 @@ impl Drop for RequestGuard {
             return;
         };
         let front = &self.connection.front;
-        let duration = front.now().saturating_duration_since(request.begun);
+        let (duration, waits) = request.spent();
         let ending = Ending {
             duration,
             status: request.status.get(),
             bytes_sent: request.sent.get(),
             bytes_received: request.exchange().received(),
             outcome,
+            waits,
+            path_state: None,
         };
         if outcome == Outcome::Cancelled {
             self.connection.on_cancel();

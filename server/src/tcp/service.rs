@@ -209,8 +209,8 @@ fn begin(
     returned_id: Option<Box<ReturnedId>>,
     stream: Option<StreamTask>,
 ) -> RequestGuard {
-    let (now, progress) = (connection.front.now(), &connection.progress);
-    let request = OpenRequest::new(is_head, record, returned_id, now, progress, stream);
+    let now = connection.front.now();
+    let request = OpenRequest::new(is_head, record, returned_id, now, connection, stream);
     RequestGuard::new(connection, request)
 }
 
@@ -250,7 +250,7 @@ async fn discard(
     let request = &guard.request;
     let mut upload = Upload(Some(Source::Body(body)));
     let reply = loop {
-        request.awaits_body.set(true);
+        request.set_awaits_body(true);
         let part = tokio::select! {
             part = upload.next() => part,
             () = request.stalled() => break replies::request_timeout(),
@@ -273,7 +273,7 @@ async fn discard(
         front.count(|counters| counters.requests.malformed += 1);
         break replies::malformed();
     };
-    request.awaits_body.set(false);
+    request.set_awaits_body(false);
     if let Some(body) = upload.stop() {
         unread_body::leave(&guard.connection, request, body).await;
     }

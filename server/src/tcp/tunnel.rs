@@ -61,21 +61,22 @@ impl ClientTunnel {
             let next = poll_fn(|cx| {
                 let room = outlet.poll_room(cx);
                 // What waits here waits for the client to take what HTTP/2 holds.
-                request.is_held.set(room.is_pending());
+                request.set_held(room.is_pending());
                 exchange.poll_next(cx, ready!(room)?).map(io::Result::Ok)
             });
             let Ok(next) = next.await else {
                 return;
             };
-            request.has_output.set(request.exchange().has_output());
+            let has_output = request.exchange().has_output();
+            request.set_output(has_output);
             match next {
                 Next::Data(block) => {
-                    request.is_held.set(true);
+                    request.set_held(true);
                     let length = block.len() as u64;
                     if outlet.write(block).await.is_err() {
                         return;
                     }
-                    request.is_held.set(false);
+                    request.set_held(false);
                     request.on_sent(length);
                 }
                 Next::Broken => {

@@ -131,7 +131,7 @@ impl Watchdog {
         let in_line = open.iter().filter(|request| request.has_unsent()).count();
         let mut stalled = false;
         for request in open.iter().filter(|request| !request.is_cut()) {
-            let waits_for = if request.awaits_body.get() {
+            let waits_for = if request.awaits_body() {
                 WaitsFor::Client
             } else if !request.has_unsent() {
                 WaitsFor::Handler
@@ -157,7 +157,7 @@ impl Watchdog {
 
 /// Ends a request that has stalled. Returns whether its connection must end for it: HTTP/1.1 has no other way to end a response.
 fn end(connection: &Connection, request: &OpenRequest) -> bool {
-    let awaits_body = request.awaits_body.get();
+    let awaits_body = request.awaits_body();
     if !request.has_stalled() {
         connection.front.count(|counters| {
             if awaits_body {

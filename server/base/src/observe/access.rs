@@ -23,7 +23,7 @@ use super::line_sink::Lines;
 use super::metrics::metrics;
 
 pub use current::CurrentAccess;
-pub use record::{Outcome, Record, TlsSession, UpstreamTimes};
+pub use record::{Outcome, PathState, Record, TlsSession, UpstreamTimes};
 pub use target::LogDestination;
 pub use writer::AccessWriter;
 

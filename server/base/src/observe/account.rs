@@ -1,11 +1,19 @@
-//! What a connection waits for: one wait at every moment, and the time of each.
+//! What a connection or request waits for: one wait at every moment, and the time of each.
+
+mod request;
 
 use std::time::{Duration, Instant};
 
 use super::metrics::{Label as _, labels};
 
+pub use self::request::{RequestAccount, RequestWait, WaitTimes};
+
+/// Number of the first waits, which are those of connections. A request has all of them.
+const OF_CONNECTION: usize = 11;
+
 labels! {
-    /// Thing that a connection waits for. The names of qlog's reasons are those of qlog (draft-ietf-quic-qlog-quic-events).
+    /// Thing that a connection or request waits for. The names of qlog's reasons are those of qlog
+    /// (draft-ietf-quic-qlog-quic-events).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Wait {
         /// The handshake.
@@ -24,12 +32,29 @@ labels! {
         Acknowledgement = "acknowledgement",
         /// A turn of the worker, or room in its socket.
         Scheduling = "scheduling",
-        /// Open requests of which none has anything to send: their handlers, or the rest of their bodies.
+        /// Open requests of which none has anything to send: their handlers, or the rest of their bodies. Of a request: a handler of
+        /// another kind than those below.
         Application = "application",
         /// The client's next request.
         Client = "client",
         /// The end of the closing period (RFC 9000 §10.2).
         Closing = "closing",
+        /// The rest of the request's body, from the client.
+        RequestBody = "request_body",
+        /// The check of a password.
+        Authentication = "authentication",
+        /// A file, from the disk.
+        File = "file",
+        /// A place among the requests of an upstream.
+        Queue = "queue",
+        /// A connection to an upstream.
+        UpstreamConnect = "upstream_connect",
+        /// The head of an upstream's response.
+        UpstreamResponse = "upstream_response",
+        /// The rest of an upstream's response.
+        UpstreamBody = "upstream_body",
+        /// The other end of a tunnel.
+        Tunnel = "tunnel",
     }
 }
 
@@ -65,7 +90,21 @@ impl Wait {
             }
             Wait::Client => "nothing is open: the client's next request is awaited",
             Wait::Closing => "the connection is closed",
+            Wait::RequestBody => "the client has not sent the rest of the request's body",
+            Wait::Authentication => "the password is being checked",
+            Wait::File => "a file is read from the disk",
+            Wait::Queue => "the upstream has as many requests as it may have: a place is awaited",
+            Wait::UpstreamConnect => "a connection to the upstream is being opened",
+            Wait::UpstreamResponse => "the upstream has not begun its response",
+            Wait::UpstreamBody => "the upstream has not sent the rest of its response",
+            Wait::Tunnel => "the tunnel's other end has sent nothing",
         }
+    }
+
+    /// Returns its place among the waits of connections.
+    fn of_connection(self) -> usize {
+        debug_assert!(self.index() < OF_CONNECTION, "{self:?} is a wait of requests");
+        self.index().min(OF_CONNECTION - 1)
     }
 }
 
@@ -74,19 +113,24 @@ impl Wait {
 pub struct Account {
     wait: Wait,
     since: Instant,
-    spent: [Duration; Wait::ALL.len()],
+    /// Nanoseconds.
+    spent: [u64; OF_CONNECTION],
 }
+
+/// Account of a connection at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountMark([u64; OF_CONNECTION]);
 
 impl Account {
     /// Begins an account.
     pub fn begin(wait: Wait, now: Instant) -> Self {
-        Account { wait, since: now, spent: [Duration::ZERO; Wait::ALL.len()] }
+        Account { wait, since: now, spent: [0; OF_CONNECTION] }
     }
 
     /// Sets the current wait, which began at `from`: never before the current one did.
     pub fn enter(&mut self, wait: Wait, from: Instant) {
         if wait != self.wait {
-            self.spent[self.wait.index()] += from.saturating_duration_since(self.since);
+            self.spent[self.wait.of_connection()] += nanos(self.since, from);
             self.since = self.since.max(from);
             self.wait = wait;
         }
@@ -99,16 +143,25 @@ impl Account {
 
     /// Returns the time since it began, until `now`.
     pub fn age(&self, now: Instant) -> Duration {
-        self.spent(now).map(|(_, spent)| spent).sum()
+        Duration::from_nanos(self.at(now).0.iter().sum())
+    }
+
+    /// Returns what it is at `now`.
+    pub fn at(&self, now: Instant) -> AccountMark {
+        let mut spent = self.spent;
+        spent[self.wait.of_connection()] += nanos(self.since, now);
+        AccountMark(spent)
     }
 
     /// Returns the time spent on each wait until `now`.
     pub fn spent(&self, now: Instant) -> impl Iterator<Item = (Wait, Duration)> {
-        let until_now = now.saturating_duration_since(self.since);
-        Wait::ALL.iter().zip(self.spent).map(move |(wait, spent)| {
-            (*wait, spent + if *wait == self.wait { until_now } else { Duration::ZERO })
-        })
+        Wait::ALL.iter().copied().zip(self.at(now).0.map(Duration::from_nanos))
     }
+}
+
+/// Returns the nanoseconds from one time to another, of which 584 years have room.
+fn nanos(from: Instant, to: Instant) -> u64 {
+    u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -127,7 +180,7 @@ mod tests {
         /// Time is counted once, whatever the waits are and if the clock stands still or goes back.
         #[test]
         fn sum_of_all_waits_is_the_age(
-            steps in prop::collection::vec((0..Wait::ALL.len(), step()), 0..50),
+            steps in prop::collection::vec((0..OF_CONNECTION, step()), 0..50),
             more in 0..1_000_000_u64,
         ) {
             let begun = clock::now();

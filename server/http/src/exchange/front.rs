@@ -7,7 +7,10 @@
 
 mod body;
 
+use std::time::Instant;
+
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_base::observe::account::{AccountMark, RequestAccount, RequestWait, Wait};
 
 use self::body::HandlerBody;
 pub use self::body::Next;
@@ -15,8 +18,11 @@ use super::message::{HandlerReport, Head, Opening, Request, ToFront, cost};
 use super::{Fields, has_content};
 
 /// Front's half of one exchange.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrontExchange {
+    account: RequestAccount,
+    /// What the handler waits for if the client does not wait for anything else.
+    handler_wait: Wait,
     is_head: bool,
     /// Status that opens the tunnel for which the request asks.
     opening: Option<Opening>,
@@ -124,8 +130,62 @@ pub enum Received {
 
 impl FrontExchange {
     /// Begins the exchange of a request whose head has just come.
-    pub fn new(is_head: bool) -> FrontExchange {
-        FrontExchange { is_head, ..FrontExchange::default() }
+    pub fn new(is_head: bool, now: Instant) -> FrontExchange {
+        FrontExchange {
+            account: RequestAccount::begin(Wait::Application, now),
+            handler_wait: Wait::Application,
+            is_head,
+            opening: None,
+            is_tunnel: false,
+            reading: Reading::default(),
+            content_length: None,
+            limit: 0,
+            received: 0,
+            credit: 0,
+            has_handler: false,
+            is_shortened: false,
+            phase: Phase::default(),
+            body: HandlerBody::default(),
+            early: None,
+            has_ended: false,
+        }
+    }
+
+    /// Returns the account of its time.
+    pub fn account(&self) -> &RequestAccount {
+        &self.account
+    }
+
+    /// Notes what the request waits for from now on: the rest of its body, if `awaits_body`; what keeps the response that is ready from
+    /// being sent, if there is any; or its handler. `moment` returns the time and the account of the connection, if they are needed.
+    pub fn note_wait(
+        &mut self,
+        awaits_body: bool,
+        output: Option<RequestWait>,
+        moment: impl FnOnce() -> (Instant, AccountMark),
+    ) {
+        let wait = match output {
+            _ if awaits_body => RequestWait::Own(Wait::RequestBody),
+            Some(wait) => wait,
+            None => RequestWait::Own(self.wait_of_handler()),
+        };
+        if wait != self.account.wait() {
+            let (now, connection) = moment();
+            self.account.enter(wait, now, &connection);
+        }
+    }
+
+    /// Returns what the handler waits for. One that waited for a response gets it from the head on.
+    fn wait_of_handler(&self) -> Wait {
+        match self.handler_wait {
+            _ if self.is_tunnel => Wait::Tunnel,
+            Wait::Queue | Wait::UpstreamConnect | Wait::UpstreamResponse
+                if self.phase == Phase::Flowing =>
+            {
+                Wait::UpstreamBody
+            }
+            wait => wait,
+        }
     }
 
     /// Has the front reply once the request has ended, whose body of at most `limit` bytes is dropped.
@@ -143,8 +203,9 @@ impl FrontExchange {
         self.credit = i64::try_from(credit).unwrap_or(i64::MAX);
     }
 
-    /// Has a handler respond, which gets the request's body if there is one.
-    pub fn hand_over(&mut self, has_body: bool) {
+    /// Has a handler respond, which gets the request's body if there is one, and at first waits for `wait`.
+    pub fn hand_over(&mut self, has_body: bool, wait: Wait) {
+        self.handler_wait = wait;
         self.reading = if has_body { Reading::Passing } else { Reading::Over };
         self.has_handler = true;
         self.phase = Phase::Awaited;
@@ -154,6 +215,10 @@ impl FrontExchange {
     pub fn on_message(&mut self, message: ToFront) -> FrontAction {
         match message {
             ToFront::Report(report) => FrontAction::Report(report),
+            ToFront::Waits(wait) => {
+                self.handler_wait = wait;
+                FrontAction::Nothing
+            }
             ToFront::Closed => self.on_closed(),
             // The front has responded in its place, or the response is cut.
             _ if !self.has_handler => FrontAction::Nothing,

@@ -3,8 +3,10 @@
 mod reply;
 mod responder;
 mod shared;
+mod waiting;
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -12,10 +14,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use sluicegate_base::observe::account::Wait;
 
 pub use self::responder::{BodySender, Responder};
 pub use self::shared::{Cancelled, FrontQueue};
 use self::shared::{Shared, Upload};
+pub use self::waiting::Waiting;
 use super::message::{HandlerReport, Opening, Request, ToFront, ToHandler, cost};
 
 /// Receives the front's messages to one exchange.
@@ -91,24 +95,36 @@ pub struct Incoming {
     pub reply: Responder,
 }
 
-/// Sends the front facts for the access log, if it wants any.
+/// Sends the front what it shows of an exchange: what the handler waits for, and facts for the access log if the front wants any.
 #[derive(Debug)]
-pub struct Reporter(Option<Rc<Shared>>);
+pub struct Reporter {
+    shared: Rc<Shared>,
+    wants_report: bool,
+}
 
 impl Reporter {
     /// Sends facts in place of those sent before. Those that a response's failure causes come before the failure.
     pub fn report(&self, report: impl FnOnce() -> HandlerReport) {
-        if let Some(shared) = &self.0 {
-            shared.send(ToFront::Report(Box::new(report())));
+        if self.wants_report {
+            self.shared.send(ToFront::Report(Box::new(report())));
         }
+    }
+
+    /// Says what the handler waits for from now on.
+    pub fn waits(&self, wait: Wait) {
+        self.shared.send(ToFront::Waits(wait));
+    }
+
+    /// Says that the handler waits for `wait` until a future is complete, unless it is at once; for `then` behind it.
+    pub fn during<F: Future>(&self, wait: Wait, then: Wait, future: F) -> Waiting<'_, F> {
+        Waiting::new(self, (wait, then), future)
     }
 }
 
 impl Incoming {
-    /// Returns the way to send facts for the access log.
+    /// Returns the way to send what the front shows of the exchange.
     pub fn reporter(&self) -> Reporter {
-        let wanted = self.request.wants_report;
-        Reporter(wanted.then(|| self.reply.shared()))
+        Reporter { shared: self.reply.shared(), wants_report: self.request.wants_report }
     }
 
     /// Returns a new exchange, and the receiver of the front's further messages to it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Version;
 use sluicegate_base::observe::access::UpstreamTimes;
+use sluicegate_base::observe::account::Wait;
 
 use super::lent::LentRange;
 use super::{Fields, Opaque, RequestHead};
@@ -140,6 +141,8 @@ pub enum ToFront {
     Credit(u64),
     /// Refuses the rest of the request's body.
     StopBody,
+    /// Says what the handler waits for.
+    Waits(Wait),
     /// Reports facts for the access log, in place of those reported before.
     Report(Box<HandlerReport>),
     /// Closes the exchange on the handler's side; the last message of an exchange, also after a cancellation.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::clock;
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
+use sluicegate_base::observe::account::Wait;
 
 use super::accounts::Accounts;
 use super::front::{FrontAction, FrontExchange, Next};
@@ -26,6 +28,8 @@ pub struct TestFront {
     front_queue: Rc<FrontQueue>,
     /// Last report of the handler.
     report: RefCell<HandlerReport>,
+    /// What the handler has said that it waits for.
+    waits: RefCell<Vec<Wait>>,
 }
 
 /// A response as the front received it.
@@ -114,12 +118,13 @@ pub fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -
 /// Returns both halves of an exchange with `credit` for its response.
 pub fn pair(request: Request, credit: u64) -> (Incoming, TestFront) {
     let front_queue = Rc::new(FrontQueue::default());
-    let mut exchange = FrontExchange::new(request.head.method == "HEAD");
+    let mut exchange = FrontExchange::new(request.head.method == "HEAD", clock::now());
     exchange.prepare(&request, u64::MAX, u64::MAX);
-    exchange.hand_over(request.has_body);
+    exchange.hand_over(request.has_body, Wait::Application);
     let (incoming, handle) = Incoming::new(1, Box::new(request), credit, Rc::clone(&front_queue));
     let exchange = RefCell::new(exchange);
-    (incoming, TestFront { exchange, handle, front_queue, report: RefCell::default() })
+    let (report, waits) = (RefCell::default(), RefCell::default());
+    (incoming, TestFront { exchange, handle, front_queue, report, waits })
 }
 
 /// Does what the gate decides about a request, whose body has `sent` bytes: returns the response to it, or opens an exchange
@@ -174,11 +179,17 @@ impl TestFront {
         self.handle.deliver(ToHandler::RangeRead(count));
     }
 
-    /// Returns the next message, if there is one, but keeps reports. What it carries of the response counts as taken.
+    /// Returns what the handler has said so far that it waits for.
+    pub fn waits(&self) -> Vec<Wait> {
+        self.waits.borrow().clone()
+    }
+
+    /// Returns the next message, if there is one, but keeps reports and waits. What it carries of the response counts as taken.
     pub fn try_next(&self) -> Option<ToFront> {
         let mut message = loop {
             match self.front_queue.pop()?.message {
                 ToFront::Report(report) => *self.report.borrow_mut() = *report,
+                ToFront::Waits(wait) => self.waits.borrow_mut().push(wait),
                 message => break message,
             }
         };
@@ -215,6 +226,9 @@ impl TestFront {
                 continue;
             };
             let is_last = matches!(envelope.message, ToFront::Closed);
+            if let ToFront::Waits(wait) = envelope.message {
+                self.waits.borrow_mut().push(wait);
+            }
             let action = self.exchange.borrow_mut().on_message(envelope.message);
             match action {
                 FrontAction::Report(report) => *self.report.borrow_mut() = *report,

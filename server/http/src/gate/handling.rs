@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
+use sluicegate_base::observe::account::Wait;
 
 use crate::auth::Credentials;
 use crate::exchange::compress;
@@ -68,6 +69,11 @@ impl Handling {
     /// Returns whether the request asks for a tunnel. One may be silent in both directions, and its handler bounds for how long.
     pub fn is_tunnel(&self) -> bool {
         self.is_tunnel
+    }
+
+    /// Returns what its handler waits for at first.
+    pub fn wait(&self) -> Wait {
+        if self.credentials.is_some() { Wait::Authentication } else { self.route.action.wait() }
     }
 
     /// Returns the request for the handler, with the route's changes to its fields.

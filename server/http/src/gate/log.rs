@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::HeaderValue;
 use http::header::{REFERER, USER_AGENT};
 use sluicegate_base::clock;
-use sluicegate_base::observe::access::{AccessLog, Outcome, Record};
+use sluicegate_base::observe::access::{AccessLog, Outcome, PathState, Record};
+use sluicegate_base::observe::account::WaitTimes;
 
 use crate::exchange::RequestHead;
 use crate::exchange::message::HandlerReport;
@@ -46,6 +47,10 @@ pub struct Ending {
     pub bytes_received: u64,
     /// Completeness of the response, or the side that ended it early.
     pub outcome: Outcome,
+    /// Time spent on each wait.
+    pub waits: WaitTimes,
+    /// State of the path at the end, if it is known.
+    pub path_state: Option<PathState>,
 }
 
 impl RequestRecord {
@@ -134,6 +139,8 @@ impl RequestRecord {
             connection: &connection.id,
             algorithm: connection.algorithm,
             outcome: ending.outcome,
+            waits: ending.waits,
+            path_state: ending.path_state,
             upstream: self.report.upstream.as_deref(),
             attempts: self.report.attempts,
             upstream_times: self.report.upstream_times,

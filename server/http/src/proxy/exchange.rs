@@ -4,10 +4,12 @@ mod prepare;
 mod respond;
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use sluicegate_base::observe::access::UpstreamTimes;
+use sluicegate_base::observe::account::Wait;
 use tokio::time::Instant;
 
 use super::attempt::Attempt;
@@ -25,7 +27,7 @@ use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
 use super::websocket::Handshake;
 use crate::exchange::Reply;
-use crate::exchange::handler::{Reporter, RequestBody, Responder};
+use crate::exchange::handler::{Reporter, RequestBody, Responder, Waiting};
 use crate::exchange::message::{HandlerReport, Head, Request};
 use sluicegate_config::Proxy;
 
@@ -144,8 +146,10 @@ impl<'a> Exchange<'a> {
             let active = match reconnect.take() {
                 Some(same) => same,
                 None => {
-                    let assigned = pool.assign(client, &tried, key).await;
-                    assigned.map_err(Stop::Failed)?
+                    let assigned = pool.assign(client, &tried, key);
+                    let assigned =
+                        self.reporter.during(Wait::Queue, Wait::UpstreamResponse, assigned);
+                    assigned.await.map_err(Stop::Failed)?
                 }
             };
             *self.last.borrow_mut() = Some(Rc::clone(active.upstream()));
@@ -201,6 +205,11 @@ impl<'a> Exchange<'a> {
         });
     }
 
+    /// Says that the exchange waits for a connection while it does.
+    fn while_connecting<F: Future>(&self, opening: F) -> Waiting<'_, F> {
+        self.reporter.during(Wait::UpstreamConnect, Wait::UpstreamResponse, opening)
+    }
+
     /// Makes one attempt, on a fresh connection if `fresh`.
     async fn attempt(
         &self,
@@ -216,9 +225,10 @@ impl<'a> Exchange<'a> {
         let asked = Instant::now();
         let opened = if self.handshake.is_some() {
             let takes_http2 = self.request.head.is_websocket();
-            Box::pin(upstream.stream_for_tunnel(&self.request.peer, takes_http2, limit)).await
+            let opened = upstream.stream_for_tunnel(&self.request.peer, takes_http2, limit);
+            self.while_connecting(Box::pin(opened)).await
         } else {
-            upstream.stream(&self.request.peer, fresh, limit).await
+            self.while_connecting(upstream.stream(&self.request.peer, fresh, limit)).await
         };
         self.times.set(UpstreamTimes {
             connect: opened.is_ok().then(|| asked.elapsed()),

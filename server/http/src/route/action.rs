@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING};
 use sluicegate_base::named_file;
+use sluicegate_base::observe::account::Wait;
 use sluicegate_config::{Compress, ConnectUdp, Handler};
 
 use super::error::SiteError;
@@ -41,6 +42,18 @@ pub enum OriginHandler {
 }
 
 impl RouteAction {
+    /// Returns what its handler waits for at first, if it waits.
+    pub(crate) fn wait(&self) -> Wait {
+        match self {
+            RouteAction::Local(_) => Wait::Application,
+            RouteAction::Origin(OriginHandler::Files(_)) => Wait::File,
+            RouteAction::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_)) => {
+                Wait::UpstreamResponse
+            }
+            RouteAction::Origin(OriginHandler::ConnectUdp(_)) => Wait::UpstreamConnect,
+        }
+    }
+
     pub(super) fn compile(
         (route, handler): (&sluicegate_config::Route, &Handler),
         pools: &mut PoolCompiler<'_>,

@@ -9,6 +9,7 @@ use quiche::h3::{Error, Event, Header, NameValue as _};
 use sluicegate_base::address::{ClientPath, ValidatedAddress};
 use sluicegate_base::clients::relief::{FrontRelief, Holdings};
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
+use sluicegate_base::observe::account::Account;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
 use crate::application::{Application, Introduction, Output, Shared};
@@ -91,6 +92,8 @@ impl Shared for Pages {
     type Message = Reply;
 
     fn set_now(&mut self, _: Instant) {}
+
+    fn look_at(&mut self, _: &Account) {}
 
     fn begin_service(&mut self) {}
 

@@ -180,14 +180,19 @@ impl Http3Session {
                 block.more = !is_long;
             }
             // Every other reason to wait ends with a datagram from the client.
-            Ok(Progress::Blocked) if room == 0 => self.resume_below = Some(limit / 2),
-            Ok(Progress::Blocked) => {}
+            Ok(Progress::Blocked) => {
+                if room == 0 {
+                    self.resume_below = Some(limit / 2);
+                }
+                self.note_wait(conn, stream, context);
+            }
             Ok(Progress::Waiting) => {
                 schedule.pause(context.now);
                 self.pending.remove(priority, stream);
                 self.return_credit(stream, context);
+                self.note_wait(conn, stream, context);
             }
-            Ok(Progress::Complete) => self.complete(stream, context),
+            Ok(Progress::Complete) => self.complete(conn, stream, context),
             Ok(Progress::Broken) => {
                 context.counters.broken += 1;
                 self.set_cause(stream, "wrong_length");
@@ -204,7 +209,7 @@ impl Http3Session {
     }
 
     /// Ends a response that its stream has taken as a whole.
-    fn complete(&mut self, stream: u64, context: &mut SessionContext) {
+    fn complete(&mut self, conn: &quiche::Connection, stream: u64, context: &mut SessionContext) {
         self.return_credit(stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -212,10 +217,10 @@ impl Http3Session {
         self.pending.remove(exchange.schedule.place(), stream);
         exchange.front.complete();
         if !exchange.front.is_tunnel() {
-            let duration = context.now.saturating_duration_since(exchange.begun);
+            let duration = context.now.saturating_duration_since(exchange.front.account().begun());
             context.counters.latency.record(duration);
         }
-        self.record(stream, context);
+        self.record(Some(conn), stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };

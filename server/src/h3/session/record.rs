@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use quiche::h3::Error;
-use sluicegate_base::observe::access::Outcome;
+use sluicegate_base::observe::access::{Outcome, PathState};
+use sluicegate_base::observe::account::WaitTimes;
+use sluicegate_base::observe::sum::Sum as _;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::gate::{Ending, RequestRecord};
 use sluicegate_http::peer::Peer;
@@ -47,20 +49,32 @@ impl Http3Session {
     }
 
     /// Writes the line of a request that is over; once.
-    pub(super) fn record(&mut self, stream: u64, context: &mut SessionContext) {
+    pub(super) fn record(
+        &mut self,
+        conn: Option<&quiche::Connection>,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if let Some(outcome) = exchange.front.end()
-            && let Some(access) = context.access.as_mut()
+        let Some(outcome) = exchange.front.end() else {
+            return;
+        };
+        let account = exchange.front.account();
+        let waits = account.spent(context.now, &context.account);
+        context.counters.waits.add_up(&waits);
+        if let Some(access) = context.access.as_mut()
             && let Some(record) = exchange.record.take()
         {
             let ending = Ending {
-                duration: context.now.saturating_duration_since(exchange.begun),
+                duration: context.now.saturating_duration_since(account.begun()),
                 status: exchange.status(),
                 bytes_sent: exchange.front.sent(),
                 bytes_received: exchange.front.received(),
                 outcome,
+                waits,
+                path_state: conn.and_then(path_state),
             };
             record.write(&ending, access);
         }
@@ -100,6 +114,8 @@ impl Http3Session {
                 bytes_sent: 0,
                 bytes_received: 0,
                 outcome: Outcome::Reset,
+                waits: WaitTimes::default(),
+                path_state: path_state(conn),
             };
             record.write(&ending, access);
         }
@@ -116,6 +132,19 @@ impl Http3Session {
             connection: std::sync::Arc::clone(&self.connection),
         }
     }
+}
+
+/// Returns the state of the path that the client is on.
+fn path_state(conn: &quiche::Connection) -> Option<PathState> {
+    let path = conn.path_stats().find(|path| path.active)?;
+    Some(PathState {
+        rtt: path.min_rtt.map_or(Duration::ZERO, |_| path.rtt),
+        min_rtt: path.min_rtt.unwrap_or_default(),
+        window: path.cwnd as u64,
+        delivery_rate: Some(path.delivery_rate).filter(|rate| *rate > 0),
+        retransmitted: path.stream_retrans_bytes,
+        timeouts: path.total_pto_count as u64,
+    })
 }
 
 impl Exchange {

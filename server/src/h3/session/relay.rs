@@ -27,6 +27,10 @@ impl Http3Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
+        let changes_wait = !matches!(message, ToFront::Report(_) | ToFront::Closed);
+        if changes_wait && self.told.last() != Some(&stream) {
+            self.told.push(stream);
+        }
         let action = exchange.front.on_message(message);
         // A tunnel has ended with its handler, though the client may not have taken its last bytes.
         let has_tunnel = exchange.front.has_tunnel();

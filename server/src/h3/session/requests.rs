@@ -119,6 +119,7 @@ impl Http3Session {
                     exchange.front.discard(request.content_length, limit);
                     exchange.reply = Some(Box::new(reply));
                 }
+                self.note_wait(conn, stream, context);
             }
             Decision::Handle(handling) => {
                 let handed = (request, peer);
@@ -174,7 +175,7 @@ impl Http3Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        exchange.front.hand_over(more_frames);
+        exchange.front.hand_over(more_frames, handling.wait());
         exchange.number = Some(number);
         exchange.handling = Some(handling);
         let mut response = Response::awaited();
@@ -183,6 +184,7 @@ impl Http3Session {
             self.pending.insert(exchange.schedule.place(), stream);
         }
         exchange.response = Some(response);
+        self.note_wait(conn, stream, context);
     }
 
     fn on_trailers(
@@ -209,11 +211,10 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
     let mut method = list.iter().filter(|line| line.name() == b":method");
     let method = method.next().map(NameValue::value);
     Exchange {
-        begun: context.now,
         is_connect: method == Some(b"CONNECT"),
         schedule: Schedule::new(context.now),
         // A response to HEAD has no body, even if the rest of the head is malformed.
-        front: FrontExchange::new(method == Some(b"HEAD")),
+        front: FrontExchange::new(method == Some(b"HEAD"), context.now),
         response: None,
         reply: None,
         lingering: None,

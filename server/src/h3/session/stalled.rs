@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use quiche::h3::WireErrorCode;
 use sluicegate_base::observe::access::Outcome;
+use sluicegate_base::observe::account::{RequestWait, Wait};
 use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
-use sluicegate_http::gate::{Handling, replies};
+use sluicegate_http::gate::replies;
 
 use super::{Exchange, Http3Session};
-use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 
 impl Http3Session {
@@ -68,8 +68,9 @@ impl Http3Session {
         let next = lingering.map_or(next, |until| until.min(next));
         checks.planned = Some((context.now, next));
         (checks.acknowledged, checks.unacked) = (acknowledged, unacked);
-        let waiting: Vec<(u64, WaitsFor)> = { self.open.iter() }
-            .map(|(stream, exchange)| (*stream, exchange.waits_for(conn, *stream)))
+        let streams: Vec<u64> = self.open.keys().copied().collect();
+        let waiting: Vec<(u64, WaitsFor)> = { streams.into_iter() }
+            .filter_map(|stream| Some((stream, self.party(conn, stream, context)?)))
             .collect();
         let in_line =
             waiting.iter().filter(|(_, waits_for)| *waits_for == WaitsFor::Server).count();
@@ -88,6 +89,22 @@ impl Http3Session {
         for stream in stalled {
             self.end_stalled(conn, stream, context);
         }
+    }
+
+    /// Returns the party that a request waits for, whatever the client acknowledges.
+    fn party(
+        &mut self,
+        conn: &quiche::Connection,
+        stream: u64,
+        context: &SessionContext,
+    ) -> Option<WaitsFor> {
+        self.note_wait(conn, stream, context);
+        Some(match self.open.get(&stream)?.front.account().wait() {
+            RequestWait::Own(Wait::RequestBody) if conn.is_window_shut(stream) => WaitsFor::Window,
+            RequestWait::Own(Wait::RequestBody | Wait::StreamFlow) => WaitsFor::Client,
+            RequestWait::Own(_) => WaitsFor::Handler,
+            RequestWait::Connection => WaitsFor::Server,
+        })
     }
 
     /// Resets streams whose head has not been complete for too long. Nothing was processed, so the code is
@@ -147,37 +164,6 @@ impl Exchange {
     /// Returns the bytes of both bodies that have moved so far.
     fn moved(&self) -> u64 {
         self.front.sent() + self.front.received()
-    }
-
-    /// Returns whether somebody reads the request's body, and has read all that arrived.
-    fn awaits_body(&self) -> bool {
-        // Nobody waits for the next bytes of a tunnel.
-        let is_tunnel = self.handling.as_ref().is_some_and(Handling::is_tunnel);
-        let waits = !is_tunnel && !self.readable && self.front.room() > 0;
-        self.front.reads() && (waits || !self.front.passes())
-    }
-
-    /// Returns whether a response has something to write that its client has room for.
-    pub(super) fn waits_for_server(&self, conn: &quiche::Connection, stream: u64) -> bool {
-        self.response_waits_for(conn, stream) == WaitsFor::Server
-    }
-
-    /// Returns the party that the request waits for, whatever the client acknowledges.
-    fn waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
-        if self.awaits_body() {
-            return if conn.is_window_shut(stream) { WaitsFor::Window } else { WaitsFor::Client };
-        }
-        self.response_waits_for(conn, stream)
-    }
-
-    /// Returns the party that the response waits for.
-    fn response_waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
-        let next_write = |response: &Response| response.next_write(&self.front);
-        let Some(least) = self.response.as_ref().and_then(next_write) else {
-            return WaitsFor::Handler;
-        };
-        let refused = conn.peer_allowance(stream).is_some_and(|allowed| allowed < least);
-        if refused { WaitsFor::Client } else { WaitsFor::Server }
     }
 }
 

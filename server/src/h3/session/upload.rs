@@ -61,7 +61,7 @@ impl Http3Session {
             };
             let room = usize::try_from(front.room()).unwrap_or(usize::MAX);
             if room == 0 {
-                return;
+                return self.note_wait(conn, stream, context);
             }
             if !origin_ring.has_room() {
                 self.pass_on_later(stream);
@@ -78,7 +78,7 @@ impl Http3Session {
                 }
                 Err(Error::Done) => {
                     *readable = false;
-                    return;
+                    return self.note_wait(conn, stream, context);
                 }
                 Err(error) => return self.on_read_error(conn, stream, error, context),
             }
@@ -155,6 +155,7 @@ impl Http3Session {
                     (context.origin_ring.as_mut(), exchange.number)
                 {
                     origin_ring.end(number, exchange.trailers.take());
+                    self.note_wait(conn, stream, context);
                 }
             }
             Received::Unneeded | Received::TooLarge => {}

@@ -55,7 +55,7 @@ impl HandlerTask {
         while self.take_messages(false).await {
             let wanted = self.upload.is_open() && self.request.exchange().room() > 0;
             // Nobody waits for the next bytes of a tunnel.
-            self.request.awaits_body.set(wanted && !self.handling.is_tunnel());
+            self.request.set_awaits_body(wanted && !self.handling.is_tunnel());
             tokio::select! {
                 () = handler.as_mut() => break,
                 () = self.queue.filled() => {}
@@ -78,7 +78,7 @@ impl HandlerTask {
                 }
             }
         }
-        self.request.awaits_body.set(false);
+        self.request.set_awaits_body(false);
         drop(handler);
         self.take_messages(true).await;
         self.take(ToFront::Closed);
@@ -198,7 +198,11 @@ impl HandlerTask {
             }
             message => message,
         };
+        let is_wait = matches!(message, ToFront::Waits(_));
         let action = self.request.exchange().on_message(message);
+        if is_wait {
+            self.request.note_wait();
+        }
         match action {
             FrontAction::Inform(status, fields) => {
                 self.request.inform(status, fields);
@@ -225,7 +229,8 @@ impl HandlerTask {
     fn with_flow(&self, change: impl FnOnce(&mut Flow)) {
         let mut flow = self.flow.borrow_mut();
         change(&mut flow);
-        self.request.has_output.set(self.request.exchange().has_output());
+        let has_output = self.request.exchange().has_output();
+        self.request.set_output(has_output);
         if let Some(waker) = flow.waker.take() {
             waker.wake();
         }
@@ -271,7 +276,7 @@ async fn next_part(upload: &mut Upload, request: &OpenRequest) -> Part {
     let mut next = pin!(upload.next());
     poll_fn(|cx| {
         let part = next.as_mut().poll(cx);
-        if part.is_pending() && request.awaits_body.get() {
+        if part.is_pending() && request.awaits_body() {
             request.ask_for_body();
         }
         part

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use sluicegate_base::address::ValidatedAddress;
 use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::clock;
 
 use super::Front;
 use crate::tcp::listener_phases::FrontListener;
@@ -46,8 +47,10 @@ impl Front {
             }
             counters.open += 1;
             counters.accepted += 1;
-            let (number, handle) =
-                (counters.accepted, ConnectionHandle::new(limits.connection_send_buffer, now));
+            let (number, handle) = (
+                counters.accepted,
+                ConnectionHandle::new(limits.connection_send_buffer, clock::now),
+            );
             if !is_proxy {
                 state.open.add(prefix, number, Rc::clone(&handle));
             }

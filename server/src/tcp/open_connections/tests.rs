@@ -17,7 +17,7 @@ fn client(last: u8) -> ClientPrefix {
 }
 
 fn handle() -> Rc<ConnectionHandle> {
-    ConnectionHandle::new(256 << 10, clock::now())
+    ConnectionHandle::new(256 << 10, clock::now)
 }
 
 /// Adds connections of a client that have had a request just now.

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::escape;
-use super::record::{Record, UpstreamTimes};
+use super::record::{PathState, Record, UpstreamTimes};
 use super::time;
+use crate::observe::account::WaitTimes;
+use crate::observe::metrics::Label as _;
 
 /// Writes one JSON object without spaces. `worker` is the name of the worker that served the request.
 pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
@@ -29,6 +31,8 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         connection,
         algorithm,
         outcome,
+        waits,
+        path_state,
         upstream,
         attempts,
         upstream_times,
@@ -76,6 +80,8 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     text(out, "request_id", *request_id);
     text(out, "traceparent", *traceparent);
     json_tls(out, record);
+    json_waits(out, waits);
+    json_path_state(out, *path_state);
     out.extend_from_slice(b"}\n");
 }
 
@@ -100,6 +106,32 @@ fn json_tls(out: &mut Vec<u8>, record: &Record<'_>) {
     text(out, "tls_cipher", cipher.map(str::as_bytes));
     text(out, "tls_server_name", record.server_name.map(str::as_bytes));
     text(out, "tls_client", record.client_subject.map(str::as_bytes));
+}
+
+fn json_waits(out: &mut Vec<u8>, waits: &WaitTimes) {
+    text(out, "wait_top", waits.longest().map(|(wait, _)| wait.name().as_bytes()));
+    out.extend_from_slice(b",\"waits_us\":{");
+    for (index, (wait, time)) in waits.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        put(out, format_args!("{comma}\"{}\":{}", wait.name(), time.as_micros()));
+    }
+    out.push(b'}');
+}
+
+fn json_path_state(out: &mut Vec<u8>, state: Option<PathState>) {
+    micros(out, "rtt_us", state.map(|state| state.rtt));
+    micros(out, "min_rtt_us", state.map(|state| state.min_rtt));
+    for (key, value) in [
+        ("congestion_window", state.map(|state| state.window)),
+        ("delivery_rate", state.and_then(|state| state.delivery_rate)),
+        ("retransmitted", state.map(|state| state.retransmitted)),
+        ("timeouts", state.map(|state| state.timeouts)),
+    ] {
+        match value {
+            Some(value) => put(out, format_args!(",\"{key}\":{value}")),
+            None => put(out, format_args!(",\"{key}\":null")),
+        }
+    }
 }
 
 fn micros(out: &mut Vec<u8>, key: &str, time: Option<Duration>) {
@@ -147,8 +179,8 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
 
 /// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, cause,
 /// request ID, trace context, seconds to get a connection to the upstream, seconds to the end of its response, TLS version,
-/// group of the key exchange, whether the TLS session was resumed, cipher suite, the name that the client asked for (SNI), and
-/// the subject of its certificate.
+/// group of the key exchange, whether the TLS session was resumed, cipher suite, the name that the client asked for (SNI),
+/// the subject of its certificate, what the request waited for longest, and for how many seconds.
 pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     combined(out, record);
     out.pop();
@@ -180,6 +212,9 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     escape::word(out, record.server_name.unwrap_or("-").as_bytes());
     out.push(b' ');
     escape::word(out, record.client_subject.unwrap_or("-").as_bytes());
+    let longest = record.waits.longest();
+    put(out, format_args!(" {} ", longest.map_or("-", |(wait, _)| wait.name())));
+    seconds(out, longest.map(|(_, time)| time));
     out.push(b'\n');
 }
 

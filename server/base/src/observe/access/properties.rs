@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::escape::{CUT, MAX_FIELD};
 use super::{Outcome, Record, UpstreamTimes, format};
 use crate::address::ValidatedAddress;
+use crate::observe::account::WaitTimes;
 use crate::observe::unprintable::is_unprintable;
 use crate::properties::Bytes;
 
 /// Members of a line in JSON.
-const MEMBERS: usize = 32;
+const MEMBERS: usize = 40;
 
 /// Writes a request into a line of each format, and reads it back. `true`, as every string is a request.
 pub fn line(bytes: &[u8]) -> bool {
@@ -46,6 +47,8 @@ pub fn line(bytes: &[u8]) -> bool {
         connection,
         algorithm: "cubic",
         outcome: Outcome::Complete,
+        waits: WaitTimes::default(),
+        path_state: None,
         upstream: None,
         attempts: 0,
         upstream_times: UpstreamTimes::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use boring::ssl::{SslCipherRef, SslRef};
 
 use crate::address::ValidatedAddress;
+use crate::observe::account::WaitTimes;
 
 /// End of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,10 @@ pub struct Record<'a> {
     pub algorithm: &'a str,
     /// End of the exchange.
     pub outcome: Outcome,
+    /// Time spent on each wait; the sum is the duration.
+    pub waits: WaitTimes,
+    /// State of the connection's path at the end; `None` if it is not known.
+    pub path_state: Option<PathState>,
     /// Address of the upstream that was tried last.
     pub upstream: Option<&'a str>,
     /// Number of attempts to get a response from an upstream.
@@ -88,6 +93,23 @@ pub struct Record<'a> {
     pub server_name: Option<&'a str>,
     /// Subject of the client's certificate.
     pub client_subject: Option<&'a str>,
+}
+
+/// State of the path of a client's connection, and what was sent on it so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathState {
+    /// Smoothed round-trip time; zero before the first sample.
+    pub rtt: Duration,
+    /// Least round-trip time; zero before the first sample.
+    pub min_rtt: Duration,
+    /// Congestion window, bytes.
+    pub window: u64,
+    /// Rate at which data was delivered of late, bytes per second; `None` if it is not measured.
+    pub delivery_rate: Option<u64>,
+    /// Bytes that the connection has sent again.
+    pub retransmitted: u64,
+    /// Probe timeouts of QUIC, or timeouts of TCP, of the connection.
+    pub timeouts: u64,
 }
 
 /// Times of an exchange with upstreams.

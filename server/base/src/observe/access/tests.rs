@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::format::tests::as_combined;
 use super::*;
+use crate::observe::account::WaitTimes;
 use crate::observe::metrics::{Page, Show};
 
 /// Time for anything that a test waits for.
@@ -30,6 +31,8 @@ pub(super) fn record<'a>() -> Record<'a> {
         connection: &[0xab, 0x01],
         algorithm: "cubic",
         outcome: Outcome::Complete,
+        waits: WaitTimes::default(),
+        path_state: None,
         upstream: None,
         attempts: 0,
         upstream_times: UpstreamTimes::default(),

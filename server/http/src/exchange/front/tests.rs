@@ -4,6 +4,7 @@ mod orders;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
+use sluicegate_base::clock;
 
 use super::*;
 use crate::exchange::lent::test_source::Source;
@@ -20,9 +21,9 @@ fn fields() -> Fields {
 
 /// Returns the exchange of a request with a body, which a handler works on.
 fn handed_over(method: &str, content_length: Option<u64>) -> FrontExchange {
-    let mut exchange = FrontExchange::new(method == "HEAD");
+    let mut exchange = FrontExchange::new(method == "HEAD", clock::now());
     exchange.prepare(&request(head(method, "/", &[]), content_length, true), LIMIT, CREDIT);
-    exchange.hand_over(true);
+    exchange.hand_over(true, Wait::Application);
     exchange
 }
 
@@ -188,7 +189,7 @@ const STAGES: [&str; 5] = ["discarded", "awaited", "begun", "ended", "taken"];
 
 fn at(stage: &str) -> FrontExchange {
     let mut exchange = match stage {
-        "discarded" => FrontExchange::new(false),
+        "discarded" => FrontExchange::new(false, clock::now()),
         "awaited" => handed_over("POST", None),
         _ => begun(None),
     };
@@ -257,7 +258,7 @@ fn a_body_keeps_to_its_length_and_its_limit() {
         for (sent, expected) in [(4, Malformed), (5, Accepted)] {
             let mut exchange = handed_over("POST", Some(5));
             if discards {
-                exchange = FrontExchange::new(false);
+                exchange = FrontExchange::new(false, clock::now());
                 exchange.discard(Some(5), LIMIT);
             }
             exchange.on_data(sent);
@@ -298,15 +299,15 @@ fn a_body_is_left_once() {
     exchange.on_message(of_status(200, None, true));
     exchange.complete();
     assert!(exchange.is_over());
-    assert!(FrontExchange::new(false).leave_body());
+    assert!(FrontExchange::new(false, clock::now()).leave_body());
 }
 
 #[test]
 fn a_tunnel_is_open_from_its_head_to_the_end_of_its_handler() {
     for (status, end, opens) in [(200, false, true), (403, false, false), (200, true, false)] {
-        let mut exchange = FrontExchange::new(false);
+        let mut exchange = FrontExchange::new(false, clock::now());
         exchange.prepare(&request(tunnel(None), Some(0), true), u64::MAX, CREDIT);
-        exchange.hand_over(true);
+        exchange.hand_over(true, Wait::Application);
         assert_eq!(exchange.on_data(1), Received::Accepted);
         exchange.on_message(of_status(status, None, end));
         assert_eq!((exchange.is_tunnel(), exchange.has_tunnel()), (opens, opens), "{status}");

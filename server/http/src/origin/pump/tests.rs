@@ -37,6 +37,7 @@ fn messages(origin_ring: &mut OriginRing) -> Vec<String> {
                 ToFront::Credit(amount) => format!("credit {amount}"),
                 ToFront::StopBody => "stop".to_owned(),
                 ToFront::Report(_) => "report".to_owned(),
+                ToFront::Waits(wait) => format!("waits {wait:?}"),
                 ToFront::Closed => "closed".to_owned(),
                 ToFront::Interim(status, _) => format!("interim {status}"),
             }

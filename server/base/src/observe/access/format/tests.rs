@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::super::tests::record;
-use super::super::{Outcome, TlsSession, escape};
+use super::super::{Outcome, PathState, TlsSession, escape};
 use super::*;
+use crate::clock;
+use crate::observe::account::{AccountMark, RequestAccount, RequestWait, Wait};
 use crate::observe::unprintable::is_unprintable;
 use crate::observe::unprintable::tests::MISLEADING;
 
@@ -32,7 +34,9 @@ fn lines_tell_everything_in_their_format() {
          \"congestion_control\":\"cubic\",\"outcome\":\"complete\",\"upstream\":null,\"attempts\":0,\
          \"upstream_connect_us\":null,\"upstream_us\":null,\"upstream_total_us\":null,\"cause\":null,\
          \"request_id\":null,\"traceparent\":null,\"tls_version\":null,\"tls_group\":null,\"tls_resumed\":null,\
-         \"tls_cipher\":null,\"tls_server_name\":null,\"tls_client\":null}\n"
+         \"tls_cipher\":null,\"tls_server_name\":null,\"tls_client\":null,\"wait_top\":null,\"waits_us\":{},\
+         \"rtt_us\":null,\"min_rtt_us\":null,\"congestion_window\":null,\"delivery_rate\":null,\"retransmitted\":null,\
+         \"timeouts\":null}\n"
     );
     assert_eq!(
         as_combined(&record()),
@@ -73,6 +77,15 @@ fn client_behind_a_trusted_proxy_has_no_port_unless_the_proxy_names_one() {
     assert!(as_combined(&named("[2001:db8::1]:0")).starts_with("2001:db8::1 - - "));
 }
 
+/// Returns the times of a request that an upstream was slow to respond to.
+fn waits() -> WaitTimes {
+    let (begun, none) = (clock::now(), AccountMark::default());
+    let mut account = RequestAccount::begin(Wait::UpstreamConnect, begun);
+    let connected = begun + Duration::from_micros(200);
+    account.enter(RequestWait::Own(Wait::UpstreamResponse), connected, &none);
+    account.spent(connected + Duration::from_micros(1034), &none)
+}
+
 #[test]
 fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
     let failed = Record {
@@ -95,13 +108,24 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
         cause: Some("head_timeout"),
         request_id: Some(b"4bf92f35"),
         traceparent: Some(b"00-0af7-b7ad-01"),
+        waits: waits(),
+        path_state: Some(PathState {
+            rtt: Duration::from_millis(40),
+            min_rtt: Duration::from_micros(35_250),
+            window: 24_000,
+            delivery_rate: Some(600_000),
+            retransmitted: 1200,
+            timeouts: 1,
+        }),
         ..record()
     };
     let end = "\"outcome\":\"complete\",\"upstream\":\"10.0.0.1:80\",\"attempts\":2,\"upstream_connect_us\":200,\
                \"upstream_us\":1500,\"upstream_total_us\":null,\"cause\":\"head_timeout\",\"request_id\":\"4bf92f35\",\
                \"traceparent\":\"00-0af7-b7ad-01\",\"tls_version\":\"TLSv1.3\",\"tls_group\":\"X25519\",\
                \"tls_resumed\":true,\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"tls_server_name\":\"a example\",\
-               \"tls_client\":\"CN=a b\"}\n";
+               \"tls_client\":\"CN=a b\",\"wait_top\":\"upstream_response\",\
+               \"waits_us\":{\"upstream_connect\":200,\"upstream_response\":1034},\"rtt_us\":40000,\"min_rtt_us\":35250,\
+               \"congestion_window\":24000,\"delivery_rate\":600000,\"retransmitted\":1200,\"timeouts\":1}\n";
     assert!(as_json(&failed).ends_with(end));
     let as_extended = |record: &Record<'_>| {
         let mut out = Vec::new();
@@ -112,10 +136,10 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
     let line = line.trim_end();
     let expected = format!(
         "{line} 10.0.0.1:80 2 0.001500 head_timeout 4bf92f35 00-0af7-b7ad-01 0.000200 - TLSv1.3 X25519 resumed \
-         TLS_AES_128_GCM_SHA256 a\\x20example CN=a\\x20b\n"
+         TLS_AES_128_GCM_SHA256 a\\x20example CN=a\\x20b upstream_response 0.001034\n"
     );
     assert_eq!(as_extended(&failed), expected);
-    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - - - - - - - - - -\n"));
+    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - - - - - - - - - - - -\n"));
 }
 
 #[test]

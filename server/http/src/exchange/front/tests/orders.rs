@@ -239,14 +239,14 @@ proptest! {
         content_length in proptest::option::of(0..30_u64),
         steps in proptest::collection::vec(step(), 0..60),
     ) {
-        let mut exchange = FrontExchange::new(is_head);
+        let mut exchange = FrontExchange::new(is_head, clock::now());
         if discards {
             exchange.discard(content_length, LIMIT);
         } else {
             let method = if is_head { "HEAD" } else { "POST" };
             let request = request(head(method, "/", &[]), content_length, true);
             exchange.prepare(&request, LIMIT, CREDIT);
-            exchange.hand_over(true);
+            exchange.hand_over(true, Wait::Application);
         }
         let seen = Seen::default();
         let mut driver = Driver { exchange, content_length, range_waits: false, seen };
