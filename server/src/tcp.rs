@@ -36,6 +36,7 @@ mod send_buffer;
 mod serve;
 mod served;
 mod service;
+mod socket_info;
 mod stream_task;
 mod tls_stream;
 mod tunnel;

@@ -57,7 +57,7 @@ impl Connection {
         handle: &Rc<ConnectionHandle>,
     ) -> Rc<Connection> {
         if peer.connection.version == Version::HTTP_2 {
-            handle.meter.account.speaks_http2();
+            handle.meter.speaks_http2();
         }
         let lacks_tls = settings.tls.is_some() && peer.connection.tls.is_none();
         Rc::new(Connection {

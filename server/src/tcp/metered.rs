@@ -2,22 +2,27 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use sluicegate_base::observe::account::AccountMark;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::lingering::Lingering;
 use super::link_account::LinkAccount;
+use super::socket_info::SocketInfo;
 
 /// Bytes that a connection has sent, below TLS.
 #[derive(Debug)]
 pub(super) struct Meter {
-    pub(super) account: LinkAccount,
+    account: LinkAccount,
+    /// Socket, as long as the stream has it.
+    socket: Cell<Option<RawFd>>,
     written: Cell<u64>,
     /// The system took nothing of the last write: the client does not acknowledge what was sent before.
     blocked: Cell<bool>,
@@ -30,6 +35,7 @@ impl Meter {
     pub(super) fn new(clock: fn() -> Instant) -> Rc<Meter> {
         Rc::new(Meter {
             account: LinkAccount::begin(clock),
+            socket: Cell::new(None),
             written: Cell::new(0),
             blocked: Cell::new(false),
             unread: Cell::new(0),
@@ -45,11 +51,35 @@ impl Meter {
     pub(super) fn on_write(&self, result: &Poll<io::Result<usize>>) {
         let is_blocked = result.is_pending();
         if self.blocked.replace(is_blocked) != is_blocked {
-            self.account.set_blocked(is_blocked);
+            let window_limited = self.window_limited();
+            if is_blocked {
+                self.account.on_block(window_limited);
+            } else {
+                self.account.on_unblock(window_limited);
+            }
         }
         if let Poll::Ready(Ok(count)) = result {
             self.written.set(self.written.get() + *count as u64);
         }
+    }
+
+    /// Notes that the connection speaks HTTP/2.
+    pub(super) fn speaks_http2(&self) {
+        self.account.speaks_http2();
+    }
+
+    /// Returns the time, and the account of what keeps the connection from sending until then.
+    pub(super) fn moment(&self) -> (Instant, AccountMark) {
+        self.account.moment(|| self.window_limited())
+    }
+
+    fn window_limited(&self) -> Duration {
+        self.info().map_or(Duration::ZERO, |info| info.window_limited())
+    }
+
+    /// Returns what the system tells of the connection; `None` once that is closed.
+    pub(super) fn info(&self) -> Option<SocketInfo> {
+        SocketInfo::read(self.socket.get()?)
     }
 
     /// Returns whether the client acknowledges too little for more to be sent.
@@ -80,6 +110,7 @@ pub(super) struct MeteredStream {
 
 impl MeteredStream {
     pub(super) fn new(stream: TcpStream, meter: &Rc<Meter>) -> MeteredStream {
+        meter.socket.set(Some(stream.as_raw_fd()));
         MeteredStream { stream, meter: Rc::clone(meter), lingering: None, is_ending: false }
     }
 
@@ -111,6 +142,13 @@ impl MeteredStream {
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.meter.on_write(&result);
         result
+    }
+}
+
+impl Drop for MeteredStream {
+    /// The number may be another socket's from now on.
+    fn drop(&mut self) {
+        self.meter.socket.set(None);
     }
 }
 

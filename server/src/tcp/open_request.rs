@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use sluicegate_base::observe::account::{RequestWait, WaitTimes};
+use sluicegate_base::observe::access::PathState;
+use sluicegate_base::observe::account::{RequestWait, Wait, WaitTimes};
 use sluicegate_http::exchange::Fields;
 use sluicegate_http::exchange::front::{FrontExchange, Instead, Received};
 use sluicegate_http::exchange::stall::StallTimer;
@@ -147,15 +148,22 @@ impl OpenRequest {
     pub(super) fn note_wait(&self) {
         let output = self.has_unsent().then_some(RequestWait::Connection);
         let awaits_body = self.awaits_body.get();
-        self.exchange().note_wait(awaits_body, output, || self.meter.account.moment());
+        self.exchange().note_wait(awaits_body, output, || self.meter.moment());
     }
 
     /// Returns how long the request has taken, and what for.
     pub(super) fn spent(&self) -> (Duration, WaitTimes) {
-        let (now, connection) = self.meter.account.moment();
+        let (now, connection) = self.meter.moment();
         let exchange = self.exchange();
         let account = exchange.account();
         (now.saturating_duration_since(account.begun()), account.spent(now, &connection))
+    }
+
+    /// Returns the state of the path, if the response had to wait for it.
+    pub(super) fn path_state(&self, waits: &WaitTimes) -> Option<PathState> {
+        let of_path = [Wait::Acknowledgement, Wait::ConnectionFlow, Wait::StreamFlow];
+        let waited = waits.iter().any(|(wait, _)| of_path.contains(&wait));
+        if waited { Some(self.meter.info()?.path_state()) } else { None }
     }
 
     /// Returns whether the request's body is read, and all that arrived of it was.

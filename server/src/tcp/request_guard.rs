@@ -44,7 +44,7 @@ impl Drop for RequestGuard {
             bytes_received: request.exchange().received(),
             outcome,
             waits,
-            path_state: None,
+            path_state: if front.has_log() { request.path_state(&waits) } else { None },
         };
         if outcome == Outcome::Cancelled {
             self.connection.on_cancel();

@@ -66,6 +66,7 @@ mod traces;
 mod transfer;
 mod unix_upstream;
 mod upstream;
+mod waits;
 mod websocket;
 mod wire;
 

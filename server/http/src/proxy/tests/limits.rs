@@ -8,7 +8,11 @@ use super::*;
 use crate::exchange::test_front::peer;
 
 /// Returns an edge whose upstreams handle `limit` requests at a time.
-pub(super) fn limited(upstreams: &[SocketAddr], limit: u64, change: impl FnOnce(&mut PoolSettings)) -> Edge {
+pub(super) fn limited(
+    upstreams: &[SocketAddr],
+    limit: u64,
+    change: impl FnOnce(&mut PoolSettings),
+) -> Edge {
     Edge::new(with(proxy(upstreams), |settings| {
         settings.max_connections = limit;
         change(settings);
