@@ -11,6 +11,7 @@ mod allocator;
 mod client_filter;
 mod connections;
 mod cross_site;
+mod dashboard;
 mod deadline;
 mod flamegraph;
 mod form;

@@ -91,7 +91,12 @@ impl<F: BufFactory> Connection<F> {
             return None;
         }
         let allowed = u64::try_from(stream.send.cap().ok()?).ok()?;
-        Some(allowed.min(self.max_tx_data.saturating_sub(self.tx_data)))
+        Some(allowed.min(self.connection_allowance()))
+    }
+
+    /// Returns how many more bytes of streams the peer's flow control of the connection allows.
+    pub fn connection_allowance(&self) -> u64 {
+        self.max_tx_data.saturating_sub(self.tx_data)
     }
 
     /// Returns whether the receive window of the connection, and nothing of the stream's own, keeps the peer from sending more
@@ -132,7 +137,7 @@ impl<F: BufFactory> Connection<F> {
     /// beside a stream that takes all of the window as it opens, the window never has room for a longer one. If nothing waits to be
     /// sent, a window that is too small does not even grow. Flow control holds all the same.
     pub(crate) fn make_head_room(&mut self, len: usize) {
-        let allowed = self.max_tx_data.saturating_sub(self.tx_data);
+        let allowed = self.connection_allowance();
         let room = usize::try_from(allowed).map_or(len, |allowed| allowed.min(len));
         self.tx_cap = self.tx_cap.max(room);
     }

@@ -218,8 +218,9 @@ table! {
         /// tls_group (of the key exchange), tls_resumed, tls_server_name (SNI) and tls_client, the subject of the client's
         /// certificate. Why it took its time: waits_us, the microseconds spent on each thing that the request waited for, which
         /// add up to duration_us (`docs/observe.md` names the waits); wait_top, the one that took longest; and the state of
-        /// the connection's path at the end: rtt_us and min_rtt_us, congestion_window (bytes), delivery_rate (bytes per
-        /// second), and since the connection's beginning retransmitted (bytes) and timeouts. For requests to upstreams: upstream, the address of the one that was tried last; attempts, their
+        /// the client's path at the end, over TCP only if the response waited for it: rtt_us, min_rtt_us, congestion_window
+        /// (bytes), delivery_rate (bytes per second), retransmitted (bytes) and timeouts of the path so far.
+        /// For requests to upstreams: upstream, the address of the one that was tried last; attempts, their
         /// number; and times in microseconds: upstream_connect_us, which the last attempt took to get a connection, next to
         /// 0 if one was open; upstream_us, from the first attempt to the head of the response; upstream_total_us, to the
         /// end of the response. Last, cause, if the server itself responded with a 5xx status or 429, or reset the stream:

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
-use sluicegate_base::observe::account::Account;
+use sluicegate_base::observe::account::{Account, Wait, WaitTimes};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
 /// One connection's session of an application protocol.
@@ -72,7 +72,7 @@ pub trait Application: Sized {
     fn drain(&mut self, conn: &mut quiche::Connection);
 
     /// Ends everything, because the connection is lost.
-    fn clear(&mut self, shared: &mut Self::Shared);
+    fn clear(&mut self, conn: &quiche::Connection, shared: &mut Self::Shared);
 
     /// Frees what is only kept for later requests.
     fn release_memory(&mut self);
@@ -82,6 +82,9 @@ pub trait Application: Sized {
 
     /// Returns whether no request is open.
     fn is_idle(&self) -> bool;
+
+    /// Returns the requests that are open, at most `most`, of a connection with this account.
+    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<OpenRequest>;
 
     /// Returns whether a stream is open that need not end by itself, such as a tunnel.
     fn has_tunnel(&self) -> bool;
@@ -142,6 +145,27 @@ pub trait Shared {
 
     /// Returns the worker's part in the relief of all fronts while memory is short.
     fn relief(&self) -> &FrontRelief;
+}
+
+/// An open request at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenRequest {
+    /// Stream.
+    pub stream: u64,
+    /// Method and path without its query, if they are kept for the access log.
+    pub target: Option<(String, String)>,
+    /// Time since its head came.
+    pub age: Duration,
+    /// Current wait: that of the connection if a part of the response is ready.
+    pub wait: Wait,
+    /// Length of that wait so far.
+    pub waiting: Duration,
+    /// Time spent on each wait. The sum is the age.
+    pub spent: WaitTimes,
+    /// Bytes of the response's body that the stream has taken.
+    pub sent: u64,
+    /// Bytes of the request's body that were received.
+    pub received: u64,
 }
 
 /// What a session has left to write.

@@ -330,7 +330,7 @@ impl<A: Application> Connection<A> {
     pub fn clear(&mut self, shared: &mut A::Shared) {
         if let Some(session) = &mut self.session {
             shared.look_at(&self.account);
-            session.clear(shared);
+            session.clear(&self.quic, shared);
         }
     }
 

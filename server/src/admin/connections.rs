@@ -2,6 +2,7 @@
 
 mod query;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,10 @@ use data_encoding::HEXLOWER;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order, Search, Snapshot};
+use sluicegate_quic::application::OpenRequest;
+use sluicegate_quic::endpoint::inspect::{
+    Census, ConnectionFilter, Inspected, Order, Search, Snapshot,
+};
 
 use self::query::Query;
 pub(super) use self::query::connection_id;
@@ -36,7 +40,7 @@ impl Connections {
     }
 }
 
-/// Asks every worker. Returns the first `limit` connections with their workers, and the count of all.
+/// Asks every worker. Returns the first `limit` connections with their workers, and the numbers of all.
 pub(super) async fn find(
     workers: &WorkerQueries,
     selection: &ConnectionFilter,
@@ -50,9 +54,9 @@ pub(super) async fn find(
         })
         .await;
     let mut found = Found { silent: replies.silent, ..Found::default() };
-    for (name, (snapshots, count)) in replies.received {
-        found.count += count;
-        let ranked = snapshots.into_iter();
+    for (name, Inspected { shown, census }) in replies.received {
+        found.census.add(&census);
+        let ranked = shown.into_iter();
         found.shown.extend(ranked.map(|(rank, one)| (rank, name.clone(), one)));
         found.shown.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         found.shown.truncate(limit);
@@ -65,8 +69,8 @@ pub(super) async fn find(
 pub(super) struct Found {
     /// The first of them, with ranks and workers.
     pub(super) shown: Vec<(u64, String, Snapshot)>,
-    /// Number of all that were selected.
-    pub(super) count: usize,
+    /// Numbers of all that were selected.
+    pub(super) census: Census,
     /// Workers that did not reply in time.
     pub(super) silent: Vec<String>,
 }
@@ -100,20 +104,26 @@ pub(super) async fn respond<B>(
         Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
     };
     let found = find(workers, &selection, order, limit).await;
-    let shown = || found.shown.iter().map(|(_, worker, one)| object(worker, one));
     let value = if selection.id.is_some() {
-        match shown().next() {
-            Some(connection) => connection,
+        match found.shown.first() {
+            Some((_, worker, one)) => {
+                let mut connection = object(worker, one);
+                connection["streams"] = one.open_requests.iter().map(stream).collect();
+                connection
+            }
             None if found.silent.is_empty() => {
                 return text(StatusCode::NOT_FOUND, NO_SUCH_ID);
             }
             None => return no_reply(&found.silent),
         }
     } else {
+        let shown = found.shown.iter().map(|(_, worker, one)| object(worker, one));
         json!({
-            "count": found.count,
+            "count": found.census.count(),
+            "waits": found.census.waits(),
+            "algorithms": found.census.algorithms(),
             "silent_workers": found.silent,
-            "connections": shown().collect::<Vec<_>>(),
+            "connections": shown.collect::<Vec<_>>(),
         })
     };
     page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
@@ -125,10 +135,32 @@ pub(super) fn no_reply(silent: &[String]) -> Page {
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, silent.into())
 }
 
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+fn stream(request: &OpenRequest) -> Value {
+    let waits = request.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(time))));
+    json!({
+        "stream": request.stream,
+        "method": request.target.as_ref().map(|(method, _)| method),
+        "path": request.target.as_ref().map(|(_, path)| path),
+        "age_ms": ms(request.age),
+        "wait": request.wait.name(),
+        "waiting_ms": ms(request.waiting),
+        "waits_ms": waits.collect::<serde_json::Map<_, _>>(),
+        "bytes_sent": request.sent,
+        "bytes_received": request.received,
+    })
+}
+
 fn object(worker: &str, snapshot: &Snapshot) -> Value {
-    let ms = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
     let waits =
         snapshot.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(*time))));
+    let mut request_waits = BTreeMap::<_, u64>::new();
+    for request in &snapshot.open_requests {
+        *request_waits.entry(request.wait.name()).or_default() += 1;
+    }
     json!({
         "id": HEXLOWER.encode(&snapshot.id),
         "worker": worker,
@@ -139,11 +171,14 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "state": snapshot.state,
         "age_ms": ms(snapshot.age),
         "wait": snapshot.wait.name(),
+        "wait_meaning": snapshot.wait.meaning(),
         "waiting_ms": ms(snapshot.waiting),
         "waits_ms": waits.collect::<serde_json::Map<_, _>>(),
         "has_tunnel": snapshot.has_tunnel,
         "silence_ms": ms(snapshot.silence),
         "requests": snapshot.requests,
+        "open_requests": snapshot.open_requests.len(),
+        "request_waits": request_waits,
         "rtt_ms": snapshot.rtt.map(|(smoothed, _)| ms(smoothed)),
         "min_rtt_ms": snapshot.rtt.map(|(_, least)| ms(least)),
         "congestion_window_bytes": snapshot.window,

@@ -12,6 +12,7 @@ use sluicegate_base::observe::metrics;
 
 use super::connections::{self, Connections};
 use super::cross_site;
+use super::dashboard;
 use super::deadline::ConnectionDeadline;
 use super::flamegraph::{self, Profiles};
 use super::form;
@@ -67,8 +68,9 @@ where
     }
     let is_profile = flamegraph::has(path);
     let is_connections = connections::has(path);
-    if !is_profile && !is_connections && !matches!(path, "/healthz" | "/readyz" | "/metrics") {
-        let known = "not found; there are /healthz, /readyz, /metrics, /debug/connections, /debug/trace, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
+    let is_other = matches!(path, dashboard::PATH | "/healthz" | "/readyz" | "/metrics");
+    if !is_profile && !is_connections && !is_other {
+        let known = "not found; there are / for browsers, /healthz, /readyz, /metrics, /debug/connections, /debug/trace, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -80,6 +82,8 @@ where
     let AdminState { connections, workers, profiles, .. } = admin_state;
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
+        // It has no figures itself.
+        dashboard::PATH => dashboard::respond(),
         "/readyz" => ready(&admin_state.lifecycle),
         _ => match cross_site::refusal(&request, local, &admin_state.hosts()) {
             Some(reason) => text(StatusCode::FORBIDDEN, reason),

@@ -127,7 +127,7 @@ async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQu
         Target::ServerName(_) => return outcome,
     };
     let found = connections::find(workers, &selection, Order::Stalled, MAX_RUNNING).await;
-    outcome.left_out = found.count.saturating_sub(found.shown.len());
+    outcome.left_out = found.census.count().saturating_sub(found.shown.len());
     let ids: Vec<_> = found.shown.into_iter().map(|(_, _, one)| one.id).collect();
     outcome.note_silent(found.silent);
     if !ids.is_empty() {

@@ -194,7 +194,47 @@ fn story(connection: &Value) -> String {
         format!("{name} {} ({share:.0} %)", time(*ms))
     });
     let _ = writeln!(text, "so far     {}", shares.collect::<Vec<_>>().join(", "));
+    text.push_str(&requests(connection));
     text
+}
+
+/// Returns what a connection waits for; if that is its requests, what most of them wait for, too.
+fn wait_and_requests(connection: &Value) -> String {
+    let wait = word(connection, "wait");
+    let of_requests = connection["request_waits"].as_object().into_iter().flatten();
+    let most = of_requests.max_by_key(|(_, count)| count.as_u64());
+    match most {
+        Some((of_request, _)) if wait == "application" && *of_request != wait => {
+            let of_request: String = of_request.chars().filter(|c| !c.is_control()).collect();
+            format!("{wait}: {of_request}")
+        }
+        _ => wait.into_owned(),
+    }
+}
+
+/// Returns a line for each open request of a connection.
+fn requests(connection: &Value) -> String {
+    let streams = connection["streams"].as_array().into_iter().flatten();
+    let lines = streams.map(|request| {
+        let (method, path) = (request["method"].as_str(), request["path"].as_str());
+        let target = match (method, path) {
+            (Some(_), Some(_)) => {
+                format!("{} {}", word(request, "method"), word(request, "path"))
+            }
+            // They are kept for the access log alone.
+            _ => "request".to_owned(),
+        };
+        format!(
+            "stream     {}: {target}, {} old, waits for {} ({}); {} sent, {} received\n",
+            request["stream"].as_u64().unwrap_or(0),
+            time(number(request, "age_ms")),
+            word(request, "wait"),
+            time(number(request, "waiting_ms")),
+            size(number(request, "bytes_sent")),
+            size(number(request, "bytes_received")),
+        )
+    });
+    lines.collect()
 }
 
 /// Returns a line for each connection.
@@ -205,7 +245,7 @@ fn table(connections: &[Value]) -> String {
         [
             word(connection, "id").into_owned(),
             word(connection, "client").into_owned(),
-            word(connection, "wait").into_owned(),
+            wait_and_requests(connection),
             time(number(connection, "waiting_ms")),
             word(connection, "algorithm").into_owned(),
             size(number(connection, "congestion_window_bytes")),
@@ -265,6 +305,11 @@ mod tests {
             "algorithm": "cubic", "state": "avoidance", "rtt_ms": 120.0, "min_rtt_ms": 9.5,
             "congestion_window_bytes": 2400, "mtu_bytes": 1200,
             "sent_bytes": 100_000, "lost_packets": 10, "lost_bytes": 12_000, "probe_timeouts": 5,
+            "request_waits": { "upstream_response": 1 },
+            "streams": [{
+                "stream": 4, "method": "GET", "path": "/a", "age_ms": 5000.0, "wait": "upstream_response",
+                "waiting_ms": 4000.0, "bytes_sent": 0, "bytes_received": 12,
+            }],
         });
         let text = story(&connection);
         for part in [
@@ -274,6 +319,7 @@ mod tests {
             "round trip 120 ms, at best 9.5 ms",
             "100 kB, of which 12 kB lost (12.0 %, 10 packets)",
             "so far     congestion_control 9.0 s (90 %), client 1.0 s (10 %)",
+            "stream     4: GET /a, 5.0 s old, waits for upstream_response (4.0 s); 0 B sent, 12 B received",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
@@ -284,6 +330,10 @@ mod tests {
         let lines = table(&[connection]);
         assert!(lines.starts_with("ID    CLIENT       WAITS FOR"), "{lines}");
         assert!(lines.contains("8a0f  192.0.2.1:5  congestion_control  4.2 s"), "{lines}");
+        let mut of_requests = silent.clone();
+        of_requests["wait"] = json!("application");
+        let lines = table(&[of_requests]);
+        assert!(lines.contains("application: upstream_response  4.2 s"), "{lines}");
     }
 
     /// Whatever listens at the address may be no Sluicegate.

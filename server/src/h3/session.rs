@@ -24,6 +24,7 @@ use quiche::h3::{Error, WireErrorCode};
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::access::TlsSession;
+use sluicegate_base::observe::account::Account;
 use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::message::ToFront;
 use sluicegate_http::exchange::stall::StallTimer;
@@ -33,7 +34,7 @@ use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
 use sluicegate_http::trusted_proxies::TrustedProxies;
-use sluicegate_quic::application::{Application, Introduction, Output};
+use sluicegate_quic::application::{Application, Introduction, OpenRequest, Output};
 
 use self::output::UnackedLook;
 use self::stalled::StallChecks;
@@ -72,8 +73,8 @@ pub struct Http3Session {
     overdue: Option<u64>,
     /// Streams cancelled in this turn whose end quiche still reports.
     cancelled: Vec<u64>,
-    /// Streams of which a handler has told something in this turn, so that they may wait for something else behind it.
-    told: Vec<u64>,
+    /// Streams whose requests may wait for something else at the end of this turn.
+    changed: Vec<u64>,
     /// Streams whose body goes on to their handlers in the next turn with room in the origin's ring.
     to_pass_on: Vec<u64>,
     /// Number of handlers that have not finished, those of cancelled requests included.
@@ -138,6 +139,8 @@ struct Exchange {
     trailers: Option<Fields>,
     /// Time that the request has waited for its client.
     stall: StallTimer,
+    /// It is in the session's list of those whose wait may change.
+    has_changed: bool,
     /// Record for the access log, until its line is written.
     record: Option<Box<RequestRecord>>,
     /// Line of the response with the request's ID.
@@ -211,7 +214,7 @@ impl Application for Http3Session {
         self.notice_stops(conn, context);
         if conn.local_error().is_some() {
             // The read of a body closed the connection, so nothing more can be written.
-            self.clear(context);
+            self.clear(conn, context);
             return;
         }
         if self.is_flooded(conn, context.site.limits().stream_window) {
@@ -224,7 +227,7 @@ impl Application for Http3Session {
         }
         self.send_goaway(conn);
         self.write(conn, context);
-        self.note_waits_of_told(conn, context);
+        self.note_waits_of_changed(conn, context);
     }
 
     fn on_message(
@@ -260,16 +263,16 @@ impl Application for Http3Session {
         self.send_goaway(conn);
     }
 
-    fn clear(&mut self, context: &mut SessionContext) {
+    fn clear(&mut self, conn: &quiche::Connection, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
-            self.record(None, stream, context);
+            self.record(conn, stream, context);
             self.forget(stream, context);
         }
         self.pending.clear();
         self.overdue = None;
         self.cancelled.clear();
-        self.told.clear();
+        self.changed.clear();
         self.to_pass_on.clear();
     }
 
@@ -278,7 +281,7 @@ impl Application for Http3Session {
         self.open.shrink_to_fit();
         self.pending.release_memory();
         self.cancelled.shrink_to_fit();
-        self.told.shrink_to_fit();
+        self.changed.shrink_to_fit();
         self.to_pass_on.shrink_to_fit();
     }
 
@@ -288,6 +291,10 @@ impl Application for Http3Session {
 
     fn is_idle(&self) -> bool {
         self.open.is_empty()
+    }
+
+    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<OpenRequest> {
+        self.requests_at(account, most, now)
     }
 
     fn has_tunnel(&self) -> bool {
@@ -364,7 +371,7 @@ impl Http3Session {
             pending: Queue::default(),
             overdue: None,
             cancelled: Vec::new(),
-            told: Vec::new(),
+            changed: Vec::new(),
             to_pass_on: Vec::new(),
             running: 0,
             tunnels: 0,
@@ -413,7 +420,7 @@ impl Http3Session {
         context.counters.errors += 1;
         // quiche has closed the connection for most errors, and then the first code stands.
         let _ = conn.close(true, code as u64, b"");
-        self.clear(context);
+        self.clear(conn, context);
     }
 
     /// Returns whether the client has sent far more on its streams than heads and bodies: frames that are empty or unknown cost the

@@ -85,12 +85,20 @@ impl ResponseBody {
         };
         let (output, over) = (output || self.end.is_some(), over && self.end.is_none());
         self.guard.request.set_output(output && !over);
+        if !self.guard.connection.is_http2() {
+            self.guard.request.note_wait();
+        }
         if over {
             self.guard.request.exchange().complete();
             if let Content::Handler(exchange) = &mut self.content {
                 exchange.finish();
             }
         }
+    }
+
+    /// Notes that the block that was taken last waits for the client's window of HTTP/2.
+    pub(super) fn on_shut_window(&self) {
+        self.guard.request.note_wait();
     }
 
     /// Returns the next block of what is in memory or is generated, of at most `most` bytes.
@@ -139,7 +147,10 @@ impl ResponseBody {
         };
         let room = buffer.poll_room(cx);
         // What waits here waits for the client to take what HTTP/2 holds of this stream.
-        self.guard.request.set_held(room.is_pending());
+        if room.is_pending() {
+            self.guard.request.set_held(true);
+            self.guard.request.note_wait();
+        }
         room.map(|room| room.min(BLOCK))
     }
 }
@@ -165,7 +176,11 @@ impl Body for ResponseBody {
             let block = this.next_known(most.min(BLOCK));
             return Poll::Ready(block.map(|block| Ok(this.sent(block))));
         };
-        match ready!(exchange.poll_next(cx, most)) {
+        let Poll::Ready(next) = exchange.poll_next(cx, most) else {
+            this.guard.request.note_wait();
+            return Poll::Pending;
+        };
+        match next {
             Next::Data(block) => Poll::Ready(Some(Ok(this.sent(block)))),
             Next::Broken => Poll::Ready(Some(Err(Broken))),
             Next::End(trailers) => {

@@ -14,7 +14,6 @@ use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::clock;
 use sluicegate_base::observe::access::{AccessLog, Outcome};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
-use sluicegate_base::observe::sum::Sum as _;
 use sluicegate_base::overload::Overload;
 use sluicegate_dataplane::ListenerId;
 use sluicegate_http::exchange::RequestHead;
@@ -268,7 +267,7 @@ impl Front {
         let requests = &mut state.counters.requests;
         requests.bytes_in += ending.bytes_received;
         requests.bytes_out += ending.bytes_sent;
-        requests.waits.add_up(&ending.waits);
+        requests.waits.record(&ending.waits);
         match ending.outcome {
             // The duration of a tunnel is no response time.
             Outcome::Complete if request.exchange().is_tunnel() => {}

@@ -1,6 +1,6 @@
 //! Byte stream of a connection, with a count of what the client takes.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::pin::Pin;
@@ -23,6 +23,8 @@ pub(super) struct Meter {
     account: LinkAccount,
     /// Socket, as long as the stream has it.
     socket: Cell<Option<RawFd>>,
+    /// What the system told of it last, once the stream is gone.
+    last: OnceCell<Box<SocketInfo>>,
     written: Cell<u64>,
     /// The system took nothing of the last write: the client does not acknowledge what was sent before.
     blocked: Cell<bool>,
@@ -36,6 +38,7 @@ impl Meter {
         Rc::new(Meter {
             account: LinkAccount::begin(clock),
             socket: Cell::new(None),
+            last: OnceCell::new(),
             written: Cell::new(0),
             blocked: Cell::new(false),
             unread: Cell::new(0),
@@ -77,9 +80,12 @@ impl Meter {
         self.info().map_or(Duration::ZERO, |info| info.window_limited())
     }
 
-    /// Returns what the system tells of the connection; `None` once that is closed.
+    /// Returns what the system tells of the connection, or told when it was closed.
     pub(super) fn info(&self) -> Option<SocketInfo> {
-        SocketInfo::read(self.socket.get()?)
+        match self.socket.get() {
+            Some(socket) => SocketInfo::read(socket),
+            None => self.last.get().map(|last| **last),
+        }
     }
 
     /// Returns whether the client acknowledges too little for more to be sent.
@@ -146,8 +152,13 @@ impl MeteredStream {
 }
 
 impl Drop for MeteredStream {
-    /// The number may be another socket's from now on.
+    /// The number may be another socket's from now on. Requests that end with the connection ask later.
     fn drop(&mut self) {
+        if self.meter.is_blocked()
+            && let Some(info) = self.meter.info()
+        {
+            let _ = self.meter.last.set(Box::new(info));
+        }
         self.meter.socket.set(None);
     }
 }

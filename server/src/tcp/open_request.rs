@@ -135,18 +135,21 @@ impl OpenRequest {
     /// Notes whether a part of the response waits to be taken.
     pub(super) fn set_output(&self, has_output: bool) {
         self.has_output.set(has_output);
-        self.note_wait();
     }
 
     /// Notes whether the block that was taken last waits until the client's window of HTTP/2 has room.
     pub(super) fn set_held(&self, is_held: bool) {
         self.is_held.set(is_held);
-        self.note_wait();
     }
 
-    /// Notes what the request waits for from now on.
+    /// Notes what the request waits for from now on. hyper's HTTP/1.1 does not say why it asks for nothing more of a body; every other
+    /// wait calls this once there is one.
     pub(super) fn note_wait(&self) {
-        let output = self.has_unsent().then_some(RequestWait::Connection);
+        let is_stopped = self.is_held.get() || self.stream.is_none() && self.sent.get() > 0;
+        let output = self.has_unsent().then_some(match is_stopped {
+            true => RequestWait::Connection,
+            false => RequestWait::Own(Wait::Scheduling),
+        });
         let awaits_body = self.awaits_body.get();
         self.exchange().note_wait(awaits_body, output, || self.meter.moment());
     }
@@ -161,7 +164,7 @@ impl OpenRequest {
 
     /// Returns the state of the path, if the response had to wait for it.
     pub(super) fn path_state(&self, waits: &WaitTimes) -> Option<PathState> {
-        let of_path = [Wait::Acknowledgement, Wait::ConnectionFlow, Wait::StreamFlow];
+        let of_path = [Wait::Acknowledgement, Wait::ConnectionFlow];
         let waited = waits.iter().any(|(wait, _)| of_path.contains(&wait));
         if waited { Some(self.meter.info()?.path_state()) } else { None }
     }

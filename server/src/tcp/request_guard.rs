@@ -37,11 +37,12 @@ impl Drop for RequestGuard {
         };
         let front = &self.connection.front;
         let (duration, waits) = request.spent();
+        let bytes_received = request.exchange().received();
         let ending = Ending {
             duration,
             status: request.status.get(),
             bytes_sent: request.sent.get(),
-            bytes_received: request.exchange().received(),
+            bytes_received,
             outcome,
             waits,
             path_state: if front.has_log() { request.path_state(&waits) } else { None },

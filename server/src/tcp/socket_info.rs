@@ -9,63 +9,63 @@ use sluicegate_base::observe::access::PathState;
 /// Size of `tcp_info` up to the last field that is read here, bytes. Each release of Linux only adds to its end.
 const SIZE: usize = 244;
 
-/// State of a connection. What an older system does not tell is zero.
+/// State of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SocketInfo([u8; SIZE]);
+pub(super) struct SocketInfo {
+    fields: [u8; SIZE],
+    /// Bytes of them that the system has told.
+    length: usize,
+}
 
 impl SocketInfo {
     /// Reads the state; `None` if the number is that of another kind of file.
     pub(super) fn read(socket: RawFd) -> Option<SocketInfo> {
-        let mut info = [0; SIZE];
+        let mut fields = [0_u8; SIZE];
         let mut length = u32::try_from(SIZE).ok()?;
-        // SAFETY: the system writes at most `length` bytes to `info`, which has as many, and both outlive the call. It refuses a number
+        // SAFETY: the system writes at most `length` bytes to `fields`, which has as many, and both outlive the call. It refuses a number
         // that is no socket's.
         let result = unsafe {
             libc::getsockopt(
                 socket,
                 libc::IPPROTO_TCP,
                 libc::TCP_INFO,
-                info.as_mut_ptr().cast(),
+                fields.as_mut_ptr().cast(),
                 &raw mut length,
             )
         };
-        (result == 0).then_some(SocketInfo(info))
+        let length = usize::try_from(length).ok()?;
+        (result == 0).then_some(SocketInfo { fields, length })
     }
 
     /// Returns for how long a lack of room in the client's window has stopped the connection so far.
     pub(super) fn window_limited(&self) -> Duration {
-        Duration::from_micros(self.long(176))
+        Duration::from_micros(self.at(176).map_or(0, u64::from_ne_bytes))
     }
 
     /// Returns the state of the path.
     pub(super) fn path_state(&self) -> PathState {
-        let micros = |micros| Duration::from_micros(u64::from(micros));
-        let min_rtt = self.word(148);
+        let word = |offset| self.at(offset).map_or(0, u32::from_ne_bytes);
+        let long = |offset| self.at(offset).map_or(0, u64::from_ne_bytes);
+        // They are zero, or all ones, before the first sample.
+        let time = |offset| match word(offset) {
+            0 | u32::MAX => None,
+            micros => Some(Duration::from_micros(micros.into())),
+        };
         PathState {
-            rtt: micros(self.word(68)),
-            // It is all ones before the first sample.
-            min_rtt: micros(if min_rtt == u32::MAX { 0 } else { min_rtt }),
-            window: u64::from(self.word(80)) * u64::from(self.word(16)),
-            delivery_rate: Some(self.long(160)).filter(|rate| *rate > 0),
-            retransmitted: self.long(208),
-            timeouts: u64::from(u16::from_ne_bytes(self.at(240))),
+            rtt: time(68),
+            min_rtt: time(148),
+            window: u64::from(word(80)) * u64::from(word(16)),
+            delivery_rate: Some(long(160)).filter(|rate| *rate > 0),
+            retransmitted: long(208),
+            // Linux 6.7
+            timeouts: self.at(240).map(|count| u16::from_ne_bytes(count).into()),
         }
     }
 
-    fn word(&self, offset: usize) -> u32 {
-        u32::from_ne_bytes(self.at(offset))
-    }
-
-    fn long(&self, offset: usize) -> u64 {
-        u64::from_ne_bytes(self.at(offset))
-    }
-
-    fn at<const N: usize>(&self, offset: usize) -> [u8; N] {
-        let mut field = [0; N];
-        if let Some(bytes) = self.0.get(offset..offset + N) {
-            field.copy_from_slice(bytes);
-        }
-        field
+    /// Returns a field; `None` if the system is too old to have it.
+    fn at<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
+        let told = self.fields.get(..self.length)?;
+        told.get(offset..offset + N)?.try_into().ok()
     }
 }
 
@@ -91,8 +91,7 @@ mod tests {
             std::thread::yield_now();
         }
         let state = SocketInfo::read(stream.as_raw_fd()).unwrap().path_state();
-        assert!(state.window > 1000 && state.rtt > Duration::ZERO, "{state:?}");
-        assert!(Duration::ZERO < state.min_rtt && state.min_rtt <= state.rtt * 2, "{state:?}");
+        assert!(state.window > 1000 && state.rtt.is_some() && state.min_rtt.is_some(), "{state:?}");
     }
 
     #[test]

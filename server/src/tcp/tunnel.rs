@@ -62,6 +62,7 @@ impl ClientTunnel {
                 let room = outlet.poll_room(cx);
                 // What waits here waits for the client to take what HTTP/2 holds.
                 request.set_held(room.is_pending());
+                request.note_wait();
                 exchange.poll_next(cx, ready!(room)?).map(io::Result::Ok)
             });
             let Ok(next) = next.await else {
@@ -69,14 +70,17 @@ impl ClientTunnel {
             };
             let has_output = request.exchange().has_output();
             request.set_output(has_output);
+            request.note_wait();
             match next {
                 Next::Data(block) => {
                     request.set_held(true);
+                    request.note_wait();
                     let length = block.len() as u64;
                     if outlet.write(block).await.is_err() {
                         return;
                     }
                     request.set_held(false);
+                    request.note_wait();
                     request.on_sent(length);
                 }
                 Next::Broken => {

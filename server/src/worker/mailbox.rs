@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
-use sluicegate_quic::endpoint::inspect::{Search, Snapshot};
+use sluicegate_quic::endpoint::inspect::{Inspected, Search};
 use sluicegate_quic::endpoint::traces::{OrderedTrace, TraceOrder};
 use tokio::sync::oneshot;
 
@@ -46,8 +46,8 @@ pub struct TraceCommand {
 pub struct Inspection {
     /// Connections that are wanted.
     pub search: Search,
-    /// Takes the first of them with their ranks, and the number of all.
-    pub reply: oneshot::Sender<(Vec<(u64, Snapshot)>, usize)>,
+    /// Takes what was found.
+    pub reply: oneshot::Sender<Inspected>,
 }
 
 /// The sending end; cheap to clone.

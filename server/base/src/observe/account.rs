@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::metrics::{Label as _, labels};
 
-pub use self::request::{RequestAccount, RequestWait, WaitTimes};
+pub use self::request::{RequestAccount, RequestWait, WaitSums, WaitTimes};
 
 /// Number of the first waits, which are those of connections. A request has all of them.
 const OF_CONNECTION: usize = 11;

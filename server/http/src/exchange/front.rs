@@ -156,8 +156,9 @@ impl FrontExchange {
         &self.account
     }
 
-    /// Notes what the request waits for from now on: the rest of its body, if `awaits_body`; what keeps the response that is ready from
-    /// being sent, if there is any; or its handler. `moment` returns the time and the account of the connection, if they are needed.
+    /// Notes what the request waits for from now on: what keeps a part of the response that is ready from being sent, if there is any;
+    /// before the response, the rest of its body, if `awaits_body`; or its handler. `moment` returns the time and the account of the
+    /// connection, if they are needed.
     pub fn note_wait(
         &mut self,
         awaits_body: bool,
@@ -165,8 +166,8 @@ impl FrontExchange {
         moment: impl FnOnce() -> (Instant, AccountMark),
     ) {
         let wait = match output {
-            _ if awaits_body => RequestWait::Own(Wait::RequestBody),
             Some(wait) => wait,
+            None if awaits_body && !self.has_head() => RequestWait::Own(Wait::RequestBody),
             None => RequestWait::Own(self.wait_of_handler()),
         };
         if wait != self.account.wait() {

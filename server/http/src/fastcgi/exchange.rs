@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sluicegate_base::observe::access::UpstreamTimes;
-use sluicegate_base::observe::account::Wait;
 use tokio::time::Instant;
 
 use super::definition::{Admitted, RouteFastCgi, ThreadState};
@@ -104,8 +103,7 @@ impl<'a> Exchange<'a> {
         let asked = Instant::now();
         let (client, limit) = (self.request.peer.address, settings.connect_timeout);
         let pools = self.thread.pools;
-        let opened = pools.open(&self.route.pool, client.into(), limit);
-        let opened = self.reporter.during(Wait::UpstreamConnect, Wait::UpstreamResponse, opened);
+        let opened = pools.open(&self.route.pool, client.into(), limit, &self.reporter);
         let stream = opened.await.map_err(|(failure, upstream)| {
             self.upstream.replace(upstream);
             Stop::Failed(failure)

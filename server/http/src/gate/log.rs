@@ -87,6 +87,11 @@ impl RequestRecord {
         }
     }
 
+    /// Returns the method, and the path without its query.
+    pub fn target(&self) -> (&str, &str) {
+        (&self.method, &self.path)
+    }
+
     /// Takes facts that the handler reports, in place of those before. A cause that is known stays.
     pub fn report(&mut self, report: HandlerReport) {
         let cause = report.cause.or(self.report.cause);

@@ -1,6 +1,6 @@
 //! Counters of the requests of a front.
 
-use sluicegate_base::observe::account::WaitTimes;
+use sluicegate_base::observe::account::WaitSums;
 use sluicegate_base::observe::histogram::Histogram;
 use sluicegate_base::observe::metrics::metrics;
 
@@ -50,7 +50,7 @@ metrics! {
         pub responses: Statuses = counter("sluicegate_http_responses_total" by "code"),
         /// Time from a request's head until the last byte of its response is written to the stream.
         pub latency: Histogram = histogram("sluicegate_http_request_duration_seconds"),
-        /// Time that requests have waited, by what for.
-        pub waits: WaitTimes = counter("sluicegate_http_request_wait_seconds_total" by "wait"),
+        /// Time that requests which have ended had spent waiting, by reason.
+        pub waits: WaitSums = counter("sluicegate_http_request_wait_seconds_total" by "wait"),
     }
 }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::observe::account::Wait;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::counters::ProxyCounters;
@@ -16,6 +17,7 @@ use super::failure::Failure;
 use super::pool::Pools;
 use super::transport::ByteStream;
 use super::upstream::ActiveRequest;
+use crate::exchange::handler::Reporter;
 
 /// Byte stream to an upstream, which counts as a request of it until the value is dropped.
 pub(crate) struct BareStream {
@@ -37,14 +39,18 @@ impl Pools {
         pool: &RoutePool,
         client: ClientPrefix,
         limit: Duration,
+        reporter: &Reporter,
     ) -> Result<BareStream, Unopened> {
         let pool = self.pool(&pool.0);
         let mut tried = Vec::new();
         loop {
-            let assigned = pool.assign(client, &tried, None).await;
+            let assigned = pool.assign(client, &tried, None);
+            let assigned = reporter.during(Wait::Queue, Wait::UpstreamResponse, assigned).await;
             let active = assigned.map_err(|failure| (failure, None))?;
             let upstream = Rc::clone(active.upstream());
-            let failure = match upstream.bare_stream(limit).await {
+            let opened = upstream.bare_stream(limit);
+            let opened = reporter.during(Wait::UpstreamConnect, Wait::UpstreamResponse, opened);
+            let failure = match opened.await {
                 Ok((stream, _)) => {
                     self.tally().count(|c| c.opened += 1);
                     return Ok(BareStream { stream, active });

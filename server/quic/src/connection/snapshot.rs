@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use sluicegate_base::observe::account::Wait;
 
 use super::{Connection, NO_STATE};
-use crate::application::Application;
+use crate::application::{Application, OpenRequest};
+
+/// Most requests of a connection that are shown.
+const MOST_REQUESTS: usize = 100;
 
 /// A connection at a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +39,8 @@ pub struct Snapshot {
     pub has_tunnel: bool,
     /// Time since the client's last datagram.
     pub silence: Duration,
+    /// Requests that are open, the oldest 100 at most.
+    pub open_requests: Vec<OpenRequest>,
     /// Requests that were accepted so far.
     pub requests: u64,
     /// Round-trip time, smoothed, and the least one; `None` before the first sample.
@@ -79,6 +84,13 @@ impl<A: Application> Connection<A> {
         }
     }
 
+    fn open_requests(&self, now: Instant) -> Vec<OpenRequest> {
+        let session = self.session.as_ref();
+        session.map_or_else(Vec::new, |session| {
+            session.open_requests(&self.account, MOST_REQUESTS, now)
+        })
+    }
+
     fn has_tunnel(&self) -> bool {
         self.session.as_ref().is_some_and(A::has_tunnel)
     }
@@ -105,6 +117,7 @@ impl<A: Application> Connection<A> {
             spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
             has_tunnel: self.has_tunnel(),
             silence: now.saturating_duration_since(self.activity.heard()),
+            open_requests: self.open_requests(now),
             requests: self.session.as_ref().map_or(0, A::taken),
             rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),
             window: number(path.map(|path| path.cwnd)),

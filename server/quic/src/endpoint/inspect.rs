@@ -1,13 +1,14 @@
 //! Searches of single connections, for operators.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use sluicegate_base::observe::account::Wait;
+use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
@@ -109,25 +110,79 @@ pub struct Search {
     next: usize,
     /// The first connections so far, the last of them on top.
     best: BinaryHeap<Reverse<(u64, Reverse<usize>, u64)>>,
-    count: usize,
+    census: Census,
+}
+
+/// Result of a search.
+#[derive(Debug, Default, PartialEq)]
+pub struct Inspected {
+    /// The first connections with their ranks, the highest first.
+    pub shown: Vec<(u64, Snapshot)>,
+    /// Numbers of all that were selected.
+    pub census: Census,
+}
+
+/// Numbers of connections by algorithm and wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census(BTreeMap<(&'static str, &'static str), usize>);
+
+impl Census {
+    /// Counts a connection.
+    pub fn note(&mut self, algorithm: &'static str, wait: Wait) {
+        *self.0.entry((algorithm, wait.name())).or_default() += 1;
+    }
+
+    /// Returns the number of all.
+    pub fn count(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// Returns the numbers by congestion control algorithm.
+    pub fn algorithms(&self) -> BTreeMap<&'static str, usize> {
+        self.by(|(algorithm, _)| algorithm)
+    }
+
+    /// Returns the numbers by wait.
+    pub fn waits(&self) -> BTreeMap<&'static str, usize> {
+        self.by(|(_, wait)| wait)
+    }
+
+    fn by(
+        &self,
+        key: impl Fn((&'static str, &'static str)) -> &'static str,
+    ) -> BTreeMap<&'static str, usize> {
+        let mut sums = BTreeMap::new();
+        for (of, count) in &self.0 {
+            *sums.entry(key(*of)).or_default() += count;
+        }
+        sums
+    }
+
+    /// Adds those of another worker.
+    pub fn add(&mut self, more: &Census) {
+        for (of, count) in &more.0 {
+            *self.0.entry(*of).or_default() += count;
+        }
+    }
 }
 
 impl Search {
     /// Begins a search for the first `limit` connections of a selection.
     pub fn new(selection: ConnectionFilter, order: Order, limit: usize) -> Search {
-        Search { selection, order, limit, next: 0, best: BinaryHeap::new(), count: 0 }
+        Search {
+            selection,
+            order,
+            limit,
+            next: 0,
+            best: BinaryHeap::new(),
+            census: Census::default(),
+        }
     }
 }
 
 impl<A: Application> Endpoint<A> {
-    /// Looks at the connections of the next `slots` slots. Returns the first connections with their ranks, the highest first, and the
-    /// number of all that were selected, once it has looked at all.
-    pub fn inspect(
-        &self,
-        search: &mut Search,
-        slots: usize,
-        now: Instant,
-    ) -> Option<(Vec<(u64, Snapshot)>, usize)> {
+    /// Looks at the connections of the next `slots` slots. Returns what was found once it has looked at all.
+    pub fn inspect(&self, search: &mut Search, slots: usize, now: Instant) -> Option<Inspected> {
         let named = self.settings.listeners.iter();
         let named =
             named.filter(|(_, known)| search.selection.listener.as_deref() == Some(&known.name));
@@ -138,7 +193,7 @@ impl<A: Application> Endpoint<A> {
                 continue;
             };
             if search.selection.has(connection, &named) {
-                search.count += 1;
+                search.census.note(connection.algorithm, connection.account().wait().0);
                 let rank = search.order.rank(connection, now);
                 search.best.push(Reverse((rank, Reverse(slot), connection.key.generation)));
                 if search.best.len() > search.limit {
@@ -157,7 +212,7 @@ impl<A: Application> Endpoint<A> {
             let is_same = connection.key.generation == generation;
             is_same.then(|| (rank, connection.snapshot(self.name_of(connection.listener), now)))
         });
-        Some((shown.collect(), search.count))
+        Some(Inspected { shown: shown.collect(), census: std::mem::take(&mut search.census) })
     }
 
     pub(super) fn name_of(&self, listener: ListenerId) -> Arc<str> {

@@ -12,7 +12,7 @@ use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 use sluicegate_base::observe::account::Account;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
-use crate::application::{Application, Introduction, Output, Shared};
+use crate::application::{Application, Introduction, OpenRequest, Output, Shared};
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REQUEST_REJECTED: u64 = 0x10b;
@@ -257,7 +257,7 @@ impl Application for PageSession {
         self.send_goaway(conn);
     }
 
-    fn clear(&mut self, _: &mut Pages) {
+    fn clear(&mut self, _: &quiche::Connection, _: &mut Pages) {
         self.open.clear();
     }
 
@@ -271,6 +271,10 @@ impl Application for PageSession {
 
     fn is_idle(&self) -> bool {
         self.open.is_empty()
+    }
+
+    fn open_requests(&self, _: &Account, _: usize, _: Instant) -> Vec<OpenRequest> {
+        Vec::new()
     }
 
     fn has_tunnel(&self) -> bool {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
+use sluicegate_base::observe::account::Wait;
 
 use super::*;
 use crate::admin::scrape::tests::worker;
@@ -14,6 +14,15 @@ fn questions(mailbox: &Mailbox) -> Vec<Inspection> {
             _ => None,
         })
         .collect()
+}
+
+/// Returns the numbers of so many connections.
+fn inspected(count: usize) -> Inspected {
+    let mut found = Inspected::default();
+    for _ in 0..count {
+        found.census.note("cubic", Wait::Client);
+    }
+    found
 }
 
 #[test]
@@ -30,30 +39,30 @@ fn worker_that_hangs_is_asked_once() {
             let work = async {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 for question in questions(&replies) {
-                    question.reply.send((Vec::new(), 7)).unwrap();
+                    question.reply.send(inspected(7)).unwrap();
                 }
             };
             let (found, ()) = tokio::join!(found, work);
-            assert_eq!((found.count, &found.silent[..]), (7, &["a/0".to_owned()][..]));
+            assert_eq!((found.census.count(), &found.silent[..]), (7, &["a/0".to_owned()][..]));
         }
         let waiting = questions(&hangs);
         assert_eq!(waiting.len(), 1);
         // Its late reply is to a question that nobody asks any more.
         for question in waiting {
-            question.reply.send((Vec::new(), 100)).unwrap();
+            question.reply.send(inspected(100)).unwrap();
         }
         let work = async {
             tokio::time::sleep(Duration::from_millis(1)).await;
             for question in questions(&replies).into_iter().chain(questions(&hangs)) {
-                question.reply.send((Vec::new(), 7)).unwrap();
+                question.reply.send(inspected(7)).unwrap();
             }
         };
         let selection = ConnectionFilter::default();
         let (found, ()) = tokio::join!(find(&workers, &selection, Order::Age, 5), work);
-        assert_eq!((found.count, found.silent.len()), (14, 0));
+        assert_eq!((found.census.count(), found.silent.len()), (14, 0));
     });
     // A worker that has ended has no workers.
     drop((hangs, replies));
     let found = runtime.block_on(find(&workers, &ConnectionFilter::default(), Order::Age, 5));
-    assert_eq!((found.count, found.silent.len()), (0, 0));
+    assert_eq!((found.census.count(), found.silent.len()), (0, 0));
 }

@@ -24,7 +24,11 @@ impl Http3Session {
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         self.resume_below = None;
         let written = self.pending.sharing.written();
+        let was_full = self.unacked.was_full();
         if self.unacked.is_full(conn, written, context.most_unacked()) {
+            if !was_full {
+                self.note_waits_of_pending(conn, context);
+            }
             // Each acknowledgement is a datagram, after which the session has its turn.
             return;
         }
@@ -220,7 +224,7 @@ impl Http3Session {
             let duration = context.now.saturating_duration_since(exchange.front.account().begun());
             context.counters.latency.record(duration);
         }
-        self.record(Some(conn), stream, context);
+        self.record(conn, stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };

@@ -5,7 +5,6 @@ use std::time::Duration;
 use quiche::h3::Error;
 use sluicegate_base::observe::access::{Outcome, PathState};
 use sluicegate_base::observe::account::WaitTimes;
-use sluicegate_base::observe::sum::Sum as _;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::gate::{Ending, RequestRecord};
 use sluicegate_http::peer::Peer;
@@ -51,7 +50,7 @@ impl Http3Session {
     /// Writes the line of a request that is over; once.
     pub(super) fn record(
         &mut self,
-        conn: Option<&quiche::Connection>,
+        conn: &quiche::Connection,
         stream: u64,
         context: &mut SessionContext,
     ) {
@@ -63,7 +62,7 @@ impl Http3Session {
         };
         let account = exchange.front.account();
         let waits = account.spent(context.now, &context.account);
-        context.counters.waits.add_up(&waits);
+        context.counters.waits.record(&waits);
         if let Some(access) = context.access.as_mut()
             && let Some(record) = exchange.record.take()
         {
@@ -74,7 +73,7 @@ impl Http3Session {
                 bytes_received: exchange.front.received(),
                 outcome,
                 waits,
-                path_state: conn.and_then(path_state),
+                path_state: path_state(conn),
             };
             record.write(&ending, access);
         }
@@ -138,12 +137,12 @@ impl Http3Session {
 fn path_state(conn: &quiche::Connection) -> Option<PathState> {
     let path = conn.path_stats().find(|path| path.active)?;
     Some(PathState {
-        rtt: path.min_rtt.map_or(Duration::ZERO, |_| path.rtt),
-        min_rtt: path.min_rtt.unwrap_or_default(),
+        rtt: path.min_rtt.map(|_| path.rtt),
+        min_rtt: path.min_rtt,
         window: path.cwnd as u64,
         delivery_rate: Some(path.delivery_rate).filter(|rate| *rate > 0),
         retransmitted: path.stream_retrans_bytes,
-        timeouts: path.total_pto_count as u64,
+        timeouts: Some(path.total_pto_count as u64),
     })
 }
 

@@ -97,5 +97,6 @@ impl Http3Session {
             exchange.response = Some(response);
         }
         self.pending.insert(schedule.place(), stream);
+        self.on_change(stream);
     }
 }

@@ -28,8 +28,8 @@ impl Http3Session {
             return;
         };
         let changes_wait = !matches!(message, ToFront::Report(_) | ToFront::Closed);
-        if changes_wait && self.told.last() != Some(&stream) {
-            self.told.push(stream);
+        if changes_wait && !std::mem::replace(&mut exchange.has_changed, true) {
+            self.changed.push(stream);
         }
         let action = exchange.front.on_message(message);
         // A tunnel has ended with its handler, though the client may not have taken its last bytes.

@@ -224,6 +224,7 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         readable: false,
         trailers: None,
         stall: StallTimer::default(),
+        has_changed: false,
         record: None,
         returned_id: None,
     }

@@ -99,9 +99,11 @@ impl Http3Session {
         context: &SessionContext,
     ) -> Option<WaitsFor> {
         self.note_wait(conn, stream, context);
-        Some(match self.open.get(&stream)?.front.account().wait() {
-            RequestWait::Own(Wait::RequestBody) if conn.is_window_shut(stream) => WaitsFor::Window,
-            RequestWait::Own(Wait::RequestBody | Wait::StreamFlow) => WaitsFor::Client,
+        let exchange = self.open.get(&stream)?;
+        Some(match exchange.front.account().wait() {
+            _ if exchange.awaits_body() && conn.is_window_shut(stream) => WaitsFor::Window,
+            _ if exchange.awaits_body() => WaitsFor::Client,
+            RequestWait::Own(Wait::StreamFlow | Wait::ConnectionFlow) => WaitsFor::Client,
             RequestWait::Own(_) => WaitsFor::Handler,
             RequestWait::Connection => WaitsFor::Server,
         })

@@ -65,7 +65,7 @@ impl Http3Session {
             }
             if !origin_ring.has_room() {
                 self.pass_on_later(stream);
-                return;
+                return self.note_wait(conn, stream, context);
             }
             let number = *number;
             match read_block(&mut self.h3, conn, stream, room) {

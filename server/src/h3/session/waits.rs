@@ -1,7 +1,10 @@
 //! What requests wait for.
 
-use sluicegate_base::observe::account::{RequestWait, Wait};
+use std::time::Instant;
+
+use sluicegate_base::observe::account::{Account, RequestWait, Wait};
 use sluicegate_http::gate::Handling;
+use sluicegate_quic::application::OpenRequest;
 
 use super::{Exchange, Http3Session};
 use crate::h3::response::Response;
@@ -16,21 +19,82 @@ impl Http3Session {
         context: &SessionContext,
     ) {
         if let Some(exchange) = self.open.get_mut(&stream) {
-            let (awaits_body, output) = (exchange.awaits_body(), exchange.output(conn, stream));
+            // A client whose window others have filled may not send.
+            let awaits_body = exchange.awaits_body() && !conn.is_window_shut(stream);
+            let output = exchange.output(conn, stream);
             exchange.front.note_wait(awaits_body, output, || (context.now, context.account));
         }
     }
 
-    /// Notes what the requests wait for of which handlers have told something. Called once they have written what they could: most
+    /// Notes the waits of the requests whose state has changed in this turn. Called once they have written what they could: most
     /// responses are complete then.
-    pub(super) fn note_waits_of_told(
+    pub(super) fn note_waits_of_changed(
         &mut self,
         conn: &quiche::Connection,
         context: &SessionContext,
     ) {
-        while let Some(stream) = self.told.pop() {
+        while let Some(stream) = self.changed.pop() {
+            self.note_wait(conn, stream, context);
+            if let Some(exchange) = self.open.get_mut(&stream) {
+                exchange.has_changed = false;
+            }
+        }
+    }
+
+    /// Notes the waits of all requests whose responses have something to write.
+    pub(super) fn note_waits_of_pending(
+        &mut self,
+        conn: &quiche::Connection,
+        context: &SessionContext,
+    ) {
+        let pending: Vec<u64> = self.pending.behind(None).map(|(_, stream)| stream).collect();
+        for stream in pending.into_iter().chain(self.pending.shared()) {
             self.note_wait(conn, stream, context);
         }
+    }
+
+    /// Has the wait of a request noted at the end of the turn.
+    pub(super) fn on_change(&mut self, stream: u64) {
+        if let Some(exchange) = self.open.get_mut(&stream)
+            && !std::mem::replace(&mut exchange.has_changed, true)
+        {
+            self.changed.push(stream);
+        }
+    }
+}
+
+impl Http3Session {
+    /// Returns the oldest open requests, at most `most` of them, of a connection with this account.
+    pub(super) fn requests_at(
+        &self,
+        account: &Account,
+        most: usize,
+        now: Instant,
+    ) -> Vec<OpenRequest> {
+        let mut streams: Vec<u64> = self.open.keys().copied().collect();
+        streams.sort_unstable();
+        let mark = account.at(now);
+        let oldest = streams.into_iter().take(most);
+        let shown = oldest.filter_map(|stream| Some((stream, self.open.get(&stream)?)));
+        shown
+            .map(|(stream, exchange)| {
+                let of_request = exchange.front.account();
+                let target = exchange.record.as_ref().map(|record| record.target());
+                OpenRequest {
+                    stream,
+                    target: target.map(|(method, path)| (method.to_owned(), path.to_owned())),
+                    age: now.saturating_duration_since(of_request.begun()),
+                    wait: match of_request.wait() {
+                        RequestWait::Own(wait) => wait,
+                        RequestWait::Connection => account.wait().0,
+                    },
+                    waiting: of_request.waiting(now),
+                    spent: of_request.spent(now, &mark),
+                    sent: exchange.front.sent(),
+                    received: exchange.front.received(),
+                }
+            })
+            .collect()
     }
 }
 
@@ -53,6 +117,10 @@ impl Exchange {
         let next_write = |response: &Response| response.next_write(&self.front);
         let least = self.response.as_ref().and_then(next_write)?;
         let refused = conn.peer_allowance(stream).is_some_and(|allowed| allowed < least);
-        Some(if refused { RequestWait::Own(Wait::StreamFlow) } else { RequestWait::Connection })
+        Some(match refused {
+            true if conn.connection_allowance() < least => RequestWait::Own(Wait::ConnectionFlow),
+            true => RequestWait::Own(Wait::StreamFlow),
+            false => RequestWait::Connection,
+        })
     }
 }

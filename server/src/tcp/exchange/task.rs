@@ -231,6 +231,7 @@ impl HandlerTask {
         change(&mut flow);
         let has_output = self.request.exchange().has_output();
         self.request.set_output(has_output);
+        self.request.note_wait();
         if let Some(waker) = flow.waker.take() {
             waker.wake();
         }

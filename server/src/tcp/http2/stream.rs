@@ -144,6 +144,9 @@ async fn send_body(mut body: ResponseBody, mut stream: SendStream<Bytes>) -> Res
                 if !block.is_empty() {
                     // A stream that asked for more would take the room of the connection's window from the others, block by block.
                     stream.reserve_capacity(1);
+                    if stream.capacity() == 0 {
+                        body.on_shut_window();
+                    }
                     window::room(&mut stream).await?;
                 }
                 stream.send_data(block, is_end)?;

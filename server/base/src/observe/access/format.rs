@@ -119,13 +119,13 @@ fn json_waits(out: &mut Vec<u8>, waits: &WaitTimes) {
 }
 
 fn json_path_state(out: &mut Vec<u8>, state: Option<PathState>) {
-    micros(out, "rtt_us", state.map(|state| state.rtt));
-    micros(out, "min_rtt_us", state.map(|state| state.min_rtt));
+    micros(out, "rtt_us", state.and_then(|state| state.rtt));
+    micros(out, "min_rtt_us", state.and_then(|state| state.min_rtt));
     for (key, value) in [
         ("congestion_window", state.map(|state| state.window)),
         ("delivery_rate", state.and_then(|state| state.delivery_rate)),
         ("retransmitted", state.map(|state| state.retransmitted)),
-        ("timeouts", state.map(|state| state.timeouts)),
+        ("timeouts", state.and_then(|state| state.timeouts)),
     ] {
         match value {
             Some(value) => put(out, format_args!(",\"{key}\":{value}")),

@@ -98,18 +98,18 @@ pub struct Record<'a> {
 /// State of the path of a client's connection, and what was sent on it so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathState {
-    /// Smoothed round-trip time; zero before the first sample.
-    pub rtt: Duration,
-    /// Least round-trip time; zero before the first sample.
-    pub min_rtt: Duration,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub rtt: Option<Duration>,
+    /// Least round-trip time; `None` before the first sample.
+    pub min_rtt: Option<Duration>,
     /// Congestion window, bytes.
     pub window: u64,
     /// Rate at which data was delivered of late, bytes per second; `None` if it is not measured.
     pub delivery_rate: Option<u64>,
-    /// Bytes that the connection has sent again.
+    /// Bytes that were sent again on it.
     pub retransmitted: u64,
-    /// Probe timeouts of QUIC, or timeouts of TCP, of the connection.
-    pub timeouts: u64,
+    /// Probe timeouts of QUIC, or timeouts of TCP; `None` if the system does not tell.
+    pub timeouts: Option<u64>,
 }
 
 /// Times of an exchange with upstreams.

@@ -42,19 +42,37 @@ struct More {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTimes([u64; Wait::ALL.len()]);
 
-impl Sum for WaitTimes {
+/// Sums over requests of the time spent on each wait, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitSums([u64; Wait::ALL.len()]);
+
+impl WaitSums {
+    /// Adds those of a request.
+    pub fn record(&mut self, times: &WaitTimes) {
+        for (sum, nanos) in self.0.iter_mut().zip(times.0) {
+            *sum += nanos / 1000;
+        }
+    }
+
+    /// Returns the time of a wait.
+    pub fn of(&self, wait: Wait) -> Duration {
+        Duration::from_micros(self.0[wait.index()])
+    }
+}
+
+impl Sum for WaitSums {
     fn add_up(&mut self, more: &Self) {
         self.0.add_up(&more.0);
     }
 }
 
 /// Writes a sample for each wait, in seconds.
-impl Figure for WaitTimes {
+impl Figure for WaitSums {
     fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
-        for (wait, nanos) in Wait::ALL.iter().zip(self.0) {
+        for wait in Wait::ALL {
             let mut labels = labels.clone();
             labels.extend(own.iter().map(|name| (*name, wait.name())));
-            page.sample(&labels, Duration::from_nanos(nanos).as_secs_f64());
+            page.sample(&labels, self.of(*wait).as_secs_f64());
         }
     }
 }
@@ -94,7 +112,7 @@ impl RequestAccount {
         self.wait
     }
 
-    /// Returns the time of the current wait so far.
+    /// Returns the time of the current wait so far. Of a connection's, it is the time since the request began to wait for it.
     pub fn waiting(&self, now: Instant) -> Duration {
         Duration::from_nanos(nanos(self.begun, now).saturating_sub(self.since))
     }

@@ -11,9 +11,12 @@ fn search(
 ) -> (Vec<Snapshot>, usize) {
     let mut search = Search::new(selection.clone(), order, limit);
     let turns = std::iter::from_fn(|| Some(bench.endpoint.inspect(&mut search, 2, bench.now)));
-    let (found, count) = turns.take(100).flatten().next().unwrap();
-    assert!(found.is_sorted_by(|(one, _), (next, _)| one >= next));
-    (found.into_iter().map(|(_, snapshot)| snapshot).collect(), count)
+    let Inspected { shown, census } = turns.take(100).flatten().next().unwrap();
+    assert!(shown.is_sorted_by(|(one, _), (next, _)| one >= next));
+    for sums in [census.waits(), census.algorithms()] {
+        assert_eq!(sums.values().sum::<usize>(), census.count());
+    }
+    (shown.into_iter().map(|(_, snapshot)| snapshot).collect(), census.count())
 }
 
 fn ids(found: &(Vec<Snapshot>, usize)) -> Vec<String> {
@@ -124,7 +127,7 @@ fn search_goes_on_while_connections_come_and_go() {
     }
     bench.pass(Duration::from_secs(30));
     bench.connect("192.0.2.9:5000");
-    let (found, count) = bench.endpoint.inspect(&mut search, 4, bench.now).unwrap();
-    assert!(found.iter().all(|(_, one)| one.client.ip().to_string() == "192.0.2.9"), "{found:?}");
-    assert!(count >= 4);
+    let Inspected { shown, census } = bench.endpoint.inspect(&mut search, 4, bench.now).unwrap();
+    assert!(shown.iter().all(|(_, one)| one.client.ip().to_string() == "192.0.2.9"), "{shown:?}");
+    assert!(census.count() >= 4);
 }

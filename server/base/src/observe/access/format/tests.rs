@@ -110,12 +110,12 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
         traceparent: Some(b"00-0af7-b7ad-01"),
         waits: waits(),
         path_state: Some(PathState {
-            rtt: Duration::from_millis(40),
-            min_rtt: Duration::from_micros(35_250),
+            rtt: Some(Duration::from_millis(40)),
+            min_rtt: Some(Duration::from_micros(35_250)),
             window: 24_000,
             delivery_rate: Some(600_000),
             retransmitted: 1200,
-            timeouts: 1,
+            timeouts: Some(1),
         }),
         ..record()
     };
