@@ -1,12 +1,11 @@
-//! Network interfaces of the host: their addresses and MTUs.
+//! Network interfaces of the host: their addresses, MTUs, queues, and how they spread datagrams.
 #![expect(
     unsafe_code,
-    reason = "getifaddrs and the MTU ioctl have no safe wrapper in std or socket2"
+    reason = "getifaddrs and the ioctls of interfaces have no safe wrapper in std or socket2"
 )]
 
-use std::ffi::CStr;
-#[cfg(feature = "dpdk")]
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -141,9 +140,9 @@ impl Drop for Interfaces {
     }
 }
 
-/// Returns the addresses that the kernel has on its interfaces, with the names of these.
-#[cfg(feature = "dpdk")]
-pub(crate) fn addresses() -> Vec<(String, IpAddr)> {
+/// Returns the addresses of all interfaces that are up, with the names of these.
+#[must_use]
+pub fn addresses() -> Vec<(String, IpAddr)> {
     let mut found = Vec::new();
     if let Some(interfaces) = Interfaces::list() {
         interfaces.visit(|interface| {
@@ -160,7 +159,6 @@ pub(crate) fn mtu_of(name: &str) -> Option<usize> {
     mtu(&CString::new(name).ok()?)
 }
 
-#[cfg(feature = "dpdk")]
 pub(crate) fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: reads a string that ends with a zero.
@@ -210,20 +208,56 @@ pub(crate) fn queues(name: &str) -> Option<Queues> {
     const GET_CHANNELS: u32 = 0x3c;
     const RECEIVE: usize = 5;
     const COMBINED: usize = 8;
-    let name = CString::new(name).ok()?;
     let mut channels: Channels = [0; 9];
     channels[0] = GET_CHANNELS;
-    let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
-    let mut question = named(&name)?;
-    question.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: a local with a name that ends with a zero and a pointer to a local of the command's size.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut question) };
+    // SAFETY: the kernel reads and writes a structure of this size for this command.
+    unsafe { ethtool(name, &mut channels) }.ok()?;
     let queues = Queues {
         receive: (channels[RECEIVE] + channels[COMBINED]) as usize,
         combined: channels[COMBINED] as usize,
     };
-    (result >= 0 && queues.receive > 0).then_some(queues)
+    (queues.receive > 0).then_some(queues)
+}
+
+/// Returns whether the hash by which a card selects the receive queue of a UDP datagram covers the ports, for IPv6 or for IPv4.
+///
+/// # Errors
+/// There is no such interface, or its driver does not say.
+pub fn hashes_udp_ports(name: &str, is_ipv6: bool) -> io::Result<bool> {
+    /// `linux/ethtool.h`: `struct ethtool_rxnfc`, of which this command uses the first three fields.
+    #[repr(C)]
+    struct FlowHash {
+        command: u32,
+        flow: u32,
+        fields: u64,
+        unused: [u64; 24],
+    }
+    const GET_FLOW_HASH: u32 = 0x29;
+    const UDP_V4: u32 = 2;
+    const UDP_V6: u32 = 6;
+    /// The four bytes of both ports.
+    const PORTS: u64 = 3 << 6;
+    let flow = if is_ipv6 { UDP_V6 } else { UDP_V4 };
+    let mut hash = FlowHash { command: GET_FLOW_HASH, flow, fields: 0, unused: [0; 24] };
+    // SAFETY: the kernel reads and writes at most a structure of this size for this command.
+    unsafe { ethtool(name, &mut hash) }?;
+    Ok(hash.fields & PORTS == PORTS)
+}
+
+/// Gives a command to the driver of an interface, which may write its reply there.
+///
+/// # Safety
+/// `command` must begin with the number of a command of `linux/ethtool.h`, and be as large as what the kernel reads and writes for it.
+unsafe fn ethtool<T>(name: &str, command: &mut T) -> io::Result<()> {
+    let no_name = || io::Error::from(io::ErrorKind::InvalidInput);
+    let name = CString::new(name).map_err(|_| no_name())?;
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let mut question = named(&name).ok_or_else(no_name)?;
+    question.ifr_ifru.ifru_data = ptr::from_mut(command).cast();
+    // SAFETY: a local with a name that ends with a zero, and a pointer to what the caller vouches for.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut question) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Returns the MTU of an interface, bytes.
@@ -270,6 +304,14 @@ mod tests {
         assert!(all.largest().is_some());
         assert_eq!(all.at("127.0.0.1".parse().unwrap()), Some(65_507));
         assert_eq!(all.at("192.0.2.1".parse().unwrap()), all.largest());
+    }
+
+    #[test]
+    fn loopback_is_listed_and_has_no_card_to_ask() {
+        assert!(addresses().contains(&("lo".to_owned(), [127, 0, 0, 1].into())));
+        for name in ["lo", "nowhere0", "a name that no interface can have", "\0"] {
+            assert!(hashes_udp_ports(name, false).is_err(), "{name}");
+        }
     }
 
     #[test]

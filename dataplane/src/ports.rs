@@ -94,6 +94,30 @@ impl Ports {
         host::examine(all)
     }
 
+    /// Checks the rights of this process for a device that `workers` workers drive: capabilities, and memory to lock.
+    ///
+    /// # Errors
+    /// As [`Ports::start`].
+    #[cfg_attr(
+        not(feature = "dpdk"),
+        expect(unused_variables, reason = "a build without DPDK opens none")
+    )]
+    pub fn rights(options: &DevicePortOptions, workers: usize) -> Result<(), PortError> {
+        #[cfg(not(feature = "dpdk"))]
+        return Err(PortError::LeftOut);
+        #[cfg(feature = "dpdk")]
+        host::rights(options, workers)
+    }
+
+    /// Returns the version of the library, such as `DPDK 22.11.7`; `None` in a build without it.
+    #[must_use]
+    pub fn version() -> Option<String> {
+        #[cfg(not(feature = "dpdk"))]
+        return None;
+        #[cfg(feature = "dpdk")]
+        Some(sluicegate_dpdk::version())
+    }
+
     /// Takes the lines that the library logged since the last call: warnings and errors.
     #[must_use]
     pub fn take_messages() -> Vec<String> {

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls of the shim")]
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -85,6 +85,14 @@ impl Drop for Running {
         // another.
         unsafe { ffi::sg_eal_cleanup() };
     }
+}
+
+/// Returns the version of the library that was found when the process started, such as `DPDK 22.11.7`.
+#[must_use]
+pub fn version() -> String {
+    // SAFETY: a string that ends with a zero and lives as long as the process; it needs no environment.
+    let version = unsafe { CStr::from_ptr(ffi::sg_version()) };
+    version.to_string_lossy().into_owned()
 }
 
 /// Returns the command line of the environment.

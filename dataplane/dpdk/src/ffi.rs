@@ -73,6 +73,7 @@ pub(crate) type Log = extern "C" fn(bytes: *const u8, len: usize);
 unsafe extern "C" {
     pub(crate) fn sg_eal_init(argc: c_int, argv: *mut *mut c_char, log: Log) -> c_int;
     pub(crate) fn sg_eal_cleanup() -> c_int;
+    pub(crate) fn sg_version() -> *const c_char;
     pub(crate) fn sg_errno() -> c_int;
     pub(crate) fn sg_thread_register() -> c_int;
     pub(crate) fn sg_thread_unregister();

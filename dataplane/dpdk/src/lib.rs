@@ -21,7 +21,7 @@ mod queue;
 mod xdp;
 
 pub use device::{Device, PortFacts, PortOptions, PortStats};
-pub use eal::{Eal, EalOptions};
+pub use eal::{Eal, EalOptions, version};
 pub use error::Error;
 pub use ffi::BURST;
 pub use log::take_messages;

@@ -12,6 +12,7 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_version.h>
 
 #define BURST 64
 
@@ -79,6 +80,8 @@ int sg_eal_init(int argc, char **argv, sg_log log) {
 }
 
 int sg_eal_cleanup(void) { return rte_eal_cleanup(); }
+
+const char *sg_version(void) { return rte_version(); }
 
 int sg_errno(void) { return rte_errno; }
 

@@ -162,7 +162,7 @@ fn addresses(options: &DevicePortOptions, kernel: &[(String, IpAddr)]) -> Result
 }
 
 /// Checks the rights of the process for a device.
-pub(super) fn rights(options: &DevicePortOptions, workers: usize) -> Result<(), PortError> {
+pub(crate) fn rights(options: &DevicePortOptions, workers: usize) -> Result<(), PortError> {
     // Numbers of linux/capability.h.
     const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
     const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
