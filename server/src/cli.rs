@@ -3,6 +3,7 @@
 mod admin_client;
 mod cc;
 mod check;
+mod doctor;
 mod exit;
 pub mod get;
 mod load;
@@ -54,6 +55,7 @@ enum Command {
     Route(route::RouteArgs),
     Why(why::WhyArgs),
     Trace(trace::TraceArgs),
+    Doctor(doctor::DoctorArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
     #[cfg_attr(not(feature = "load"), command(hide = true))]
@@ -76,6 +78,9 @@ pub fn main(registry: &Registry) -> ExitCode {
         }
         Command::Trace(args) => {
             unless_pipe_is_closed(trace::run(&args, registry, &mut std::io::stdout().lock()))
+        }
+        Command::Doctor(args) => {
+            unless_pipe_is_closed(doctor::run(&args, registry, &mut std::io::stdout().lock()))
         }
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());

@@ -6,6 +6,7 @@ pub mod acme;
 pub mod admin;
 pub mod boot;
 pub mod cli;
+mod doctor;
 pub mod h3;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

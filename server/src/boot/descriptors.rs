@@ -5,6 +5,8 @@ use sluicegate_config::{Config, Cores};
 
 use sluicegate_base::affinity;
 
+use crate::doctor::{ENOUGH_REQUESTS, OpenFiles};
+
 /// Descriptors of the process that are not a worker's: logs, the admin address, the state directory.
 const PROCESS: u64 = 128;
 /// Descriptors of a worker that no request holds for long: sockets, searches for files, idle connections to upstreams.
@@ -13,8 +15,6 @@ const WORKER: u64 = 256;
 const LEAST: u64 = 64;
 /// Part of a worker's descriptors for connections over TCP, and as much for their requests: one in so many.
 const TCP_PART: u64 = 8;
-/// Requests of a worker with which a limit is worth a warning.
-const FEW: u64 = 1024;
 
 /// Raises the limit as far as the system lets the process. Most systems start programs with a limit of 1024, for the sake of
 /// those that use select(2).
@@ -40,11 +40,23 @@ pub(super) struct Descriptors {
 /// Returns a worker's part of the process's limit.
 pub(super) fn of_worker(config: &Config) -> Descriptors {
     let limit = getrlimit(Resource::Nofile).current;
-    let traces = if config.qlog.directory.is_some() { config.qlog.max_open_traces } else { 0 };
-    let workers = workers(config);
-    let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
+    let share = limit.map_or(u64::MAX, |limit| share(limit, traces(config), workers(config)));
     // A reload may add listeners with TCP where there are none yet.
     Descriptors::of(share)
+}
+
+/// Returns the limit with what it leaves to a worker, and the least limit that leaves enough.
+pub(super) fn open_files(config: &Config) -> OpenFiles {
+    let Descriptors { exchanges, tcp_connections, .. } = of_worker(config);
+    let limit = getrlimit(Resource::Nofile).current;
+    let of_worker = WORKER + (ENOUGH_REQUESTS * TCP_PART).div_ceil(TCP_PART - 2);
+    let wanted = PROCESS + traces(config) + workers(config) * of_worker;
+    OpenFiles { limit, exchanges, tcp_connections, wanted }
+}
+
+/// Returns the descriptors of traces.
+fn traces(config: &Config) -> u64 {
+    if config.qlog.directory.is_some() { config.qlog.max_open_traces } else { 0 }
 }
 
 /// Returns the number of the process's workers.
@@ -71,7 +83,7 @@ impl Descriptors {
 /// Warns of a limit that leaves few requests.
 pub(super) fn advise(config: &Config) {
     let Descriptors { exchanges, tcp_connections, .. } = of_worker(config);
-    if exchanges < FEW {
+    if exchanges < ENOUGH_REQUESTS {
         tracing::warn!(
             exchanges,
             tcp_connections,
@@ -97,6 +109,16 @@ mod tests {
         assert_eq!(share(65_536, 408, 1), 64_744);
         assert_eq!(share(1024, 0, 16), LEAST);
         assert_eq!(share(0, 1, 0), LEAST);
+    }
+
+    #[test]
+    fn the_least_limit_leaves_enough_requests() {
+        let config = Config::embedded();
+        let wanted = open_files(&config).wanted;
+        let exchanges = |limit| Descriptors::of(share(limit, 0, workers(&config))).exchanges;
+        assert!(
+            exchanges(wanted) >= ENOUGH_REQUESTS && exchanges(wanted - 64) < ENOUGH_REQUESTS + 64
+        );
     }
 
     #[test]

@@ -69,12 +69,7 @@ impl AdminArgs {
                 Err(error) => return Ok(Reply::WrongConfig(wrong(&error))),
             },
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let exchange =
-            async { tokio::time::timeout(LIMIT, exchange(admin, method.clone(), target)).await };
-        let (status, body) = runtime
-            .block_on(exchange)
-            .map_err(|_| anyhow::anyhow!("no reply from {admin} within {LIMIT:?}"))??;
+        let (status, body) = ask(admin, method, target)?;
         match status {
             StatusCode::OK => {
                 let reply = serde_json::from_str(&body);
@@ -84,6 +79,22 @@ impl AdminArgs {
             _ => bail!("{admin} refuses ({status}): {}", shown(body.trim_end())),
         }
     }
+}
+
+/// Requests a page, and returns the status and the body of the response.
+///
+/// # Errors
+/// No server listens there, or it sends no response in time.
+pub(super) fn ask(
+    admin: SocketAddr,
+    method: &Method,
+    target: &str,
+) -> anyhow::Result<(StatusCode, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let exchange =
+        async { tokio::time::timeout(LIMIT, exchange(admin, method.clone(), target)).await };
+    let asked = runtime.block_on(exchange);
+    asked.map_err(|_| anyhow::anyhow!("no reply from {admin} within {LIMIT:?}"))?
 }
 
 async fn exchange(

@@ -14,6 +14,7 @@ mod client_auth;
 mod compress;
 mod connect_udp;
 mod connections;
+mod doctor;
 mod dpdk;
 mod ecn;
 mod examples;

@@ -12,14 +12,15 @@ pub const LAYERS: &[Layers] = &[SERVER, HTTP, QUIC, BASE];
 const SERVER: Layers = Layers {
     folder: "server",
     rooms: &[
-        room("cli", &["boot"]),
-        room("boot", &["admin", "worker", "snapshot", "h3", "tcp", "acme"]),
+        room("cli", &["boot", "doctor"]),
+        room("boot", &["admin", "worker", "snapshot", "h3", "tcp", "acme", "doctor"]),
         room("admin", &["worker", "h3", "tcp"]),
         room("worker", &["snapshot", "h3", "tcp"]),
         room("snapshot", &["h3"]),
         room("h3", &[]),
         room("tcp", &["acme"]),
         room("acme", &[]),
+        room("doctor", &[]),
     ],
     // quiche stays where packets and frames are.
     crates: &[
@@ -28,7 +29,7 @@ const SERVER: Layers = Layers {
         ("sluicegate_quic_client", &["cli::get"]),
         ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
         ("sluicegate_load", &["cli"]),
-        ("sluicegate_dataplane", &["cli", "boot", "admin", "worker", "snapshot", "tcp"]),
+        ("sluicegate_dataplane", &["cli", "boot", "admin", "worker", "snapshot", "tcp", "doctor"]),
         ("sluicegate_base::overload", &["tcp"]),
         ("sluicegate_base::secrets", &["boot", "snapshot"]),
         ("sluicegate_base::tls", &["boot", "snapshot"]),

@@ -1,0 +1,246 @@
+//! Devices that DPDK drives.
+
+use sluicegate_dataplane::{Backend, DevicePortOptions, PortDevice, PortError};
+
+use super::facts::HostFacts;
+use super::finding::{Finding, Fix, HostCheck};
+use super::needs::ServedGroup;
+
+const PORT: HostCheck = HostCheck { name: "dpdk_port", source: "deploy/dpdk.md" };
+const RIGHTS: HostCheck =
+    HostCheck { name: "dpdk_rights", source: "capabilities(7); deploy/sluicegate-dpdk.conf" };
+const IOMMU: HostCheck =
+    HostCheck { name: "dpdk_iommu", source: "Linux driver-api/vfio; deploy/dpdk.md" };
+const HUGE: HostCheck = HostCheck {
+    name: "dpdk_hugepages",
+    source: "Linux admin-guide/mm/hugetlbpage; deploy/dpdk.md",
+};
+
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+    let groups = facts.needs.groups.iter().filter(|g| g.group.backend == Backend::Dpdk);
+    let all: Vec<(&ServedGroup<'_>, DevicePortOptions)> =
+        groups.filter_map(|group| Some((group, group.group.dpdk.options()?))).collect();
+    if all.is_empty() {
+        return vec![PORT.skipped("", "no group has the backend dpdk")];
+    }
+    let asked: Vec<_> = all.iter().map(|(group, options)| (options, group.cores.len())).collect();
+    let mut found = Vec::new();
+    match facts.probe.ports(&asked) {
+        Ok(()) => {
+            let library = facts.probe.port_library().unwrap_or_default();
+            let found_all = format!("the devices, and the memory for them, are there; {library}");
+            found.push(PORT.fine("", found_all));
+        }
+        // Then nothing else matters.
+        Err(error @ PortError::LeftOut) => {
+            let advice = "build the server with DPDK, or choose another backend";
+            let fix = Fix::Advice(advice.to_owned());
+            return vec![PORT.impossible("", error, "a server with DPDK", fix)];
+        }
+        Err(error) => {
+            let fix = fix_of(&error);
+            found.push(PORT.impossible(
+                "",
+                error,
+                "devices that DPDK can take, and memory for them, as [group.dpdk] says",
+                fix,
+            ));
+        }
+    }
+    for (group, options) in &all {
+        found.extend(rights(facts, group, options));
+        found.push(iommu(facts, group, options));
+        found.push(huge(facts, group, options));
+    }
+    found
+}
+
+/// Returns the command that an error names in backquotes, or the error as advice.
+fn fix_of(error: &PortError) -> Fix {
+    const COMMANDS: [&str; 6] =
+        ["ip addr", "ip link set", "ethtool", "sysctl", "dpdk-devbind.py", "ulimit"];
+    let text = error.to_string();
+    let mut quoted = text.split('`').skip(1).step_by(2);
+    let command = quoted.find(|quoted| {
+        COMMANDS
+            .iter()
+            .any(|command| quoted.strip_prefix(command).is_some_and(|r| r.starts_with(' ')))
+    });
+    match command {
+        Some(command) => Fix::Host(command.to_owned()),
+        None => Fix::Advice("see deploy/dpdk.md".to_owned()),
+    }
+}
+
+fn rights(
+    facts: &HostFacts<'_>,
+    group: &ServedGroup<'_>,
+    options: &DevicePortOptions,
+) -> Option<Finding> {
+    match facts.probe.port_rights(options, group.cores.len()) {
+        Ok(()) => {
+            Some(RIGHTS.fine(group.name(), format!("this process may open {}", options.device)))
+        }
+        // The check of the port says so.
+        Err(PortError::LeftOut) => None,
+        Err(error) => {
+            let folder = "/etc/systemd/system/sluicegate.service.d";
+            let fix = Fix::Host(format!(
+                "install -D -m 644 deploy/sluicegate-dpdk.conf {folder}/dpdk.conf && systemctl daemon-reload"
+            ));
+            let found =
+                format!("{error} (the user who runs doctor; the service may have other rights)");
+            Some(RIGHTS.warning(group.name(), found, "these rights for the server", fix))
+        }
+    }
+}
+
+fn iommu(facts: &HostFacts<'_>, group: &ServedGroup<'_>, options: &DevicePortOptions) -> Finding {
+    let PortDevice::Pci(address) = &options.device else {
+        return IOMMU.skipped(group.name(), "the kernel drives the card of this device");
+    };
+    let driver = facts.files.link_name(&format!("sys/bus/pci/devices/{address}/driver"));
+    if driver.is_some_and(|driver| driver != "vfio-pci") {
+        return IOMMU.skipped(group.name(), "the card is not bound to vfio-pci");
+    }
+    if !facts.files.names("sys/kernel/iommu_groups").is_empty() {
+        return IOMMU
+            .fine(group.name(), "the host has an IOMMU, which bounds what the card can write to");
+    }
+    let without = facts.files.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    let is_allowed = without.is_ok_and(|text| matches!(text.trim(), "Y" | "1"));
+    let wanted =
+        "an IOMMU (intel_iommu=on or amd_iommu=on), or huge pages and vfio-pci without one";
+    if is_allowed && options.hugepages {
+        let found = "the host has no IOMMU: a faulty card can write to all of its memory";
+        let advice =
+            "switch the IOMMU on in the firmware, and boot with intel_iommu=on or amd_iommu=on";
+        return IOMMU.warning(group.name(), found, wanted, Fix::Advice(advice.to_owned()));
+    }
+    let found = "the host has no IOMMU, so the driver vfio-pci cannot hand the card to the server";
+    let command = format!("deploy/host-setup apply --no-iommu --pci {}", options.device);
+    IOMMU.impossible(group.name(), found, wanted, Fix::Host(command))
+}
+
+/// Compares the huge pages of the card's NUMA node with those of others: DPDK takes memory near the card first.
+fn huge(facts: &HostFacts<'_>, group: &ServedGroup<'_>, options: &DevicePortOptions) -> Finding {
+    if !options.hugepages {
+        return HUGE.skipped(group.name(), "`dpdk.hugepages` is off");
+    }
+    let device = match &options.device {
+        PortDevice::Pci(address) => format!("sys/bus/pci/devices/{address}"),
+        PortDevice::AfXdp(name) | PortDevice::AfPacket(name) => {
+            format!("sys/class/net/{name}/device")
+        }
+    };
+    let node = facts.files.value::<i32>(&format!("{device}/numa_node")).unwrap_or(-1).max(0);
+    let folder = format!("sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");
+    match facts.files.value::<u64>(&format!("{folder}/free_hugepages")) {
+        Ok(0) => HUGE.warning(
+            group.name(),
+            format!("no huge page of 2 MiB is free on NUMA node {node}, the card's"),
+            "huge pages near the card",
+            Fix::Host(format!("echo 64 >/{folder}/nr_hugepages")),
+        ),
+        Ok(free) => HUGE
+            .fine(group.name(), format!("{free} huge pages of 2 MiB are free on NUMA node {node}")),
+        Err(cause) => HUGE.unknown(group.name(), cause),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::FindingState::{Fine, Impossible, NotApplicable, Unknown, Warning};
+    use crate::doctor::scratch::{Scratch, only};
+
+    const XDP: &str = "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"af_xdp:eth1\"\naddresses = [\"192.0.2.1/24\"]";
+    const PCI: &str = "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"0000:03:00.0\"\naddresses = [\"192.0.2.1/24\"]\nhugepages = true";
+
+    fn find(host: &Scratch, keys: &str, name: &str) -> Finding {
+        host.with(keys, |facts| only(check(facts), name))
+    }
+
+    #[test]
+    fn a_device_that_lacks_something_makes_it_impossible() {
+        let host = Scratch::new();
+        assert_eq!(find(&host, "", "dpdk_port").state, NotApplicable);
+        assert_eq!(find(&host, XDP, "dpdk_port").state, Fine);
+        for (error, command) in [
+            (PortError::Down { name: "eth1".to_owned() }, "ip link set eth1 up"),
+            (PortError::Hugepages { free: 0, needed: 64, pages: 32 }, "sysctl vm.nr_hugepages=32"),
+            (PortError::LeftOut, "build the server with DPDK, or choose another backend"),
+            (PortError::NoInterface { name: "eth1".to_owned() }, "see deploy/dpdk.md"),
+            (
+                PortError::NoPci { address: "0000:03:00.0".to_owned() },
+                "dpdk-devbind.py --bind=vfio-pci 0000:03:00.0",
+            ),
+            (
+                PortError::Queues { interface: "eth1".to_owned(), queues: 4, workers: 1 },
+                "ethtool -L eth1 combined 1",
+            ),
+            (PortError::Locked { limit: 8, needed: 64 }, "ulimit -l unlimited"),
+            (
+                PortError::NotTheKernels {
+                    interface: "eth1".to_owned(),
+                    address: [192, 0, 2, 1].into(),
+                    prefix: 24,
+                },
+                "ip addr add 192.0.2.1/24 dev eth1",
+            ),
+            (PortError::Mixed, "see deploy/dpdk.md"),
+        ] {
+            host.probe().refuse_ports(error);
+            let found = find(&host, XDP, "dpdk_port");
+            assert_eq!(found.state, Impossible);
+            assert_eq!(found.fix.unwrap().text(), command);
+        }
+    }
+
+    #[test]
+    fn rights_are_those_of_the_user() {
+        let host = Scratch::new();
+        assert_eq!(find(&host, XDP, "dpdk_rights").state, Fine);
+        host.probe().refuse_rights(PortError::Locked { limit: 8, needed: 64 });
+        assert_eq!(find(&host, XDP, "dpdk_rights").state, Warning);
+    }
+
+    #[test]
+    fn a_card_of_its_own_needs_an_iommu_or_the_word_that_it_goes_without() {
+        let host = Scratch::new();
+        assert_eq!(find(&host, XDP, "dpdk_iommu").state, NotApplicable);
+        assert_eq!(find(&host, PCI, "dpdk_iommu").state, Impossible);
+        let parameter = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+        for (text, expected) in [("N\n", Impossible), ("Y\n", Warning), ("?", Impossible)] {
+            host.write(parameter, text);
+            assert_eq!(find(&host, PCI, "dpdk_iommu").state, expected, "{text}");
+        }
+        host.write("sys/kernel/iommu_groups/0/type", "DMA");
+        assert_eq!(find(&host, PCI, "dpdk_iommu").state, Fine);
+        host.write("sys/bus/pci/devices/0000:03:00.0/vendor", "");
+        let driver = host.path("sys/bus/pci/devices/0000:03:00.0/driver");
+        std::os::unix::fs::symlink("../../drivers/mlx5_core", driver).unwrap();
+        assert_eq!(find(&host, PCI, "dpdk_iommu").state, NotApplicable);
+    }
+
+    #[test]
+    fn huge_pages_are_counted_near_the_card() {
+        let host = Scratch::new();
+        assert_eq!(find(&host, XDP, "dpdk_hugepages").state, NotApplicable);
+        assert_eq!(find(&host, PCI, "dpdk_hugepages").state, Unknown);
+        host.write("sys/bus/pci/devices/0000:03:00.0/numa_node", "1\n");
+        host.write(
+            "sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages",
+            "64\n",
+        );
+        for (free, expected) in
+            [("64", Fine), ("0", Warning), ("-1", Unknown), ("18446744073709551616", Unknown)]
+        {
+            host.write(
+                "sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages",
+                free,
+            );
+            assert_eq!(find(&host, PCI, "dpdk_hugepages").state, expected, "{free}");
+        }
+    }
+}
