@@ -118,8 +118,12 @@ fn iommu(facts: &HostFacts<'_>, group: &ServedGroup<'_>, options: &DevicePortOpt
         return IOMMU.warning(group.name(), found, wanted, Fix::Advice(advice.to_owned()));
     }
     let found = "the host has no IOMMU, so the driver vfio-pci cannot hand the card to the server";
-    let command = format!("deploy/host-setup apply --no-iommu --pci {}", options.device);
-    IOMMU.impossible(group.name(), found, wanted, Fix::Host(command))
+    let advice = format!(
+        "switch the IOMMU on in the firmware, and boot with intel_iommu=on or amd_iommu=on; without one, set `dpdk.hugepages` and run \
+         `deploy/host-setup apply --no-iommu --pci {}`, after which the card can write to all of the host's memory",
+        options.device
+    );
+    IOMMU.impossible(group.name(), found, wanted, Fix::Advice(advice))
 }
 
 /// Compares the huge pages of the card's NUMA node with those of others: DPDK takes memory near the card first.

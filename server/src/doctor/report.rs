@@ -15,12 +15,13 @@ const EXIT_IMPOSSIBLE: u8 = 2;
 /// Begins every script.
 const HEAD: &str = r#"#!/bin/sh
 # Mends what `sluicegate doctor` found. Read it before you run it. A second run changes nothing.
-set -eu
+# A command that fails says so, and the next ones run.
+set -u
 
 # Sets a parameter of the kernel, now and at each boot.
 keep() {
-    sysctl -w "$1=$2"
-    echo "$1 = $2" >"/etc/sysctl.d/91-sluicegate-$1.conf"
+    sysctl -w "$1=$2" &&
+        echo "$1 = $2" >"/etc/sysctl.d/91-sluicegate-$1.conf"
 }
 "#;
 

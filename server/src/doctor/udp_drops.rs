@@ -8,7 +8,7 @@ use super::sockets::more_room;
 
 const DROPS: HostCheck = HostCheck {
     name: "udp_drops",
-    source: "proc_net_snmp(5), RcvbufErrors; /proc/net/udp, column drops; docs/limits.md",
+    source: "proc_net_snmp(5), RcvbufErrors; /proc/net/udp, column drops; docs/hosts.md",
 };
 
 pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
