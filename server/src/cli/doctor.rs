@@ -98,8 +98,8 @@ fn measured(config: &Config) -> Result<Vec<MeasuredPath>, String> {
         );
     };
     let path = format!("/debug/connections?limit={PATHS}");
-    let (status, body) =
-        ask(admin, &Method::GET, &path).map_err(|_| format!("no running server replies at {admin}"))?;
+    let (status, body) = ask(admin, &Method::GET, &path)
+        .map_err(|_| format!("no running server replies at {admin}"))?;
     if !status.is_success() {
         return Err(format!(
             "the server at {admin} does not show its connections ({status}): set `connections = true` in [admin]"
