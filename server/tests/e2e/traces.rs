@@ -67,7 +67,12 @@ fn running_and_next_connections_are_traced_on_request(backend: &str) {
         assert!(start.starts_with(&format!("{id}  127.0.0.1:")), "{text}");
         assert!(file.starts_with(&format!("{id}_main_bbr3_from-")), "{text}");
         // It waits, and writes nothing more.
-        let state = ["connection_state", "\"wait\":\"stream_flow_control\"", "congestion_window"];
+        let state = [
+            "congestion_window",
+            "\"name\":\"quic:connection_data_blocked_updated\",\"data\":{\"new\":\"blocked\",\"reason\":\"stream_flow_control\"",
+            "\"name\":\"quic:stream_data_blocked_updated\"",
+            "connection_state",
+        ];
         contains(&folder, &format!("traces/{file}"), &state).await;
         let again = trace(&["--admin", &at, "127.0.0.0/8", "--json"]);
         let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_base::observe::qlog::{Trace, TraceHandle};
 
@@ -11,6 +12,11 @@ use crate::application::Application;
 
 /// Event with which a trace begins in the middle of a connection.
 const CONNECTION_STATE: &str = "sluicegate:connection_state";
+/// Events of what blocks data (draft-ietf-quic-qlog-quic-events-13 §5.15, §5.16).
+const CONNECTION_BLOCKED: &str = "quic:connection_data_blocked_updated";
+const STREAM_BLOCKED: &str = "quic:stream_data_blocked_updated";
+/// Most blocked streams that a trace follows at a time.
+const MAX_BLOCKED: usize = 64;
 
 /// What a trace says of itself, and how much it contains.
 pub(crate) struct TraceLabels {
@@ -24,6 +30,34 @@ pub(crate) struct TraceLabels {
 /// The trace of a connection that has one.
 pub(super) struct ConnectionTrace {
     handle: TraceHandle,
+    /// State that the trace has named last.
+    state: Option<&'static str>,
+    /// Streams that it has named as blocked.
+    blocked: Vec<u64>,
+}
+
+/// Returns the state of a connection in its trace while it waits for something, and the reason, if the draft has one. Where nothing waits to
+/// be sent, or all was sent, nothing is blocked.
+fn blocked(wait: Wait) -> (&'static str, Option<&'static str>) {
+    match wait {
+        Wait::Amplification
+        | Wait::Congestion
+        | Wait::Pacing
+        | Wait::ConnectionFlow
+        | Wait::StreamFlow
+        | Wait::Scheduling
+        | Wait::Application => ("blocked", Some(wait.name())),
+        Wait::Handshake | Wait::Closing => ("blocked", None),
+        Wait::Acknowledgement | Wait::Client => ("unblocked", None),
+    }
+}
+
+/// Returns the data of an event.
+fn update(old: Option<&str>, new: &str, rest: &[(&str, Value)]) -> Value {
+    let states = [("old", old.map(Value::from)), ("new", Some(new.into()))];
+    let states = states.into_iter().filter_map(|(key, state)| Some((key, state?)));
+    let all = states.chain(rest.iter().cloned()).map(|(key, value)| (key.to_owned(), value));
+    Value::Object(all.collect())
 }
 
 impl<A: Application> Connection<A> {
@@ -35,17 +69,37 @@ impl<A: Application> Connection<A> {
         if let Some(streamer) = self.quic.qlog_streamer() {
             streamer.show(visible);
         }
-        self.trace = Some(Box::new(ConnectionTrace { handle }));
+        self.trace = Some(Box::new(ConnectionTrace { handle, state: None, blocked: Vec::new() }));
+    }
+
+    /// Writes into its trace what it waits for from a time on, and which streams the client's flow control blocks.
+    pub(crate) fn trace_wait(&mut self, wait: Wait, from: Instant) {
+        let Some(mut trace) = self.trace.take() else {
+            return;
+        };
+        let (new, reason) = blocked(wait);
+        let old = trace.state.replace(new);
+        let reason = reason.map(|reason| ("reason", reason.into()));
+        // The draft has fewer reasons than the account has waits.
+        let causes: Vec<_> = reason.into_iter().chain([("trigger", wait.name().into())]).collect();
+        self.quic.trace_event(CONNECTION_BLOCKED, update(old, new, &causes), from);
+        let blocked: Vec<u64> = self.quic.blocked_streams().take(MAX_BLOCKED).collect();
+        for stream in trace.blocked.iter().filter(|stream| !blocked.contains(stream)) {
+            let data = update(Some("blocked"), "unblocked", &[("stream_id", (*stream).into())]);
+            self.quic.trace_event(STREAM_BLOCKED, data, from);
+        }
+        for stream in blocked.iter().filter(|stream| !trace.blocked.contains(stream)) {
+            let cause = ("reason", Wait::StreamFlow.name().into());
+            let data = update(None, "blocked", &[("stream_id", (*stream).into()), cause]);
+            self.quic.trace_event(STREAM_BLOCKED, data, from);
+        }
+        trace.blocked = blocked;
+        self.trace = Some(trace);
     }
 
     /// Writes into a trace that has just begun what the connection is: to begin with, what others read in earlier records.
     pub(crate) fn trace_state(&mut self, now: Instant) {
         self.quic.trace_state();
-        let Some(trace) = &self.trace else {
-            return;
-        };
-        // A connection that waits may write nothing more for long.
-        trace.handle.hand_over_next();
         let (wait, since) = self.account.wait();
         let ms = |time: Duration| Value::from((time.as_secs_f64() * 1e6).round() / 1e3);
         let spent = self.account.spent(now).filter(|(_, time)| !time.is_zero());
@@ -59,6 +113,11 @@ impl<A: Application> Connection<A> {
             "silence": ms(now.saturating_duration_since(self.activity.heard())),
             "requests": self.session.as_ref().map_or(0, A::taken),
         });
+        self.trace_wait(wait, now);
+        // A connection that waits may write nothing more for long.
+        if let Some(trace) = &self.trace {
+            trace.handle.hand_over_next();
+        }
         self.quic.trace_event(CONNECTION_STATE, state, now);
     }
 

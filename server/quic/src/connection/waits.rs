@@ -27,19 +27,27 @@ impl<A: Application> Connection<A> {
         if let Some(queued) = self.queued
             && now.saturating_duration_since(queued) >= QUEUED
         {
-            self.account.enter(Wait::Scheduling, queued);
+            self.enter(Wait::Scheduling, queued);
         }
     }
 
     /// Notes that there is no room in its socket.
     pub(crate) fn note_full_socket(&mut self, now: Instant) {
-        self.account.enter(Wait::Scheduling, now);
+        self.enter(Wait::Scheduling, now);
     }
 
     /// Notes what it waits for now that it has nothing to send.
     pub(crate) fn note_rest(&mut self, now: Instant) {
         self.queued = None;
-        self.account.enter(self.waits_for(), now);
+        self.enter(self.waits_for(), now);
+    }
+
+    fn enter(&mut self, wait: Wait, from: Instant) {
+        let (before, since) = self.account.wait();
+        if self.trace.is_some() && wait != before {
+            self.trace_wait(wait, from.max(since));
+        }
+        self.account.enter(wait, from);
     }
 
     fn waits_for(&self) -> Wait {

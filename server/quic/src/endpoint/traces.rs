@@ -119,7 +119,7 @@ impl<A: Application> Endpoint<A> {
         };
         let rate = tracing.sampler.rate();
         if tracing.sampler.samples(original_dcid) {
-            self.begin_trace(slot, original_dcid, (None, &format!("sample_rate={rate}")));
+            self.trace_from_beginning(slot, original_dcid, &format!("sample_rate={rate}"));
             return;
         }
         let Some(connection) = self.connections.get(slot).filter(|_| !self.watches.is_empty())
@@ -132,7 +132,16 @@ impl<A: Application> Endpoint<A> {
             NextConnections::Named(_) => false,
         };
         if self.take_watched(is_wanted, now) {
-            self.begin_trace(slot, original_dcid, (None, "on_request=true"));
+            self.trace_from_beginning(slot, original_dcid, "on_request=true");
+        }
+    }
+
+    /// Begins the trace of a connection that was just accepted.
+    fn trace_from_beginning(&mut self, slot: usize, original_dcid: &[u8], cause: &str) {
+        let begun = self.begin_trace(slot, original_dcid, (None, cause));
+        if let Some(connection) = self.connections.get_mut(slot).filter(|_| begun.is_some()) {
+            let (wait, since) = connection.account().wait();
+            connection.trace_wait(wait, since);
         }
     }
 

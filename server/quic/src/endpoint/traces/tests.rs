@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_base::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 
 use super::*;
@@ -170,4 +171,68 @@ fn next_connections_to_a_server_name_are_traced_from_their_handshakes() {
         let of_peer = |record: &&String| record.contains("\"initiator\":\"remote\"");
         assert_eq!(records.iter().filter(of_peer).count(), 1);
     }
+}
+
+/// Returns times (ms), names and data of the events.
+fn events(records: &[String]) -> Vec<(f64, String, serde_json::Value)> {
+    let parse =
+        |record: &String| serde_json::from_str(record.trim_start_matches('\u{1e}')).unwrap();
+    let events = records.iter().skip(1).map(parse);
+    let event = |mut event: serde_json::Value| {
+        let name = event["name"].as_str().unwrap().to_owned();
+        (event["time"].as_f64().unwrap(), name, event["data"].take())
+    };
+    events.map(event).collect()
+}
+
+/// The time between the events is that of the account.
+#[test]
+fn trace_tells_what_blocks_data_and_for_how_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bench, writer) = bench(folder.path(), |_| {});
+    let all = ClientFilter::new("0.0.0.0/0".parse().unwrap(), None);
+    watch(&mut bench, NextConnections::From(all), 1);
+    let client = bench.connect_client(Client::with_window("192.0.2.1:5000", 30_000));
+    let (mut client, mut h3) = bench.with_session(client);
+    let step = Duration::from_millis(40);
+    bench.talk(&mut client, Duration::from_secs(2), step);
+    let stream = client.request(&mut h3, "GET", "/bytes/50000");
+    bench.talk(&mut client, Duration::from_secs(3), step);
+    while h3.poll(&mut client.quic).is_ok() {}
+    while h3.recv_body(&mut client.quic, stream, &mut [0; 4096]).is_ok() {}
+    client.request(&mut h3, "GET", "/app/never");
+    bench.talk(&mut client, Duration::from_secs(2), step);
+    let account = bench.endpoint.accounts().next().unwrap();
+    let spent: Vec<_> = account.spent(bench.now).filter(|(_, time)| !time.is_zero()).collect();
+    let end = (bench.now - bench.start).as_secs_f64() * 1e3;
+    let traces = traces(bench, &writer, folder.path());
+    let events = events(&traces[0].1);
+    let waits = events.iter().filter(|(_, name, _)| name == "quic:connection_data_blocked_updated");
+    let waits: Vec<_> = waits.collect();
+    for (wait, time) in spent {
+        let mut told = 0.0;
+        for (at, (begun, _, data)) in waits.iter().enumerate() {
+            let until = waits.get(at + 1).map_or(end, |(next, ..)| *next);
+            assert!(until >= *begun);
+            if data["trigger"] == wait.name() {
+                told += until - begun;
+            }
+        }
+        let time = time.as_secs_f64() * 1e3;
+        assert!((told - time).abs() < 0.1, "{wait:?}: {told} of {time} ms");
+    }
+    for (wait, new, reason) in [
+        ("handshake", "blocked", None),
+        ("client", "unblocked", None),
+        ("stream_flow_control", "blocked", Some("stream_flow_control")),
+        ("application", "blocked", Some("application")),
+    ] {
+        let event = waits.iter().find(|(_, _, data)| data["trigger"] == wait);
+        let (_, _, data) = event.unwrap_or_else(|| panic!("{wait}: {waits:#?}"));
+        assert_eq!((data["new"].as_str(), data["reason"].as_str()), (Some(new), reason));
+    }
+    let of_stream = events.iter().filter(|(_, name, _)| name == "quic:stream_data_blocked_updated");
+    let states = of_stream.map(|(_, _, data)| (data["stream_id"].as_u64(), data["new"].as_str()));
+    let expected = [(Some(stream), Some("blocked")), (Some(stream), Some("unblocked"))];
+    assert_eq!(states.collect::<Vec<_>>(), expected);
 }
