@@ -10,6 +10,7 @@ mod load;
 mod packaging;
 mod reload;
 mod route;
+mod top;
 mod trace;
 mod why;
 
@@ -54,6 +55,7 @@ enum Command {
     Reload(reload::ReloadArgs),
     Route(route::RouteArgs),
     Why(why::WhyArgs),
+    Top(top::TopArgs),
     Trace(trace::TraceArgs),
     Doctor(doctor::DoctorArgs),
     /// Fetch a URL over HTTP/3.
@@ -76,6 +78,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Why(args) => {
             unless_pipe_is_closed(why::run(&args, registry, &mut std::io::stdout().lock()))
         }
+        Command::Top(args) => top::run(&args, registry),
         Command::Trace(args) => {
             unless_pipe_is_closed(trace::run(&args, registry, &mut std::io::stdout().lock()))
         }

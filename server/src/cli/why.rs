@@ -132,7 +132,7 @@ fn silence(connection: &Value) -> String {
 }
 
 /// Returns a connection in words.
-fn story(connection: &Value) -> String {
+pub(super) fn story(connection: &Value) -> String {
     let mut text = String::new();
     let wait = word(connection, "wait");
     let (window, mtu) =
@@ -237,23 +237,29 @@ fn requests(connection: &Value) -> String {
     lines.collect()
 }
 
+/// Heads of the columns of a list of connections.
+pub(super) const HEAD: [&str; 9] =
+    ["ID", "CLIENT", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
+
+/// Returns what stands in these columns for a connection.
+pub(super) fn row(connection: &Value) -> [String; 9] {
+    [
+        word(connection, "id").into_owned(),
+        word(connection, "client").into_owned(),
+        wait_and_requests(connection),
+        time(number(connection, "waiting_ms")),
+        word(connection, "algorithm").into_owned(),
+        size(number(connection, "congestion_window_bytes")),
+        connection["rtt_ms"].as_f64().map_or_else(|| "-".to_owned(), time),
+        size(number(connection, "sent_bytes")),
+        size(number(connection, "lost_bytes")),
+    ]
+}
+
 /// Returns a line for each connection.
 fn table(connections: &[Value]) -> String {
-    let head = ["ID", "CLIENT", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
-    let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(connections.iter().map(|connection| {
-        [
-            word(connection, "id").into_owned(),
-            word(connection, "client").into_owned(),
-            wait_and_requests(connection),
-            time(number(connection, "waiting_ms")),
-            word(connection, "algorithm").into_owned(),
-            size(number(connection, "congestion_window_bytes")),
-            connection["rtt_ms"].as_f64().map_or_else(|| "-".to_owned(), time),
-            size(number(connection, "sent_bytes")),
-            size(number(connection, "lost_bytes")),
-        ]
-    }));
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(connections.iter().map(row));
     let mut widths = [0; 9];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -1,12 +1,15 @@
 //! Connections of the running server, as its operator sees them.
 
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 use crate::admin::{ADMIN, address, get};
+use crate::browser::headless;
 use crate::client::{Client, run};
 use crate::installed;
 use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
+use crate::tcp::program;
 
 on_auto!(a_stalled_connection_is_found_and_told_in_words);
 
@@ -15,6 +18,28 @@ const ATTEMPTS: usize = 1000;
 
 fn why(words: &[&str]) -> Output {
     Command::new(installed::server()).arg("why").args(words).output().unwrap()
+}
+
+/// Has a browser open the admin address at a connection, once its script has asked for everything.
+fn page_shows(folder: &Folder, admin: SocketAddr, (id, client): (&str, &str)) {
+    let Some(chromium) = program("chromium") else {
+        return;
+    };
+    let mut chromium = headless(chromium, folder);
+    let chromium = chromium.args(["--dump-dom", "--virtual-time-budget=7000"]);
+    let shown = chromium.arg(format!("http://{admin}/#{id}")).output().unwrap();
+    let page = String::from_utf8_lossy(&shown.stdout);
+    for part in [
+        &format!("Connection {id}"),
+        &format!("<td>{client}</td>"),
+        "stream flow control",
+        "QUIC connections</span>",
+        "<polyline",
+        "Details of connection",
+    ] {
+        assert!(page.contains(part), "{part} is missing in\n{page}");
+    }
+    assert!(page.contains("role=\"status\"></span>"), "a problem is shown:\n{page}");
 }
 
 fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
@@ -66,6 +91,8 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         assert!(told.status.success(), "{text}");
         assert!(text.contains("waits for  stream_flow_control, for "), "{text}");
         assert!(text.contains("the client takes no more data on its streams"), "{text}");
+        assert!(text.contains("old, waits for stream_flow_control ("), "{text}");
+        page_shows(&folder, admin, (id, client));
         // Both connections leave by the client's only socket.
         for words in [vec!["--admin", &at], vec!["--admin", &at, client]] {
             let table = String::from_utf8(why(&words).stdout).unwrap();

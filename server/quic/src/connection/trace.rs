@@ -49,6 +49,8 @@ fn blocked(wait: Wait) -> (&'static str, Option<&'static str>) {
         | Wait::Application => ("blocked", Some(wait.name())),
         Wait::Handshake | Wait::Closing => ("blocked", None),
         Wait::Acknowledgement | Wait::Client => ("unblocked", None),
+        // Requests alone have others.
+        _ => ("blocked", Some(Wait::Application.name())),
     }
 }
 

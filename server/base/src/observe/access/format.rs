@@ -68,9 +68,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     text(out, "referer", *referer);
     text(out, "user_agent", *user_agent);
     text(out, "worker", Some(worker.as_bytes()));
-    out.extend_from_slice(b",\"connection\":\"");
-    escape::hex(out, connection);
-    out.push(b'"');
+    json_connection(out, connection);
     text(out, "congestion_control", Some(algorithm.as_bytes()));
     put(out, format_args!(",\"outcome\":\"{}\"", outcome.name()));
     text(out, "upstream", upstream.map(str::as_bytes));
@@ -83,6 +81,12 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     json_waits(out, waits);
     json_path_state(out, *path_state);
     out.extend_from_slice(b"}\n");
+}
+
+fn json_connection(out: &mut Vec<u8>, id: &[u8]) {
+    out.extend_from_slice(b",\"connection\":\"");
+    escape::hex(out, id);
+    out.push(b'"');
 }
 
 fn json_times(out: &mut Vec<u8>, times: UpstreamTimes) {
