@@ -21,6 +21,7 @@ mod process;
 mod response;
 mod scrape;
 mod server;
+mod switch;
 mod traces;
 mod worker_queries;
 mod workers;

@@ -94,7 +94,7 @@ pub struct ServerPaths {
 pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result<(), BootError> {
     prepare_process(&config)?;
     let shared = Arc::new(Shared::new(config)?);
-    let observability = Observability::new(&shared);
+    let observability = Observability::new(&shared, registry);
     memory::watch(&shared.memory)?;
     let mut plan = match Passed::find()? {
         None => Plan::bind(&shared, registry, &observability.admin_state)?,

@@ -10,6 +10,7 @@ mod load;
 mod packaging;
 mod reload;
 mod route;
+mod switch;
 mod top;
 mod trace;
 mod why;
@@ -58,6 +59,7 @@ enum Command {
     Top(top::TopArgs),
     Trace(trace::TraceArgs),
     Doctor(doctor::DoctorArgs),
+    Switch(switch::SwitchArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
     #[cfg_attr(not(feature = "load"), command(hide = true))]
@@ -84,6 +86,9 @@ pub fn main(registry: &Registry) -> ExitCode {
         }
         Command::Doctor(args) => {
             unless_pipe_is_closed(doctor::run(&args, registry, &mut std::io::stdout().lock()))
+        }
+        Command::Switch(args) => {
+            unless_pipe_is_closed(switch::run(&args, registry, &mut std::io::stdout().lock()))
         }
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());

@@ -19,7 +19,9 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use sluicegate_config::Scheduler;
 use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
-pub use mailbox::{Command, Inspection, Mailbox, MailboxSender, TraceCommand, mailbox};
+pub use mailbox::{
+    Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand, mailbox,
+};
 pub use misrouted::{Misrouted, misrouted};
 pub use report::WorkerReport;
 pub(crate) use request::OutstandingRequest;

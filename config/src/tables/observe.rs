@@ -185,7 +185,8 @@ table! {
         /// /debug/pprof/profile, /debug/pprof/allocs and /debug/pprof/heap are the same for go tool pprof: their defaults
         /// are 30 seconds and pprof. There is one recording at a time. A recording of CPU time costs about 1 % of it, and
         /// its memory stays allocated; without a recording there is no cost. Samples need a temporary file, in /tmp or
-        /// where TMPDIR says. /debug/trace, which begins traces of connections, is allowed and forbidden with them.
+        /// where TMPDIR says. /debug/trace, which begins traces of connections, and
+        /// /debug/connections/ID/congestion_control, which switches the algorithm of one, are allowed and forbidden with them.
         profiles: Option<bool> {
             kind: Kind::Switch,
             unset: "on if `address` is a loopback address, which only users of this host reach",

@@ -65,6 +65,9 @@ pub trait Application: Sized {
     /// Takes another validated path of the client.
     fn move_to(&mut self, path: ClientPath);
 
+    /// Takes the name of another congestion control algorithm, under which further requests are logged.
+    fn set_algorithm(&mut self, algorithm: &'static str);
+
     /// Tells the client to send further requests on another connection, and serves those that come.
     fn leave(&mut self, conn: &mut quiche::Connection);
 

@@ -5,6 +5,7 @@ mod draining;
 mod emit;
 mod receive;
 mod snapshot;
+mod switch;
 mod too_big;
 mod trace;
 mod waits;

@@ -13,6 +13,7 @@ mod retire;
 mod service;
 mod shedding;
 mod stateless;
+pub mod switch;
 mod table;
 mod tokens;
 pub mod traces;

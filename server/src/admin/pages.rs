@@ -9,6 +9,7 @@ use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
 use sluicegate_base::observe::lifecycle::{Lifecycle, Phase};
 use sluicegate_base::observe::metrics;
+use sluicegate_cc::Registry;
 
 use super::connections::{self, Connections};
 use super::cross_site;
@@ -18,6 +19,7 @@ use super::flamegraph::{self, Profiles};
 use super::form;
 use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
+use super::switch;
 use super::traces::{self, Traces};
 use super::worker_queries::WorkerQueries;
 
@@ -34,6 +36,8 @@ pub struct AdminState {
     pub workers: WorkerQueries,
     /// Traces on request, where profiles are allowed.
     pub traces: Traces,
+    /// Algorithms to which connections may be switched, where profiles are allowed.
+    pub algorithms: Registry,
     /// Records profiles.
     pub profiles: Profiles,
     /// Names by which the address may be asked, beside `localhost` and IP addresses.
@@ -63,7 +67,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let path = request.uri().path();
-    if path == traces::PATH {
+    if path == traces::PATH || switch::connection(path).is_some() {
         return Ok(order(request, admin_state, local).await.unwrap_or_else(|refusal| refusal));
     }
     let is_profile = flamegraph::has(path);
@@ -121,7 +125,11 @@ where
     }
     let (head, body) = request.into_parts();
     let parameters = form::parameters(&head, body).await?;
-    Ok(traces::respond(&parameters, &admin_state.traces, &admin_state.workers).await)
+    let AdminState { algorithms, workers, traces, .. } = admin_state;
+    Ok(match switch::connection(head.uri.path()) {
+        Some(id) => switch::respond(id, &parameters, algorithms, workers).await,
+        None => traces::respond(&parameters, traces, workers).await,
+    })
 }
 
 fn ready(lifecycle: &Lifecycle) -> Page {

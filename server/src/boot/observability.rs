@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use sluicegate_base::observe::lifecycle::Lifecycle;
 use sluicegate_base::observe::process_log;
+use sluicegate_cc::Registry;
 
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
@@ -17,7 +18,7 @@ pub(super) struct Observability {
 
 impl Observability {
     /// Returns the state of a process that starts.
-    pub(super) fn new(shared: &Shared) -> Observability {
+    pub(super) fn new(shared: &Shared, registry: &Registry) -> Observability {
         let sources = Sources {
             traces: Arc::clone(&shared.traces),
             access: Arc::clone(&shared.access),
@@ -31,6 +32,7 @@ impl Observability {
             connections: Connections::default(),
             workers: WorkerQueries::default(),
             traces: Traces::new(Arc::clone(&shared.traces)),
+            algorithms: registry.clone(),
             profiles: Profiles::default(),
             hosts: Mutex::default(),
         });

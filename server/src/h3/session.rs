@@ -252,6 +252,10 @@ impl Application for Http3Session {
     }
 
     /// Sends GOAWAY with the largest stream ID (RFC 9114 §5.2).
+    fn set_algorithm(&mut self, algorithm: &'static str) {
+        Arc::make_mut(&mut self.connection).algorithm = algorithm;
+    }
+
     fn leave(&mut self, conn: &mut quiche::Connection) {
         self.leaving = true;
         self.send_goaway(conn);

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
 use sluicegate_quic::endpoint::inspect::{Inspected, Search};
+use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, SwitchOutcome};
 use sluicegate_quic::endpoint::traces::{OrderedTrace, TraceOrder};
 use tokio::sync::oneshot;
 
@@ -30,6 +31,17 @@ pub enum Command {
     Inspect(Box<Inspection>),
     /// Trace connections.
     Trace(Box<TraceCommand>),
+    /// Switch the congestion control algorithm of a connection.
+    Switch(Box<SwitchCommand>),
+}
+
+/// Order for another algorithm.
+#[derive(Debug)]
+pub struct SwitchCommand {
+    /// Connection and algorithm.
+    pub order: AlgorithmSwitch,
+    /// Takes what became of it; `None` if the worker does not have the connection.
+    pub reply: oneshot::Sender<Option<SwitchOutcome>>,
 }
 
 /// Order for traces.

@@ -13,7 +13,7 @@ use sluicegate_quic::counters::DropReason;
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
 
 use super::initials::filter_initials;
-use super::mailbox::{Command, Inspection, Mailbox, MailboxSender, TraceCommand};
+use super::mailbox::{Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand};
 use super::misrouted::Misrouted;
 use super::report::WorkerReport;
 use super::spin::{Polling, Spin};
@@ -203,6 +203,10 @@ impl Worker {
                 Some(Command::Trace(command)) => {
                     let TraceCommand { order, reply } = *command;
                     drop(reply.send(self.endpoint.trace(order, now)));
+                }
+                Some(Command::Switch(command)) => {
+                    let SwitchCommand { order, reply } = *command;
+                    drop(reply.send(self.endpoint.switch_algorithm(order)));
                 }
                 None => return,
             }

@@ -42,6 +42,10 @@ fn page_shows(folder: &Folder, admin: SocketAddr, (id, client): (&str, &str)) {
     assert!(page.contains("role=\"status\"></span>"), "a problem is shown:\n{page}");
 }
 
+fn switch(words: &[&str]) -> Output {
+    Command::new(installed::server()).arg("switch").args(words).output().unwrap()
+}
+
 fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
     let folder = Folder::new();
     let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "bbr3").with(ADMIN);
@@ -100,5 +104,21 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
             assert!(lines.len() == 3 && lines[1].starts_with(id), "{table}");
         }
         assert_eq!(why(&["--admin", &at, "00"]).status.code(), Some(3));
+        let switched = switch(&["--admin", &at, id, "cubic", "-o", "slow_start=search"]);
+        let text = String::from_utf8(switched.stdout).unwrap();
+        assert!(text.starts_with(&format!("{id}: from bbr3 (")), "{text}");
+        assert!(text.contains(" to cubic ("), "{text}");
+        let (_, one) = get(admin, &format!("/debug/connections/{id}"));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&one).unwrap()["algorithm"], "cubic");
+        let counted = crate::admin::metrics(admin);
+        for algorithm in ["bbr3", "cubic"] {
+            let name =
+                format!("sluicegate_connections_by_controller_state{{algorithm=\"{algorithm}\"");
+            assert_eq!(crate::admin::sum(&counted, &name), 1.0, "{algorithm}");
+        }
+        let unknown = switch(&["--admin", &at, id, "vegas"]);
+        let reason = String::from_utf8(unknown.stderr).unwrap();
+        assert!(reason.contains("unknown algorithm `vegas`; there are: "), "{reason}");
+        assert_eq!(switch(&["--admin", &at, "00", "reno"]).status.code(), Some(3));
     });
 }

@@ -247,6 +247,8 @@ impl Application for PageSession {
         self.path = path;
     }
 
+    fn set_algorithm(&mut self, _: &'static str) {}
+
     fn leave(&mut self, conn: &mut quiche::Connection) {
         self.leaving = true;
         self.send_goaway(conn);

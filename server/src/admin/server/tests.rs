@@ -20,6 +20,7 @@ fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
         connections: Connections::default(),
         workers: WorkerQueries::default(),
         traces: Traces::new(Arc::default()),
+        algorithms: sluicegate_cc::Registry::builtin(),
         profiles: Profiles::default(),
         hosts: Mutex::default(),
     });
@@ -223,7 +224,7 @@ fn post(address: SocketAddr, path: &str, kind: &str, form: &str) -> String {
 }
 
 #[test]
-fn traces_are_begun_by_those_who_may_record_profiles() {
+fn orders_are_taken_from_those_who_may_record_profiles() {
     let (address, (admin_state, _server)) = served();
     const FORM: &str = "application/x-www-form-urlencoded";
     let refused = post(address, "/debug/trace", FORM, "connection=8a0f");
@@ -245,6 +246,17 @@ fn traces_are_begun_by_those_who_may_record_profiles() {
         assert_eq!(status(&response), expected, "{path} {form}: {response}");
         assert!(response.contains(part), "{response}");
     }
+    let path = "/debug/connections/8a0f/congestion_control";
+    for (form, expected, part) in [
+        ("algorithm=bbr3&min_window=8", "404", "no connection has this ID"),
+        ("algorithm=vegas", "400", "bbr3"),
+        ("", "400", "which algorithm"),
+    ] {
+        let response = post(address, path, FORM, form);
+        assert_eq!(status(&response), expected, "{form}: {response}");
+        assert!(response.contains(part), "{response}");
+    }
+    assert_eq!(status(&get(address, path)), "405");
     let got = get(address, "/debug/trace?connection=8a0f");
     assert_eq!(status(&got), "405");
     assert!(got.contains("\r\nallow: POST\r\n"), "{got}");

@@ -69,6 +69,7 @@ fn reloader<'a>(
         connections: Connections::default(),
         workers: WorkerQueries::default(),
         traces: Traces::new(Arc::default()),
+        algorithms: registry.clone(),
         profiles: Profiles::default(),
         hosts: std::sync::Mutex::default(),
     });

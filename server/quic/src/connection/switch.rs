@@ -1,0 +1,36 @@
+//! Another congestion control algorithm for the connection.
+
+use serde_json::json;
+use sluicegate_cc::{Algorithm, Options};
+
+use super::{Connection, NO_STATE};
+use crate::application::Application;
+
+/// Event of a trace.
+const SWITCHED: &str = "sluicegate:congestion_control_switched";
+
+impl<A: Application> Connection<A> {
+    /// Returns name, state and window of its congestion control.
+    pub(crate) fn controller_state(&self) -> (&'static str, &'static str, u64) {
+        let path = self.quic.path_stats().find(|path| path.active);
+        let window = path.map_or(0, |path| path.cwnd as u64);
+        (self.algorithm, self.quic.congestion_state().unwrap_or(NO_STATE), window)
+    }
+
+    /// Gives it another algorithm. Returns whether it did: the handshake must be complete.
+    pub(crate) fn switch_algorithm(&mut self, algorithm: Algorithm, options: Options) -> bool {
+        let factory = quiche::cc::Factory::new(algorithm, options);
+        if !self.quic.switch_controller(factory) {
+            return false;
+        }
+        let old = std::mem::replace(&mut self.algorithm, algorithm.name);
+        if let Some(session) = &mut self.session {
+            session.set_algorithm(algorithm.name);
+        }
+        if self.trace.is_some() {
+            let names = json!({ "old": old, "new": algorithm.name });
+            self.quic.trace_event(SWITCHED, names, quiche::clock::now());
+        }
+        true
+    }
+}
