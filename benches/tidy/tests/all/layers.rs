@@ -63,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sluicegate-load", &["http", "sluicegate-cc", "sluicegate-quic-client", "sluicegate-quiche"]),
+    ("sluicegate-qlog", &[]),
     ("sluicegate-quic-client", &["http", "sluicegate-quiche"]),
     (
         "sluicegate-benches",
