@@ -86,6 +86,7 @@ pub struct Analysis {
     has_samples: bool,
     rtt: Series,
     windows: Series,
+    lost_bytes: u64,
     first_losses: Option<u64>,
     first_lost_bytes: Option<u64>,
     last_loss: Option<f64>,
@@ -129,6 +130,7 @@ impl Analysis {
             has_samples: false,
             rtt: Series::new(1e3),
             windows: Series::new(1.0),
+            lost_bytes: 0,
             first_losses: None,
             first_lost_bytes: None,
             last_loss: None,
@@ -299,7 +301,7 @@ impl Analysis {
 
     fn on_lost(&mut self, packets: u64, bytes: u64) {
         self.traffic.packets_lost = self.traffic.packets_lost.saturating_add(packets);
-        self.traffic.bytes_lost = self.traffic.bytes_lost.saturating_add(bytes);
+        self.lost_bytes = self.lost_bytes.saturating_add(bytes);
         self.states.on_signal(packets);
         if packets == 0 {
             return;
@@ -348,7 +350,7 @@ impl Analysis {
         let mut more_bytes = 0;
         if let Some(total) = metrics.lost_bytes {
             let first = *self.first_lost_bytes.get_or_insert(total);
-            more_bytes = total.saturating_sub(first).saturating_sub(self.traffic.bytes_lost);
+            more_bytes = total.saturating_sub(first).saturating_sub(self.lost_bytes);
         }
         if let Some(total) = metrics.lost_packets {
             self.states.on_loss_count();
@@ -356,7 +358,7 @@ impl Analysis {
             let more = total.saturating_sub(first).saturating_sub(self.traffic.packets_lost);
             self.on_lost(more, more_bytes);
         } else if more_bytes > 0 {
-            self.traffic.bytes_lost = self.traffic.bytes_lost.saturating_add(more_bytes);
+            self.lost_bytes = self.lost_bytes.saturating_add(more_bytes);
         }
     }
 
@@ -368,6 +370,9 @@ impl Analysis {
         let tells_waits = self.waits.is_told || self.cwnd.is_some();
         self.traffic.bytes_retransmitted = self.sent_streams.repeated;
         self.traffic.stream_bytes_sent = self.sent_streams.bytes;
+        // quiche counts lost packets, and not always their bytes.
+        let tells_bytes = self.lost_bytes > 0 || self.traffic.packets_lost == 0;
+        self.traffic.bytes_lost = tells_bytes.then_some(self.lost_bytes);
         self.traffic.stream_bytes_received = self.received_streams.bytes;
         let version = self.quic_version.as_str();
         Summary {

@@ -42,8 +42,8 @@ pub struct Traffic {
     pub bytes_sent: u64,
     /// Bytes of received packets.
     pub bytes_received: u64,
-    /// Bytes of lost packets.
-    pub bytes_lost: u64,
+    /// Bytes of lost packets; `None` if the trace does not tell.
+    pub bytes_lost: Option<u64>,
     /// Bytes of packets that the peer acknowledged.
     pub bytes_acknowledged: u64,
     /// Bytes of streams that were sent again.

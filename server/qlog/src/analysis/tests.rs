@@ -351,6 +351,7 @@ fn bytes_are_counted() {
     assert_eq!((traffic.packets_sent, traffic.bytes_sent), (11, 13_200));
     assert_eq!((traffic.stream_bytes_sent, traffic.bytes_retransmitted), (10_000, 1000));
     assert_eq!(traffic.bytes_acknowledged, 12_000);
+    assert_eq!((traffic.packets_lost, traffic.bytes_lost), (0, Some(0)));
 }
 
 #[test]

@@ -168,7 +168,9 @@ fn one(out: &mut String, whole: Area, name: &str, picture: &Picture, all: &[(&st
     }
     panel::ribbon(out, area, columns, |column| &column.states, class);
     area.y += RIBBON + GAP;
-    let is_there = |wait: &usize| columns.columns.iter().any(|column| column.waits[*wait] > 0.0);
+    let time_in =
+        |wait: usize| columns.columns.iter().map(|column| column.waits[wait]).sum::<f64>();
+    let is_there = |wait: &usize| time_in(*wait) > 1e-3 * columns.end;
     let waits = (0..SenderWait::ALL.len()).filter(is_there);
     let names = waits.map(|wait| (wait_class(wait), SenderWait::ALL[wait].name()));
     let estimated = picture.summary.waits_are_estimates;
@@ -246,9 +248,10 @@ fn draw_panel(
         scale::marks((1.04 * largest).max(1e-3), if panel.height > 150.0 { 5.0 } else { 3.0 });
     let top = marks.last().copied().unwrap_or(1.0);
     panel::frame(out, area, panel.unit, &marks);
-    // What lies on the axis only confuses.
+    // What lies on the axis beside other lines only confuses.
     let is_window = panel.title == "Window";
-    let least = if panel.unit == Unit::Time || is_window { 0.0 } else { 0.03 * largest };
+    let own = panel.lines.iter().map(|line| line.values.largest(columns)).fold(0.0, f64::max);
+    let least = if panel.unit == Unit::Time || is_window { 0.0 } else { 0.03 * own };
     let is_there = |line: &&Line| line.values.largest(columns) > least;
     let lines = panel.lines.iter().filter(is_there);
     let names = lines.clone().map(|line| (line.class.to_owned(), line.name));
