@@ -8,6 +8,7 @@ mod exit;
 pub mod get;
 mod load;
 mod packaging;
+mod qlog;
 mod reload;
 mod route;
 mod switch;
@@ -60,6 +61,7 @@ enum Command {
     Trace(trace::TraceArgs),
     Doctor(doctor::DoctorArgs),
     Switch(switch::SwitchArgs),
+    Qlog(qlog::QlogArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
     #[cfg_attr(not(feature = "load"), command(hide = true))]
@@ -90,6 +92,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Switch(args) => {
             unless_pipe_is_closed(switch::run(&args, registry, &mut std::io::stdout().lock()))
         }
+        Command::Qlog(args) => unless_pipe_is_closed(qlog::run(&args)),
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             unless_pipe_is_closed(get::run(&args, clock::now, &mut out, &mut err))

@@ -47,6 +47,7 @@ mod profiles;
 mod protected;
 mod proxy;
 mod proxy_protocol;
+mod qlog;
 mod raw;
 mod relay;
 mod reload;

@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-dataplane",
             "sluicegate-http",
             "sluicegate-load",
+            "sluicegate-qlog",
             "sluicegate-quic",
             "sluicegate-quic-client",
             "sluicegate-quiche",
