@@ -48,10 +48,23 @@ pub fn read(input: impl Read, sink: &mut impl Sink) -> Result<ReadTally, ReadErr
     let is_gzip = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     if is_gzip {
         let inflated = MultiGzDecoder::new(input);
-        read_text(BufReader::with_capacity(1 << 16, inflated), sink)
+        let result = read_text(BufReader::with_capacity(1 << 16, inflated), sink);
+        result.map_err(|error| match error {
+            ReadError::Io(error) if is_damage(&error) => {
+                ReadError::NotATrace("its gzip data is damaged from the beginning")
+            }
+            error => error,
+        })
     } else {
         read_text(input, sink)
     }
+}
+
+/// Returns whether an error is that of compressed data.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
 /// Returns the first byte that is neither space nor a byte order mark, without consuming it.

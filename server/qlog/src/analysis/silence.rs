@@ -143,22 +143,17 @@ impl PeerWatch {
         self.end_silence(end, true);
         let mut verdicts = Vec::new();
         if self.handshake().0 == Handshake::Incomplete {
-            let received = if self.last_received > self.first_packet {
-                "; the last packet came after "
+            let last = if self.last_received > self.first_packet {
+                format!("; the last packet came after {}", duration(self.last_received))
             } else {
-                ""
+                String::new()
             };
-            let last =
-                if received.is_empty() { String::new() } else { duration(self.last_received) };
             verdicts.push(Verdict {
                 finding: Finding::HandshakeIncomplete,
                 severity: Severity::Severe,
                 from_ms: self.first_packet,
                 to_ms: end,
-                evidence: format!(
-                    "no packet with the final keys in {}{received}{last}",
-                    duration(end)
-                ),
+                evidence: format!("no packet with the final keys in {}{last}", duration(end)),
             });
         }
         if let Some((span, timeouts)) = self.longest {

@@ -170,6 +170,8 @@ fn what_is_no_trace_is_refused() {
         let error = follow(text.as_bytes()).0.unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
+    let error = follow(&[0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).0.unwrap_err().to_string();
+    assert!(error.contains("gzip"), "{error}");
     let error = open(Path::new("/"), &mut Follow::new(Memory::default())).unwrap_err();
     assert!(error.to_string().contains("folder"), "{error}");
 }
