@@ -83,7 +83,7 @@ fn everything_else_is_refused() {
     // As much as is read: what stays unread would reset the connection.
     let long = format!("GET /{}", "x".repeat(HEAD_BYTES - 5));
     for (request, expected) in [
-        ("GET / HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("GET /index.html HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /metrics/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("GET /debug/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
         ("HEAD /debug/flamegraph HTTP/1.1\r\nhost: localhost\r\n\r\n", "405"),
