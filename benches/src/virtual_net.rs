@@ -34,6 +34,7 @@ pub use control::Control;
 pub use error::SimulationError;
 pub use flood::{Flood, Goodput, goodput_under};
 pub use run::run;
+use sluicegate_base::observe::account::Wait;
 use sluicegate_cc::PathChange;
 use sluicegate_sim::{Bottleneck, Pages, ReceiveWindow, Source};
 pub use sweep::{Sweep, sweep};
@@ -167,6 +168,8 @@ pub struct Outcome {
     pub pages: Vec<Duration>,
     /// Size of each datagram that left the server for the client once a handshake was done, bytes of UDP payload.
     pub datagrams: Vec<usize>,
+    /// Time that the server's end of the connection has spent on each wait; empty for a bare connection.
+    pub waits: Vec<(Wait, Duration)>,
     /// State of one of our algorithms over the run; `None` for those of quiche.
     pub inside: Option<Inside>,
     /// The server over time, a sample every 10 ms where something happened.

@@ -161,6 +161,7 @@ impl ClientHost {
             lost_packets: counts.lost,
             pages: self.client.map_or_else(Vec::new, Client::into_pages),
             datagrams: self.datagrams,
+            waits: Vec::new(),
             inside,
             trace: self.trace,
         }

@@ -67,13 +67,18 @@ impl<S: Sender> Net<S> {
 
     /// Returns what the clients received, in their order; the first with its connection's counters.
     pub(super) fn into_outcomes(self) -> Vec<Outcome> {
+        let waits = self.sender.waits(self.clock.now());
         let mut first = Some((self.sender.counts(watch::view()), watch::inside()));
         let hosts = self.hosts.into_iter();
         let outcomes = hosts.map(|(host, _)| {
             let (counts, inside) = first.take().unwrap_or_default();
             host.into_outcome(counts, inside)
         });
-        outcomes.collect()
+        let mut outcomes: Vec<Outcome> = outcomes.collect();
+        if let Some(first) = outcomes.first_mut() {
+            first.waits = waits;
+        }
+        outcomes
     }
 
     /// Returns the number of datagrams that left the sender for its clients since the last call, once a handshake was done.

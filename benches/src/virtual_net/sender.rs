@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use sluicegate_base::observe::account::Wait;
 use sluicegate_dataplane::Ecn;
 
 use super::SimulationError;
@@ -34,6 +35,11 @@ pub(crate) trait Sender {
 
     /// Returns whether a handshake is done.
     fn has_established(&self) -> bool;
+
+    /// Returns on what the first connection has spent its time; empty if it has no account.
+    fn waits(&self, _now: Instant) -> Vec<(Wait, Duration)> {
+        Vec::new()
+    }
 
     /// Returns the counters of the first connection; `view` is that of its algorithm, if it is one of ours.
     fn counts(&self, view: Option<View>) -> Counts;

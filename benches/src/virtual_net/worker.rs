@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use sluicegate::h3::{self, Http3Session, SessionContext};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
+use sluicegate_base::observe::account::Wait;
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::{Alternatives, Identity};
 use sluicegate_cc::{Algorithm, Options, Registry};
@@ -17,6 +18,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::cid;
 use sluicegate_quic::congestion::selection::{Choice, Selection};
 use sluicegate_quic::endpoint::Endpoint;
+use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order, Search};
 use sluicegate_quic::settings::{Lease, Listener, Settings};
 use sluicegate_quic::transport::server_config;
 
@@ -172,6 +174,12 @@ impl Sender for Worker {
 
     fn has_established(&self) -> bool {
         self.endpoint.counters.established > 0
+    }
+
+    fn waits(&self, now: Instant) -> Vec<(Wait, Duration)> {
+        let mut oldest = Search::new(ConnectionFilter::default(), Order::Age, 1);
+        let found = self.endpoint.inspect(&mut oldest, usize::MAX, now).unwrap_or_default();
+        found.shown.into_iter().next().map_or_else(Vec::new, |(_, one)| one.spent)
     }
 
     fn counts(&self, view: Option<View>) -> Counts {

@@ -9,3 +9,4 @@ mod packing;
 mod path_mtu;
 mod transfer;
 mod virtual_net;
+mod waits;

@@ -37,8 +37,7 @@ fn server(folder: &Folder) -> Server {
     let slow = upstream::start(respond_slowly);
     let tables = format!(
         "[access_log]\nfile = \"access.log\"\n\
-         [[route]]\npath = \"/slow/\"\nproxy = {{ upstreams = \"{slow}\" }}\n\
-         [[route]]\npath = \"/bytes/\"\ngenerate = {{ max_size = \"1GiB\" }}\n"
+         [[route]]\npath = \"/slow/\"\nproxy = {{ upstreams = \"{slow}\" }}\n"
     );
     let setup = Setup::new("mio").listener("main", "127.0.0.1:0", "cubic").with(&tables);
     Server::start(&setup, folder)

@@ -1,0 +1,117 @@
+//! What connections wait for over paths and clients whose limit is known, from many seeds.
+
+use std::time::Duration;
+
+use sluicegate_base::observe::account::Wait;
+use sluicegate_benches::virtual_net::{Control, Download, Scenario, Server, sweep};
+use sluicegate_sim::{Bottleneck, LossWindow, ReceiveWindow, Source};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const THREADS: usize = 2;
+/// Seeds of a run beside other tests, and of a long one.
+const FEW: u64 = 10;
+const MANY: u64 = 100;
+
+/// A limit that is known.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// The client has a window of 64 KiB, which the path empties at once.
+    SmallWindow,
+    /// The client reads next to nothing.
+    SlowReader,
+    /// The path has a rate, and a queue for a controller that fills it.
+    Bottleneck,
+    /// Packets are lost at random.
+    Loss,
+    /// The client asks for a little now and then.
+    IdleClient,
+}
+
+impl Cause {
+    const ALL: [Cause; 5] =
+        [Cause::SmallWindow, Cause::SlowReader, Cause::Bottleneck, Cause::Loss, Cause::IdleClient];
+
+    /// Returns the waits that say so. A controller that paces waits for its rate, one without for its window.
+    fn waits(self) -> &'static [Wait] {
+        match self {
+            Cause::SmallWindow | Cause::SlowReader => &[Wait::StreamFlow, Wait::ConnectionFlow],
+            Cause::Bottleneck | Cause::Loss => &[Wait::Congestion, Wait::Pacing],
+            Cause::IdleClient => &[Wait::Client],
+        }
+    }
+
+    /// Returns the part of the time that they have at least. Pacing spreads what a small window allows over a part of each round trip,
+    /// in which it is the limit.
+    fn share(self) -> f64 {
+        if matches!(self, Cause::SmallWindow) { 0.6 } else { 0.95 }
+    }
+
+    /// Returns a scenario with a path that follows from the seed.
+    fn scenario(self, control: Control, seed: u64) -> Scenario {
+        let far = match self {
+            Cause::SmallWindow => 50,
+            _ => 10,
+        };
+        let delay = Duration::from_millis(far + 17 * seed % 60);
+        let rate = |bits| vec![(Duration::ZERO, bits)];
+        let wide = Bottleneck { rate: rate(200_000_000), ..Bottleneck::unlimited(delay) };
+        let narrow = 1_000_000 + 150_000 * (seed % 20);
+        let (path, window, source) = match self {
+            Cause::SmallWindow => (wide, Some((64 << 10, u64::MAX)), Source::Endless),
+            Cause::SlowReader => (wide, Some((64 << 10, 80_000)), Source::Endless),
+            Cause::Bottleneck => {
+                let queue_bytes = 60_000;
+                let path =
+                    Bottleneck { rate: rate(narrow), queue_bytes, ..Bottleneck::unlimited(delay) };
+                (path, None, Source::Endless)
+            }
+            Cause::Loss => {
+                let path = Bottleneck {
+                    rate: rate(narrow),
+                    queue_bytes: 60_000,
+                    loss: vec![LossWindow::always(0.01)],
+                    ..Bottleneck::unlimited(delay)
+                };
+                (path, None, Source::Endless)
+            }
+            Cause::IdleClient => {
+                let every = Duration::from_secs(5);
+                (wide, None, Source::Periodic { bytes: 1000, every, times: 4 })
+            }
+        };
+        let mut download = Download::new(control, source);
+        download.receive_window =
+            window.map(|(bytes, bits_per_second)| ReceiveWindow { bytes, bits_per_second });
+        Scenario::new(Server::default(), vec![download], &path, (LIMIT, seed))
+    }
+}
+
+/// Checks that each connection's time stands for its cause, and that all of it stands for something.
+fn check(seeds: u64) {
+    for cause in Cause::ALL {
+        for control in Control::ours() {
+            let runs = sweep(0..seeds, THREADS, |seed| cause.scenario(control, seed));
+            for (seed, outcome) in runs.unwrap().runs {
+                let all: Duration = outcome.waits.iter().map(|(_, time)| *time).sum();
+                let right = outcome.waits.iter().filter(|(wait, _)| cause.waits().contains(wait));
+                let right: Duration = right.map(|(_, time)| *time).sum();
+                assert!(
+                    right >= all.mul_f64(cause.share()) && all > LIMIT.mul_f64(0.7),
+                    "{cause:?}, {control}, seed {seed}: {:?}",
+                    outcome.waits
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn known_causes_are_named() {
+    check(FEW);
+}
+
+#[test]
+#[ignore = "long: a hundred seeds"]
+fn known_causes_are_named_from_every_seed() {
+    check(MANY);
+}
