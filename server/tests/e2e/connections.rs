@@ -32,6 +32,7 @@ fn page_shows(folder: &Folder, admin: SocketAddr, (id, client): (&str, &str)) {
     for part in [
         &format!("Connection {id}"),
         &format!("<td>{client}</td>"),
+        "stream 0: request ",
         "stream flow control",
         "QUIC connections</span>",
         "<polyline",
