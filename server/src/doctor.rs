@@ -1,6 +1,6 @@
 //! Checks of a host, and of the container around the server, against what a configuration needs of them.
 //!
-//! A check reads [`HostFacts`] and returns a [`Finding`] for each place that it looked at. It changes nothing. `boot` asks the same
+//! A check reads [`HostFacts`] and returns a [`HostFinding`] for each place that it looked at. It changes nothing. `boot` asks the same
 //! checks where it warns of the same things at the start.
 
 mod cgroup;
@@ -26,7 +26,7 @@ mod udp_drops;
 
 pub(crate) use self::facts::{HostFacts, MeasuredPath};
 pub(crate) use self::files::HostFiles;
-pub(crate) use self::finding::Finding;
+pub(crate) use self::finding::HostFinding;
 pub(crate) use self::limits::ENOUGH_REQUESTS;
 pub(crate) use self::needs::{HostNeeds, ModelBasedListener, OpenFiles, ServedGroup};
 pub(crate) use self::probe::SystemProbe;
@@ -35,8 +35,8 @@ pub(crate) use self::sample::HostSample;
 pub(crate) use self::sockets::{is_cut, raise_buffers};
 
 /// Runs every check.
-pub(crate) fn examine(facts: &HostFacts<'_>) -> Vec<Finding> {
-    let checks: [fn(&HostFacts<'_>) -> Vec<Finding>; 11] = [
+pub(crate) fn examine(facts: &HostFacts<'_>) -> Vec<HostFinding> {
+    let checks: [fn(&HostFacts<'_>) -> Vec<HostFinding>; 11] = [
         kernel::check,
         port::check,
         ring::check,

@@ -87,7 +87,7 @@ pub trait Application: Sized {
     fn is_idle(&self) -> bool;
 
     /// Returns the requests that are open, at most `most`, of a connection with this account.
-    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<OpenRequest>;
+    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<RequestSnapshot>;
 
     /// Returns whether a stream is open that need not end by itself, such as a tunnel.
     fn has_tunnel(&self) -> bool;
@@ -152,7 +152,7 @@ pub trait Shared {
 
 /// An open request at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OpenRequest {
+pub struct RequestSnapshot {
     /// Stream.
     pub stream: u64,
     /// Method and path without its query, if they are kept for the access log.

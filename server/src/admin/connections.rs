@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_quic::application::OpenRequest;
+use sluicegate_quic::application::RequestSnapshot;
 use sluicegate_quic::endpoint::inspect::{
     Census, ConnectionFilter, Inspected, Order, Search, Snapshot,
 };
@@ -139,7 +139,7 @@ fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn stream(request: &OpenRequest) -> Value {
+fn stream(request: &RequestSnapshot) -> Value {
     let waits = request.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(time))));
     json!({
         "stream": request.stream,

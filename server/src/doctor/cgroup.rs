@@ -2,7 +2,7 @@
 
 use super::facts::HostFacts;
 use super::files::{HostFiles, NoValue, nonsense};
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::sample::{CpuTotals, HostSample};
 
 const QUOTA: HostCheck =
@@ -14,7 +14,7 @@ const MUCH: [f64; 2] = [1.0, 10.0];
 /// Why a starved sender is slow.
 const STARVED: &str = "bbr3 takes the pauses for a slow path, and caps itself";
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     vec![quota(facts), steal(facts)]
 }
 
@@ -77,7 +77,7 @@ fn share(part: u64, all: u64) -> f64 {
     part as f64 / all as f64
 }
 
-fn quota(facts: &HostFacts<'_>) -> Finding {
+fn quota(facts: &HostFacts<'_>) -> HostFinding {
     let cores = match cores(&facts.files) {
         Ok(Some(cores)) => cores,
         Ok(None) => return QUOTA.fine("", "no quota bounds the CPU time of the process"),
@@ -109,7 +109,7 @@ fn quota(facts: &HostFacts<'_>) -> Finding {
     QUOTA.warning("", found, &wanted, fix)
 }
 
-fn steal(facts: &HostFacts<'_>) -> Finding {
+fn steal(facts: &HostFacts<'_>) -> HostFinding {
     let now = HostSample::read(&facts.files);
     let (before, now) = match (&facts.before.cpu, &now.cpu) {
         (Ok(before), Ok(now)) => (before, now),
@@ -141,7 +141,7 @@ mod tests {
     use crate::doctor::finding::FindingState::{Fine, NotApplicable, Unknown, Warning};
     use crate::doctor::scratch::{BBR, Scratch, only};
 
-    fn find(host: &Scratch, keys: &str, name: &str) -> Finding {
+    fn find(host: &Scratch, keys: &str, name: &str) -> HostFinding {
         host.with(keys, |facts| only(check(facts), name))
     }
 

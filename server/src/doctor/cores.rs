@@ -4,7 +4,7 @@ use sluicegate_config::Scheduler;
 
 use super::facts::HostFacts;
 use super::files::{named, ranges};
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::limits;
 use super::needs::ServedGroup;
 
@@ -19,15 +19,15 @@ const IDLE: HostCheck = HostCheck {
 const GOVERNOR: HostCheck =
     HostCheck { name: "cpu_governor", source: "Linux admin-guide/pm/cpufreq, scaling_governor" };
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> =
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
+    let mut found: Vec<HostFinding> =
         facts.needs.groups.iter().map(|group| isolation(facts, group)).collect();
     found.push(idle(facts));
     found.push(governor(facts));
     found
 }
 
-fn isolation(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
+fn isolation(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> HostFinding {
     let is_real_time = group.group.scheduler != Scheduler::Normal;
     if !is_real_time && !group.group.spin_always {
         return ISOLATION
@@ -64,7 +64,7 @@ fn isolation(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
     ISOLATION.warning(group.name(), found, &wanted, fix)
 }
 
-fn idle(facts: &HostFacts<'_>) -> Finding {
+fn idle(facts: &HostFacts<'_>) -> HostFinding {
     const DEVICE: &str = "dev/cpu_dma_latency";
     let Some(latency) = facts.needs.config.server.cpu_latency else {
         return IDLE.skipped(
@@ -98,7 +98,7 @@ fn idle(facts: &HostFacts<'_>) -> Finding {
     IDLE.impossible("", found, "the device, writable for the server's user", fix)
 }
 
-fn governor(facts: &HostFacts<'_>) -> Finding {
+fn governor(facts: &HostFacts<'_>) -> HostFinding {
     let mut cores: Vec<usize> =
         facts.needs.groups.iter().flat_map(|group| group.cores.iter().copied()).collect();
     cores.sort_unstable();

@@ -79,7 +79,7 @@ pub(crate) struct HostCheck {
 
 /// What a check found at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct HostFinding {
     /// The check.
     pub(crate) check: HostCheck,
     /// Group, interface or listener; empty for the whole host.
@@ -95,20 +95,26 @@ pub(crate) struct Finding {
 }
 
 impl HostCheck {
-    fn finding(self, subject: &str, state: FindingState, found: String, wanted: &str) -> Finding {
+    fn finding(
+        self,
+        subject: &str,
+        state: FindingState,
+        found: String,
+        wanted: &str,
+    ) -> HostFinding {
         let (subject, wanted) = (subject.to_owned(), wanted.to_owned());
-        Finding { check: self, subject, state, found, wanted, fix: None }
+        HostFinding { check: self, subject, state, found, wanted, fix: None }
     }
 
-    pub(super) fn fine(self, subject: &str, found: impl Display) -> Finding {
+    pub(super) fn fine(self, subject: &str, found: impl Display) -> HostFinding {
         self.finding(subject, FindingState::Fine, found.to_string(), "")
     }
 
-    pub(super) fn unknown(self, subject: &str, cause: impl Display) -> Finding {
+    pub(super) fn unknown(self, subject: &str, cause: impl Display) -> HostFinding {
         self.finding(subject, FindingState::Unknown, cause.to_string(), "")
     }
 
-    pub(super) fn skipped(self, subject: &str, cause: impl Display) -> Finding {
+    pub(super) fn skipped(self, subject: &str, cause: impl Display) -> HostFinding {
         self.finding(subject, FindingState::NotApplicable, cause.to_string(), "")
     }
 
@@ -118,9 +124,9 @@ impl HostCheck {
         found: impl Display,
         wanted: &str,
         fix: Fix,
-    ) -> Finding {
+    ) -> HostFinding {
         let finding = self.finding(subject, FindingState::Warning, found.to_string(), wanted);
-        Finding { fix: Some(fix), ..finding }
+        HostFinding { fix: Some(fix), ..finding }
     }
 
     pub(super) fn impossible(
@@ -129,8 +135,8 @@ impl HostCheck {
         found: impl Display,
         wanted: &str,
         fix: Fix,
-    ) -> Finding {
+    ) -> HostFinding {
         let finding = self.warning(subject, found, wanted, fix);
-        Finding { state: FindingState::Impossible, ..finding }
+        HostFinding { state: FindingState::Impossible, ..finding }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::facts::{HostFacts, ListenerInterface};
 use super::files::{named, ranges};
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::needs::ServedGroup;
 
 const RSS: HostCheck = HostCheck {
@@ -14,7 +14,7 @@ const IRQ: HostCheck =
 const NUMA: HostCheck =
     HostCheck { name: "numa_node", source: "numa(7); config/example.toml, cores" };
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let cards = facts.cards();
     if cards.is_empty() {
         let cause = "no listener has an address of a network card";
@@ -35,7 +35,7 @@ fn queues(facts: &HostFacts<'_>, name: &str) -> usize {
     names.iter().filter(|name| name.starts_with("rx-")).count()
 }
 
-fn rss(facts: &HostFacts<'_>, card: &ListenerInterface) -> Finding {
+fn rss(facts: &HostFacts<'_>, card: &ListenerInterface) -> HostFinding {
     let name = &card.name;
     let queues = queues(facts, name);
     if queues < 2 {
@@ -124,7 +124,7 @@ fn has_irqbalance(facts: &HostFacts<'_>) -> bool {
     })
 }
 
-fn irq(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface) -> Finding {
+fn irq(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface) -> HostFinding {
     let name = &card.name;
     let interrupts = interrupts(facts, name);
     if interrupts.iter().all(|irq| irq.cores.is_empty()) {
@@ -157,7 +157,7 @@ fn irq(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface)
     IRQ.fine(name, found)
 }
 
-fn numa(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface) -> Finding {
+fn numa(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface) -> HostFinding {
     const NODES: &str = "sys/devices/system/node";
     let name = &card.name;
     let names = facts.files.names(NODES);
@@ -224,7 +224,7 @@ mod tests {
         host
     }
 
-    fn find(host: &Scratch, keys: &str, name: &str) -> Finding {
+    fn find(host: &Scratch, keys: &str, name: &str) -> HostFinding {
         host.with(keys, |facts| only(check(facts), name))
     }
 

@@ -4,7 +4,7 @@ use sluicegate_dataplane::Backend;
 
 use super::facts::HostFacts;
 use super::files::{HostFiles, NoValue, nonsense};
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 
 const KERNEL: HostCheck = HostCheck { name: "kernel", source: "docs/dataplane.md" };
 /// Oldest version that is tested.
@@ -12,7 +12,7 @@ const OLDEST: (u32, u32) = (5, 10);
 /// Oldest version whose io_uring has what the server uses.
 const RING: (u32, u32) = (6, 1);
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let (major, minor) = match release(&facts.files) {
         Ok(version) => version,
         Err(cause) => return vec![KERNEL.unknown("", cause)],

@@ -2,7 +2,7 @@
 
 use super::facts::HostFacts;
 use super::files::{NoValue, nonsense};
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::sockets::size;
 
 const LOCKED: HostCheck =
@@ -17,7 +17,7 @@ const BUFFER: u64 = 64 << 10;
 /// Requests of a worker to files and upstreams below which a limit of open files is worth a warning.
 pub(crate) const ENOUGH_REQUESTS: u64 = 1024;
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     vec![locked(facts), open_files(facts)]
 }
 
@@ -48,7 +48,7 @@ pub(super) fn raise_open_files(facts: &HostFacts<'_>) -> Fix {
     Fix::Host(drop_in("open-files", &format!("LimitNOFILE={limit}")))
 }
 
-fn locked(facts: &HostFacts<'_>) -> Finding {
+fn locked(facts: &HostFacts<'_>) -> HostFinding {
     let groups = facts.socket_groups().filter(|group| group.group.driver.zero_copy > 0);
     let needed = groups.map(|group| {
         let buffers = group.cores.len() * group.addresses.len() * group.group.driver.tx_slots;
@@ -96,7 +96,7 @@ fn lockable(facts: &HostFacts<'_>) -> Result<u64, NoValue> {
     }
 }
 
-fn open_files(facts: &HostFacts<'_>) -> Finding {
+fn open_files(facts: &HostFacts<'_>) -> HostFinding {
     let files = facts.needs.open_files;
     let Some(limit) = files.limit else {
         return OPEN_FILES.fine("", "a process of this user may open any number of files");

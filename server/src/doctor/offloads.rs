@@ -3,7 +3,7 @@
 use sluicegate_dataplane::SocketOptions;
 
 use super::facts::HostFacts;
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::probe::LoopbackExchange;
 
 const GSO: HostCheck =
@@ -13,7 +13,7 @@ const GRO: HostCheck =
 const INTERFACE: HostCheck =
     HostCheck { name: "udp_gso_interface", source: "udp(7), UDP_SEGMENT; dataplane/README.md" };
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let wants = |is: fn(&SocketOptions) -> bool| facts.socket_groups().any(|g| is(&g.group.socket));
     let (gso, gro) = (wants(|options| options.gso), wants(|options| options.gro));
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
     found
 }
 
-fn sent(LoopbackExchange { sent, writes, .. }: LoopbackExchange) -> Finding {
+fn sent(LoopbackExchange { sent, writes, .. }: LoopbackExchange) -> HostFinding {
     if writes < sent {
         let found = format!(
             "{sent} datagrams left by {writes} system call: the kernel cuts them itself (UDP GSO)"
@@ -48,7 +48,7 @@ fn sent(LoopbackExchange { sent, writes, .. }: LoopbackExchange) -> Finding {
     )
 }
 
-fn received(LoopbackExchange { sent, received, reads, .. }: LoopbackExchange) -> Finding {
+fn received(LoopbackExchange { sent, received, reads, .. }: LoopbackExchange) -> HostFinding {
     if received < sent {
         let found = format!(
             "of {sent} datagrams over loopback {received} arrived, so nothing is known of GRO"
@@ -69,8 +69,8 @@ fn received(LoopbackExchange { sent, received, reads, .. }: LoopbackExchange) ->
     )
 }
 
-fn interfaces(facts: &HostFacts<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+fn interfaces(facts: &HostFacts<'_>) -> Vec<HostFinding> {
+    let mut found: Vec<HostFinding> = Vec::new();
     for group in facts.socket_groups().filter(|group| group.group.socket.gso) {
         for interface in facts.interfaces(group) {
             if found.iter().any(|known| known.subject == interface.name) {
@@ -85,7 +85,7 @@ fn interfaces(facts: &HostFacts<'_>) -> Vec<Finding> {
     found
 }
 
-fn interface_of(facts: &HostFacts<'_>, name: &str, address: std::net::IpAddr) -> Finding {
+fn interface_of(facts: &HostFacts<'_>, name: &str, address: std::net::IpAddr) -> HostFinding {
     let error = match facts.probe.batch(name, address) {
         Ok(()) => {
             let found = "the interface takes several datagrams in one write (UDP GSO)";

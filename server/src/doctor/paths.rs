@@ -1,7 +1,7 @@
 //! Paths so short that a model of them is wrong.
 
 use super::facts::HostFacts;
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 
 const SHORT: HostCheck = HostCheck {
     name: "bbr_short_paths",
@@ -10,7 +10,7 @@ const SHORT: HostCheck = HostCheck {
 /// Round-trip time below which delays within the hosts distort what a model measures, ms.
 const SHORT_MS: f64 = 1.0;
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     if facts.needs.model_based.is_empty() {
         return vec![SHORT.skipped("", "no listener uses bbr3")];
     }

@@ -3,7 +3,7 @@
 use sluicegate_dataplane::{Backend, DevicePortOptions, PortDevice, PortError};
 
 use super::facts::HostFacts;
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::needs::ServedGroup;
 
 const PORT: HostCheck = HostCheck { name: "dpdk_port", source: "deploy/dpdk.md" };
@@ -16,7 +16,7 @@ const HUGE: HostCheck = HostCheck {
     source: "Linux admin-guide/mm/hugetlbpage; deploy/dpdk.md",
 };
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let groups = facts.needs.groups.iter().filter(|g| g.group.backend == Backend::Dpdk);
     let all: Vec<(&ServedGroup<'_>, DevicePortOptions)> =
         groups.filter_map(|group| Some((group, group.group.dpdk.options()?))).collect();
@@ -76,7 +76,7 @@ fn rights(
     facts: &HostFacts<'_>,
     group: &ServedGroup<'_>,
     options: &DevicePortOptions,
-) -> Option<Finding> {
+) -> Option<HostFinding> {
     match facts.probe.port_rights(options, group.cores.len()) {
         Ok(()) => {
             Some(RIGHTS.fine(group.name(), format!("this process may open {}", options.device)))
@@ -95,7 +95,11 @@ fn rights(
     }
 }
 
-fn iommu(facts: &HostFacts<'_>, group: &ServedGroup<'_>, options: &DevicePortOptions) -> Finding {
+fn iommu(
+    facts: &HostFacts<'_>,
+    group: &ServedGroup<'_>,
+    options: &DevicePortOptions,
+) -> HostFinding {
     let PortDevice::Pci(address) = &options.device else {
         return IOMMU.skipped(group.name(), "the kernel drives the card of this device");
     };
@@ -127,7 +131,11 @@ fn iommu(facts: &HostFacts<'_>, group: &ServedGroup<'_>, options: &DevicePortOpt
 }
 
 /// Compares the huge pages of the card's NUMA node with those of others: DPDK takes memory near the card first.
-fn huge(facts: &HostFacts<'_>, group: &ServedGroup<'_>, options: &DevicePortOptions) -> Finding {
+fn huge(
+    facts: &HostFacts<'_>,
+    group: &ServedGroup<'_>,
+    options: &DevicePortOptions,
+) -> HostFinding {
     if !options.hugepages {
         return HUGE.skipped(group.name(), "`dpdk.hugepages` is off");
     }
@@ -161,7 +169,7 @@ mod tests {
     const XDP: &str = "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"af_xdp:eth1\"\naddresses = [\"192.0.2.1/24\"]";
     const PCI: &str = "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"0000:03:00.0\"\naddresses = [\"192.0.2.1/24\"]\nhugepages = true";
 
-    fn find(host: &Scratch, keys: &str, name: &str) -> Finding {
+    fn find(host: &Scratch, keys: &str, name: &str) -> HostFinding {
         host.with(keys, |facts| only(check(facts), name))
     }
 

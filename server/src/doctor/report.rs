@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::finding::{Finding, FindingState, Fix};
+use super::finding::{FindingState, Fix, HostFinding};
 
 /// Exit code if there are warnings.
 const EXIT_WARNINGS: u8 = 1;
@@ -26,7 +26,7 @@ keep() {
 "#;
 
 /// Returns the exit code.
-pub(crate) fn exit_code(findings: &[Finding]) -> u8 {
+pub(crate) fn exit_code(findings: &[HostFinding]) -> u8 {
     match findings.iter().map(|finding| finding.state).max() {
         Some(FindingState::Impossible) => EXIT_IMPOSSIBLE,
         Some(FindingState::Warning) => EXIT_WARNINGS,
@@ -34,12 +34,12 @@ pub(crate) fn exit_code(findings: &[Finding]) -> u8 {
     }
 }
 
-fn count(findings: &[Finding], state: FindingState) -> usize {
+fn count(findings: &[HostFinding], state: FindingState) -> usize {
     findings.iter().filter(|finding| finding.state == state).count()
 }
 
 /// Returns a block of lines for each finding, the worst ones first, and a line with the count of the others; with `all` these, too.
-pub(crate) fn text(findings: &[Finding], all: bool) -> String {
+pub(crate) fn text(findings: &[HostFinding], all: bool) -> String {
     let mut out = String::new();
     let shown = [
         FindingState::Impossible,
@@ -87,8 +87,8 @@ fn label(state: FindingState) -> &'static str {
     }
 }
 
-fn block(out: &mut String, finding: &Finding) {
-    let Finding { check, state, found, wanted, fix, .. } = finding;
+fn block(out: &mut String, finding: &HostFinding) {
+    let HostFinding { check, state, found, wanted, fix, .. } = finding;
     let (title, label) = (title(finding), label(*state));
     let _ = match fix {
         None if *state == FindingState::Unknown => {
@@ -105,7 +105,7 @@ fn block(out: &mut String, finding: &Finding) {
     };
 }
 
-fn title(finding: &Finding) -> String {
+fn title(finding: &HostFinding) -> String {
     let (name, subject) = (finding.check.name, &finding.subject);
     if subject.is_empty() { name.to_owned() } else { format!("{name} ({subject})") }
 }
@@ -120,7 +120,7 @@ fn place(fix: &Fix) -> &'static str {
 }
 
 /// Returns an object with every check.
-pub(crate) fn json(findings: &[Finding]) -> Value {
+pub(crate) fn json(findings: &[HostFinding]) -> Value {
     let checks = findings.iter().map(|finding| {
         let fix = finding.fix.as_ref();
         let is_command = fix.filter(|fix| !matches!(fix, Fix::Advice(_) | Fix::Configuration(_)));
@@ -142,7 +142,7 @@ pub(crate) fn json(findings: &[Finding]) -> Value {
 
 /// Returns a shell script of all remedies. It leaves those of the container and of the configuration as comments, because no command on
 /// the host does them.
-pub(crate) fn script(findings: &[Finding]) -> String {
+pub(crate) fn script(findings: &[HostFinding]) -> String {
     let mut out = HEAD.to_owned();
     let fixes = || findings.iter().filter_map(|f| Some((f, f.fix.as_ref()?)));
     // Groups may want different values; the largest suffices for all.
@@ -211,7 +211,7 @@ mod tests {
 
     const CHECK: HostCheck = HostCheck { name: "a_check", source: "a page" };
 
-    fn findings() -> Vec<Finding> {
+    fn findings() -> Vec<HostFinding> {
         let sysctl = |value: &str| Fix::Sysctls(vec![("net.core.rmem_max", value.to_owned())]);
         vec![
             CHECK.fine("", "well"),

@@ -3,7 +3,7 @@
 use sluicegate_dataplane::{Backend, OpenError};
 
 use super::facts::HostFacts;
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::limits;
 use super::needs::ServedGroup;
 
@@ -17,11 +17,11 @@ const PROFILE: &str = "seccomp.json";
 const PROFILE_TEXT: &str = "; seccomp.json is a copy of Docker's default profile, with io_uring_setup, io_uring_enter and io_uring_register \
                             among the allowed names";
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     facts.socket_groups().map(|group| of_group(facts, group)).collect()
 }
 
-fn of_group(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
+fn of_group(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> HostFinding {
     if group.group.backend == Backend::Mio {
         return RING.skipped(group.name(), "the group has the backend mio");
     }
@@ -108,7 +108,7 @@ mod tests {
     use crate::doctor::finding::FindingState::{Fine, Impossible, NotApplicable, Warning};
     use crate::doctor::scratch::Scratch;
 
-    fn refused(host: &Scratch, code: i32) -> [Finding; 2] {
+    fn refused(host: &Scratch, code: i32) -> [HostFinding; 2] {
         host.probe().refuse_rings(code);
         ["", "backend = \"io_uring\""].map(|keys| host.with(keys, |facts| check(facts).remove(0)))
     }

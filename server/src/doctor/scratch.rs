@@ -16,7 +16,7 @@ use sluicegate_dataplane::{
 
 use super::facts::HostFacts;
 use super::files::HostFiles;
-use super::finding::Finding;
+use super::finding::HostFinding;
 use super::needs::{HostNeeds, ModelBasedListener, OpenFiles, ServedGroup};
 use super::probe::{HostProbe, LoopbackExchange};
 use super::sample::HostSample;
@@ -129,7 +129,7 @@ impl Scratch {
 }
 
 /// Returns the only finding of a check.
-pub(super) fn only(findings: Vec<Finding>, name: &str) -> Finding {
+pub(super) fn only(findings: Vec<HostFinding>, name: &str) -> HostFinding {
     let mut found = findings.into_iter().filter(|finding| finding.check.name == name);
     let one = found.next().unwrap();
     assert_eq!(found.next(), None);

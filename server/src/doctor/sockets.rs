@@ -3,7 +3,7 @@
 use sluicegate_dataplane::{Backend, ListenerFacts, SocketOptions};
 
 use super::facts::HostFacts;
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::kernel::release;
 use super::needs::ServedGroup;
 
@@ -18,7 +18,7 @@ const BUSY_POLL: HostCheck = HostCheck {
     source: "Linux admin-guide/sysctl/net, busy_poll; config/example.toml, busy_poll",
 };
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let mut found = Vec::new();
     for group in facts.socket_groups() {
         found.push(buffers(facts, group));
@@ -60,7 +60,7 @@ fn larger(group: &ServedGroup<'_>) -> Fix {
     Fix::Configuration(format!("a larger `socket_receive_buffer` in the group {}", group.name()))
 }
 
-fn buffers(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
+fn buffers(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> HostFinding {
     let options = &group.group.socket;
     let granted = match facts.probe.sockets(options, 1) {
         Ok(granted) => granted,
@@ -98,7 +98,7 @@ fn buffers(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
     }
 }
 
-fn steering(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
+fn steering(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> HostFinding {
     let workers = group.cores.len();
     if workers < 2 {
         return STEERING.skipped(group.name(), "the group has one worker");
@@ -117,7 +117,7 @@ fn steering(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
     }
 }
 
-fn busy_poll(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> Finding {
+fn busy_poll(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> HostFinding {
     const LIMIT: &str = "net.core.busy_poll";
     let micros = group.group.socket.busy_poll;
     if micros == 0 {

@@ -2,7 +2,7 @@
 
 use super::facts::HostFacts;
 use super::files::NoValue;
-use super::finding::{Finding, Fix, HostCheck};
+use super::finding::{Fix, HostCheck, HostFinding};
 use super::sample::HostSample;
 use super::sockets::more_room;
 
@@ -11,7 +11,7 @@ const DROPS: HostCheck = HostCheck {
     source: "proc_net_snmp(5), RcvbufErrors; /proc/net/udp, column drops; docs/hosts.md",
 };
 
-pub(super) fn check(facts: &HostFacts<'_>) -> Vec<Finding> {
+pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     if facts.socket_groups().next().is_none() {
         return vec![DROPS.skipped("", "no group receives UDP by sockets of the kernel")];
     }
@@ -29,7 +29,7 @@ fn room(facts: &HostFacts<'_>) -> Fix {
 }
 
 /// Compares the counters of the whole host.
-fn totals(facts: &HostFacts<'_>) -> Finding {
+fn totals(facts: &HostFacts<'_>) -> HostFinding {
     let now = HostSample::read(&facts.files);
     let (before, now) = match (&facts.before.udp, &now.udp) {
         (Ok(before), Ok(now)) => (before, now),
@@ -56,7 +56,7 @@ fn totals(facts: &HostFacts<'_>) -> Finding {
 }
 
 /// Looks at the sockets that are bound to ports of the listeners, those of a running server.
-fn own_sockets(facts: &HostFacts<'_>) -> Vec<Finding> {
+fn own_sockets(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let groups = facts.socket_groups();
     let mut ports: Vec<u16> =
         groups.flat_map(|group| group.addresses.iter().map(|address| address.port())).collect();

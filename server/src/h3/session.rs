@@ -34,7 +34,7 @@ use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
 use sluicegate_http::trusted_proxies::TrustedProxies;
-use sluicegate_quic::application::{Application, Introduction, OpenRequest, Output};
+use sluicegate_quic::application::{Application, Introduction, Output, RequestSnapshot};
 
 use self::output::UnackedLook;
 use self::stalled::StallChecks;
@@ -297,7 +297,7 @@ impl Application for Http3Session {
         self.open.is_empty()
     }
 
-    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<OpenRequest> {
+    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<RequestSnapshot> {
         self.requests_at(account, most, now)
     }
 

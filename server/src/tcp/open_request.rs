@@ -13,7 +13,6 @@ use sluicegate_http::gate::RequestRecord;
 use sluicegate_http::identification::ReturnedId;
 use tokio::sync::Notify;
 
-use super::connection::Connection;
 use super::metered::Meter;
 use super::progress::Progress;
 use super::stream_task::StreamTask;
@@ -61,7 +60,8 @@ impl OpenRequest {
         record: Option<Box<RequestRecord>>,
         returned_id: Option<Box<ReturnedId>>,
         now: Instant,
-        connection: &Connection,
+        progress: &Rc<Progress>,
+        meter: &Rc<Meter>,
         stream: Option<StreamTask>,
     ) -> Rc<OpenRequest> {
         Rc::new(OpenRequest {
@@ -77,8 +77,8 @@ impl OpenRequest {
             has_output: Cell::new(false),
             is_held: Cell::new(false),
             stall: RefCell::default(),
-            progress: Rc::clone(&connection.progress),
-            meter: Rc::clone(&connection.meter),
+            progress: Rc::clone(progress),
+            meter: Rc::clone(meter),
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),

@@ -54,6 +54,7 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
         path_state: None,
     };
     front.on_begin();
-    let request = OpenRequest::new(false, line, None, front.now(), connection, None);
+    let (progress, meter) = (&connection.progress, &connection.meter);
+    let request = OpenRequest::new(false, line, None, front.now(), progress, meter, None);
     front.on_end(&ending, &request);
 }

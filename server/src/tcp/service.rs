@@ -210,7 +210,8 @@ fn begin(
     stream: Option<StreamTask>,
 ) -> RequestGuard {
     let now = connection.front.now();
-    let request = OpenRequest::new(is_head, record, returned_id, now, connection, stream);
+    let (progress, meter) = (&connection.progress, &connection.meter);
+    let request = OpenRequest::new(is_head, record, returned_id, now, progress, meter, stream);
     RequestGuard::new(connection, request)
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sluicegate_base::observe::account::Wait;
 
 use super::{Connection, NO_STATE};
-use crate::application::{Application, OpenRequest};
+use crate::application::{Application, RequestSnapshot};
 
 /// Most requests of a connection that are shown.
 const MOST_REQUESTS: usize = 100;
@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// Time since the client's last datagram.
     pub silence: Duration,
     /// Requests that are open, the oldest 100 at most.
-    pub open_requests: Vec<OpenRequest>,
+    pub open_requests: Vec<RequestSnapshot>,
     /// Requests that were accepted so far.
     pub requests: u64,
     /// Round-trip time, smoothed, and the least one; `None` before the first sample.
@@ -84,7 +84,7 @@ impl<A: Application> Connection<A> {
         }
     }
 
-    fn open_requests(&self, now: Instant) -> Vec<OpenRequest> {
+    fn open_requests(&self, now: Instant) -> Vec<RequestSnapshot> {
         let session = self.session.as_ref();
         session.map_or_else(Vec::new, |session| {
             session.open_requests(&self.account, MOST_REQUESTS, now)

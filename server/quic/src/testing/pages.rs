@@ -12,7 +12,7 @@ use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 use sluicegate_base::observe::account::Account;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
-use crate::application::{Application, Introduction, OpenRequest, Output, Shared};
+use crate::application::{Application, Introduction, Output, RequestSnapshot, Shared};
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REQUEST_REJECTED: u64 = 0x10b;
@@ -275,7 +275,7 @@ impl Application for PageSession {
         self.open.is_empty()
     }
 
-    fn open_requests(&self, _: &Account, _: usize, _: Instant) -> Vec<OpenRequest> {
+    fn open_requests(&self, _: &Account, _: usize, _: Instant) -> Vec<RequestSnapshot> {
         Vec::new()
     }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sluicegate_base::observe::account::{Account, RequestWait, Wait};
 use sluicegate_http::gate::Handling;
-use sluicegate_quic::application::OpenRequest;
+use sluicegate_quic::application::RequestSnapshot;
 
 use super::{Exchange, Http3Session};
 use crate::h3::response::Response;
@@ -70,7 +70,7 @@ impl Http3Session {
         account: &Account,
         most: usize,
         now: Instant,
-    ) -> Vec<OpenRequest> {
+    ) -> Vec<RequestSnapshot> {
         let mut streams: Vec<u64> = self.open.keys().copied().collect();
         streams.sort_unstable();
         let mark = account.at(now);
@@ -80,7 +80,7 @@ impl Http3Session {
             .map(|(stream, exchange)| {
                 let of_request = exchange.front.account();
                 let target = exchange.record.as_ref().map(|record| record.target());
-                OpenRequest {
+                RequestSnapshot {
                     stream,
                     target: target.map(|(method, path)| (method.to_owned(), path.to_owned())),
                     age: now.saturating_duration_since(of_request.begun()),
