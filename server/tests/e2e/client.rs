@@ -9,6 +9,7 @@ use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
 use h3_quinn::{BidiStream, OpenStreams};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use crate::server::Folder;
 
@@ -19,6 +20,9 @@ const WAIT_LIMIT: Duration = Duration::from_secs(240);
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
+
+/// Handshakes of `connect_in_turn` at a time.
+const TURNS: usize = 50;
 
 /// Runs a test's exchange.
 pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
@@ -33,6 +37,7 @@ pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
 pub(crate) struct Client {
     pub(crate) endpoint: quinn::Endpoint,
     config: quinn::ClientConfig,
+    turns: Semaphore,
 }
 
 impl Client {
@@ -82,7 +87,7 @@ impl Client {
         // A server learns of a NAT's new port only by something that comes from there.
         transport.keep_alive_interval(Some(KEEP_ALIVE));
         config.transport_config(Arc::new(transport));
-        Client { endpoint, config }
+        Client { endpoint, config, turns: Semaphore::new(TURNS) }
     }
 
     /// Returns a client at another port, and at that address, with what this one keeps for later connections: tickets and tokens.
@@ -90,6 +95,7 @@ impl Client {
         Client {
             endpoint: quinn::Endpoint::client((address, 0).into()).unwrap(),
             config: self.config.clone(),
+            turns: Semaphore::new(TURNS),
         }
     }
 
@@ -118,6 +124,13 @@ impl Client {
 
     pub(crate) async fn connect(&self, server: SocketAddr) -> Session {
         self.connect_with(self.config.clone(), server).await
+    }
+
+    /// Connects as one of hundreds, with few handshakes at a time: a busy machine does not end hundreds within the server's
+    /// `handshake_timeout`.
+    pub(crate) async fn connect_in_turn(&self, server: SocketAddr) -> Session {
+        let _turn = self.turns.acquire().await.unwrap();
+        self.connect(server).await
     }
 
     /// Connects with that destination connection ID in the first packet.

@@ -55,7 +55,7 @@ async fn served(client: &Arc<Client>, address: SocketAddr, count: usize) -> Vec<
     for _ in 0..count {
         let client = Arc::clone(client);
         tasks.spawn(async move {
-            let mut session = client.connect(address).await;
+            let mut session = client.connect_in_turn(address).await;
             assert_eq!(session.get("/").await.text().await, PAGE);
             session
         });

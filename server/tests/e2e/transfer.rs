@@ -183,7 +183,7 @@ fn clients_at_once(backend: &str, count: usize) {
         for _ in 0..count {
             let (client, all, address) = (Arc::clone(&client), Arc::clone(&all), server.address());
             tasks.spawn(async move {
-                let mut session = client.connect(address).await;
+                let mut session = client.connect_in_turn(address).await;
                 all.wait().await;
                 assert_eq!(session.get("/").await.text().await, PAGE);
             });
