@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install deb deb-check clean
 MAKEFLAGS += --no-print-directory
 
@@ -25,6 +25,8 @@ FUZZ_SECONDS ?= 60
 NIGHTLY_FUZZ_SECONDS ?= 3600
 # Where they keep the strings that reach new code.
 FUZZ_CORPUS ?= $(TARGET)/fuzz-corpus
+# The part k/n of the mutants to try, k from 0, or nothing for all. A nightly job tries another seventh each day of a week.
+MUTANTS_SHARD ?=
 # Where a command takes arguments: make run ARGS="-c sluicegate.toml".
 ARGS ?=
 # Where `make flamegraph` finds the server, and for how long it looks. The defaults fit the configuration in the binary.
@@ -103,21 +105,27 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 EPOCH = $(shell git log -1 --format=%ct)
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
+# Has cargo run test programs so that they print how long each test took, and end-to-end tests several at a time and with the server
+# that `counts` has built, which takes less time.
+define TIMED
+host=$(HOST)
+host=$${host^^}
+export "CARGO_TARGET_$${host//-/_}_RUNNER=$(CURDIR)/.ci/timed" SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python"
+export SLUICEGATE_TEST_SERVER="$(TARGET)/optimised/sluicegate"
+endef
+# Tests that another test runs in a network of their own. By themselves they would change the network of the machine, or fail.
+INNER_TESTS := dpdk::beside_kernel:: dpdk::hugepages:: dpdk::on_a_port:: dpdk::refusals:: link:: linkem::joined:: namespace::
+
 # The rings between worker and origin thread, and the handler's side of an exchange.
 RING_TESTS := exchange::
 # The same under Miri: without the sums of accounts and the generator, which are safe code and run for long.
 MIRI_RINGS := exchange::lent:: exchange::ring:: exchange::handler:: exchange::opaque:: exchange::fields::
 MIRI_CONFIG := error:: units:: words::
 MIRI_DATAPLANE := addr:: batch:: cached_read:: control:: counters:: error:: event:: lanes:: meta:: requirements::
-# Each module, its crate and its files, and the tests that must notice a change: of the crate itself and of the server.
+# Each package with code that faces strangers, its modules, and those of its tests that must notice a change of them.
 define MUTANTS
-gate sluicegate-http server/http/src/gate.rs gate:: files:: h3::tests::policy h3::tests::uploads h3::tests::tunnels properties::
-admission sluicegate-quic server/quic/src/endpoint/admission.rs endpoint:: holders:: properties::
-token sluicegate-quic server/quic/src/token.rs endpoint:: token:: properties::
-route sluicegate-http server/http/src/route.rs route:: h3::tests::policy properties::
-path sluicegate-http server/http/src/path.rs path:: properties::
-auth sluicegate-http server/http/src/auth.rs auth:: gate:: origin::
-rate_limit sluicegate-http server/http/src/rate_limit.rs rate_limit:: gate::
+sluicegate-http server/http/src gate,route,path,auth,rate_limit gate:: files:: route:: path:: auth:: origin:: rate_limit:: properties::
+sluicegate-quic server/quic/src endpoint/admission,token endpoint:: holders:: token:: properties::
 endef
 
 ifdef BORING_BSSL_PATH
@@ -423,11 +431,7 @@ test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORING
 	fi
 	$(CARGO) test --locked --workspace $$left_out $(TEST_FEATURES) --profile $(PROFILE) --no-run
 	$(call PART,test)
-	host=$(HOST)
-	host=$${host^^}
-	export "CARGO_TARGET_$${host//-/_}_RUNNER=$(CURDIR)/.ci/timed" SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python"
-	# The one that `counts` has built: end-to-end tests take less time with it.
-	export SLUICEGATE_TEST_SERVER="$(TARGET)/optimised/sluicegate"
+	$(TIMED)
 	$(CARGO) test --locked --workspace $$left_out $(TEST_FEATURES) --profile $(PROFILE) 2>&1 | tee "$(TARGET)/tests.log"
 	$(call PART,slowest tests)
 	awk '/ Running / { program = $$NF; gsub(/.*\/|-[0-9a-f]*\)$$/, "", program) }
@@ -439,9 +443,18 @@ test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORING
 	fi
 	$(call PART,passed)
 
-test-long: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
-	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) -- --include-ignored \
-	    --skip hostile::floods::
+test-long: fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods all-tests ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+
+# Those that are ignored because they are long, and all that `make test` runs or leaves out. What fails keeps nothing else from running.
+all-tests: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) counts ## All tests, those of cc/quiche and the long ones too
+	@$(call PART,all tests)
+	$(TIMED)
+	run="$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-fail-fast"
+	failed=
+	$$run || failed=yes
+	$(call PART,long tests)
+	$$run --lib --bins --tests -- --ignored $(addprefix --skip ,hostile::floods:: $(INNER_TESTS)) || failed=yes
+	[ -z "$$failed" ]
 
 # They judge how fast the server is, so they run what users run.
 floods: setup $(BORINGSSL) ## Floods beside service, a minute each, in the release profile
@@ -455,6 +468,7 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install --locked cargo-fuzz)" >&2
 	    exit 0
 	fi
+	failed=
 	for crate in cc dataplane server; do
 	    targets=$$(basename -s .rs $$crate/fuzz/fuzz_targets/*.rs)
 	    seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") ))
@@ -463,9 +477,10 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 	        corpus=$(FUZZ_CORPUS)/$$crate/$$target
 	        mkdir -p $$corpus
 	        $(NIGHTLY) $(CARGO) fuzz run --fuzz-dir $$crate/fuzz $$target --sanitizer none $$corpus $$crate/fuzz/seeds/$$target -- \
-	            -max_total_time=$$seconds -timeout=20 -seed=1 -print_final_stats=1
+	            -max_total_time=$$seconds -timeout=20 -seed=1 -print_final_stats=1 || failed+=" $$crate/$$target"
 	    done
 	done
+	[ -z "$$failed" ] || { echo "A string was found for:$$failed (<folder>/fuzz/artifacts/)" >&2; exit 1; }
 
 # The unsafe code of the dataplane, with all that its backends do to the kernel, and the rings between worker and origin thread.
 # BoringSSL is linked as it is, without the sanitizer. `asan` leaves the sanitizer its own allocator: it sees
@@ -505,23 +520,27 @@ miri: setup $(BORINGSSL) ## Runs tests that need no kernel under Miri
 	$$run -p sluicegate-http --lib -- $(MIRI_RINGS)
 
 # The policy and the parsers that face strangers: a change of their code that no test notices is a gap. .cargo/mutants.toml names
-# the mutants that change nothing.
+# the mutants that change nothing. They have a folder of their own, or cargo would take what a mutant left for fresh.
 mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, passwords and rate limits in every small way, and expects a test to fail
-	@$(call PART,mutants)
+	@$(call PART,mutants$(if $(MUTANTS_SHARD), of part $(MUTANTS_SHARD)))
 	if ! $(CARGO) mutants --version >/dev/null 2>&1; then
 	    echo "skipped: cargo-mutants is not installed (cargo install --locked cargo-mutants)" >&2
 	    exit 0
 	fi
+	export CARGO_TARGET_DIR="$(TARGET)/mutants/target" CARGO_INCREMENTAL=1
 	gaps=""
-	while read -r module package files tests; do
-	    echo "$$module"
-	    mkdir -p $(TARGET)/mutants/$$module
-	    $(CARGO) mutants -p $$package --test-package $$package --test-package sluicegate -f "$$files" -f "$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
-	        -- -- $$tests </dev/null || gaps+=" $$module"
+	while read -r package folder modules tests; do
+	    files=()
+	    for module in $${modules//,/ }; do
+	        files+=(-f "$$folder/$$module.rs" -f "$$folder/$$module/**")
+	    done
+	    mkdir -p "$(TARGET)/mutants/$$package"
+	    $(CARGO) mutants -p $$package "$${files[@]}" -o "$(TARGET)/mutants/$$package" --profile $(PROFILE) --sharding round-robin \
+	        $(if $(MUTANTS_SHARD),--shard $(MUTANTS_SHARD)) -- -- $$tests </dev/null || gaps+=" $$package"
 	done <<-'END'
 	$(MUTANTS)
 	END
-	[ -z "$$gaps" ] || { echo "No test noticed some changes of:$$gaps" >&2; exit 1; }
+	[ -z "$$gaps" ] || { echo "No test noticed some changes of:$$gaps ($(TARGET)/mutants/*/mutants.out/missed.txt)" >&2; exit 1; }
 
 advisories: setup ## Checks the dependencies for known vulnerabilities, where cargo-deny and its database can be had
 	@$(call PART,advisories)
@@ -543,6 +562,7 @@ msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is pro
 
 # What is too long for each change. Corpora and builds are kept from one run to the next.
 nightly: FUZZ_SECONDS = $(NIGHTLY_FUZZ_SECONDS)
+nightly: MUTANTS_SHARD = $(shell date +%w)/7
 nightly: advisories msrv doc deb-check sbom example peers test-long mutants ## Everything that takes hours: for a job each night
 
 sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/dist/sluicegate.cdx.json
