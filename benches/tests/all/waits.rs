@@ -91,7 +91,7 @@ fn check(seeds: u64) {
     for cause in Cause::ALL {
         for control in Control::ours() {
             let runs = sweep(0..seeds, THREADS, |seed| cause.scenario(control, seed));
-            for (seed, outcome) in runs.unwrap().runs {
+            for (seed, outcome) in runs.expect("both ends can be set up").runs {
                 let all: Duration = outcome.waits.iter().map(|(_, time)| *time).sum();
                 let right = outcome.waits.iter().filter(|(wait, _)| cause.waits().contains(wait));
                 let right: Duration = right.map(|(_, time)| *time).sum();
