@@ -173,6 +173,7 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "wait": snapshot.wait.name(),
         "wait_meaning": snapshot.wait.meaning(),
         "waiting_ms": ms(snapshot.waiting),
+        "busy_ms": ms(snapshot.busy),
         "waits_ms": waits.collect::<serde_json::Map<_, _>>(),
         "has_tunnel": snapshot.has_tunnel,
         "silence_ms": ms(snapshot.silence),

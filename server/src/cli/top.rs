@@ -23,14 +23,16 @@ const SHOWN: usize = 100;
 /// Time in which a key has its effect.
 const KEYS: Duration = Duration::from_millis(100);
 /// Orders of the list, as the server names them.
-const ORDERS: [(&str, &str); 4] = [
+const ORDERS: [(&str, &str); 5] = [
+    ("busy", "the longest busy first"),
     ("stalled", "the longest wait first"),
     ("sent", "most sent first"),
     ("lost", "most lost first"),
     ("age", "the oldest first"),
 ];
 
-/// Show the connections of the running server in the terminal, those first that have waited longest for anything but their clients.
+/// Show the connections of the running server in the terminal, those first that have been busy longest: that have waited
+/// for anything but their clients without a break.
 ///
 /// Keys: up and down choose a connection, Enter shows it, Esc leads back, `s` changes the order, `q` ends. Connections over TCP are not
 /// among them.
@@ -227,10 +229,11 @@ impl View {
     }
 }
 
-const WIDTHS: [Constraint; 9] = [
+const WIDTHS: [Constraint; 10] = [
     Constraint::Min(16),
     Constraint::Min(21),
     Constraint::Min(24),
+    Constraint::Length(9),
     Constraint::Length(9),
     Constraint::Length(9),
     Constraint::Length(8),
@@ -275,7 +278,7 @@ mod tests {
         view.on_reply(Ok(Reply::Found(list)));
         let text = shown(&mut view);
         for part in [
-            "connections over QUIC: 7; the longest wait first",
+            "connections over QUIC: 7; the longest busy first",
             "congestion_control 5, client 2",
             "WAITS FOR",
             "8a0f",
@@ -292,9 +295,9 @@ mod tests {
         view.on_reply(Ok(Reply::NotFound("it has ended\n".to_owned())));
         assert!(shown(&mut view).contains("it has ended"));
         press(&mut view, KeyCode::Esc);
-        assert_eq!(view.target(), "/debug/connections?limit=100&sort=stalled");
+        assert_eq!(view.target(), "/debug/connections?limit=100&sort=busy");
         press(&mut view, KeyCode::Char('s'));
-        assert!(view.target().ends_with("sort=sent"));
+        assert!(view.target().ends_with("sort=stalled"));
         assert!(press(&mut view, KeyCode::Char('q')));
     }
 

@@ -19,8 +19,8 @@ const SHOWN: usize = 20;
 
 /// Say what connections of the running server wait for.
 ///
-/// Without a connection it lists those that have waited longest for anything but their clients. Connections over TCP are not among them.
-/// The exit code is 3 if there is no such connection.
+/// Without a connection it lists those that have been busy longest: that have waited for anything but their clients without a break.
+/// Connections over TCP are not among them. The exit code is 3 if there is no such connection.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WhyArgs {
     /// Connection: its ID, as the access log has it, or the address of its client, with a port or without.
@@ -238,14 +238,15 @@ fn requests(connection: &Value) -> String {
 }
 
 /// Heads of the columns of a list of connections.
-pub(super) const HEAD: [&str; 9] =
-    ["ID", "CLIENT", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
+pub(super) const HEAD: [&str; 10] =
+    ["ID", "CLIENT", "BUSY", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
 
 /// Returns what stands in these columns for a connection.
-pub(super) fn row(connection: &Value) -> [String; 9] {
+pub(super) fn row(connection: &Value) -> [String; 10] {
     [
         word(connection, "id").into_owned(),
         word(connection, "client").into_owned(),
+        time(number(connection, "busy_ms")),
         wait_and_requests(connection),
         time(number(connection, "waiting_ms")),
         word(connection, "algorithm").into_owned(),
@@ -260,7 +261,7 @@ pub(super) fn row(connection: &Value) -> [String; 9] {
 fn table(connections: &[Value]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(connections.iter().map(row));
-    let mut widths = [0; 9];
+    let mut widths = [0; 10];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
@@ -306,7 +307,7 @@ mod tests {
     fn connection_is_told_in_words() {
         let connection = json!({
             "id": "8a0f", "client": "192.0.2.1:5", "listener": "edge", "worker": "main/0",
-            "wait": "congestion_control", "waiting_ms": 4200.0, "age_ms": 10_000.0, "requests": 1,
+            "wait": "congestion_control", "waiting_ms": 4200.0, "busy_ms": 9000.0, "age_ms": 10_000.0, "requests": 1,
             "waits_ms": { "client": 1000.0, "congestion_control": 9000.0 },
             "algorithm": "cubic", "state": "avoidance", "rtt_ms": 120.0, "min_rtt_ms": 9.5,
             "congestion_window_bytes": 2400, "mtu_bytes": 1200,
@@ -334,8 +335,8 @@ mod tests {
         silent["silence_ms"] = json!(4000);
         assert!(story(&silent).contains("nothing has come from the client for 4.0 s"));
         let lines = table(&[connection]);
-        assert!(lines.starts_with("ID    CLIENT       WAITS FOR"), "{lines}");
-        assert!(lines.contains("8a0f  192.0.2.1:5  congestion_control  4.2 s"), "{lines}");
+        assert!(lines.starts_with("ID    CLIENT       BUSY   WAITS FOR"), "{lines}");
+        assert!(lines.contains("8a0f  192.0.2.1:5  9.0 s  congestion_control  4.2 s"), "{lines}");
         let mut of_requests = silent.clone();
         of_requests["wait"] = json!("application");
         let lines = table(&[of_requests]);

@@ -101,6 +101,11 @@ impl Wait {
         }
     }
 
+    /// Returns whether nothing is to be done: the client may be in no hurry.
+    fn is_idle(self) -> bool {
+        matches!(self, Wait::Client | Wait::Closing)
+    }
+
     /// Returns its place among the waits of connections.
     fn of_connection(self) -> usize {
         debug_assert!(self.index() < OF_CONNECTION, "{self:?} is a wait of requests");
@@ -113,6 +118,8 @@ impl Wait {
 pub struct Account {
     wait: Wait,
     since: Instant,
+    /// Time since which it has waited for anything but its client; `None` while it waits for that.
+    busy_since: Option<Instant>,
     /// Nanoseconds.
     spent: [u64; OF_CONNECTION],
 }
@@ -124,7 +131,8 @@ pub struct AccountMark([u64; OF_CONNECTION]);
 impl Account {
     /// Begins an account.
     pub fn begin(wait: Wait, now: Instant) -> Self {
-        Account { wait, since: now, spent: [0; OF_CONNECTION] }
+        let busy_since = (!wait.is_idle()).then_some(now);
+        Account { wait, since: now, busy_since, spent: [0; OF_CONNECTION] }
     }
 
     /// Sets the current wait, which began at `from`: never before the current one did.
@@ -133,12 +141,22 @@ impl Account {
             self.spent[self.wait.of_connection()] += nanos(self.since, from);
             self.since = self.since.max(from);
             self.wait = wait;
+            if wait.is_idle() {
+                self.busy_since = None;
+            } else if self.busy_since.is_none() {
+                self.busy_since = Some(self.since);
+            }
         }
     }
 
     /// Returns the current wait, and when it began.
     pub fn wait(&self) -> (Wait, Instant) {
         (self.wait, self.since)
+    }
+
+    /// Returns for how long it has waited for anything but its client, whatever it was.
+    pub fn busy(&self, now: Instant) -> Duration {
+        self.busy_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// Returns the time since it began, until `now`.
@@ -214,6 +232,10 @@ mod tests {
             [(Wait::Handshake, ms(30)), (Wait::Congestion, ms(5)), (Wait::Client, ms(170))];
         assert_eq!(spent, expected);
         assert_eq!(account.wait(), (Wait::Client, at(105)));
+        assert_eq!(account.busy(at(205)), Duration::ZERO);
+        account.enter(Wait::Pacing, at(210));
+        account.enter(Wait::Congestion, at(215));
+        assert_eq!(account.busy(at(230)), ms(20));
     }
 
     #[test]

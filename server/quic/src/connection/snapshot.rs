@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub wait: Wait,
     /// Length of that wait so far.
     pub waiting: Duration,
+    /// Time for which it has waited for anything but its client, without a break.
+    pub busy: Duration,
     /// Time spent on each wait. The sum is the age.
     pub spent: Vec<(Wait, Duration)>,
     /// A stream is open that need not end by itself, such as a tunnel.
@@ -73,7 +75,7 @@ impl<A: Application> Connection<A> {
         paths.fold((0, 0), |(sent, lost), path| (sent + path.sent_bytes, lost + path.lost as u64))
     }
 
-    /// For how long it has waited for anything but its client.
+    /// For how long it has waited for the same thing, unless that is its client.
     pub(crate) fn stall(&self, now: Instant) -> Duration {
         let (wait, since) = self.account.wait();
         match wait {
@@ -82,6 +84,11 @@ impl<A: Application> Connection<A> {
             Wait::Application if self.has_tunnel() => Duration::ZERO,
             _ => now.saturating_duration_since(since),
         }
+    }
+
+    /// For how long it has waited for anything but its client, without a break. A connection with a tunnel always does.
+    pub(crate) fn busy(&self, now: Instant) -> Duration {
+        if self.has_tunnel() { self.stall(now) } else { self.account.busy(now) }
     }
 
     fn open_requests(&self, now: Instant) -> Vec<RequestSnapshot> {
@@ -114,6 +121,7 @@ impl<A: Application> Connection<A> {
             age: self.account.age(now),
             wait,
             waiting: now.saturating_duration_since(since),
+            busy: self.busy(now),
             spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
             has_tunnel: self.has_tunnel(),
             silence: now.saturating_duration_since(self.activity.heard()),

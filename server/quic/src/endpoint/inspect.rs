@@ -61,8 +61,10 @@ impl ClientFilter {
 /// Order of a list of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The longest wait for anything but the client.
+    /// The one that has waited longest for anything but its client, without a break.
     #[default]
+    Busy,
+    /// The longest wait for one thing, which is not the client.
     Stalled,
     /// The oldest.
     Age,
@@ -88,6 +90,7 @@ impl ConnectionFilter {
 impl Order {
     fn rank<A: Application>(self, connection: &Connection<A>, now: Instant) -> u64 {
         match self {
+            Order::Busy => micros(connection.busy(now)),
             Order::Stalled => micros(connection.stall(now)),
             Order::Age => micros(connection.account().age(now)),
             Order::Sent => connection.sent_and_lost().0,

@@ -12,7 +12,8 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1000;
 /// Longest connection ID, bytes (RFC 9000 §17.2).
 const MAX_ID: usize = 20;
-const ORDERS: [(&str, Order); 4] = [
+const ORDERS: [(&str, Order); 5] = [
+    ("busy", Order::Busy),
     ("stalled", Order::Stalled),
     ("age", Order::Age),
     ("sent", Order::Sent),
@@ -118,7 +119,7 @@ mod tests {
     fn parameters_select_and_sort() {
         let all = Query {
             selection: ConnectionFilter::default(),
-            order: Order::Stalled,
+            order: Order::Busy,
             limit: DEFAULT_LIMIT,
         };
         assert_eq!(Query::parse(""), Ok(all));
@@ -146,7 +147,7 @@ mod tests {
             ("client=somebody", "`client` is `somebody`", "192.0.2.1"),
             ("client", "`client` is ``", "IP address"),
             ("wait=luck", "`wait`", "congestion_control"),
-            ("sort=name", "`sort`", "stalled, age, sent, lost"),
+            ("sort=name", "`sort`", "busy, stalled, age, sent, lost"),
             ("limit=0", "`limit`", "from 1 to 1000"),
             ("limit=1001", "`limit`", "from 1 to 1000"),
             ("limit=1&limit=1", "`limit`", "once"),

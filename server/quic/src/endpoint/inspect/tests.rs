@@ -111,6 +111,11 @@ fn longest_stall_comes_first() {
     let found = search(&bench, &ConnectionFilter::default(), Order::Stalled, 10);
     assert_eq!(ids(&found), ["192.0.2.2:5000", "192.0.2.1:5000"]);
     assert_eq!(found.0[0].wait, Wait::StreamFlow);
+    let found = search(&bench, &ConnectionFilter::default(), Order::Busy, 10);
+    assert_eq!(ids(&found), ["192.0.2.2:5000", "192.0.2.1:5000"]);
+    let [first, second] = &found.0[..] else { panic!("{found:?}") };
+    assert!(first.busy > Duration::from_secs(1) && first.busy >= first.waiting, "{first:?}");
+    assert_eq!(second.busy, Duration::ZERO);
 }
 
 #[test]
