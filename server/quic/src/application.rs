@@ -86,8 +86,13 @@ pub trait Application: Sized {
     /// Returns whether no request is open.
     fn is_idle(&self) -> bool;
 
-    /// Returns the requests that are open, at most `most`, of a connection with this account.
-    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<RequestSnapshot>;
+    /// Returns requests that are open, the oldest 100 at most, of a connection with this account; with their targets if `is_named`.
+    fn open_requests(
+        &self,
+        account: &Account,
+        is_named: bool,
+        now: Instant,
+    ) -> Vec<RequestSnapshot>;
 
     /// Returns whether a stream is open that need not end by itself, such as a tunnel.
     fn has_tunnel(&self) -> bool;

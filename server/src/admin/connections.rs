@@ -17,6 +17,7 @@ use sluicegate_quic::endpoint::inspect::{
 
 use self::query::Query;
 pub(super) use self::query::connection_id;
+use super::cross_site::Purpose;
 use super::response::{Page, TEXT, page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, Inspection};
@@ -27,16 +28,27 @@ const PATH: &str = "/debug/connections";
 pub(super) const NO_SUCH_ID: &str =
     "no connection has this ID: it has ended, or it is one over TCP\n";
 
+/// Sentence where connections may not be seen.
+pub(super) const NOT_SHOWN: &str = "connections are not shown: set `connections = true` in [admin] and reload; by default they are shown \
+    only at a loopback address\n";
+
 /// Whether connections may be seen.
 #[derive(Debug, Default)]
 pub struct Connections {
     allowed: AtomicBool,
+    names_requests: AtomicBool,
 }
 
 impl Connections {
-    /// Says whether everybody who reaches the admin address may see connections.
-    pub fn allow(&self, allowed: bool) {
+    /// Says whether everybody who reaches the admin address may see connections, and the methods and paths of their requests.
+    pub fn allow(&self, allowed: bool, names_requests: bool) {
         self.allowed.store(allowed, Ordering::Relaxed);
+        self.names_requests.store(names_requests, Ordering::Relaxed);
+    }
+
+    /// Returns whether connections may be seen.
+    pub(super) fn are_shown(&self) -> bool {
+        self.allowed.load(Ordering::Relaxed)
     }
 }
 
@@ -86,12 +98,8 @@ pub(super) async fn respond<B>(
     connections: &Connections,
     workers: &WorkerQueries,
 ) -> Page {
-    if !connections.allowed.load(Ordering::Relaxed) {
-        return text(
-            StatusCode::FORBIDDEN,
-            "connections are not shown: set `connections = true` in [admin] and reload; by default they are shown only at a \
-             loopback address\n",
-        );
+    if !connections.are_shown() {
+        return text(StatusCode::FORBIDDEN, NOT_SHOWN);
     }
     let id = request.uri().path().strip_prefix(PATH).unwrap_or_default();
     let query = request.uri().query().unwrap_or_default();
@@ -108,13 +116,15 @@ pub(super) async fn respond<B>(
         match found.shown.first() {
             Some((_, worker, one)) => {
                 let mut connection = object(worker, one);
-                connection["streams"] = one.open_requests.iter().map(stream).collect();
+                let names = connections.names_requests.load(Ordering::Relaxed);
+                let requests = one.open_requests.iter();
+                connection["streams"] = requests.map(|request| stream(request, names)).collect();
                 connection
             }
             None if found.silent.is_empty() => {
                 return text(StatusCode::NOT_FOUND, NO_SUCH_ID);
             }
-            None => return no_reply(&found.silent),
+            None => return no_reply(&found.silent, Purpose::Look),
         }
     } else {
         let shown = found.shown.iter().map(|(_, worker, one)| object(worker, one));
@@ -130,8 +140,12 @@ pub(super) async fn respond<B>(
 }
 
 /// Returns the response where workers that may have the connection did not reply.
-pub(super) fn no_reply(silent: &[String]) -> Page {
-    let silent = format!("no reply from {}; ask again\n", silent.join(", "));
+pub(super) fn no_reply(silent: &[String], purpose: Purpose) -> Page {
+    let then = match purpose {
+        Purpose::Look => "ask again",
+        Purpose::Order => "the order may yet be carried out",
+    };
+    let silent = format!("no reply from {}; {then}\n", silent.join(", "));
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, silent.into())
 }
 
@@ -139,12 +153,13 @@ fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn stream(request: &RequestSnapshot) -> Value {
+fn stream(request: &RequestSnapshot, names: bool) -> Value {
+    let target = request.target.as_ref().filter(|_| names);
     let waits = request.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(time))));
     json!({
         "stream": request.stream,
-        "method": request.target.as_ref().map(|(method, _)| method),
-        "path": request.target.as_ref().map(|(_, path)| path),
+        "method": target.map(|(method, _)| method),
+        "path": target.map(|(_, path)| path),
         "age_ms": ms(request.age),
         "wait": request.wait.name(),
         "waiting_ms": ms(request.waiting),

@@ -9,17 +9,27 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{Request, Version};
 
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To read something.
+    Look,
+    /// To change what the server does.
+    Order,
+}
+
 /// Returns why a request is refused that reached the local address `local`; `None` if it may read the metrics or the connections, or record a profile.
 /// `hosts` are further names by which the address may be asked.
 ///
 /// Browsers say in Sec-Fetch-Site where a request comes from (W3C Fetch Metadata §2.3), but not to each address; in Origin, for
 /// some requests (RFC 6454 §7). They say neither if a site points its own name at this host (DNS rebinding). So a loopback
 /// address, which needs no other name, takes only addresses, `localhost` and `hosts` for one. So does another address if there are
-/// `hosts`.
+/// `hosts`, and every address for an order.
 pub(super) fn refusal<B>(
     request: &Request<B>,
     local: IpAddr,
     hosts: &[String],
+    purpose: Purpose,
 ) -> Option<&'static str> {
     let headers = request.headers();
     let mut sites = headers.get_all("sec-fetch-site").iter();
@@ -47,7 +57,8 @@ pub(super) fn refusal<B>(
     let name = host.host();
     let is_known =
         is_loopback_name(name) || hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
-    let is_bound = local.to_canonical().is_loopback() || !hosts.is_empty();
+    let is_bound =
+        purpose == Purpose::Order || local.to_canonical().is_loopback() || !hosts.is_empty();
     if is_bound && !is_known {
         return Some(
             "the admin address is asked by this name: use localhost or the IP address as the host, or add the name to `hosts` of \
@@ -82,7 +93,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        refusal(&request.body(()).unwrap(), local, &hosts).is_some()
+        refusal(&request.body(()).unwrap(), local, &hosts, Purpose::Look).is_some()
     }
 
     #[test]
@@ -130,6 +141,12 @@ mod tests {
             assert_eq!(refused(&host, mapped), expected, "{host:?}");
         }
         assert!(!refused(&[("host", "edge1.example:9180")], OTHER));
+        // An order changes what the server does, so a site may not choose the name for it anywhere.
+        for (host, expected) in [("edge1.example:9180", true), ("192.0.2.1:9180", false)] {
+            let request = Request::builder().header("host", host).body(()).unwrap();
+            let refused = refusal(&request, OTHER, &[], Purpose::Order).is_some();
+            assert_eq!(refused, expected, "{host}");
+        }
         // Names of the operator's, and no other where there are some.
         for local in [LOOPBACK, OTHER] {
             for (host, expected) in [
@@ -145,9 +162,9 @@ mod tests {
         }
         for local in [LOOPBACK, OTHER] {
             let mut old = Request::builder().version(Version::HTTP_10);
-            assert_eq!(refusal(&old.body(()).unwrap(), local, &[]), None);
+            assert_eq!(refusal(&old.body(()).unwrap(), local, &[], Purpose::Look), None);
             old = Request::builder().version(Version::HTTP_10).header("origin", "null");
-            assert!(refusal(&old.body(()).unwrap(), local, &[]).is_some());
+            assert!(refusal(&old.body(()).unwrap(), local, &[], Purpose::Look).is_some());
             assert!(refused(&[], local));
             assert!(refused(&[("host", "")], local));
             assert!(refused(&[("host", "a"), ("host", "a")], local));

@@ -1,5 +1,7 @@
 //! Parameters of an order: what a POST says in its target and in its body.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Body;
@@ -7,10 +9,14 @@ use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
+use tokio::time::timeout;
+
 use super::response::{Page, method_not_allowed, text};
 
 /// Longest body, bytes.
 const MAX_BODY: usize = 4096;
+/// Time for the body.
+const BODY_LIMIT: Duration = Duration::from_secs(1);
 /// Media type of the body (HTML, "URL-encoded form data").
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -38,11 +44,21 @@ where
             "the body is no form: send the parameters in the query or as application/x-www-form-urlencoded\n",
         ));
     }
-    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
-        return Err(text(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the form is longer than 4096 bytes, or was cut\n",
-        ));
+    let body = Limited::new(body, MAX_BODY).collect();
+    let body = match timeout(BODY_LIMIT, body).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            return Err(text(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the form is longer than 4096 bytes, or was cut\n",
+            ));
+        }
+        Err(_) => {
+            return Err(text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the form did not arrive within a second\n",
+            ));
+        }
     };
     let Ok(form) = String::from_utf8(body.to_bytes().into()) else {
         return Err(text(StatusCode::BAD_REQUEST, "the form is not text\n"));

@@ -12,11 +12,12 @@ use sluicegate_base::observe::metrics;
 use sluicegate_cc::Registry;
 
 use super::connections::{self, Connections};
-use super::cross_site;
+use super::cross_site::{self, Purpose};
 use super::dashboard;
 use super::deadline::ConnectionDeadline;
 use super::flamegraph::{self, Profiles};
 use super::form;
+use super::places::Place;
 use super::response::{Page, TEXT, method_not_allowed, page, text};
 use super::scrape::Scraper;
 use super::switch;
@@ -55,11 +56,11 @@ impl AdminState {
     }
 }
 
-/// Returns the response to a request that reached a local address.
+/// Returns the response to a request that reached a local address. Its connection keeps its `place` once the request is whole.
 pub(super) async fn respond<B>(
     request: Request<B>,
     admin_state: &AdminState,
-    deadline: &ConnectionDeadline,
+    (deadline, place): (&ConnectionDeadline, &Place),
     local: IpAddr,
 ) -> Result<Page, Infallible>
 where
@@ -68,13 +69,15 @@ where
 {
     let path = request.uri().path();
     if path == traces::PATH || switch::connection(path).is_some() {
-        return Ok(order(request, admin_state, local).await.unwrap_or_else(|refusal| refusal));
+        let carried_out = order(request, admin_state, place, local).await;
+        return Ok(carried_out.unwrap_or_else(|refusal| refusal));
     }
+    place.on_request();
     let is_profile = flamegraph::has(path);
     let is_connections = connections::has(path);
     let is_other = matches!(path, dashboard::PATH | "/healthz" | "/readyz" | "/metrics");
     if !is_profile && !is_connections && !is_other {
-        let known = "not found; there are / for browsers, /healthz, /readyz, /metrics, /debug/connections, /debug/trace, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
+        let known = "not found; there are / for browsers, /healthz, /readyz, /metrics, /debug/connections, /debug/connections/ID/congestion_control, /debug/trace, /debug/flamegraph and /debug/pprof/{profile,allocs,heap}\n";
         return Ok(text(StatusCode::NOT_FOUND, known));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -89,7 +92,7 @@ where
         // It has no figures itself.
         dashboard::PATH => dashboard::respond(),
         "/readyz" => ready(&admin_state.lifecycle),
-        _ => match cross_site::refusal(&request, local, &admin_state.hosts()) {
+        _ => match cross_site::refusal(&request, local, &admin_state.hosts(), Purpose::Look) {
             Some(reason) => text(StatusCode::FORBIDDEN, reason),
             None if is_profile => flamegraph::respond(&request, profiles, deadline).await,
             None if is_connections => connections::respond(&request, connections, workers).await,
@@ -107,13 +110,15 @@ where
 async fn order<B>(
     request: Request<B>,
     admin_state: &AdminState,
+    place: &Place,
     local: IpAddr,
 ) -> Result<Page, Page>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    if let Some(reason) = cross_site::refusal(&request, local, &admin_state.hosts()) {
+    if let Some(reason) = cross_site::refusal(&request, local, &admin_state.hosts(), Purpose::Order)
+    {
         return Err(text(StatusCode::FORBIDDEN, reason));
     }
     if !admin_state.profiles.is_allowed() {
@@ -123,8 +128,13 @@ where
              loopback address\n",
         ));
     }
+    // The reply names them.
+    if !admin_state.connections.are_shown() {
+        return Err(text(StatusCode::FORBIDDEN, connections::NOT_SHOWN));
+    }
     let (head, body) = request.into_parts();
     let parameters = form::parameters(&head, body).await?;
+    place.on_request();
     let AdminState { algorithms, workers, traces, .. } = admin_state;
     Ok(match switch::connection(head.uri.path()) {
         Some(id) => switch::respond(id, &parameters, algorithms, workers).await,

@@ -178,10 +178,8 @@ async fn serve_connection(
         }
     };
     let service = service_fn(move |request| {
-        // The head is whole.
-        place.on_request();
         let (admin_state, deadline) = (Arc::clone(&admin_state), deadline.clone());
-        async move { pages::respond(request, &admin_state, &deadline, local).await }
+        async move { pages::respond(request, &admin_state, (&deadline, place), local).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -7,6 +7,7 @@ use sluicegate_cc::{Algorithm, OptionKind, Options, Registry, Value as OptionVal
 use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, ControllerState};
 
 use super::connections;
+use super::cross_site::Purpose;
 use super::response::{Page, TEXT, page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, SwitchCommand};
@@ -38,7 +39,7 @@ pub(super) async fn respond(
         if replies.silent.is_empty() {
             return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
         }
-        return connections::no_reply(&replies.silent);
+        return connections::no_reply(&replies.silent, Purpose::Order);
     };
     let Some(to) = outcome.to else {
         return text(StatusCode::CONFLICT, "the handshake is not complete; ask again\n");

@@ -17,6 +17,7 @@ use sluicegate_quic::endpoint::traces::{
 
 use self::query::{Query, Target};
 use super::connections;
+use super::cross_site::Purpose;
 use super::response::{Page, TEXT, page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, TraceCommand};
@@ -89,7 +90,7 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
             [] if outcome.silent.is_empty() => {
                 return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
             }
-            [] => return connections::no_reply(&outcome.silent),
+            [] => return connections::no_reply(&outcome.silent, Purpose::Order),
             [(_, OrderedTrace { outcome: TraceOutcome::Refused, .. })] => {
                 let reason = format!(
                     "{max_open} connections are traced already: wait until some have ended, or raise `max_open_traces` in [qlog]\n"
@@ -186,7 +187,7 @@ impl Outcome {
             }),
         };
         json!({
-            "directory": directory,
+            "directory": directory.to_string_lossy(),
             "connections": connections.collect::<Vec<_>>(),
             "refused": self.traced.iter().filter(refused).count(),
             "left_out": self.left_out,

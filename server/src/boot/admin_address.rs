@@ -68,7 +68,8 @@ impl AdminAddress {
     /// Puts the settings of a configuration into effect, beside its address.
     pub(super) fn adopt(&self, admin: &Admin) {
         self.admin_state.profiles.allow(allows(admin, admin.profiles));
-        self.admin_state.connections.allow(allows(admin, admin.connections));
+        let names_requests = admin.connections == Some(true);
+        self.admin_state.connections.allow(allows(admin, admin.connections), names_requests);
         self.admin_state.set_hosts(&admin.hosts);
     }
 

@@ -232,8 +232,8 @@ impl View {
 const WIDTHS: [Constraint; 10] = [
     Constraint::Min(16),
     Constraint::Min(21),
+    Constraint::Length(8),
     Constraint::Min(24),
-    Constraint::Length(9),
     Constraint::Length(9),
     Constraint::Length(9),
     Constraint::Length(8),
@@ -283,6 +283,7 @@ mod tests {
             "WAITS FOR",
             "8a0f",
             "192.0.2.1:5",
+            "congestion_control  ",
             "4.2 s",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");

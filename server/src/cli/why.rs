@@ -239,7 +239,7 @@ fn requests(connection: &Value) -> String {
 
 /// Heads of the columns of a list of connections.
 pub(super) const HEAD: [&str; 10] =
-    ["ID", "CLIENT", "BUSY", "WAITS FOR", "SINCE", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
+    ["ID", "CLIENT", "BUSY", "WAITS FOR", "FOR", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
 
 /// Returns what stands in these columns for a connection.
 pub(super) fn row(connection: &Value) -> [String; 10] {

@@ -251,11 +251,11 @@ impl Application for Http3Session {
         self.path = path;
     }
 
-    /// Sends GOAWAY with the largest stream ID (RFC 9114 §5.2).
     fn set_algorithm(&mut self, algorithm: &'static str) {
         Arc::make_mut(&mut self.connection).algorithm = algorithm;
     }
 
+    /// Sends GOAWAY with the largest stream ID (RFC 9114 §5.2).
     fn leave(&mut self, conn: &mut quiche::Connection) {
         self.leaving = true;
         self.send_goaway(conn);
@@ -297,8 +297,13 @@ impl Application for Http3Session {
         self.open.is_empty()
     }
 
-    fn open_requests(&self, account: &Account, most: usize, now: Instant) -> Vec<RequestSnapshot> {
-        self.requests_at(account, most, now)
+    fn open_requests(
+        &self,
+        account: &Account,
+        is_named: bool,
+        now: Instant,
+    ) -> Vec<RequestSnapshot> {
+        self.requests_at(account, is_named, now)
     }
 
     fn has_tunnel(&self) -> bool {

@@ -9,9 +9,6 @@ use sluicegate_base::observe::account::Wait;
 use super::{Connection, NO_STATE};
 use crate::application::{Application, RequestSnapshot};
 
-/// Most requests of a connection that are shown.
-const MOST_REQUESTS: usize = 100;
-
 /// A connection at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -91,18 +88,17 @@ impl<A: Application> Connection<A> {
         if self.has_tunnel() { self.stall(now) } else { self.account.busy(now) }
     }
 
-    fn open_requests(&self, now: Instant) -> Vec<RequestSnapshot> {
+    fn open_requests(&self, is_named: bool, now: Instant) -> Vec<RequestSnapshot> {
         let session = self.session.as_ref();
-        session.map_or_else(Vec::new, |session| {
-            session.open_requests(&self.account, MOST_REQUESTS, now)
-        })
+        session.map_or_else(Vec::new, |session| session.open_requests(&self.account, is_named, now))
     }
 
     fn has_tunnel(&self) -> bool {
         self.session.as_ref().is_some_and(A::has_tunnel)
     }
 
-    pub(crate) fn snapshot(&self, listener: Arc<str>, now: Instant) -> Snapshot {
+    /// Returns what it is now. `listener` is the name of its listener; its requests have their targets if `is_named`.
+    pub(crate) fn snapshot(&self, listener: Arc<str>, is_named: bool, now: Instant) -> Snapshot {
         let (wait, since) = self.account.wait();
         let stats = self.quic.stats();
         let (sent, lost_packets) = self.sent_and_lost();
@@ -125,7 +121,7 @@ impl<A: Application> Connection<A> {
             spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
             has_tunnel: self.has_tunnel(),
             silence: now.saturating_duration_since(self.activity.heard()),
-            open_requests: self.open_requests(now),
+            open_requests: self.open_requests(is_named, now),
             requests: self.session.as_ref().map_or(0, A::taken),
             rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),
             window: number(path.map(|path| path.cwnd)),

@@ -209,11 +209,15 @@ impl<A: Application> Endpoint<A> {
             return None;
         }
         let best = std::mem::take(&mut search.best).into_sorted_vec();
+        // A list shows no more of requests than how many wait for what.
+        let is_named = search.selection.id.is_some();
         let shown = best.into_iter().filter_map(|Reverse((rank, Reverse(slot), generation))| {
             let connection = self.connections.get(slot)?;
             // It may have ended since an earlier turn.
             let is_same = connection.key.generation == generation;
-            is_same.then(|| (rank, connection.snapshot(self.name_of(connection.listener), now)))
+            is_same.then(|| {
+                (rank, connection.snapshot(self.name_of(connection.listener), is_named, now))
+            })
         });
         Some(Inspected { shown: shown.collect(), census: std::mem::take(&mut search.census) })
     }

@@ -275,7 +275,7 @@ impl Application for PageSession {
         self.open.is_empty()
     }
 
-    fn open_requests(&self, _: &Account, _: usize, _: Instant) -> Vec<RequestSnapshot> {
+    fn open_requests(&self, _: &Account, _: bool, _: Instant) -> Vec<RequestSnapshot> {
         Vec::new()
     }
 

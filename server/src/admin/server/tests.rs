@@ -130,6 +130,26 @@ fn silent_connections_give_way_to_a_request() {
     }
 }
 
+/// A connection has its place for good once its request is whole, and not while its form is on the way.
+#[test]
+fn forms_that_do_not_arrive_give_way_to_a_request() {
+    let (address, (admin_state, _server)) = served();
+    admin_state.profiles.allow(true);
+    admin_state.connections.allow(true, false);
+    let begin = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let form = "content-type: application/x-www-form-urlencoded\r\ncontent-length: 9";
+        write!(stream, "POST /debug/trace HTTP/1.1\r\nhost: localhost\r\n{form}\r\n\r\n").unwrap();
+        stream
+    };
+    let _cut: Vec<TcpStream> = (0..MAX_CONNECTIONS + 8).map(begin).collect();
+    assert_eq!(status(&get(address, "/healthz")), "200");
+    let mut late = begin(0);
+    let mut response = String::new();
+    late.read_to_string(&mut response).unwrap();
+    assert_eq!(status(&response), "408");
+}
+
 #[test]
 fn a_taken_address_is_named_with_a_remedy() {
     let (address, (admin_state, _server)) = served();
@@ -195,7 +215,7 @@ fn connections_are_shown_where_the_operator_allows_it() {
     let refused = get(address, "/debug/connections");
     assert_eq!(status(&refused), "403");
     assert!(refused.contains("connections = true"), "{refused}");
-    admin_state.connections.allow(true);
+    admin_state.connections.allow(true, false);
     for (path, expected, part) in [
         ("/debug/connections", "200", "\"count\": 0"),
         ("/debug/connections?client=192.0.2.1&sort=lost", "200", "\"connections\": []"),
@@ -231,6 +251,11 @@ fn orders_are_taken_from_those_who_may_record_profiles() {
     assert_eq!(status(&refused), "403");
     assert!(refused.contains("`profiles = true`"), "{refused}");
     admin_state.profiles.allow(true);
+    // The replies name connections.
+    let refused = post(address, "/debug/trace", FORM, "connection=8a0f");
+    assert_eq!(status(&refused), "403");
+    assert!(refused.contains("`connections = true`"), "{refused}");
+    admin_state.connections.allow(true, false);
     let long = "x".repeat(5000);
     for (path, kind, form, expected, part) in [
         ("/debug/trace", FORM, "connection=8a0f", "409", "set `directory` in [qlog]"),

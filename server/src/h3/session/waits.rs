@@ -10,6 +10,9 @@ use super::{Exchange, Http3Session};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 
+/// Most open requests of a connection that are shown.
+const SHOWN: usize = 100;
+
 impl Http3Session {
     /// Notes what a request waits for from now on.
     pub(super) fn note_wait(
@@ -64,22 +67,23 @@ impl Http3Session {
 }
 
 impl Http3Session {
-    /// Returns the oldest open requests, at most `most` of them, of a connection with this account.
+    /// Returns the oldest open requests of a connection with this account, with their targets if `is_named`.
     pub(super) fn requests_at(
         &self,
         account: &Account,
-        most: usize,
+        is_named: bool,
         now: Instant,
     ) -> Vec<RequestSnapshot> {
         let mut streams: Vec<u64> = self.open.keys().copied().collect();
         streams.sort_unstable();
         let mark = account.at(now);
-        let oldest = streams.into_iter().take(most);
+        let oldest = streams.into_iter().take(SHOWN);
         let shown = oldest.filter_map(|stream| Some((stream, self.open.get(&stream)?)));
         shown
             .map(|(stream, exchange)| {
                 let of_request = exchange.front.account();
-                let target = exchange.record.as_ref().map(|record| record.target());
+                let record = exchange.record.as_ref().filter(|_| is_named);
+                let target = record.map(|record| record.target());
                 RequestSnapshot {
                     stream,
                     target: target.map(|(method, path)| (method.to_owned(), path.to_owned())),
