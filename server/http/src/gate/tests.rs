@@ -222,6 +222,23 @@ fn rate_limit_counts_after_networks_and_before_passwords() {
     }
 }
 
+/// The handshake shows whether the client still has the address.
+#[test]
+fn early_data_waits_where_addresses_count_and_not_for_a_rate_limit_alone() {
+    let mut fixture = Fixture::new(
+        "[[route]]\npath = \"/closed\"\nallow = \"192.0.2.0/24\"\nrate_limit = { rate = \"1/h\" }\nfixed = {}\n\
+         [[route]]\npath = \"/\"\nrate_limit = { rate = \"1/h\" }\nfixed = {}\n",
+    );
+    let reply = fixture.refused(&head("GET", "/closed", &[]), &peer(true));
+    assert_eq!((reply.status, fixture.counters.too_early), (425, 1));
+    for (path, early_data) in [("/", true), ("/closed", false)] {
+        match fixture.decide(&head("GET", path, &[]), &peer(early_data)) {
+            Decision::Discard(reply, _) => assert_eq!(reply.status, 200, "{path}"),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}
+
 /// Line of a file of users: `ada` with the password `secret`.
 const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
