@@ -527,6 +527,8 @@ mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, p
 	    echo "skipped: cargo-mutants is not installed (cargo install --locked cargo-mutants)" >&2
 	    exit 0
 	fi
+	# Of the copies that are changed, each would name another file, for which BoringSSL would be built again.
+	export HOST_CMAKE_TOOLCHAIN_FILE="$(CURDIR)/.cargo/boringssl.cmake"
 	export CARGO_TARGET_DIR="$(TARGET)/mutants/target" CARGO_INCREMENTAL=1
 	gaps=""
 	while read -r package folder modules tests; do
