@@ -4,11 +4,11 @@
 
 use std::io::{self, Write};
 
-use serde::de::{Deserialize as _, Deserializer};
+use serde::de::Deserializer;
 use serde_json::{Map, Value, json};
 
 use crate::follow::TraceClock;
-use crate::reader::{Parts, Sink, TraceHeader};
+use crate::reader::{Budget, MAX_RECORD, Parts, Sink, TraceHeader};
 
 /// Formats that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,24 +297,41 @@ fn length(frame: &mut Map<String, Value>, is_03: bool) {
     }
 }
 
-/// An event with all its fields.
-#[derive(Debug, Default)]
-pub struct WholeEvent(Map<String, Value>);
+/// An event with all its fields, if they fit into [`MAX_RECORD`].
+#[derive(Debug)]
+pub struct WholeEvent {
+    fields: Map<String, Value>,
+    budget: Budget,
+}
+
+impl Default for WholeEvent {
+    fn default() -> Self {
+        WholeEvent { fields: Map::new(), budget: Budget::new(MAX_RECORD) }
+    }
+}
 
 impl Parts for WholeEvent {
     fn take<'de, D: Deserializer<'de>>(&mut self, key: &str, value: D) -> Result<(), D::Error> {
-        let value = Value::deserialize(value)?;
+        self.budget.take(key.len());
+        let Some(value) = self.budget.read(value)? else {
+            self.fields.clear();
+            return Ok(());
+        };
         let key = match key {
             "relative_time" | "delta_time" => "time",
             "event" | "event_type" | "type" => "name",
             key => key,
         };
-        self.0.insert(key.to_owned(), value);
+        self.fields.insert(key.to_owned(), value);
         Ok(())
     }
 
     fn is_event(&self) -> bool {
-        self.0.get("time").and_then(number).is_some() && self.0.contains_key("name")
+        self.fields.get("time").and_then(number).is_some() && self.fields.contains_key("name")
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.budget.is_spent()
     }
 }
 
@@ -331,7 +348,7 @@ impl<W: Write> Sink for Converter<W> {
 
     fn on_event(&mut self, event: WholeEvent) {
         if self.error.is_none() {
-            let result = self.event(event.0);
+            let result = self.event(event.fields);
             self.note(result);
         }
     }

@@ -8,6 +8,7 @@
 //!
 //! Each may be compressed by gzip. A record that is no event is skipped and counted; so is one longer than [`MAX_RECORD`].
 
+mod bounded;
 mod contained;
 mod contract;
 mod records;
@@ -22,6 +23,7 @@ use serde::de::{DeserializeSeed, IgnoredAny};
 use contained::{Budgeted, Delivery, TopLevel};
 use records::{RECORD_SEPARATOR, Records, Separator};
 
+pub(crate) use bounded::Budget;
 pub use contained::MAX_BETWEEN_EVENTS;
 pub use contract::{Parts, ReadError, ReadTally, Sink, TraceHeader};
 pub use records::MAX_RECORD;

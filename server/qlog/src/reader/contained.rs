@@ -10,6 +10,7 @@ use serde::de::{
 };
 use serde_json::Value;
 
+use super::bounded::AtMost;
 use super::contract::{Parts, ReadTally, Sink, TraceHeader};
 use crate::event::Word;
 
@@ -31,6 +32,20 @@ const FILE_FIELDS: [&str; 9] = [
     "summary",
     "event_schemas",
 ];
+/// Fields of a trace. Any other one is skipped.
+const TRACE_FIELDS: [&str; 9] = [
+    "title",
+    "description",
+    "vantage_point",
+    "common_fields",
+    "configuration",
+    "event_fields",
+    "event_schemas",
+    "time_format",
+    "time_units",
+];
+/// Most bytes of a field of a file or a trace. One that is larger is skipped.
+const MAX_FIELD: usize = 64 << 10;
 /// Fields that make an object a header.
 const MARKS: [&str; 3] = ["qlog_version", "qlog_format", "file_schema"];
 
@@ -113,7 +128,9 @@ impl<'a, S: Sink> Delivery<'a, S> {
 
     fn event(&mut self, event: S::Event) {
         self.left.set(MAX_BETWEEN_EVENTS);
-        if event.is_event() {
+        if event.is_too_long() {
+            self.tally.long_records += 1;
+        } else if event.is_event() {
             self.begin();
             self.tally.events += 1;
             self.sink.on_event(event);
@@ -210,7 +227,9 @@ impl<'de, S: Sink> Visitor<'de> for TopLevel<'_, '_, S> {
                 }
                 _ if FILE_FIELDS.contains(&key) => {
                     is_header |= MARKS.contains(&key);
-                    file.insert(key.to_owned(), map.next_value()?);
+                    if let Some(value) = map.next_value_seed(AtMost(MAX_FIELD))? {
+                        file.insert(key.to_owned(), value);
+                    }
                 }
                 _ => map.next_value_seed(Field { parts: &mut event, key })?,
             }
@@ -274,16 +293,18 @@ impl<'de, S: Sink> Visitor<'de> for Trace<'_, '_, S> {
                     let fields = std::mem::take(&mut fields);
                     map.next_value_seed(Events { delivery, fields })?;
                 }
-                "event_fields" => {
-                    let value: Value = map.next_value()?;
-                    let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-                    fields = names.take(MAX_FIELDS).map(str::to_ascii_lowercase).collect();
-                    delivery.header.trace.insert("event_fields".to_owned(), value);
-                }
-                key => {
-                    let value = map.next_value()?;
+                key if TRACE_FIELDS.contains(&key) => {
+                    let Some(value) = map.next_value_seed(AtMost(MAX_FIELD))? else {
+                        continue;
+                    };
+                    if key == "event_fields" {
+                        let names = value.as_array().into_iter().flatten();
+                        let names = names.filter_map(Value::as_str).take(MAX_FIELDS);
+                        fields = names.map(str::to_ascii_lowercase).collect();
+                    }
                     delivery.header.trace.insert(key.to_owned(), value);
                 }
+                _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(())

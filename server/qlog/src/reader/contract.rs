@@ -15,6 +15,11 @@ pub trait Parts: Default {
 
     /// Returns whether what was taken is an event.
     fn is_event(&self) -> bool;
+
+    /// Returns whether it is longer than what is kept of an event.
+    fn is_too_long(&self) -> bool {
+        false
+    }
 }
 
 /// What a file says of itself and of the current trace.
@@ -22,7 +27,7 @@ pub trait Parts: Default {
 pub struct TraceHeader {
     /// Fields of the file.
     pub file: Map<String, Value>,
-    /// Fields of the trace, without its events.
+    /// Fields of the trace that are known, without its events.
     pub trace: Map<String, Value>,
 }
 

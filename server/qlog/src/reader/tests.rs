@@ -212,6 +212,44 @@ fn strings_and_depths_without_end_take_no_memory() {
     }
 }
 
+/// A stranger's trace may have any keys, with an event after each.
+#[test]
+fn fields_of_a_trace_take_no_memory_that_is_not_needed() {
+    let long = "a".repeat(100 << 10);
+    let mut text = format!(r#"{{"qlog_version":"0.3","code_version":"{long}","traces":[{{"#);
+    text += r#""vantage_point":{"type":"server","values":[1,-2,0.5,true,null]},"#;
+    text += &format!(r#""title":"{long}","description":[{}0],"#, "0,".repeat(10_000));
+    for number in 0..60 {
+        text += &format!(r#""key{number}":"{long}","events":[{WINDOW}],"#);
+    }
+    text += r#""time_format":"delta"}]}"#;
+    let (tally, memory) = read_well(text.as_bytes());
+    assert_eq!((tally.events, tally.stopped, tally.is_cut), (60, None, false));
+    let TraceHeader { file, trace } = &memory.headers[0];
+    assert_eq!(file.keys().collect::<Vec<_>>(), ["qlog_version"]);
+    let kept = serde_json::json!({
+        "vantage_point": { "type": "server", "values": [1, -2, 0.5, true, null] },
+        "time_format": "delta",
+    });
+    assert_eq!(serde_json::Value::from(trace.clone()), kept);
+}
+
+#[test]
+fn long_events_are_not_converted_but_counted() {
+    for data in [format!("\"{}\"", "a".repeat(MAX_RECORD)), format!("[{}0]", "0,".repeat(80_000))] {
+        let long = format!(r#"{{"time":2,"name":"a:b","data":{data},"more":1}}"#);
+        let text = format!(
+            r#"{{"qlog_version":"0.3","traces":[{{"events":[{WINDOW},{long},{OLD_WINDOW}]}}]}}"#
+        );
+        let mut out = Vec::new();
+        let mut converter = Converter::new(&mut out, QlogFormat::Contained03);
+        let tally = read(text.as_bytes(), &mut converter).unwrap();
+        converter.finish().unwrap();
+        assert_eq!((tally.events, tally.long_records, tally.bad_records), (2, 1, 0));
+        assert_eq!(windows(&read_well(&out).1), BOTH);
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
