@@ -78,15 +78,18 @@ pub struct AdoptedWindow {
 impl AdoptedWindow {
     /// Returns the window for a controller that takes the place of another one on its path, whose own initial window is
     /// `initial`: no larger than the other's, and without slow start beyond it unless the other one was still starting. A
-    /// window that no acknowledgement has confirmed (RFC 9959 §3.3) is not handed on.
+    /// window that no acknowledgement has confirmed (RFC 9959 §3.3) is not handed on, nor one that is still coming down to
+    /// what a cut left.
     pub fn after(former: &Snapshot, initial: u64) -> Self {
         match former.state {
             State::Unvalidated | State::Validating => {
                 Self { cwnd: former.cwnd.min(initial), ssthresh: former.ssthresh }
             }
             state => {
-                let reached = (!state.is_starting()).then_some(former.cwnd);
-                Self { cwnd: former.cwnd, ssthresh: former.ssthresh.or(reached) }
+                let cut = former.ssthresh.filter(|_| state.is_recovering());
+                let cwnd = former.cwnd.min(cut.unwrap_or(u64::MAX));
+                let reached = (!state.is_starting()).then_some(cwnd);
+                Self { cwnd, ssthresh: former.ssthresh.or(reached) }
             }
         }
     }

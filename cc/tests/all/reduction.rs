@@ -7,7 +7,7 @@ use sluicegate_cc::{Controller, State};
 use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 
 use crate::test_support::wire::Wire;
-use crate::test_support::{MBIT, MTU, controller, loss_based, ms, named, secs};
+use crate::test_support::{MBIT, MTU, algorithms, controller, loss_based, ms, named, secs};
 
 fn sampled_finely(controller: Box<dyn Controller>, bottleneck: &Bottleneck) -> FlowOutcome {
     let mut outcomes = Simulation::new(bottleneck.clone(), 1)
@@ -59,6 +59,19 @@ fn full_wires() -> impl Iterator<Item = (&'static str, Wire)> {
         wire.wait(wire.rtt);
         (algorithm.name, wire)
     })
+}
+
+#[test]
+fn another_controller_goes_on_at_what_a_cut_left() {
+    for next in algorithms() {
+        for (name, mut wire) in full_wires() {
+            wire.event(1, 2, 0);
+            let cut = wire.snapshot().ssthresh.expect("a cut");
+            assert!(wire.cwnd() > cut, "{name}: the window comes down in steps");
+            wire.switch(controller(&next, 1));
+            assert!(wire.cwnd() <= cut, "{name} to {}: {} of {cut}", next.name, wire.cwnd());
+        }
+    }
 }
 
 #[test]
