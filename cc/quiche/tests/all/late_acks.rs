@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use quiche::cc::Factory;
 use sluicegate_cc::{Controller, Event, Init, Layer, Options, PacketState, Sent, Time};
 use sluicegate_test_support::{built_by, builtin, config, emit, set_algorithm, Pair};
 
@@ -116,6 +117,26 @@ fn window_returns_when_every_lost_packet_arrives() {
         let after = window(&pair);
         assert!(after >= before, "{name}: {before} to {after}");
     }
+}
+
+/// What another controller has not seen lost undoes none of its cuts.
+#[test]
+fn losses_before_a_switch_are_not_reported_to_the_new_controller() {
+    let mut pair = connect();
+    assert_eq!(pair.server.stream_send(1, &[7; 60_000], false), Ok(60_000));
+    let sent = emit(&mut pair.server);
+    let (held, rest) = sent.split_at(5);
+    pair.pass(Duration::from_millis(20));
+    rest.iter().for_each(|datagram| pair.client_receives(datagram));
+    emit(&mut pair.client).iter().for_each(|datagram| pair.server_receives(datagram));
+    assert_eq!(SEEN.take().lost.len(), 5);
+    let next = built_by("reno", watched);
+    assert!(pair.server.switch_controller(Factory::new(next, next.defaults())));
+    held.iter().for_each(|datagram| pair.client_receives(datagram));
+    pair.pass(Duration::from_millis(2));
+    pair.settle();
+    let seen = SEEN.take();
+    assert!(seen.late.is_empty() && seen.lost.is_empty(), "{seen:?}");
 }
 
 #[test]
