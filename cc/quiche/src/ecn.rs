@@ -182,7 +182,8 @@ impl EcnSpace {
         (self.received != EcnCounts::default()).then_some(self.received)
     }
 
-    /// Counts a packet that left with a mark, the same for all packets of a connection.
+    /// Counts a packet that left with a mark: the same for all packets of a connection, or another one on new paths after
+    /// `switch_controller`, where counts of the former mark only end the marking.
     pub fn on_marked(&mut self, mark: Ecn) {
         self.sent += 1;
         self.mark = mark;

@@ -5,6 +5,7 @@ mod fixture;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use quiche::cc::Factory;
 use quiche::{Ecn, EcnFailure, EcnStats};
 use sluicegate_test_support::{builtin, client_address, config, Pair, Trace};
 
@@ -30,7 +31,7 @@ fn packets_lose_their_mark_where_another_algorithm_needs_another_one() {
     let mut test = Test::over(kept);
     for (name, is_marked) in [("cubic", true), ("prague", false), ("cubic", false)] {
         let next = builtin(name);
-        let factory = quiche::cc::Factory::new(next, next.defaults());
+        let factory = Factory::new(next, next.defaults());
         assert!(test.pair.server.switch_controller(factory));
         let (sent, marked) = (test.sent, test.marked);
         test.round(20);
@@ -38,6 +39,24 @@ fn packets_lose_their_mark_where_another_algorithm_needs_another_one() {
         assert_eq!(test.marked - marked, expected, "{name}");
     }
     assert_eq!(test.stats().failed, 0);
+}
+
+/// ECT(1) promises a scalable response (RFC 9331 §4.1), on a path that the client left and returns to as well.
+#[test]
+fn all_paths_lose_their_mark_where_another_algorithm_needs_another_one() {
+    let mut test = Test::scalable_over(kept);
+    assert!(test.marks());
+    test.move_to(SocketAddr::from(([127, 0, 0, 2], 1234)));
+    assert!(test.marks());
+    let next = builtin("cubic");
+    assert!(test.pair.server.switch_controller(Factory::new(next, next.defaults())));
+    assert!(!test.marks());
+    COUNTED.take();
+    test.move_to(client_address());
+    assert!(!test.marks());
+    test.round(50);
+    assert!(COUNTED.take().is_empty(), "the former controller is gone");
+    assert_eq!(test.pair.server.path_stats().count(), 2);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A connection over a path that may change marks.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use quiche::{Connection, Ecn, EcnStats, Error, RecvInfo};
 use sluicegate_cc::{Algorithm, Controller, EcnCounts, Event, Init, Layer, Options};
-use sluicegate_test_support::{built_by, builtin, config, set_algorithm, Pair};
+use sluicegate_test_support::{built_by, builtin, client_address, config, set_algorithm, Pair};
 
 /// Window of both sides, in packets.
 pub(crate) const WINDOW: usize = 100;
@@ -114,8 +115,9 @@ impl Test {
         loop {
             let requests = emit(&mut self.pair.client);
             let requests_sent = requests.len();
-            for request in &requests {
-                deliver(&mut self.pair.server, request);
+            for (datagram, info, mark) in requests {
+                let info = RecvInfo { from: self.pair.client_at, ..info };
+                deliver(&mut self.pair.server, &(datagram, info, mark));
             }
             if self.deliver_replies() + requests_sent == 0 {
                 return;
@@ -128,12 +130,22 @@ impl Test {
         let replies = emit(&mut self.pair.server);
         for (datagram, info, mark) in &replies {
             if let Some(mark) = (self.path)(self.sent, *mark) {
-                deliver(&mut self.pair.client, &(datagram.clone(), *info, mark));
+                let info = RecvInfo { to: client_address(), ..*info };
+                deliver(&mut self.pair.client, &(datagram.clone(), info, mark));
             }
             self.sent += 1;
             self.marked += usize::from(*mark != Ecn::NotCapable);
         }
         replies.len()
+    }
+
+    /// Gives the client another address.
+    pub(crate) fn move_to(&mut self, address: SocketAddr) {
+        self.pair.client_at = address;
+        self.pair.client.send_ack_eliciting().expect("an established connection");
+        self.settle();
+        let mut paths = self.pair.server.path_stats();
+        assert!(paths.any(|path| path.active && path.peer_addr == address));
     }
 
     /// The server sends that many packets' worth of data, which takes a round trip.
