@@ -1,5 +1,6 @@
 //! Follows the events of a trace and judges the connection. It is a pure state machine of bounded size: time is in the events.
 
+mod algorithms;
 mod closing;
 mod floor;
 pub(crate) mod packets;
@@ -18,6 +19,7 @@ use crate::text::{bytes, duration};
 use crate::verdict::{self, Finding, Severity, Verdict};
 use crate::wait::SenderWait;
 
+use algorithms::Algorithms;
 use closing::Closing;
 use floor::{FloorWatch, Held};
 use packets::{InFlight, Streams};
@@ -104,6 +106,7 @@ pub struct Analysis {
     peer: PeerWatch,
     rates: RateWatch,
     closing: Closing,
+    algorithms: Algorithms,
 }
 
 impl Default for Analysis {
@@ -148,6 +151,7 @@ impl Analysis {
             peer: PeerWatch::default(),
             rates: RateWatch::default(),
             closing: Closing::default(),
+            algorithms: Algorithms::default(),
         }
     }
 
@@ -168,6 +172,7 @@ impl Analysis {
             Kind::ManyLost { packets, bytes } => self.on_lost(*packets, *bytes),
             Kind::Metrics(metrics) => self.on_metrics(metrics),
             Kind::CongestionState(name) => self.states.on_state(*name, self.now),
+            Kind::Switched { old, new } => self.algorithms.on_switch(*old, *new, self.now),
             Kind::ConnectionState(name) => {
                 if matches!(
                     name.as_str(),
@@ -382,7 +387,7 @@ impl Analysis {
             writer: origin.writer,
             qlog: origin.qlog,
             vantage_point: origin.vantage_point,
-            congestion_control: origin.congestion_control,
+            congestion_control: self.algorithms.words(origin.congestion_control),
             quic_version: (!version.is_empty()).then(|| version.to_owned()),
             began: origin.began,
             duration_ms: self.now,

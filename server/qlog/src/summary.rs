@@ -83,7 +83,7 @@ pub struct Summary {
     pub qlog: Option<String>,
     /// Whose view it is: client, server, network.
     pub vantage_point: Option<String>,
-    /// Algorithm of congestion control.
+    /// Algorithm of congestion control; of a switched one all, with the times of the switches.
     pub congestion_control: Option<String>,
     /// Version of QUIC.
     pub quic_version: Option<String>,

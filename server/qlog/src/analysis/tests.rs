@@ -412,3 +412,28 @@ fn a_trace_without_packets_is_not_judged() {
     writer.event("parameters_set", "{}");
     assert_eq!(first(&writer.judge()), (Finding::NothingToJudge, Severity::Fine));
 }
+
+#[test]
+fn each_algorithm_of_a_switched_connection_is_named() {
+    let mut writer = Writer::established();
+    let named = r#"{"description":"congestion_control=cubic","#;
+    writer.text =
+        writer.text.replacen(r#"{"vantage_point""#, &format!(r#"{named}"vantage_point""#), 1);
+    assert_eq!(writer.judge().congestion_control.as_deref(), Some("cubic"));
+    let switch = |writer: &mut Writer, old: &str, new: &str| {
+        let at = writer.at;
+        let name = "sluicegate:congestion_control_switched";
+        let data = format!(r#"{{"old":"{old}","new":"{new}"}}"#);
+        writer.text += &format!("{{\"time\":{at},\"name\":\"{name}\",\"data\":{data}}}\n");
+    };
+    writer.wait(3190.0);
+    switch(&mut writer, "cubic", "bbr3");
+    let summary = writer.judge();
+    assert_eq!(summary.congestion_control.as_deref(), Some("cubic, then bbr3 from 3.2 s"));
+    assert!(crate::text::story(&summary).contains("cubic, then bbr3 from 3.2 s"));
+    for _ in 0..100 {
+        switch(&mut writer, "bbr3", "cubic");
+    }
+    let told = writer.judge().congestion_control.unwrap();
+    assert!(told.ends_with("then cubic from 3.2 s, and later switches: 97"), "{told}");
+}

@@ -106,6 +106,13 @@ pub enum Kind {
     Metrics(RecoveryMetrics),
     /// The congestion controller is in this state now.
     CongestionState(Word),
+    /// Another algorithm controls congestion from now on.
+    Switched {
+        /// The one before.
+        old: Word,
+        /// The new one.
+        new: Word,
+    },
     /// The connection is in this state now.
     ConnectionState(Word),
     /// The connection was closed.
@@ -196,6 +203,9 @@ impl RawEvent {
             | "congestion_metric_update"
             | "app_limited_update" => Kind::Metrics(data.metrics(unit)),
             "congestion_state_updated" => Kind::CongestionState(data.new),
+            "congestion_control_switched" if category == "sluicegate" => {
+                Kind::Switched { old: data.old, new: data.new }
+            }
             "connection_state_updated" => Kind::ConnectionState(data.new),
             "connection_closed" | "connection_close" => data.closed(),
             "connection_data_blocked_updated" => Kind::Blocked(data.blocked(None)),
@@ -235,6 +245,7 @@ struct Data {
     stream_id: Option<f64>,
     error_code: Option<f64>,
     packet_type: Word,
+    old: Word,
     new: Word,
     state: Word,
     reason: Word,
@@ -291,6 +302,7 @@ impl Data {
             "stream_id" => self.stream_id = amount,
             "error_code" | "connection_code" | "application_code" => self.error_code = amount,
             "packet_type" | "type" => self.packet_type = word,
+            "old" => self.old = word,
             "new" => self.new = word,
             "state" => self.state = word,
             "reason" => self.reason = word,
