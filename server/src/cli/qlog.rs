@@ -284,10 +284,28 @@ fn convert(
     if file.canonicalize().ok().is_some_and(|file| output.canonicalize().ok() == Some(file)) {
         bail!("{} is the trace itself: name another file", output.display());
     }
-    let created = File::create(output);
-    let created = created.with_context(|| format!("cannot write {}", output.display()))?;
-    converted(file, format, &mut BufWriter::new(created))
+    converted(file, format, &mut LateFile { path: output, file: None })
         .with_context(|| format!("cannot convert {} to {}", file.display(), output.display()))
+}
+
+/// A file that the first write creates: what is no trace takes no file's place.
+struct LateFile<'p> {
+    path: &'p Path,
+    file: Option<BufWriter<File>>,
+}
+
+impl Write for LateFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(BufWriter::new(File::create(self.path)?)),
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
 }
 
 fn converted(file: &Path, format: QlogFormat, out: &mut impl Write) -> anyhow::Result<u8> {
@@ -300,4 +318,26 @@ fn converted(file: &Path, format: QlogFormat, out: &mut impl Write) -> anyhow::R
         eprintln!("{}: {}", file.display(), shown(&note));
     }
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_trace_leaves_the_output_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, output] = ["trace", "output"].map(|name| folder.path().join(name));
+        std::fs::write(&output, "kept").unwrap();
+        let run = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let code = convert(&file, Target::Lines, Some(&output), &mut Vec::new()).unwrap();
+            (code, std::fs::read_to_string(&output).unwrap())
+        };
+        for text in ["", "nonsense", "{\"a\":1}"] {
+            assert_eq!(run(text), (EXIT_NO_TRACE, "kept".to_owned()), "{text}");
+        }
+        let (code, written) = run(r#"{"qlog_version":"0.3","traces":[]}"#);
+        assert!(code == 0 && written.starts_with(r#"{"qlog_version":"0.3""#), "{written}");
+    }
 }
