@@ -172,7 +172,10 @@ fn traces_hold_the_pacing_rate(backend: &str) {
             if let Some(rate) = data["pacing_rate"].as_f64() {
                 rates.push((rate / (8.0 * window / (rtt / 1e3)), recovery));
             }
-            if let Some(state) = data["new"].as_str() {
+            let of_controller = record["name"].as_str().unwrap_or_default();
+            if of_controller.ends_with("congestion_state_updated")
+                && let Some(state) = data["new"].as_str()
+            {
                 recovery = state == "recovery";
                 // A state comes after the numbers that it is about.
                 if let Some((_, of_recovery)) = rates.last_mut() {
