@@ -212,15 +212,17 @@ pub enum PortError {
     },
     /// Too few huge pages are free.
     #[error(
-        "{free} MiB of huge pages are free and {needed} MiB are needed; `sysctl vm.nr_hugepages={pages}` reserves them, \
-         or set `dpdk.hugepages = false`"
+        "{free} MiB of huge pages are free, {used} MiB are in use, and {needed} MiB are needed; \
+         `sysctl vm.nr_hugepages={pages}` adds what is missing, or set `dpdk.hugepages = false`"
     )]
     Hugepages {
         /// Memory in free huge pages, MiB.
         free: u64,
+        /// Memory in huge pages that programs hold, such as a server that runs, MiB.
+        used: u64,
         /// Memory that the ports need, MiB.
         needed: u64,
-        /// Number of huge pages to reserve.
+        /// Number of huge pages that the host then has: those of now, and what is missing.
         pages: u64,
     },
     /// The process may not open such a device.

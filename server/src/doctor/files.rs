@@ -98,6 +98,18 @@ impl HostFiles {
         names
     }
 
+    /// Returns the numbers of the processes of a program.
+    pub(super) fn processes(&self, program: &str) -> Vec<String> {
+        let mut numbers = self.names("proc");
+        numbers.retain(|number| {
+            number.bytes().all(|byte| byte.is_ascii_digit())
+                && self
+                    .text(&format!("proc/{number}/comm"))
+                    .is_ok_and(|name| name.trim() == program)
+        });
+        numbers
+    }
+
     /// Returns the last part of the path that a link leads to.
     pub(super) fn link_name(&self, name: &str) -> Option<String> {
         let link = fs::read_link(self.path(name)).ok()?;

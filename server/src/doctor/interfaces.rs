@@ -110,18 +110,10 @@ fn spread(facts: &HostFacts<'_>, interrupts: &[QueueInterrupt], cores: &[usize])
     let writes = writes
         .map(|(irq, core)| format!("echo {core} >/proc/irq/{}/smp_affinity_list", irq.number));
     // It would move them again.
-    let balancer = has_irqbalance(facts).then(|| "systemctl disable --now irqbalance".to_owned());
+    let is_balanced = !facts.files.processes("irqbalance").is_empty();
+    let balancer = is_balanced.then(|| "systemctl disable --now irqbalance".to_owned());
     let all: Vec<String> = balancer.into_iter().chain(writes).collect();
     Fix::Host(all.join("; "))
-}
-
-fn has_irqbalance(facts: &HostFacts<'_>) -> bool {
-    let processes = facts.files.names("proc");
-    let mut numbers = processes.iter().filter(|name| name.bytes().all(|b| b.is_ascii_digit()));
-    numbers.any(|number| {
-        let name = facts.files.text(&format!("proc/{number}/comm"));
-        name.is_ok_and(|name| name.trim() == "irqbalance")
-    })
 }
 
 fn irq(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface) -> HostFinding {

@@ -15,6 +15,8 @@ const HUGE: HostCheck = HostCheck {
     name: "dpdk_hugepages",
     source: "Linux admin-guide/mm/hugetlbpage; deploy/dpdk.md",
 };
+/// Huge pages of 2 MiB that suffice for a port with a few queues.
+const MORE_PAGES: u64 = 64;
 
 pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     let groups = facts.needs.groups.iter().filter(|g| g.group.backend == Backend::Dpdk);
@@ -25,7 +27,9 @@ pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     }
     let asked: Vec<_> = all.iter().map(|(group, options)| (options, group.cores.len())).collect();
     let mut found = Vec::new();
-    match facts.probe.ports(&asked) {
+    let ports = facts.probe.ports(&asked);
+    let lacks_pages = matches!(ports, Err(PortError::Hugepages { .. }));
+    match ports {
         Ok(()) => {
             let library = facts.probe.port_library().unwrap_or_default();
             let found_all = format!("the devices, and the memory for them, are there; {library}");
@@ -36,6 +40,11 @@ pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
             let advice = "build the server with DPDK, or choose another backend";
             let fix = Fix::Advice(advice.to_owned());
             return vec![PORT.impossible("", error, "a server with DPDK", fix)];
+        }
+        Err(error @ PortError::Hugepages { free, used, needed, .. })
+            if free.saturating_add(used) >= needed =>
+        {
+            found.push(pages_in_use(facts, &error, needed - free.min(needed)));
         }
         Err(error) => {
             let fix = fix_of(&error);
@@ -50,9 +59,37 @@ pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     for (group, options) in &all {
         found.extend(rights(facts, group, options));
         found.push(iommu(facts, group, options));
-        found.push(huge(facts, group, options));
+        found.push(if lacks_pages {
+            HUGE.skipped(group.name(), "dpdk_port says how many huge pages are free on the host")
+        } else {
+            huge(facts, group, options)
+        });
     }
     found
+}
+
+/// Returns the finding where huge pages suffice, but programs hold some of those that are `missing` now, MiB.
+fn pages_in_use(facts: &HostFacts<'_>, error: &PortError, missing: u64) -> HostFinding {
+    let held = held(facts);
+    if held >= missing {
+        let found = format!(
+            "the devices are there, and a running server holds {held} MiB of huge pages, which are free again when it ends"
+        );
+        return PORT.fine("", found);
+    }
+    let found = format!("{error}; if a running server holds those in use, nothing is missing");
+    PORT.warning("", found, "huge pages that no other program holds", fix_of(error))
+}
+
+/// Returns the memory in huge pages that running servers hold, MiB.
+fn held(facts: &HostFacts<'_>) -> u64 {
+    let servers = facts.files.processes("sluicegate").into_iter().map(|number| {
+        let status = facts.files.text(&format!("proc/{number}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.unwrap_or(0) >> 10
+    });
+    servers.fold(0, u64::saturating_add)
 }
 
 /// Returns the command that an error names in backquotes, or the error as advice.
@@ -147,17 +184,26 @@ fn huge(
     };
     let node = facts.files.value::<i32>(&format!("{device}/numa_node")).unwrap_or(-1).max(0);
     let folder = format!("sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");
-    match facts.files.value::<u64>(&format!("{folder}/free_hugepages")) {
-        Ok(0) => HUGE.warning(
-            group.name(),
-            format!("no huge page of 2 MiB is free on NUMA node {node}, the card's"),
-            "huge pages near the card",
-            Fix::Host(format!("echo 64 >/{folder}/nr_hugepages")),
-        ),
-        Ok(free) => HUGE
-            .fine(group.name(), format!("{free} huge pages of 2 MiB are free on NUMA node {node}")),
-        Err(cause) => HUGE.unknown(group.name(), cause),
+    let number = |name: &str| facts.files.value::<u64>(&format!("{folder}/{name}"));
+    let (free, all) = match (number("free_hugepages"), number("nr_hugepages")) {
+        (Ok(free), Ok(all)) => (free, all),
+        (Err(cause), _) | (_, Err(cause)) => return HUGE.unknown(group.name(), cause),
+    };
+    if free > 0 {
+        let found = format!("{free} huge pages of 2 MiB are free on NUMA node {node}");
+        return HUGE.fine(group.name(), found);
     }
+    let found = format!(
+        "no huge page of 2 MiB is free on NUMA node {node}, the card's, and {all} are in use"
+    );
+    if all > 0 && held(facts) > 0 {
+        let found = format!("{found}: a running server holds huge pages");
+        return HUGE.fine(group.name(), found);
+    }
+    // Not fewer than now: those in use would be taken from their programs as these end.
+    let wanted = all.saturating_add(MORE_PAGES);
+    let fix = Fix::Host(format!("echo {wanted} >/{folder}/nr_hugepages"));
+    HUGE.warning(group.name(), found, "huge pages near the card", fix)
 }
 
 #[cfg(test)]
@@ -180,7 +226,10 @@ mod tests {
         assert_eq!(find(&host, XDP, "dpdk_port").state, Fine);
         for (error, command) in [
             (PortError::Down { name: "eth1".to_owned() }, "ip link set eth1 up"),
-            (PortError::Hugepages { free: 0, needed: 64, pages: 32 }, "sysctl vm.nr_hugepages=32"),
+            (
+                PortError::Hugepages { free: 0, used: 62, needed: 64, pages: 63 },
+                "sysctl vm.nr_hugepages=63",
+            ),
             (PortError::LeftOut, "build the server with DPDK, or choose another backend"),
             (PortError::NoInterface { name: "eth1".to_owned() }, "see deploy/dpdk.md"),
             (
@@ -241,18 +290,49 @@ mod tests {
         assert_eq!(find(&host, XDP, "dpdk_hugepages").state, NotApplicable);
         assert_eq!(find(&host, PCI, "dpdk_hugepages").state, Unknown);
         host.write("sys/bus/pci/devices/0000:03:00.0/numa_node", "1\n");
-        host.write(
-            "sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages",
-            "64\n",
-        );
+        let pages = |node: u8, name: &str, text: &str| {
+            let folder =
+                format!("sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/{name}");
+            host.write(&folder, text);
+        };
+        pages(0, "free_hugepages", "64\n");
+        pages(1, "nr_hugepages", "512\n");
         for (free, expected) in
             [("64", Fine), ("0", Warning), ("-1", Unknown), ("18446744073709551616", Unknown)]
         {
-            host.write(
-                "sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages",
-                free,
-            );
+            pages(1, "free_hugepages", free);
             assert_eq!(find(&host, PCI, "dpdk_hugepages").state, expected, "{free}");
         }
+        // Those in use stay.
+        pages(1, "free_hugepages", "0");
+        let found = find(&host, PCI, "dpdk_hugepages");
+        assert!(found.found.ends_with("512 are in use"), "{found:?}");
+        assert!(found.fix.unwrap().text().starts_with("echo 576 >"));
+        host.write("proc/7/comm", "sluicegate\n");
+        host.write("proc/7/status", "HugetlbPages:\t 1048576 kB\n");
+        assert_eq!(find(&host, PCI, "dpdk_hugepages").state, Fine);
+        host.write("proc/7/status", "HugetlbPages:\t many kB\n");
+        assert_eq!(find(&host, PCI, "dpdk_hugepages").state, Warning);
+    }
+
+    #[test]
+    fn huge_pages_that_a_running_server_holds_are_not_missing() {
+        let host = Scratch::new();
+        host.probe().refuse_ports(PortError::Hugepages {
+            free: 8,
+            used: 1016,
+            needed: 64,
+            pages: 540,
+        });
+        let found = find(&host, PCI, "dpdk_port");
+        assert!(found.state == Warning && found.found.contains("1016 MiB are in use"), "{found:?}");
+        assert_eq!(found.fix.unwrap().text(), "sysctl vm.nr_hugepages=540");
+        // Its remedy would be less than that of the other.
+        assert_eq!(find(&host, PCI, "dpdk_hugepages").state, NotApplicable);
+        host.write("proc/7/comm", "sluicegate\n");
+        host.write("proc/7/status", "HugetlbPages:\t 1040384 kB\n");
+        assert_eq!(find(&host, PCI, "dpdk_port").state, Fine);
+        host.write("proc/7/comm", "another\n");
+        assert_eq!(find(&host, PCI, "dpdk_port").state, Warning);
     }
 }

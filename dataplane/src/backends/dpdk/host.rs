@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::Path;
 
 use crate::device_port::{DevicePortOptions, PortDevice, PortError};
 use crate::interface;
@@ -86,12 +85,11 @@ pub(crate) fn examine(all: &[(&DevicePortOptions, usize)]) -> Result<(), PortErr
     if huge == 0 {
         return Ok(());
     }
-    let (free, page) = free_hugepages(Path::new("/sys/kernel/mm/hugepages"));
-    let needed = u64::from(memory(all));
-    if free < needed {
-        return Err(PortError::Hugepages { free, needed, pages: needed.div_ceil(page.max(1)) });
-    }
-    Ok(())
+    let number = |size: &str, name: &str| {
+        let text = fs::read_to_string(format!("/sys/kernel/mm/hugepages/{size}/{name}"));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    hugepages(number, u64::from(memory(all)))
 }
 
 /// Checks that a device is there and can be opened.
@@ -208,14 +206,22 @@ fn held(status: &str) -> u64 {
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(u64::MAX)
 }
 
-/// Returns the memory in free huge pages and the size of the smaller ones, MiB.
-fn free_hugepages(folder: &Path) -> (u64, u64) {
-    let number = |size: &str, name: &str| -> u64 {
-        let text = fs::read_to_string(folder.join(size).join(name));
-        text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+/// Checks that so much memory is free in huge pages, MiB.
+fn hugepages(number: impl Fn(&str, &str) -> u64, needed: u64) -> Result<(), PortError> {
+    /// Sizes of pages, MiB. Those of the first are added.
+    const SIZES: [(&str, u64); 2] = [("hugepages-2048kB", 2), ("hugepages-1048576kB", 1024)];
+    let sum = |name: &str| -> u64 {
+        let all = SIZES.iter().map(|(size, each)| number(size, name).saturating_mul(*each));
+        all.fold(0, u64::saturating_add)
     };
-    let free = |size| number(size, "free_hugepages");
-    (free("hugepages-2048kB") * 2 + free("hugepages-1048576kB") * 1024, 2)
+    let (free, all) = (sum("free_hugepages"), sum("nr_hugepages"));
+    if free >= needed {
+        return Ok(());
+    }
+    let [(size, mebibytes), _] = SIZES;
+    // Fewer than now would take pages from programs as they end.
+    let pages = number(size, "nr_hugepages").saturating_add((needed - free).div_ceil(mebibytes));
+    Err(PortError::Hugepages { free, used: all.saturating_sub(free), needed, pages })
 }
 
 #[cfg(test)]
@@ -237,9 +243,30 @@ mod tests {
         large.hugepages = true;
         large.memory = Some(1 << 45);
         let line = check(&large);
-        assert!(line.contains("sysctl vm.nr_hugepages=16777224"), "{line}");
+        assert!(line.contains("sysctl vm.nr_hugepages="), "{line}");
         let small = DevicePortOptions::new(PortDevice::AfPacket("lo".to_owned()));
         assert_eq!(examine(&[(&large, 1), (&small, 1)]), Err(PortError::Mixed));
+    }
+
+    #[test]
+    fn huge_pages_that_are_missing_come_on_top_of_those_in_use() {
+        // Pages of both sizes, and how many of them are free.
+        let check = |small: (u64, u64), large: (u64, u64), needed| {
+            let number = |size: &str, name: &str| {
+                let (all, free) = if size == "hugepages-2048kB" { small } else { large };
+                if name == "free_hugepages" { free } else { all }
+            };
+            hugepages(number, needed)
+        };
+        let lacks =
+            |free, used, needed, pages| Err(PortError::Hugepages { free, used, needed, pages });
+        assert_eq!(check((0, 0), (0, 0), 0), Ok(()));
+        assert_eq!(check((0, 0), (0, 0), 129), lacks(0, 0, 129, 65));
+        assert_eq!(check((512, 0), (0, 0), 128), lacks(0, 1024, 128, 576));
+        assert_eq!(check((512, 0), (2, 1), 1024), Ok(()));
+        assert_eq!(check((512, 0), (2, 1), 1026), lacks(1024, 2048, 1026, 513));
+        let most = u64::MAX;
+        assert_eq!(check((most, 0), (2, 1), 1026), lacks(1024, most - 1024, 1026, most));
     }
 
     #[test]
