@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 17] = [
+const ADDED: [(&str, &str); 18] = [
     ("src/ecn.rs", "ecn.rs"),
     ("src/ecn/congestion.rs", "ecn/congestion.rs"),
     ("src/ecn/shares.rs", "ecn/shares.rs"),
@@ -26,6 +26,7 @@ const ADDED: [(&str, &str); 17] = [
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
     ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),
     ("src/extension.rs", "extension.rs"),
+    ("src/extension/figures.rs", "extension/figures.rs"),
     ("src/extension/held.rs", "extension/held.rs"),
     ("src/extension/limits.rs", "extension/limits.rs"),
     ("src/extension/switch.rs", "extension/switch.rs"),

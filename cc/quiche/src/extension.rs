@@ -2,12 +2,14 @@
 //!
 //! The build script places this file at `extension.rs` of the patched source.
 
+mod figures;
 mod held;
 mod limits;
 mod switch;
 #[cfg(feature = "qlog")]
 mod traces;
 
+pub use figures::Figures;
 pub use limits::SendLimit;
 
 use std::net::SocketAddr;

@@ -8,6 +8,6 @@ extern crate log;
 
 pub mod clock;
 
-pub use extension::SendLimit;
+pub use extension::{Figures, SendLimit};
 
 include!(concat!(env!("OUT_DIR"), "/quiche/lib.rs"));
