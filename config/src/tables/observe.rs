@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::field::Field;
 use crate::print;
-use crate::schema::{GIB, KIB, Key, Kind, MIB, TIB, choice, count, ratio, size};
+use crate::schema::{GIB, KIB, Key, Kind, MIB, TIB, choice, count, duration, ratio, seconds, size};
 use crate::section::Section;
 use crate::value::Item;
 use crate::words::{canonical, host, socket_address, token};
@@ -63,6 +64,17 @@ table! {
         /// Memory for events that wait to be written. Raise it if sluicegate_qlog_records_dropped_total grows although
         /// the disk is fast enough on average.
         queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"16MiB\"", reload: Live },
+        /// Whether the flight recorder is on, with a `directory`: it keeps the last 256 events of each active connection of QUIC in memory,
+        /// and writes them as a trace where no error would tell that something is wrong. The window stays at its floor, or the
+        /// controller in recovery without loss, although data waits; three probe timeouts in a row; no progress
+        /// (recorder_stall); a handshake fails. Twelve such traces are written a minute, four by one of these causes, and one in five
+        /// minutes by one cause of one connection. `sluicegate trace --recorder` has one written at once.
+        recorder: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Memory of each worker for these events. A connection needs about 9 KB while it is active, and none while it is idle; further
+        /// ones are not recorded (sluicegate_recorder_refused_total).
+        recorder_memory: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"4MiB\"", reload: Live },
+        /// Time for which a client acknowledges nothing although data waits, after which the flight recorder writes a trace.
+        recorder_stall: Duration { kind: duration(seconds(1), seconds(3600)), default: "\"10s\"", reload: Live },
     }
 }
 
