@@ -11,10 +11,10 @@ mod span;
 mod spread;
 mod waits;
 
-use crate::event::{Kind, RecoveryMetrics, TraceEvent, TracedPacket, Word};
+use crate::event::{Kind, PacketSums, RecoveryMetrics, TraceEvent, TracedPacket, Word};
 use crate::follow::{Follower, Oddities};
 use crate::reader::TraceHeader;
-use crate::summary::{Origin, Summary, Traffic};
+use crate::summary::{Firing, Origin, Summary, Traffic};
 use crate::text::{bytes, duration};
 use crate::verdict::{self, Finding, Severity, Verdict};
 use crate::wait::SenderWait;
@@ -29,6 +29,8 @@ use silence::PeerWatch;
 use spread::Series;
 use waits::{Inputs, Waits};
 
+/// Triggers that are told.
+const MAX_TRIGGERS: usize = 16;
 /// Size of a full packet until the trace shows one, bytes.
 const USUAL_PACKET: u64 = 1200;
 /// Largest size of a packet that is believed, bytes. With segmentation offload some count batches.
@@ -107,6 +109,7 @@ pub struct Analysis {
     rates: RateWatch,
     closing: Closing,
     algorithms: Algorithms,
+    triggers: Vec<Firing>,
 }
 
 impl Default for Analysis {
@@ -152,6 +155,7 @@ impl Analysis {
             rates: RateWatch::default(),
             closing: Closing::default(),
             algorithms: Algorithms::default(),
+            triggers: Vec::new(),
         }
     }
 
@@ -170,6 +174,8 @@ impl Analysis {
                 }
             }
             Kind::ManyLost { packets, bytes } => self.on_lost(*packets, *bytes),
+            Kind::Sums(sums) => self.on_sums(*sums),
+            Kind::Trigger { name, at } => self.on_trigger(*name, *at),
             Kind::Metrics(metrics) => self.on_metrics(metrics),
             Kind::CongestionState(name) => self.states.on_state(*name, self.now),
             Kind::Switched { old, new } => self.algorithms.on_switch(*old, *new, self.now),
@@ -276,10 +282,34 @@ impl Analysis {
         }
         self.peer.on_sent(packet, self.now);
         self.waits.on_sent(&packet.frames);
-        self.floor.on_sent();
-        self.rates.on_sent();
+        self.floor.on_sent(1);
+        self.rates.on_sent(1);
         if let Some(close) = packet.frames.close {
             self.closing.on_frame(close, false, self.now);
+        }
+    }
+
+    fn on_sums(&mut self, sums: PacketSums) {
+        let PacketSums { sent, sent_bytes, acked_bytes, lost } = sums;
+        let traffic = &mut self.traffic;
+        traffic.packets_sent = traffic.packets_sent.saturating_add(sent);
+        traffic.bytes_sent = traffic.bytes_sent.saturating_add(sent_bytes);
+        traffic.bytes_acknowledged = traffic.bytes_acknowledged.saturating_add(acked_bytes);
+        self.sending.add(sent_bytes as f64, self.now, self.srtt);
+        self.floor.on_sent(sent);
+        self.rates.on_sent(sent);
+        if acked_bytes > 0 {
+            self.peer.on_acked(self.now);
+            self.floor.on_acked(acked_bytes);
+            self.rates.on_acked(acked_bytes);
+        }
+        self.on_lost(lost, 0);
+    }
+
+    fn on_trigger(&mut self, name: Word, at: Option<f64>) {
+        if self.triggers.len() < MAX_TRIGGERS {
+            let name = name.as_str().to_owned();
+            self.triggers.push(Firing { trigger: name, at_ms: at.unwrap_or(self.now) });
         }
     }
 
@@ -403,6 +433,7 @@ impl Analysis {
             waits_are_estimates: !self.waits.is_told,
             probe_timeouts: self.peer.total_timeouts(),
             loss_episodes: self.loss_episodes,
+            triggers: self.triggers,
             notes: notes(oddities),
         }
     }

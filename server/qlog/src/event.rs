@@ -4,6 +4,8 @@ mod data;
 mod frames;
 mod scalar;
 
-pub use data::{Blocked, Kind, RawEvent, RecoveryMetrics, Space, TraceEvent, TracedPacket};
+pub use data::{
+    Blocked, Kind, PacketSums, RawEvent, RecoveryMetrics, Space, TraceEvent, TracedPacket,
+};
 pub use frames::{Close, Frames, StreamPiece};
 pub use scalar::Word;

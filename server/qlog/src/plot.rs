@@ -135,6 +135,11 @@ impl Follower for Gather {
                 }
             }
             Kind::ManyLost { packets, .. } => self.columns.lost(*packets),
+            Kind::Sums(sums) => {
+                self.columns.flow(Flow::Sent, sums.sent_bytes as f64);
+                self.columns.flow(Flow::Delivered, sums.acked_bytes as f64);
+                self.columns.lost(sums.lost);
+            }
             Kind::Metrics(metrics) => self.on_metrics(metrics),
             Kind::CongestionState(name) => self.columns.state(*name),
             _ => {}

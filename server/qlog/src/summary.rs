@@ -29,6 +29,15 @@ pub struct TimeShare {
     pub times: u64,
 }
 
+/// A trigger of a flight recorder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Firing {
+    /// Name.
+    pub trigger: String,
+    /// Time at which it fired, ms since the first event.
+    pub at_ms: f64,
+}
+
 /// Packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
@@ -115,6 +124,8 @@ pub struct Summary {
     pub probe_timeouts: u64,
     /// Times at which losses began after a round trip without.
     pub loss_episodes: u64,
+    /// Triggers of a flight recorder: why it wrote the trace.
+    pub triggers: Vec<Firing>,
     /// What is odd about the trace.
     pub notes: Vec<String>,
 }

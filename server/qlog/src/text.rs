@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::summary::{Handshake, Spread, Summary, TimeShare};
+use crate::summary::{Firing, Handshake, Spread, Summary, TimeShare};
 use crate::verdict::{Severity, Verdict};
 
 /// Rows of states and waits that are shown.
@@ -57,6 +57,9 @@ pub fn story(summary: &Summary) -> String {
             line(&mut text, "", &verdict.evidence);
         }
     }
+    for Firing { trigger, at_ms } in &summary.triggers {
+        line(&mut text, "recorded", &format!("{}, at {}", trigger_words(trigger), place(*at_ms)));
+    }
     for (label, value) in facts(summary) {
         line(&mut text, label, &value);
     }
@@ -64,6 +67,20 @@ pub fn story(summary: &Summary) -> String {
         line(&mut text, "note", note);
     }
     text
+}
+
+/// Returns why a flight recorder wrote a trace.
+fn trigger_words(trigger: &str) -> String {
+    let words = match trigger {
+        "window_floor" => "because the window stayed at its floor although data waited",
+        "recovery_without_loss" => "because the controller stayed in recovery without loss",
+        "probe_timeouts" => "because of probe timeouts in a row",
+        "no_progress" => "because nothing was acknowledged for long although data waited",
+        "handshake_failure" => "because the handshake failed",
+        "operator" => "on an operator's command",
+        other => return format!("because of {}", plain(other)),
+    };
+    words.to_owned()
 }
 
 fn line(text: &mut String, label: &str, value: &str) {

@@ -83,9 +83,9 @@ impl FloorWatch {
         }
     }
 
-    pub(super) fn on_sent(&mut self) {
+    pub(super) fn on_sent(&mut self, packets: u64) {
         if let Some(stay) = &mut self.current {
-            stay.sent += 1;
+            stay.sent = stay.sent.saturating_add(packets);
         }
     }
 
@@ -97,7 +97,7 @@ impl FloorWatch {
 
     pub(super) fn on_acked(&mut self, bytes: u64) {
         if let Some(stay) = &mut self.current {
-            stay.acked_bytes += bytes;
+            stay.acked_bytes = stay.acked_bytes.saturating_add(bytes);
         }
     }
 

@@ -101,7 +101,7 @@ impl RateWatch {
         self.lossy.hold(is_lossy, self.begin, end);
         if is_lossy {
             self.lossy_packets.0 = self.lossy_packets.0.saturating_add(lost);
-            self.lossy_packets.1 += sent;
+            self.lossy_packets.1 = self.lossy_packets.1.saturating_add(sent);
         }
         let is_trickle = delivered > 0
             && (delivered as f64) < TRICKLE * self.best as f64
@@ -115,9 +115,9 @@ impl RateWatch {
         self.begin = end;
     }
 
-    pub(super) fn on_sent(&mut self) {
-        self.current.sent += 1;
-        self.sent += 1;
+    pub(super) fn on_sent(&mut self, packets: u64) {
+        self.current.sent = self.current.sent.saturating_add(packets);
+        self.sent = self.sent.saturating_add(packets);
     }
 
     pub(super) fn on_lost(&mut self, packets: u64) {
@@ -126,7 +126,7 @@ impl RateWatch {
     }
 
     pub(super) fn on_acked(&mut self, bytes: u64) {
-        self.current.delivered += bytes;
+        self.current.delivered = self.current.delivered.saturating_add(bytes);
     }
 
     pub(super) fn loss(&self, end: f64) -> Option<Verdict> {

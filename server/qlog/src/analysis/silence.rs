@@ -85,6 +85,12 @@ impl PeerWatch {
         }
     }
 
+    /// Takes acknowledgements, of a trace that has no packets.
+    pub(super) fn on_acked(&mut self, at: f64) {
+        self.end_silence(at, false);
+        self.last_received = at;
+    }
+
     pub(super) fn on_pto_count(&mut self, count: u64) {
         let more = count.saturating_sub(self.pto_count);
         self.by_metrics += more;

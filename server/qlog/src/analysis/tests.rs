@@ -437,3 +437,47 @@ fn each_algorithm_of_a_switched_connection_is_named() {
     let told = writer.judge().congestion_control.unwrap();
     assert!(told.ends_with("then cubic from 3.2 s, and later switches: 97"), "{told}");
 }
+
+impl Writer {
+    fn own(&mut self, name: &str, data: &str) {
+        let at = self.at;
+        self.text += &format!("{{\"time\":{at},\"name\":\"sluicegate:{name}\",\"data\":{data}}}\n");
+    }
+}
+
+#[test]
+fn file_of_a_flight_recorder_is_judged_by_its_sums_and_names_its_trigger() {
+    let mut writer = Writer::new();
+    writer
+        .own("trigger", r#"{"trigger":"window_floor","at":1000,"waits":{"pacing":3},"events":9}"#);
+    writer.metrics(r#""smoothed_rtt":10,"congestion_window":2400,"bytes_in_flight":2400"#);
+    writer.event(
+        "connection_data_blocked_updated",
+        r#"{"new":"blocked","reason":"congestion_control"}"#,
+    );
+    for _ in 0..100 {
+        writer.wait(10.0);
+        writer.own("packets", r#"{"sent":2,"sent_bytes":2400,"acked_bytes":2400,"lost":0}"#);
+    }
+    let summary = writer.judge();
+    assert_eq!(first(&summary), (Finding::PinnedAtFloor, Severity::Critical));
+    let traffic = &summary.traffic;
+    assert_eq!((traffic.packets_sent, traffic.bytes_acknowledged), (200, 240_000));
+    let story = crate::text::story(&summary);
+    let because =
+        "\nrecorded    because the window stayed at its floor although data waited, at 1.000 s\n";
+    assert!(story.contains(because), "{story}");
+}
+
+#[test]
+fn strange_sums_and_triggers_are_bounded() {
+    let mut writer = Writer::new();
+    for _ in 0..100 {
+        writer.own("trigger", r#"{"trigger":"\u001b[2J","at":-1e300}"#);
+        writer.own("packets", r#"{"sent":1e300,"sent_bytes":"x","acked_bytes":1e300,"lost":-3}"#);
+        writer.wait(1.0);
+    }
+    let summary = writer.judge();
+    assert_eq!((summary.triggers.len(), summary.triggers[1].at_ms), (16, 1.0));
+    assert!(!crate::text::story(&summary).contains('\u{1b}'));
+}

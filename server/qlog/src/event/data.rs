@@ -10,6 +10,8 @@ use crate::wait::SenderWait;
 
 /// Largest size of a packet, and of what is lost at once, that is believed, bytes: sums of it do not overflow.
 const MAX_SIZE: u64 = 1 << 24;
+/// Largest sum of packets or bytes that is believed.
+const MAX_SUM: u64 = 1 << 32;
 /// Most probe timeouts in a row that are believed.
 const MAX_TIMEOUTS: u64 = 1 << 10;
 
@@ -72,6 +74,19 @@ pub struct RecoveryMetrics {
     pub state: Option<Word>,
 }
 
+/// Packets of a while, as sums: those of a flight recorder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketSums {
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes of packets sent.
+    pub sent_bytes: u64,
+    /// Bytes of packets acknowledged.
+    pub acked_bytes: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+}
+
 /// Begin or end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blocked {
@@ -101,6 +116,15 @@ pub enum Kind {
         packets: u64,
         /// Number of bytes.
         bytes: u64,
+    },
+    /// Packets since the last such event.
+    Sums(PacketSums),
+    /// Why a flight recorder wrote the trace, or what it noticed.
+    Trigger {
+        /// Name of the trigger.
+        name: Word,
+        /// When it fired, ms since the first event, if that is not the time of the event.
+        at: Option<f64>,
     },
     /// Metrics have changed.
     Metrics(RecoveryMetrics),
@@ -218,6 +242,10 @@ impl RawEvent {
             }
             "recovery_parameters_set" => data.parameters(),
             "parameters_set" if category == "recovery" => data.parameters(),
+            "packets" if category == "sluicegate" => Kind::Sums(data.sums()),
+            "trigger" if category == "sluicegate" => {
+                Kind::Trigger { name: data.trigger, at: data.at.filter(|at| *at >= 0.0) }
+            }
             "version_information" => Kind::Version(data.chosen_version),
             _ => Kind::Other,
         }
@@ -243,6 +271,11 @@ struct Data {
     min_window: Option<f64>,
     max_datagram: Option<f64>,
     stream_id: Option<f64>,
+    sent: Option<f64>,
+    sent_bytes: Option<f64>,
+    acked_bytes: Option<f64>,
+    lost: Option<f64>,
+    at: Option<f64>,
     error_code: Option<f64>,
     packet_type: Word,
     old: Word,
@@ -300,6 +333,11 @@ impl Data {
             "minimum_congestion_window" => self.min_window = amount,
             "max_datagram_size" => self.max_datagram = amount,
             "stream_id" => self.stream_id = amount,
+            "sent" => self.sent = amount,
+            "sent_bytes" => self.sent_bytes = amount,
+            "acked_bytes" => self.acked_bytes = amount,
+            "lost" => self.lost = amount,
+            "at" => self.at = amount,
             "error_code" | "connection_code" | "application_code" => self.error_code = amount,
             "packet_type" | "type" => self.packet_type = word,
             "old" => self.old = word,
@@ -363,6 +401,16 @@ impl Data {
             lost_bytes: self.lost_bytes.map(whole).filter(finite),
             app_limited: self.app_limited,
             state: Some(self.state).filter(|state| !state.as_str().is_empty()),
+        }
+    }
+
+    fn sums(&self) -> PacketSums {
+        let sum = |sum: Option<f64>| sum.map_or(0, whole).min(MAX_SUM);
+        PacketSums {
+            sent: sum(self.sent),
+            sent_bytes: sum(self.sent_bytes),
+            acked_bytes: sum(self.acked_bytes),
+            lost: sum(self.lost),
         }
     }
 
