@@ -4,6 +4,7 @@ mod address;
 mod draining;
 mod emit;
 mod receive;
+mod recorder;
 mod snapshot;
 mod switch;
 mod too_big;
@@ -18,12 +19,14 @@ use sluicegate_dataplane::ListenerId;
 
 use address::Whereabouts;
 pub use emit::{Emitted, PACING_SLACK};
+use recorder::LastDumps;
 use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::account::{Account, Wait};
 pub use snapshot::Snapshot;
 use trace::ConnectionTrace;
 pub(crate) use trace::TraceLabels;
+pub(crate) use waits::Rest;
 
 use super::activity::Activity;
 use super::application::{Application, Shared};
@@ -33,6 +36,7 @@ use super::expiry::Expiry;
 use super::holders::Holder;
 use super::path_size::PathSize;
 use super::progress::{Progress, Read};
+use super::recorder::Recorder;
 use super::reset::ResetTokens;
 
 /// State of a connection without a congestion controller.
@@ -85,6 +89,9 @@ pub struct Connection<A: Application> {
     progress: Progress,
     account: Account,
     trace: Option<Box<ConnectionTrace>>,
+    /// Its latest events, while it is active.
+    recorder: Option<Box<Recorder>>,
+    last_dumps: Option<Box<LastDumps>>,
     /// Its server name was compared with those that an operator wants to be traced.
     pub(super) was_offered_trace: bool,
     /// Time at which it was queued for service or emission; `None` while it rests.
@@ -156,6 +163,8 @@ impl<A: Application> Connection<A> {
             progress: Progress::new(),
             account: Account::begin(Wait::Handshake, accepted.begun),
             trace: None,
+            recorder: None,
+            last_dumps: None,
             was_offered_trace: false,
             queued: None,
             ecn: quiche::EcnStats::default(),
@@ -187,7 +196,9 @@ impl<A: Application> Connection<A> {
         if quic || is_due(self.session_deadline()) || is_due(self.expiry.at()) {
             return Some(Due::Service);
         }
-        (is_due(self.release) || is_due(self.finishes)).then_some(Due::Emission)
+        // At the rest behind the emission it is looked at.
+        let recorder = self.recorder.as_mut().is_some_and(|recorder| recorder.take_due(now));
+        (recorder || is_due(self.release) || is_due(self.finishes)).then_some(Due::Emission)
     }
 
     /// Closes the connection if its handshake took too long. Returns whether it did.
@@ -356,13 +367,14 @@ impl<A: Application> Connection<A> {
     }
 
     /// Returns when it is to be looked at again: at a timer of quiche or of the session, when pacing lets the next packet go, when the
-    /// handshake times out, when it expires, or when a drain may close it.
+    /// handshake times out, when it expires, when a drain may close it, or when its recorder may have something to tell.
     pub fn deadline(&self) -> Option<Instant> {
         let quic = self.quic.timeout_instant();
         let session = self.session_deadline();
         let pending = [self.release, self.finishes];
         let ends = [self.handshake_deadline, self.expiry.at()];
-        let all = [[quic, session], pending, ends];
+        let recorder = self.recorder.as_ref().and_then(|recorder| recorder.due());
+        let all = [[quic, session], pending, ends, [recorder, None]];
         all.into_iter().flatten().flatten().min()
     }
 }

@@ -12,6 +12,8 @@ metrics! {
         pub open: u64 = gauge("sluicegate_connections"),
         /// Connections whose handshake is unfinished.
         pub half_open: u64 = gauge("sluicegate_connections_handshaking"),
+        /// Connections whose events the flight recorder keeps.
+        pub recorders: u64 = gauge("sluicegate_recorder_connections"),
         /// Connections by congestion control algorithm and by state of the controller.
         pub controllers: BTreeMap<Controller, u64> =
             gauge("sluicegate_connections_by_controller_state" by "algorithm", "state"),

@@ -6,6 +6,7 @@ use sluicegate_base::observe::metrics::{PerLabel, labels, metrics};
 
 use crate::congestion::path_table::Resumption;
 use crate::ecn::EcnCounters;
+use crate::recorder::{Suppression, Trigger};
 use crate::token::NewTokenRefusal;
 
 labels! {
@@ -126,6 +127,12 @@ metrics! {
         pub dropped: PerLabel<DropReason> = counter("sluicegate_datagrams_dropped_total" by "reason"),
         /// Connections of clients whose capacity is known (careful_resume), by event: they try it (jumped), and everything arrives (validated), something is lost or the path has changed (retreated), there is too little to send (rate_limited), or the connection ends before (undecided); or they do not try it, since the round-trip time differs (rtt_differs).
         pub careful_resume: PerLabel<Resumption> = counter("sluicegate_careful_resume_total" by "event"),
+        /// Triggers of the flight recorder that wrote a file, or into the connection's trace, by cause.
+        pub recorder_files: PerLabel<Trigger> = counter("sluicegate_recorder_files_total" by "trigger"),
+        /// Triggers of the flight recorder without a file, by reason.
+        pub recorder_suppressed: PerLabel<Suppression> = counter("sluicegate_recorder_suppressed_total" by "reason"),
+        /// Rests at which an active connection got no memory of the flight recorder, because others had all of it.
+        pub recorders_refused: u64 = counter("sluicegate_recorder_refused_total"),
         /// Counters of ECN.
         pub ecn: EcnCounters = group,
     }

@@ -9,6 +9,7 @@ pub mod inspect;
 mod invariants;
 mod messages;
 mod network;
+mod recorder;
 mod retire;
 mod service;
 mod shedding;
@@ -47,6 +48,7 @@ use super::holders::Holders;
 use super::prefetch::prefetch;
 use super::rate_limit::TokenBucket;
 use super::rates::Rates;
+use super::recorder::RecorderPool;
 use super::reset::ResetTokens;
 use super::settings::Settings;
 use super::timers::Timers;
@@ -119,7 +121,8 @@ pub struct Endpoint<A: Application> {
     awaiting_room: Vec<usize>,
     /// Orders of an operator for traces of the next connections.
     watches: Vec<Arc<TraceWatch>>,
-    /// Counts of what happened so far, without careful resume: see [`Endpoint::totals`].
+    recorders: RecorderPool,
+    /// Counts of what happened so far, without those that others keep: see [`Endpoint::totals`].
     pub counters: QuicCounters,
     /// Counts of careful resume, which congestion controllers keep.
     resumptions: Arc<Resumptions>,
@@ -143,6 +146,7 @@ impl<A: Application> Endpoint<A> {
             rates: Rates::new(&settings.quic),
             initials: InitialControl::new(settings.quic.retries_per_second, now),
             log_limit: TokenBucket::new(1, 4),
+            recorders: RecorderPool::of(settings.tracing.as_ref()),
             settings,
             connections: ConnectionTable::new(now),
             timers: Timers::default(),
@@ -182,13 +186,18 @@ impl<A: Application> Endpoint<A> {
         ConnectionGauges {
             open: self.len() as u64,
             half_open: self.half_open.len(),
+            recorders: self.recorders.lent(),
             ..self.gauges.clone()
         }
     }
 
-    /// Returns all counters, those of careful resume included.
+    /// Returns all counters, those that others keep included.
     pub fn totals(&self) -> QuicCounters {
-        QuicCounters { careful_resume: self.resumptions.totals(), ..self.counters.clone() }
+        QuicCounters {
+            careful_resume: self.resumptions.totals(),
+            recorders_refused: self.recorders.refused(),
+            ..self.counters.clone()
+        }
     }
 
     /// Returns what the sessions share.
@@ -376,6 +385,7 @@ impl<A: Application> Endpoint<A> {
             return;
         };
         connection.clear(&mut self.settings.shared);
+        connection.end_recorder(&mut self.recorders);
         self.timers.clear(slot);
         self.leave_listener(connection.listener);
         if let Some(holder) = connection.holder {

@@ -22,6 +22,7 @@ mod progress;
 pub mod properties;
 pub mod rate_limit;
 mod rates;
+pub mod recorder;
 pub mod refusal;
 pub mod reset;
 pub mod settings;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluicegate_base::observe::qlog::{QlogWriter, Sampler};
+use sluicegate_base::observe::qlog::{DumpLimit, QlogWriter, Sampler};
 use sluicegate_base::secrets::Secrets;
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
@@ -64,6 +65,19 @@ pub struct Tracing {
     pub level: sluicegate_config::QlogLevel,
     /// Values of fields that the traces contain.
     pub visible: quiche::redact::Visible,
+    /// Flight recorder, where it is on.
+    pub recorder: Option<FlightRecorder>,
+}
+
+/// Settings of the flight recorder.
+#[derive(Clone, Debug)]
+pub struct FlightRecorder {
+    /// Memory for the events of all workers, bytes.
+    pub memory: u64,
+    /// Time without progress that fires a trigger.
+    pub stall: Duration,
+    /// Bound on the files of the process.
+    pub dumps: Arc<DumpLimit>,
 }
 
 impl Tracing {

@@ -1,4 +1,5 @@
-//! The order `/debug/trace`: traces of running connections, and of the next ones of a client network or a server name.
+//! The order `/debug/trace`: traces of running connections, what the flight recorder has of them, and traces of the next ones of a client
+//! network or a server name.
 
 mod query;
 
@@ -26,6 +27,8 @@ use crate::worker::{Command, TraceCommand};
 pub(super) const PATH: &str = "/debug/trace";
 /// Running connections that an order traces at most.
 const MAX_RUNNING: usize = 64;
+/// The same of what the flight recorder has: a worker writes each at once.
+const MAX_RECORDED: usize = 16;
 /// Orders for the next connections that may be open.
 const MAX_OPEN_ORDERS: usize = 16;
 
@@ -71,6 +74,7 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
     };
     let next = match &query.target {
         Target::Connection(_) => None,
+        Target::Client(_) if query.recorder => None,
         Target::Client(clients) => Some(NextConnections::From(*clients)),
         Target::ServerName(name) => Some(NextConnections::Named(name.clone())),
     };
@@ -118,7 +122,7 @@ struct Outcome {
 async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQueries) -> Outcome {
     let mut outcome = Outcome { traced: Vec::new(), left_out: 0, silent: Vec::new() };
     if watch.is_some() {
-        outcome.send(workers, &[], watch).await;
+        outcome.send(workers, (&[], false), watch).await;
     }
     let selection = match &query.target {
         Target::Connection(id) => ConnectionFilter { id: Some(id.clone()), ..Default::default() },
@@ -127,12 +131,13 @@ async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQu
         }
         Target::ServerName(_) => return outcome,
     };
-    let found = connections::find(workers, &selection, Order::Stalled, MAX_RUNNING).await;
+    let most = if query.recorder { MAX_RECORDED } else { MAX_RUNNING };
+    let found = connections::find(workers, &selection, Order::Stalled, most).await;
     outcome.left_out = found.census.count().saturating_sub(found.shown.len());
     let ids: Vec<_> = found.shown.into_iter().map(|(_, _, one)| one.id).collect();
     outcome.note_silent(found.silent);
     if !ids.is_empty() {
-        outcome.send(workers, &ids, None).await;
+        outcome.send(workers, (&ids, query.recorder), None).await;
     }
     outcome
 }
@@ -141,11 +146,11 @@ impl Outcome {
     async fn send(
         &mut self,
         workers: &WorkerQueries,
-        running: &[Vec<u8>],
+        (running, recorded): (&[Vec<u8>], bool),
         next: Option<Arc<TraceWatch>>,
     ) {
         let command = |reply| {
-            let order = TraceOrder { running: running.to_vec(), next: next.clone() };
+            let order = TraceOrder { running: running.to_vec(), next: next.clone(), recorded };
             Command::Trace(Box::new(TraceCommand { order, reply }))
         };
         let replies = workers.ask(command).await;
@@ -165,7 +170,7 @@ impl Outcome {
         let refused = |(_, one): &&(String, OrderedTrace)| one.outcome == TraceOutcome::Refused;
         let connections = self.traced.iter().filter_map(|(worker, one)| {
             let (file, begun) = match &one.outcome {
-                TraceOutcome::Begun(file) => (file, true),
+                TraceOutcome::Begun(file) | TraceOutcome::Recorded(file) => (file, true),
                 TraceOutcome::GoesOn(file) => (file, false),
                 TraceOutcome::Refused => return None,
             };
@@ -180,11 +185,11 @@ impl Outcome {
             }))
         });
         let next = match query.target {
-            Target::Connection(_) => Value::Null,
-            Target::Client(_) | Target::ServerName(_) => json!({
+            Target::Client(_) | Target::ServerName(_) if !query.recorder => json!({
                 "count": query.count,
                 "for_ms": u64::try_from(query.time.as_millis()).unwrap_or(u64::MAX),
             }),
+            _ => Value::Null,
         };
         json!({
             "directory": directory.to_string_lossy(),
@@ -192,6 +197,7 @@ impl Outcome {
             "refused": self.traced.iter().filter(refused).count(),
             "left_out": self.left_out,
             "next": next,
+            "recorder": query.recorder,
             "silent_workers": self.silent,
         })
     }

@@ -12,7 +12,7 @@ use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::auth::PasswordChecks;
 use sluicegate_http::identification::Identification;
 use sluicegate_http::route::Site;
-use sluicegate_quic::settings::{Tracing, visible};
+use sluicegate_quic::settings::{FlightRecorder, Tracing, visible};
 use sluicegate_quic::token::UsedTokens;
 
 use super::error::BootError;
@@ -84,6 +84,11 @@ pub(super) fn start_tracing(
         writer,
         level: config.qlog.level,
         visible: visible(&config.qlog.fields, config.qlog.query),
+        recorder: config.qlog.recorder.then(|| FlightRecorder {
+            memory: config.qlog.recorder_memory,
+            stall: config.qlog.recorder_stall,
+            dumps: traces.dumps(),
+        }),
     }))
 }
 

@@ -35,6 +35,9 @@ pub(super) struct TraceArgs {
     /// Trace the next connections that come within this time, up to 60s [default: 60s].
     #[arg(long = "for", value_name = "TIME")]
     time: Option<String>,
+    /// Write what the flight recorder has of running connections, and trace no more of them.
+    #[arg(long, conflicts_with_all = ["sni", "count", "time"])]
+    recorder: bool,
     #[command(flatten)]
     server: AdminArgs,
     /// Print what the server replies, as JSON.
@@ -93,6 +96,9 @@ fn target(args: &TraceArgs) -> anyhow::Result<String> {
     if let Some(time) = &args.time {
         parameters.append_pair("for", time);
     }
+    if args.recorder {
+        parameters.append_pair("recorder", "true");
+    }
     Ok(parameters.finish())
 }
 
@@ -127,9 +133,14 @@ fn told(reply: &Value) -> String {
             word(connection, "file"),
         ));
     }
+    let left_out = if reply["recorder"] == true {
+        "more are not written: one order writes 16 connections"
+    } else {
+        "more are not traced: one order traces 64 running connections"
+    };
     for (key, sentence) in [
         ("refused", "more are not traced: as many are as `max_open_traces` in [qlog] allows"),
-        ("left_out", "more are not traced: one order traces 64 running connections"),
+        ("left_out", left_out),
     ] {
         let count = number(reply, key);
         if count > 0.0 {
@@ -173,10 +184,18 @@ mod tests {
             (&["[2001:db8::1]:5", "--count", "3"], "client=%5B2001%3Adb8%3A%3A1%5D%3A5&count=3"),
             (&["192.0.2.0/24", "--for", "5s"], "client=192.0.2.0%2F24&for=5s"),
             (&["--sni", "a.example"], "sni=a.example"),
+            (&["8a0f", "--recorder"], "connection=8a0f&recorder=true"),
         ] {
             assert_eq!(of(words).unwrap(), format!("/debug/trace?{expected}"));
         }
-        for words in [&[][..], &["8a0f", "--sni", "a"], &["somebody"], &[""], &["192.0.2.0/33"]] {
+        for words in [
+            &[][..],
+            &["8a0f", "--sni", "a"],
+            &["somebody"],
+            &[""],
+            &["192.0.2.0/33"],
+            &["--recorder"],
+        ] {
             assert!(of(words).is_err(), "{words:?}");
         }
         let error = of(&["somebody"]).unwrap_err().to_string();

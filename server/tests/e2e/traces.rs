@@ -11,6 +11,7 @@ use crate::server::{Folder, PAGE, Server, Setup};
 
 on_auto!(
     running_and_next_connections_are_traced_on_request,
+    recorded_events_are_written_at_an_operators_command,
     trace_without_a_folder_says_which_key_to_set,
 );
 
@@ -89,6 +90,52 @@ fn running_and_next_connections_are_traced_on_request(backend: &str) {
     let named = trace(&["--admin", &at, "--sni", "localhost", "--for", "5s", "--count", "1"]);
     let text = String::from_utf8(named.stdout).unwrap();
     assert!(text.starts_with("the next connections, up to 1, within 5.0 s: "), "{text}");
+}
+
+fn recorded_events_are_written_at_an_operators_command(backend: &str) {
+    let folder = Folder::new();
+    let setup = Setup::new(backend)
+        .listener("main", "127.0.0.1:0", "bbr3")
+        .with(ADMIN)
+        .with("[qlog]\ndirectory = \"traces\"");
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    let at = admin.to_string();
+    assert_eq!(trace(&["--admin", &at, "--recorder", "00"]).status.code(), Some(3));
+    run(async {
+        let client = Client::new(&folder);
+        let mut stalled = client.connect(server.address()).await;
+        // Nobody reads the body.
+        let _response = stalled.get("/bytes/100000000").await;
+        for _ in 0..ATTEMPTS {
+            let list = get(admin, "/debug/connections?wait=stream_flow_control").1;
+            if list.contains("\"count\": 1") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let told = trace(&["--admin", &at, "127.0.0.1", "--recorder"]);
+        let text = String::from_utf8(told.stdout).unwrap();
+        assert!(told.status.success(), "{text}");
+        let (start, file) = text.trim_end().rsplit_once('/').unwrap();
+        let (id, _) = start.split_once("  127.0.0.1:").unwrap();
+        assert!(file.starts_with(&format!("{id}_main_bbr3_recorder-")), "{text}");
+        let written = ["sluicegate:trigger", "sluicegate:packets", "stream_flow_control"];
+        contains(&folder, &format!("traces/{file}"), &written).await;
+        let mut summary = Command::new(installed::server());
+        let path = folder.path(&format!("traces/{file}"));
+        let summary = summary.args(["qlog", "summary"]).arg(path).output().unwrap();
+        let story = String::from_utf8(summary.stdout).unwrap();
+        assert!(story.contains("recorded    on an operator's command, at "), "{story}");
+        assert!(story.contains("bbr3") && story.contains("stream_flow_control"), "{story}");
+    });
+    let counted = crate::admin::metrics(admin);
+    let operator = counted.iter().find(|(name, _)| {
+        name.starts_with("sluicegate_recorder_files_total") && name.contains("operator")
+    });
+    assert_eq!(operator.map(|(_, count)| *count), Some(1.0));
+    let wrong = trace(&["--admin", &at, "--sni", "a", "--recorder"]);
+    assert_eq!(wrong.status.code(), Some(2));
 }
 
 fn trace_without_a_folder_says_which_key_to_set(backend: &str) {

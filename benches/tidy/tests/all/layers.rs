@@ -88,7 +88,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Packages that the tests of every package may use.
-const TEST_TOOLS: &[&str] = &["sluicegate-raw-client", "sluicegate-sim", "sluicegate-test-support"];
+const TEST_TOOLS: &[&str] =
+    &["sluicegate-qlog", "sluicegate-raw-client", "sluicegate-sim", "sluicegate-test-support"];
 
 #[test]
 fn crates_depend_in_one_direction() {

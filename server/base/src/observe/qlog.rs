@@ -3,11 +3,13 @@
 //! A worker never waits for a disk: a [`Trace`] gathers whole records and hands them over in batches. If the queue is full, a cap is
 //! reached or the disk fails, it drops whole records and counts them. Files are JSON text sequences (RFC 7464), readable while they
 //! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`, or `…_from-<age>ms.sqlog` where a trace begins in a running
-//! connection.
+//! connection, and `…_recorder-<age>ms.sqlog` where it is what a flight recorder had by then.
 
 mod current;
+mod limit;
 mod sampler;
 mod storage;
+mod text;
 mod trace;
 mod writer;
 
@@ -18,9 +20,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::metrics::metrics;
 
 pub use current::CurrentTraces;
+pub use limit::DumpLimit;
 pub use sampler::Sampler;
 pub use storage::{Directory, Storage, StoredFile, TraceFile};
-pub use trace::{Trace, TraceHandle, TraceName};
+pub use text::{HeaderFacts, TraceText, milliseconds};
+pub use trace::{Trace, TraceHandle, TraceName, TracePart};
 pub use writer::QlogWriter;
 
 /// Bounds on the resources of traces.

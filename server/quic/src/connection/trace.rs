@@ -1,11 +1,11 @@
 //! The trace of a connection (qlog).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_base::observe::qlog::{Trace, TraceHandle};
+use sluicegate_base::observe::qlog::{Trace, TraceHandle, milliseconds};
 
 use super::Connection;
 use crate::application::Application;
@@ -13,7 +13,7 @@ use crate::application::Application;
 /// Event with which a trace begins in the middle of a connection.
 const CONNECTION_STATE: &str = "sluicegate:connection_state";
 /// Events of what blocks data (draft-ietf-quic-qlog-quic-events-13 §5.15, §5.16).
-const CONNECTION_BLOCKED: &str = "quic:connection_data_blocked_updated";
+pub(super) const CONNECTION_BLOCKED: &str = "quic:connection_data_blocked_updated";
 const STREAM_BLOCKED: &str = "quic:stream_data_blocked_updated";
 /// Most blocked streams that a trace follows at a time.
 const MAX_BLOCKED: usize = 64;
@@ -54,6 +54,15 @@ fn blocked(wait: Wait) -> (&'static str, Option<&'static str>) {
     }
 }
 
+/// Returns the data of a connection's wait.
+pub(super) fn blocked_data(old: Option<&str>, wait: Wait) -> Value {
+    let (new, reason) = blocked(wait);
+    let reason = reason.map(|reason| ("reason", reason.into()));
+    // The draft has fewer reasons than the account has waits.
+    let causes: Vec<_> = reason.into_iter().chain([("trigger", wait.name().into())]).collect();
+    update(old, new, &causes)
+}
+
 /// Returns the data of an event.
 fn update(old: Option<&str>, new: &str, rest: &[(&str, Value)]) -> Value {
     let states = [("old", old.map(Value::from)), ("new", Some(new.into()))];
@@ -79,12 +88,8 @@ impl<A: Application> Connection<A> {
         let Some(mut trace) = self.trace.take() else {
             return;
         };
-        let (new, reason) = blocked(wait);
-        let old = trace.state.replace(new);
-        let reason = reason.map(|reason| ("reason", reason.into()));
-        // The draft has fewer reasons than the account has waits.
-        let causes: Vec<_> = reason.into_iter().chain([("trigger", wait.name().into())]).collect();
-        self.quic.trace_event(CONNECTION_BLOCKED, update(old, new, &causes), from);
+        let old = trace.state.replace(blocked(wait).0);
+        self.quic.trace_event(CONNECTION_BLOCKED, blocked_data(old, wait), from);
         let blocked: Vec<u64> = self.quic.blocked_streams().take(MAX_BLOCKED).collect();
         for stream in trace.blocked.iter().filter(|stream| !blocked.contains(stream)) {
             let data = update(Some("blocked"), "unblocked", &[("stream_id", (*stream).into())]);
@@ -102,25 +107,28 @@ impl<A: Application> Connection<A> {
     /// Writes into a trace that has just begun what the connection is: to begin with, what others read in earlier records.
     pub(crate) fn trace_state(&mut self, now: Instant) {
         self.quic.trace_state();
-        let (wait, since) = self.account.wait();
-        let ms = |time: Duration| Value::from((time.as_secs_f64() * 1e6).round() / 1e3);
-        let spent = self.account.spent(now).filter(|(_, time)| !time.is_zero());
-        let waits: Map<String, Value> =
-            spent.map(|(wait, time)| (wait.name().to_owned(), ms(time))).collect();
-        let state = json!({
-            "age": ms(self.account.age(now)),
-            "wait": wait.name(),
-            "waiting": ms(now.saturating_duration_since(since)),
-            "waits": waits,
-            "silence": ms(now.saturating_duration_since(self.activity.heard())),
-            "requests": self.session.as_ref().map_or(0, A::taken),
-        });
-        self.trace_wait(wait, now);
+        self.trace_wait(self.account.wait().0, now);
         // A connection that waits may write nothing more for long.
         if let Some(trace) = &self.trace {
             trace.handle.hand_over_next();
         }
-        self.quic.trace_event(CONNECTION_STATE, state, now);
+        self.quic.trace_event(CONNECTION_STATE, self.about(now), now);
+    }
+
+    /// Returns what a trace says of the connection beside what the drafts have: its account above all.
+    pub(super) fn about(&self, now: Instant) -> Value {
+        let (wait, since) = self.account.wait();
+        let spent = self.account.spent(now).filter(|(_, time)| !time.is_zero());
+        let waits: Map<String, Value> =
+            spent.map(|(wait, time)| (wait.name().to_owned(), milliseconds(time))).collect();
+        json!({
+            "age": milliseconds(self.account.age(now)),
+            "wait": wait.name(),
+            "waiting": milliseconds(now.saturating_duration_since(since)),
+            "waits": waits,
+            "silence": milliseconds(now.saturating_duration_since(self.activity.heard())),
+            "requests": self.session.as_ref().map_or(0, A::taken),
+        })
     }
 
     /// Returns the name of the file of its trace, if one is being written.

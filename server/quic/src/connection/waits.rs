@@ -11,6 +11,15 @@ use crate::application::{Application, Output};
 /// Shortest time in a queue that counts as scheduling; a shorter one counts for the wait before it.
 const QUEUED: Duration = Duration::from_millis(1);
 
+/// Waits at a rest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    /// What it waited for until now.
+    pub(crate) before: Wait,
+    /// What it waits for from now on.
+    pub(crate) wait: Wait,
+}
+
 impl<A: Application> Connection<A> {
     /// Returns the account of its time.
     pub fn account(&self) -> &Account {
@@ -36,16 +45,24 @@ impl<A: Application> Connection<A> {
         self.enter(Wait::Scheduling, now);
     }
 
-    /// Notes what it waits for now that it has nothing to send.
-    pub(crate) fn note_rest(&mut self, now: Instant) {
+    /// Notes what it waits for now that it has nothing to send. Returns that, and what it waited for before.
+    pub(crate) fn note_rest(&mut self, now: Instant) -> Rest {
         self.queued = None;
-        self.enter(self.waits_for(), now);
+        let (before, _) = self.account.wait();
+        let wait = self.waits_for();
+        self.enter(wait, now);
+        Rest { before, wait }
     }
 
     fn enter(&mut self, wait: Wait, from: Instant) {
         let (before, since) = self.account.wait();
-        if self.trace.is_some() && wait != before {
-            self.trace_wait(wait, from.max(since));
+        if wait != before {
+            if self.trace.is_some() {
+                self.trace_wait(wait, from.max(since));
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.wait(wait, from.max(since));
+            }
         }
         self.account.enter(wait, from);
     }

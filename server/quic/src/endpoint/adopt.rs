@@ -35,6 +35,7 @@ impl<A: Application> Endpoint<A> {
             }
         });
         let before = std::mem::replace(&mut settings.listeners, config.listeners);
+        self.recorders.adopt_tracing(config.tracing.as_ref());
         settings.tracing = config.tracing;
         settings.limits = config.limits;
         settings.quic = config.quic;

@@ -7,6 +7,7 @@ use sluicegate_dataplane::{Egress, NoRoom};
 use super::Endpoint;
 use crate::application::Application;
 use crate::connection::Emitted;
+use crate::recorder::Trigger;
 
 impl<A: Application> Endpoint<A> {
     /// Writes what may leave: a burst of each connection in turn, and between them up to `stateless` packets without a
@@ -92,13 +93,17 @@ impl<A: Application> Endpoint<A> {
             return Emitted::Nothing;
         };
         if connection.is_over() {
+            if connection.has_failed_handshake() && self.shutdown.is_none() {
+                self.on_trigger(slot, Trigger::Handshake, now);
+            }
             self.remove(slot);
             return Emitted::Nothing;
         }
-        connection.note_rest(now);
+        let rest = connection.note_rest(now);
         if connection.has_room_again() {
             self.connections.queue_service(slot);
         }
+        self.record_rest(slot, rest, now);
         self.note_controller(slot);
         let closed = self.note_shutdown(slot, now);
         self.arm(slot, now);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sluicegate_base::observe::qlog::TraceName;
+use sluicegate_base::observe::qlog::{TraceName, TracePart};
 use sluicegate_config::QlogLevel;
 
 use super::Endpoint;
 use super::inspect::ClientFilter;
 use crate::application::Application;
 use crate::connection::TraceLabels;
+use crate::recorder::Trigger;
 
 /// Connections that are traced from their beginnings.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub struct TraceOrder {
     pub running: Vec<Vec<u8>>,
     /// Connections to come.
     pub next: Option<Arc<TraceWatch>>,
+    /// Of the running ones, what the flight recorder has is written, and no more.
+    pub recorded: bool,
 }
 
 /// A running connection of an order.
@@ -79,6 +82,8 @@ pub enum TraceOutcome {
     Begun(String),
     /// A trace that had begun before goes on, into this file.
     GoesOn(String),
+    /// What was recorded of it is in this file.
+    Recorded(String),
     /// There are as many traces as there may be.
     Refused,
 }
@@ -88,20 +93,21 @@ impl<A: Application> Endpoint<A> {
     pub fn trace(&mut self, order: TraceOrder, now: Instant) -> Vec<OrderedTrace> {
         self.watches.retain(|watch| !watch.is_over(now));
         self.watches.extend(order.next);
-        let traced = order.running.iter().filter_map(|id| self.trace_running(id, now));
+        let traced =
+            order.running.iter().filter_map(|id| self.trace_running(id, order.recorded, now));
         traced.collect()
     }
 
-    fn trace_running(&mut self, id: &[u8], now: Instant) -> Option<OrderedTrace> {
+    fn trace_running(&mut self, id: &[u8], recorded: bool, now: Instant) -> Option<OrderedTrace> {
         let slot = self.connections.find(id)?;
         let connection = self.connections.get(slot)?;
         let original = connection.original_id().to_vec();
-        let outcome = match connection.trace_file() {
-            Some(file) => TraceOutcome::GoesOn(file),
-            None => self
-                .trace_from_now(slot, &original, now)
-                .map_or(TraceOutcome::Refused, TraceOutcome::Begun),
+        let begun = match connection.trace_file() {
+            _ if recorded => self.dump(slot, Trigger::Operator, now).map(TraceOutcome::Recorded),
+            Some(file) => Some(TraceOutcome::GoesOn(file)),
+            None => self.trace_from_now(slot, &original, now).map(TraceOutcome::Begun),
         };
+        let outcome = begun.unwrap_or(TraceOutcome::Refused);
         let connection = self.connections.get(slot)?;
         Some(OrderedTrace {
             id: original,
@@ -203,7 +209,8 @@ impl<A: Application> Endpoint<A> {
         let tracing = self.settings.tracing.as_ref()?;
         let listener = self.settings.listeners.get(&connection.listener)?;
         let algorithm = connection.algorithm;
-        let name = TraceName { original_dcid, listener: &listener.name, algorithm, age };
+        let part = age.map_or(TracePart::Whole, TracePart::From);
+        let name = TraceName { original_dcid, listener: &listener.name, algorithm, part };
         let trace = tracing.writer.open(&name, b"")?;
         let file = trace.handle().file_name();
         let labels = TraceLabels {

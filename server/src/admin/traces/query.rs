@@ -23,6 +23,8 @@ pub(super) struct Query {
     pub(super) count: usize,
     /// Time in which they must come.
     pub(super) time: Duration,
+    /// What the flight recorder has of running connections is wanted, and no more.
+    pub(super) recorder: bool,
 }
 
 /// Connections that are to be traced.
@@ -42,7 +44,7 @@ impl Query {
     /// # Errors
     /// One is missing, unknown, comes twice or has a wrong value; the text names it and what is expected.
     pub(super) fn parse(text: &str) -> Result<Query, String> {
-        let (mut target, mut count, mut time) = (None, None, None);
+        let (mut target, mut count, mut time, mut recorder) = (None, None, None, None);
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             let is_second = match &*name {
                 "connection" => {
@@ -52,9 +54,10 @@ impl Query {
                 "sni" => target.replace(Target::ServerName(server_name(&value)?)).is_some(),
                 "count" => count.replace(number(&value)?).is_some(),
                 "for" => time.replace(duration(&value)?).is_some(),
+                "recorder" => recorder.replace(switch(&value)?).is_some(),
                 _ => {
                     return Err(format!(
-                        "unknown parameter `{name}`; there are connection, client, sni, count and for\n"
+                        "unknown parameter `{name}`; there are connection, client, sni, count, for and recorder\n"
                     ));
                 }
             };
@@ -72,8 +75,17 @@ impl Query {
         {
             return Err("`count` and `for` are for the next connections; leave them out\n".into());
         }
+        let recorder = recorder.unwrap_or(false);
+        if recorder
+            && (matches!(target, Target::ServerName(_)) || count.is_some() || time.is_some())
+        {
+            return Err(
+                "the flight recorder has running connections: give connection=ID or client=ADDRESS, and neither `count` nor `for`\n"
+                    .into(),
+            );
+        }
         let (count, time) = (count.unwrap_or(DEFAULT_COUNT), time.unwrap_or(MAX_TIME));
-        Ok(Query { target, count, time })
+        Ok(Query { target, count, time, recorder })
     }
 }
 
@@ -86,6 +98,10 @@ fn server_name(value: &str) -> Result<String, String> {
         ));
     }
     Ok(name.to_owned())
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| format!("`recorder` is `{value}`; expected true or false\n"))
 }
 
 fn number(value: &str) -> Result<usize, String> {
@@ -114,12 +130,17 @@ mod tests {
         assert_eq!(one.target, Target::Connection(vec![0, 0xaf]));
         let network = parse("client=192.0.2.0%2F24&for=5s&count=3");
         let filter = client("192.0.2.0/24").unwrap();
-        let expected =
-            Query { target: Target::Client(filter), count: 3, time: Duration::from_secs(5) };
+        let expected = Query {
+            target: Target::Client(filter),
+            count: 3,
+            time: Duration::from_secs(5),
+            recorder: false,
+        };
         assert_eq!(network, expected);
         let name = parse("sni=www.example.com.&count=64");
         assert_eq!(name.target, Target::ServerName("www.example.com".to_owned()));
         assert_eq!((name.count, name.time), (64, MAX_TIME));
+        assert!(parse("recorder=true&connection=00").recorder && !one.recorder);
     }
 
     #[test]
@@ -139,6 +160,9 @@ mod tests {
             ("sni=a&for=0", "`for`", "1s"),
             ("sni=a&for=1m", "`for` is `1m`", "seconds"),
             ("sni=a&sni=a", "one of", "once"),
+            ("connection=00&recorder=yes", "`recorder` is `yes`", "true or false"),
+            ("sni=a&recorder=true", "flight recorder", "connection=ID"),
+            ("client=192.0.2.1&for=5s&recorder=true", "flight recorder", "nor `for`"),
             ("id=00", "`id`", "connection, client, sni"),
         ] {
             let reason = Query::parse(text).unwrap_err();

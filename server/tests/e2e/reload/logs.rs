@@ -145,7 +145,8 @@ fn traces_begin_and_end_with_a_reload() {
         let mut old = client.connect(at).await;
         for (number, rate) in ["1.0", "0.0"].iter().enumerate() {
             let page = format!("page {number}");
-            let traces = format!("[qlog]\nsample_rate = {rate}\ndirectory = \"traces\"");
+            let traces =
+                format!("[qlog]\nsample_rate = {rate}\ndirectory = \"traces\"\nrecorder = false");
             let next = one_worker().replace(&format!("{PAGE:?}"), &format!("{page:?}"));
             server.reload(&next.with(&traces), &folder, TAKEN);
             until_page(&mut old, &page).await;

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use sluicegate_config::Qlog as Settings;
 
-use super::{QlogCounters, QlogOptions, QlogWriter};
+use super::{DumpLimit, QlogCounters, QlogOptions, QlogWriter};
 
 /// Writer of traces in effect, and those before it whose traces are still open. All count together.
 #[derive(Debug, Default)]
 pub struct CurrentTraces {
     counters: Arc<QlogCounters>,
+    dumps: Arc<DumpLimit>,
     state: Mutex<State>,
 }
 
@@ -73,6 +74,11 @@ impl CurrentTraces {
         Some((options.directory.clone(), options.max_open))
     }
 
+    /// Returns the bound on files of flight recorders, which is the same after a reload.
+    pub fn dumps(&self) -> Arc<DumpLimit> {
+        Arc::clone(&self.dumps)
+    }
+
     /// Returns the number of open traces, those of previous writers included.
     pub fn open_traces(&self) -> usize {
         self.state().writers().map(|writer| writer.open_traces()).sum()
@@ -125,7 +131,7 @@ mod tests {
 
     use sluicegate_config::Config;
 
-    use super::super::TraceName;
+    use super::super::{TraceName, TracePart};
     use super::*;
 
     /// Puts settings into effect and returns their writer.
@@ -135,8 +141,12 @@ mod tests {
         writer
     }
 
-    const NAME: TraceName<'static> =
-        TraceName { original_dcid: &[1; 8], listener: "main", algorithm: "reno", age: None };
+    const NAME: TraceName<'static> = TraceName {
+        original_dcid: &[1; 8],
+        listener: "main",
+        algorithm: "reno",
+        part: TracePart::Whole,
+    };
 
     fn settings(directory: &Path, sample_rate: f64) -> Settings {
         Settings { directory: Some(directory.to_owned()), sample_rate, ..Config::embedded().qlog }

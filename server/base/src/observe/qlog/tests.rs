@@ -15,7 +15,7 @@ use storage::{Full, Memory, Mode};
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn name(dcid: &[u8]) -> TraceName<'_> {
-    TraceName { original_dcid: dcid, listener: "main", algorithm: "cubic", age: None }
+    TraceName { original_dcid: dcid, listener: "main", algorithm: "cubic", part: TracePart::Whole }
 }
 
 fn record(number: usize, length: usize) -> Vec<u8> {
@@ -92,7 +92,7 @@ fn files_are_named_after_the_connection_and_never_overwritten() {
         original_dcid: &[0xab, 0x01],
         listener: "../[::]:443",
         algorithm: "bbr/3",
-        age: None,
+        part: TracePart::Whole,
     };
     for number in 0..3 {
         drop(writer.open(&odd, &record(number, 30)).unwrap());
@@ -109,7 +109,7 @@ fn files_are_named_after_the_connection_and_never_overwritten() {
 fn a_trace_that_begins_later_says_when_and_is_handed_over_at_a_word() {
     let memory = Memory::new();
     let writer = memory.start(&options());
-    let later = TraceName { age: Some(Duration::from_millis(4200)), ..name(&[1]) };
+    let later = TraceName { part: TracePart::From(Duration::from_millis(4200)), ..name(&[1]) };
     let mut trace = writer.open(&later, &record(0, 30)).unwrap();
     let handle = trace.handle();
     assert_eq!(handle.file_name(), "01_main_cubic_from-4200ms.sqlog");

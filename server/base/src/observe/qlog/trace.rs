@@ -28,8 +28,19 @@ pub struct TraceName<'a> {
     pub listener: &'a str,
     /// Name of the congestion control algorithm.
     pub algorithm: &'a str,
-    /// Age of the connection, unless the trace begins with its first packet.
-    pub age: Option<Duration>,
+    /// Part of the connection that it has.
+    pub part: TracePart,
+}
+
+/// Part of a connection that a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracePart {
+    /// All from the first packet on.
+    Whole,
+    /// What follows this age.
+    From(Duration),
+    /// The last events up to this age.
+    Recorded(Duration),
 }
 
 impl TraceName<'_> {
@@ -37,8 +48,12 @@ impl TraceName<'_> {
     pub(super) fn stem(&self) -> String {
         let dcid = self.original_dcid;
         let hex = HEXLOWER.encode(&dcid[..dcid.len().min(20)]);
-        let age = self.age.map_or_else(String::new, |age| format!("_from-{}ms", age.as_millis()));
-        format!("{hex}_{}_{}{age}", safe(self.listener), safe(self.algorithm))
+        let part = match self.part {
+            TracePart::Whole => String::new(),
+            TracePart::From(age) => format!("_from-{}ms", age.as_millis()),
+            TracePart::Recorded(age) => format!("_recorder-{}ms", age.as_millis()),
+        };
+        format!("{hex}_{}_{}{part}", safe(self.listener), safe(self.algorithm))
     }
 }
 

@@ -20,6 +20,7 @@ fn bench(directory: &Path, change: impl FnOnce(&mut QlogOptions)) -> (Bench, Arc
         writer: Arc::clone(&writer),
         level: QlogLevel::Base,
         visible: quiche::redact::Visible::default(),
+        recorder: None,
     };
     let change = |settings: &mut Settings<PageSession>| settings.tracing = Some(tracing);
     (Bench::new(settings(change)), writer)
@@ -28,13 +29,13 @@ fn bench(directory: &Path, change: impl FnOnce(&mut QlogOptions)) -> (Bench, Arc
 /// Orders traces of the running connections with these IDs.
 fn order(bench: &mut Bench, running: &[&[u8]]) -> Vec<OrderedTrace> {
     let running = running.iter().map(|id| id.to_vec()).collect();
-    bench.endpoint.trace(TraceOrder { running, next: None }, bench.now)
+    bench.endpoint.trace(TraceOrder { running, next: None, recorded: false }, bench.now)
 }
 
 /// Orders traces of some of the next connections.
 fn watch(bench: &mut Bench, next: NextConnections, count: usize) {
     let watch = TraceWatch::new(next, count, bench.now + Duration::from_secs(60));
-    let order = TraceOrder { running: Vec::new(), next: Some(Arc::new(watch)) };
+    let order = TraceOrder { running: Vec::new(), next: Some(Arc::new(watch)), recorded: false };
     assert!(bench.endpoint.trace(order, bench.now).is_empty());
 }
 
