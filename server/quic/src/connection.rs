@@ -3,6 +3,7 @@
 mod address;
 mod draining;
 mod emit;
+mod figures;
 mod receive;
 mod recorder;
 mod snapshot;

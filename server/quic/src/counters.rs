@@ -7,6 +7,7 @@ use sluicegate_base::observe::metrics::{PerLabel, labels, metrics};
 use crate::congestion::path_table::Resumption;
 use crate::ecn::EcnCounters;
 use crate::recorder::{Suppression, Trigger};
+use crate::ended_connections::{ConnectionClass, EndedConnections};
 use crate::token::NewTokenRefusal;
 
 labels! {
@@ -78,6 +79,29 @@ labels! {
     }
 }
 
+labels! {
+    /// Reason for which a connection ended before its handshake was complete.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum HandshakeFailure {
+        /// The client did not complete it within `limits.handshake_timeout`, or went silent.
+        Timeout = "timeout",
+        /// TLS on the server's side: no protocol in common, or no valid certificate of the client.
+        Tls = "tls",
+        /// TLS on the client's side: it does not accept the certificate, for instance.
+        ClientTls = "client_tls",
+        /// The client broke the rules of QUIC.
+        Protocol = "protocol",
+        /// The client closed the connection for another reason.
+        ClientClosed = "client_closed",
+        /// The server closed the connection, because it drains or a reload has removed the listener.
+        ServerClosed = "server_closed",
+        /// It gave way to another handshake, since the worker had as many connections as it may.
+        Displaced = "displaced",
+        /// Memory was short.
+        Memory = "memory",
+    }
+}
+
 metrics! {
     /// Totals since the start.
     #[derive(Clone, Debug, Default)]
@@ -88,8 +112,8 @@ metrics! {
         pub established: u64 = counter("sluicegate_connections_established_total"),
         /// Connections that got another algorithm because of low_rtt_guard.
         pub guarded: u64 = counter("sluicegate_connections_low_rtt_guarded_total"),
-        /// Connections that ended before their handshake did.
-        pub unfinished: u64 = counter("sluicegate_handshakes_failed_total"),
+        /// Connections that ended before their handshake was complete, by reason: it took too long (timeout); the server's TLS refused the client (tls), or the client's TLS the server (client_tls); the client broke the protocol (protocol), or closed (client_closed); the server closed (server_closed), took another one in its place (displaced), or was short of memory (memory).
+        pub unfinished: PerLabel<HandshakeFailure> = counter("sluicegate_handshakes_failed_total" by "reason"),
         /// Connections closed because their handshake took too long.
         pub handshake_timeouts: u64 = counter("sluicegate_handshake_timeouts_total"),
         /// Handshakes closed for another one, because the worker had as many connections as it may.
@@ -135,6 +159,8 @@ metrics! {
         pub recorders_refused: u64 = counter("sluicegate_recorder_refused_total"),
         /// Counters of ECN.
         pub ecn: EcnCounters = group,
+        /// Figures of connections that have ended.
+        pub ended: BTreeMap<ConnectionClass, EndedConnections> = each("listener", "algorithm"),
     }
 }
 

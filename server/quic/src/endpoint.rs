@@ -40,9 +40,10 @@ use self::table::ConnectionTable;
 use self::traces::TraceWatch;
 use super::application::{Application, Shared as _};
 use super::cid::{ConnectionId, Owner};
-use super::connection::{Accepted, Due};
+use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
 use super::counters::{DropReason, QuicCounters};
+use super::ended_connections::ConnectionClass;
 use super::header::{Header, HeaderKind};
 use super::holders::Holders;
 use super::prefetch::prefetch;
@@ -380,10 +381,16 @@ impl<A: Application> Endpoint<A> {
         }
     }
 
-    fn remove(&mut self, slot: usize) {
+    fn remove(&mut self, slot: usize, now: Instant) {
         let Some(mut connection) = self.connections.remove(slot) else {
             return;
         };
+        if connection.is_half_open() {
+            self.half_open.leave(connection.key.generation);
+            self.counters.unfinished[connection.handshake_failure()] += 1;
+        } else {
+            self.record_end(&connection, now);
+        }
         connection.clear(&mut self.settings.shared);
         connection.end_recorder(&mut self.recorders);
         self.timers.clear(slot);
@@ -391,12 +398,16 @@ impl<A: Application> Endpoint<A> {
         if let Some(holder) = connection.holder {
             self.holders.leave(holder);
         }
-        if connection.is_half_open() {
-            self.half_open.leave(connection.key.generation);
-            self.counters.unfinished += 1;
-        }
         self.ended -= usize::from(connection.count_end());
         self.gauges.move_controller(connection.move_controller().0, None);
+    }
+
+    /// Adds a connection to the figures of those that have ended.
+    fn record_end(&mut self, connection: &Connection<A>, now: Instant) {
+        if let Some(listener) = self.name_until_end(connection.listener) {
+            let class = ConnectionClass { listener, algorithm: connection.algorithm };
+            connection.record_end(self.counters.ended.entry(class).or_default(), now);
+        }
     }
 
     /// Ends the receive phase of a turn, which took `spent`. All connections of the worker wait for that phase. The service of

@@ -10,6 +10,7 @@ pub mod connection;
 pub mod connection_gauges;
 pub mod counters;
 pub mod ecn;
+pub mod ended_connections;
 pub mod endpoint;
 mod expiry;
 pub mod header;

@@ -35,9 +35,9 @@ impl Totals {
         tracing::info!(
             accepted = all.accepted,
             established = all.established,
-            handshakes_failed = all.unfinished,
+            handshakes_failed = all.unfinished.total(),
             handshake_timeouts = all.handshake_timeouts,
-            refused = RefusalReason::ALL.iter().map(|r| all.refused[*r]).sum::<u64>(),
+            refused = all.refused.total(),
             refusals = all.refusals,
             retries = all.retries,
             bad_tokens = all.bad_tokens,

@@ -5,6 +5,7 @@ use quiche::h3::Error;
 use sluicegate_http::exchange::front::{FrontExchange, Next};
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Fields, Reply};
+use sluicegate_http::gate::Protocol;
 
 use super::head::{self, Heads};
 use super::sink::Sink;
@@ -108,7 +109,8 @@ impl Response {
                 Err(error) => return Err(error),
             }
             if status >= 200 {
-                to.counters.responses.record(status);
+                let after = to.now.saturating_duration_since(exchange.account().begun());
+                to.counters.on_head(status, Protocol::Http3, after);
                 self.headed = true;
             }
             self.begun = true;

@@ -1,5 +1,7 @@
 //! The stream of a response, with the connection and counters that writing to it needs.
 
+use std::time::Instant;
+
 use sluicegate_http::gate::RequestCounters;
 
 use super::priority::Priority;
@@ -15,4 +17,6 @@ pub(super) struct Sink<'a> {
     /// Bytes of body that may be handed to the connection.
     pub(super) room: usize,
     pub(super) counters: &'a mut RequestCounters,
+    /// Time of the present step of the turn.
+    pub(super) now: Instant,
 }

@@ -271,7 +271,9 @@ impl Front {
         match ending.outcome {
             // The duration of a tunnel is no response time.
             Outcome::Complete if request.exchange().is_tunnel() => {}
-            Outcome::Complete => requests.latency.record(ending.duration),
+            Outcome::Complete => {
+                requests.on_complete(request.protocol(), ending.bytes_sent, ending.duration);
+            }
             Outcome::Cancelled => requests.cancelled += 1,
             Outcome::Stalled | Outcome::Reset => {}
         }

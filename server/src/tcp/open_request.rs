@@ -9,7 +9,7 @@ use sluicegate_base::observe::account::{RequestWait, Wait, WaitTimes};
 use sluicegate_http::exchange::Fields;
 use sluicegate_http::exchange::front::{FrontExchange, Instead, Received};
 use sluicegate_http::exchange::stall::StallTimer;
-use sluicegate_http::gate::RequestRecord;
+use sluicegate_http::gate::{Protocol, RequestRecord};
 use sluicegate_http::identification::ReturnedId;
 use tokio::sync::Notify;
 
@@ -32,6 +32,8 @@ pub(super) struct OpenRequest {
     exchange: RefCell<FrontExchange>,
     /// The client may still send a part of the request's body. A connection of HTTP/1.1 whose response begins meanwhile is closed behind it.
     pub(super) unread: Cell<bool>,
+    /// It came by HTTP/2.
+    is_http2: bool,
     /// The client speaks HTTP/1.0.
     pub(super) is_http10: Cell<bool>,
     /// The client waits for a status before it sends the body.
@@ -71,6 +73,7 @@ impl OpenRequest {
             sent: Cell::new(0),
             exchange: RefCell::new(FrontExchange::new(is_head, now)),
             unread: Cell::new(false),
+            is_http2: connection.is_http2(),
             is_http10: Cell::new(false),
             awaits_status: Cell::new(false),
             awaits_body: Cell::new(false),
@@ -84,6 +87,11 @@ impl OpenRequest {
             stop: Notify::new(),
             stream,
         })
+    }
+
+    /// Returns the protocol that it came by.
+    pub(super) fn protocol(&self) -> Protocol {
+        if self.is_http2 { Protocol::Http2 } else { Protocol::Http1 }
     }
 
     /// Counts a block of the response's body that was taken.

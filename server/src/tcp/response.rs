@@ -81,7 +81,10 @@ pub(super) fn of_tunnel(
 fn note_status(status: u16, guard: &RequestGuard) {
     guard.request.status.set(Some(status));
     let front = &guard.connection.front;
-    front.count(|counters| counters.requests.responses.record(status));
+    let begun = guard.request.exchange().account().begun();
+    let after = front.now().saturating_duration_since(begun);
+    let protocol = guard.request.protocol();
+    front.count(|counters| counters.requests.on_head(status, protocol, after));
 }
 
 /// Returns the fields of a response, with those of the server.

@@ -4,7 +4,8 @@ mod request;
 
 use std::time::{Duration, Instant};
 
-use super::metrics::{Label as _, labels};
+use super::metrics::{Figure, Label as _, Labels, Page, labels};
+use super::sum::Sum;
 
 pub use self::request::{RequestAccount, RequestWait, WaitSums, WaitTimes};
 
@@ -174,6 +175,41 @@ impl Account {
     /// Returns the time spent on each wait until `now`.
     pub fn spent(&self, now: Instant) -> impl Iterator<Item = (Wait, Duration)> {
         Wait::ALL.iter().copied().zip(self.at(now).0.map(Duration::from_nanos))
+    }
+}
+
+/// Sums over connections of the time spent on each wait, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionWaitSums([u64; OF_CONNECTION]);
+
+impl ConnectionWaitSums {
+    /// Adds the times of a connection until `now`.
+    pub fn record(&mut self, account: &Account, now: Instant) {
+        for (sum, nanos) in self.0.iter_mut().zip(account.at(now).0) {
+            *sum += nanos / 1000;
+        }
+    }
+
+    /// Returns the time of each wait.
+    pub fn times(&self) -> impl Iterator<Item = (Wait, Duration)> {
+        Wait::ALL.iter().copied().zip(self.0.map(Duration::from_micros))
+    }
+}
+
+impl Sum for ConnectionWaitSums {
+    fn add_up(&mut self, more: &Self) {
+        self.0.add_up(&more.0);
+    }
+}
+
+/// Writes a sample for each wait, in seconds.
+impl Figure for ConnectionWaitSums {
+    fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
+        for (wait, time) in self.times() {
+            let mut labels = labels.clone();
+            labels.extend(own.iter().map(|name| (*name, wait.name())));
+            page.sample(&labels, time.as_secs_f64());
+        }
     }
 }
 

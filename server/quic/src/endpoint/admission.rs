@@ -174,7 +174,7 @@ impl<A: Application> Endpoint<A> {
             self.counters.idle_displaced += 1;
             self.look_further();
         }
-        self.remove(slot);
+        self.remove(slot, now);
         true
     }
 

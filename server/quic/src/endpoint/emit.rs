@@ -96,7 +96,7 @@ impl<A: Application> Endpoint<A> {
             if connection.has_failed_handshake() && self.shutdown.is_none() {
                 self.on_trigger(slot, Trigger::Handshake, now);
             }
-            self.remove(slot);
+            self.remove(slot, now);
             return Emitted::Nothing;
         }
         let rest = connection.note_rest(now);

@@ -1,6 +1,7 @@
 //! Listeners that a reload has removed: their connections end as those that expire, and then the sockets are free.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::ListenerId;
@@ -16,6 +17,8 @@ const RETIRED_PER_TURN: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Retirement {
     pub(super) listener: ListenerId,
+    /// Name of the listener.
+    name: Arc<str>,
     /// Time that requests get to finish.
     pub(super) limit: Duration,
     /// First slot whose connection was not looked at.
@@ -38,6 +41,7 @@ impl<A: Application> Endpoint<A> {
         let removed = before.into_iter().filter(|(id, _)| !current.contains_key(id));
         let retirements = removed.map(|(listener, before)| Retirement {
             listener,
+            name: before.name,
             limit,
             next: 0,
             _lease: before.lease,
@@ -88,8 +92,21 @@ impl<A: Application> Endpoint<A> {
         }
     }
 
+    /// Returns the name of a listener, also of a removed one that still has connections.
+    pub(super) fn name_until_end(&self, listener: ListenerId) -> Option<Arc<str>> {
+        let known = self.settings.listeners.get(&listener).map(|known| &known.name);
+        let removed = || self.retiring.iter().find(|r| r.listener == listener).map(|r| &r.name);
+        known.or_else(removed).cloned()
+    }
+
+    /// Ends those whose connections have all ended, with the figures under their names: a metric of a listener goes with it.
     fn end_retirements(&mut self) {
         let (count, by_listener) = (self.connections.slots(), &self.by_listener);
         self.retiring.retain(|r| r.next < count || by_listener.contains_key(&r.listener));
+        let (current, retiring) = (&self.settings.listeners, &self.retiring);
+        self.counters.ended.retain(|class, _| {
+            current.values().any(|listener| listener.name == class.listener)
+                || retiring.iter().any(|r| r.name == class.listener)
+        });
     }
 }

@@ -139,6 +139,7 @@ mod admission;
 mod bounds;
 mod cid_schemes;
 mod draining;
+mod ended;
 mod expiry;
 mod half_open;
 mod idle;

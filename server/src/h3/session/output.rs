@@ -1,6 +1,7 @@
 //! Writes responses to streams.
 
 use quiche::h3::WireErrorCode;
+use sluicegate_http::gate::Protocol;
 
 use super::{Exchange, Http3Session, SCRATCH};
 use crate::h3::priority::LOWEST;
@@ -162,11 +163,11 @@ impl Http3Session {
             usize::try_from(context.site.limits().connection_send_buffer).unwrap_or(usize::MAX);
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
-        let counters = &mut context.counters;
+        let (counters, now) = (&mut context.counters, context.now);
         let before = front.sent();
         let written = SCRATCH.with_borrow_mut(|scratch| {
             let mut sink =
-                Sink { h3, conn, stream, priority, scratch, room: room.min(most), counters };
+                Sink { h3, conn, stream, priority, scratch, room: room.min(most), counters, now };
             response.write(front, &mut sink)
         });
         let (sent, length) = (front.sent(), response.length(front));
@@ -222,7 +223,8 @@ impl Http3Session {
         exchange.front.complete();
         if !exchange.front.is_tunnel() {
             let duration = context.now.saturating_duration_since(exchange.front.account().begun());
-            context.counters.latency.record(duration);
+            let bytes = exchange.front.sent();
+            context.counters.on_complete(Protocol::Http3, bytes, duration);
         }
         self.record(conn, stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::page::{Page, Show};
+use crate::observe::distribution::{Bounds, Distribution};
 use crate::observe::histogram::Histogram;
 
 /// Name and value of each label of a sample.
@@ -26,16 +27,16 @@ impl<'a, T> Labelled<'a, T> {
         Labelled { labels: self.labels.clone(), figures: part(self.figures) }
     }
 
-    /// Returns each value of a map under these labels and that of its key.
-    pub fn each<U: 'a>(
+    /// Returns each value of a map under these labels and those of its key, whose names are `own`.
+    pub fn each<K: LabelValues + 'a, U: 'a>(
         &self,
-        label: &'static str,
-        map: impl FnOnce(&'a T) -> &'a BTreeMap<String, U>,
+        own: &[&'static str],
+        map: impl FnOnce(&'a T) -> &'a BTreeMap<K, U>,
     ) -> Vec<Labelled<'a, U>> {
         let entries = map(self.figures).iter();
-        let under = |(key, figures): (&'a String, &'a U)| {
+        let under = |(key, figures): (&'a K, &'a U)| {
             let mut labels = self.labels.clone();
-            labels.push((label, key));
+            labels.extend(own.iter().copied().zip(key.values()));
             Labelled { labels, figures }
         };
         entries.map(under).collect()
@@ -94,6 +95,12 @@ impl Figure for Histogram {
     }
 }
 
+impl<B: Bounds> Figure for Distribution<B> {
+    fn samples(&self, labels: &Labels<'_>, _: &[&'static str], page: &mut Page) {
+        page.distribution(labels, self);
+    }
+}
+
 /// A value, or values, of labels.
 pub trait LabelValues {
     /// Returns a value for each label of the metric.
@@ -103,6 +110,12 @@ pub trait LabelValues {
 impl LabelValues for &'static str {
     fn values(&self) -> impl Iterator<Item = &str> {
         std::iter::once(*self)
+    }
+}
+
+impl LabelValues for String {
+    fn values(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.as_str())
     }
 }
 
@@ -126,7 +139,7 @@ impl<K: LabelValues, V: Display> Figure for BTreeMap<K, V> {
 /// - `counter("name", label = "value"; "Help.")`: a family with a constant label, to which the fields after it add samples by
 ///   `also(label = "other")`; its help does not stand for the field alone;
 /// - `group`: a struct of metrics itself;
-/// - `each("label")`: a map from a label's value to a struct of metrics.
+/// - `each("label")`: a map from the value of a label, or of several, to a struct of metrics.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __metrics {
@@ -202,8 +215,9 @@ macro_rules! __metrics {
         let parts: Vec<_> = $all.iter().map(|one| one.part(|all| &all.$field)).collect();
         $crate::observe::metrics::Metrics::write(&parts, $page);
     };
-    (@each [$doc:expr] $all:ident $page:ident $field:ident ($label:literal)) => {
-        let parts: Vec<_> = $all.iter().flat_map(|one| one.each($label, |all| &all.$field)).collect();
+    (@each [$doc:expr] $all:ident $page:ident $field:ident ($($label:literal),+)) => {
+        let parts: Vec<_> =
+            $all.iter().flat_map(|one| one.each(&[$($label),+], |all| &all.$field)).collect();
         $crate::observe::metrics::Metrics::write(&parts, $page);
     };
 }

@@ -52,52 +52,63 @@ macro_rules! __labels {
 
 pub use __labels as labels;
 
-/// A count for each value of a label.
+/// A figure for each value of a label: a count, unless `T` is another.
 #[derive(Debug, PartialEq, Eq)]
-pub struct PerLabel<L> {
-    counts: Box<[u64]>,
+pub struct PerLabel<L, T = u64> {
+    figures: Box<[T]>,
     label: PhantomData<L>,
 }
 
-impl<L: Label> Default for PerLabel<L> {
+impl<L: Label, T: Clone + Default> Default for PerLabel<L, T> {
     fn default() -> Self {
-        PerLabel { counts: vec![0; L::ALL.len()].into_boxed_slice(), label: PhantomData }
+        let figures = vec![T::default(); L::ALL.len()].into_boxed_slice();
+        PerLabel { figures, label: PhantomData }
     }
 }
 
-impl<L> Clone for PerLabel<L> {
+impl<L, T: Clone> Clone for PerLabel<L, T> {
     fn clone(&self) -> Self {
-        PerLabel { counts: self.counts.clone(), label: PhantomData }
+        PerLabel { figures: self.figures.clone(), label: PhantomData }
     }
 }
 
-impl<L: Label> Index<L> for PerLabel<L> {
-    type Output = u64;
-
-    fn index(&self, label: L) -> &u64 {
-        &self.counts[label.index()]
+impl<L> PerLabel<L> {
+    /// Returns the sum over all values.
+    pub fn total(&self) -> u64 {
+        self.figures.iter().sum()
     }
 }
 
-impl<L: Label> IndexMut<L> for PerLabel<L> {
-    fn index_mut(&mut self, label: L) -> &mut u64 {
-        &mut self.counts[label.index()]
+impl<L: Label, T> Index<L> for PerLabel<L, T> {
+    type Output = T;
+
+    fn index(&self, label: L) -> &T {
+        &self.figures[label.index()]
     }
 }
 
-impl<L> Sum for PerLabel<L> {
+impl<L: Label, T> IndexMut<L> for PerLabel<L, T> {
+    fn index_mut(&mut self, label: L) -> &mut T {
+        &mut self.figures[label.index()]
+    }
+}
+
+impl<L, T: Sum> Sum for PerLabel<L, T> {
     fn add_up(&mut self, more: &Self) {
-        self.counts.add_up(&more.counts);
+        self.figures.add_up(&more.figures);
     }
 }
 
-/// One sample per value, zeros included.
-impl<L: Label> Figure for PerLabel<L> {
+/// The samples of each value, zeros included. The first name is that of the label, the others are those of its figures.
+impl<L: Label, T: Figure> Figure for PerLabel<L, T> {
     fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
-        for (label, count) in L::ALL.iter().zip(&self.counts) {
+        let Some((name, own)) = own.split_first() else {
+            return;
+        };
+        for (label, figure) in L::ALL.iter().zip(&self.figures) {
             let mut labels = labels.clone();
-            labels.extend(own.iter().map(|name| (*name, label.name())));
-            page.sample(&labels, count);
+            labels.push((*name, label.name()));
+            figure.samples(&labels, own, page);
         }
     }
 }
@@ -132,5 +143,17 @@ mod tests {
         let samples: Vec<&str> = text.lines().skip(2).collect();
         let expected = ["seen_total{colour=\"red\"} 1", "seen_total{colour=\"sky_blue\"} 4"];
         assert_eq!(samples, expected);
+    }
+
+    #[test]
+    fn labels_within_labels_have_their_names_in_order() {
+        let mut counts = PerLabel::<Colour, PerLabel<Colour>>::default();
+        counts[Colour::Blue][Colour::Red] += 3;
+        let mut page = Page::default();
+        page.family("counter", "mixed_total", "Mixed.");
+        counts.samples(&Vec::new(), &["first", "second"], &mut page);
+        let text = page.into_text();
+        assert_eq!(text.lines().count(), 2 + 4, "{text}");
+        assert!(text.contains("mixed_total{first=\"sky_blue\",second=\"red\"} 3\n"), "{text}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use crate::observe::distribution::{Bounds, Distribution};
 use crate::observe::histogram::Histogram;
 
 /// Media type of a [`Page`].
@@ -40,18 +41,38 @@ impl Page {
 
     /// Adds the samples of a histogram, in seconds, to the last family.
     pub fn buckets(&mut self, labels: &[(&str, &str)], histogram: &Histogram) {
-        for (bound, count) in histogram.cumulative() {
-            let bound = bound.as_secs_f64().to_string();
-            self.bucket(labels, &bound, count);
-        }
-        self.bucket(labels, "+Inf", histogram.count());
-        self.suffixed("_sum", labels, histogram.sum().as_secs_f64());
-        self.suffixed("_count", labels, histogram.count());
+        let buckets = histogram.cumulative().map(|(bound, count)| (bound.as_secs_f64(), count));
+        self.histogram(labels, buckets, histogram.sum().as_secs_f64(), histogram.count());
+    }
+
+    /// Adds the samples of a distribution to the last family.
+    pub fn distribution<B: Bounds>(
+        &mut self,
+        labels: &[(&str, &str)],
+        distribution: &Distribution<B>,
+    ) {
+        let buckets = distribution.cumulative();
+        self.histogram(labels, buckets, distribution.sum(), distribution.count());
     }
 
     /// Returns the text.
     pub fn into_text(self) -> String {
         self.text
+    }
+
+    fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        buckets: impl Iterator<Item = (f64, u64)>,
+        sum: f64,
+        count: u64,
+    ) {
+        for (bound, count) in buckets {
+            self.bucket(labels, &bound.to_string(), count);
+        }
+        self.bucket(labels, "+Inf", count);
+        self.suffixed("_sum", labels, sum);
+        self.suffixed("_count", labels, count);
     }
 
     fn bucket(&mut self, labels: &[(&str, &str)], bound: &str, count: u64) {

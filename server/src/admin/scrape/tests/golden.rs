@@ -8,11 +8,13 @@ use sluicegate_base::observe::qlog::CurrentTraces;
 use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::auth;
 use sluicegate_http::exchange::compress::{self, Algorithm};
+use sluicegate_http::gate::Protocol;
 use sluicegate_http::origin::{self, OriginCommand};
 use sluicegate_http::proxy::{self, Failure, udp};
 use sluicegate_quic::congestion::path_table::Resumption;
-use sluicegate_quic::counters::{DropReason, RefusalReason};
+use sluicegate_quic::counters::{DropReason, HandshakeFailure, RefusalReason};
 use sluicegate_quic::ecn::EcnFailure;
+use sluicegate_quic::ended_connections::ConnectionClass;
 use sluicegate_quic::token::NewTokenRefusal;
 
 use super::*;
@@ -34,7 +36,7 @@ fn filled_endpoint(n: &mut Numbers) -> EndpointCounters {
     for figure in [
         &mut all.accepted,
         &mut all.established,
-        &mut all.unfinished,
+        &mut all.unfinished[HandshakeFailure::Timeout],
         &mut all.handshake_timeouts,
         &mut all.retries,
         &mut all.negotiations,
@@ -74,7 +76,15 @@ fn filled_endpoint(n: &mut Numbers) -> EndpointCounters {
     all.careful_resume[Resumption::Retreated] = 41;
     requests.responses.record(200);
     requests.responses.record(404);
-    requests.latency.record(Duration::from_millis(3));
+    requests.on_complete(Protocol::Http3, 20_000, Duration::from_millis(3));
+    requests.first_byte[Protocol::Http2].record(0.002);
+    let class = ConnectionClass { listener: "edge".into(), algorithm: "bbr3" };
+    let ended = all.ended.entry(class).or_default();
+    ended.rtt.record(0.03);
+    ended.lost.record(0.0);
+    ended.retransmitted.record(0.015);
+    ended.delivery_rate.record(2e6);
+    ended.probe_timeouts.record(1.0);
     filled
 }
 
@@ -171,7 +181,7 @@ fn filled_proxy() -> proxy::ProxyCounters {
 }
 
 /// Returns a page on which every family has a sample, each with a figure of its own.
-fn page() -> String {
+pub(super) fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
     let traces = CurrentTraces::default();
     let tracing = sluicegate_config::Qlog {

@@ -3,6 +3,7 @@
 use sluicegate_raw_client::{Parameters, Tls};
 
 use super::*;
+use crate::counters::HandshakeFailure;
 use crate::testing::with_early_data;
 
 /// TLS alert no_application_protocol.
@@ -229,6 +230,8 @@ fn a_client_of_another_protocol_is_refused_by_tls() {
     let mut peer = Peer::new(PEER, setup);
     attack.exchange(&mut peer);
     assert_eq!(peer.client.closed(), Some((false, NO_PROTOCOL)));
+    attack.pass(LONG, &mut peer);
+    assert_eq!(attack.endpoint().counters.unfinished[HandshakeFailure::Tls], 1);
 }
 
 /// Returns a client that has resumed a session and whose first flight holds a request in early data, and a token for its address.
