@@ -78,7 +78,7 @@ use sluicegate_base::keys::ExchangeKey;
 
 pub use self::handling::Handling;
 pub use self::log::{BODY_MALFORMED, Ending, RequestRecord};
-pub use self::requests::{Protocol, RequestCounters};
+pub use self::requests::{HttpVersion, RequestCounters};
 pub use self::statuses::Statuses;
 use super::auth::{BasicAuth, Credentials};
 use super::exchange::message::Request;

@@ -5,7 +5,7 @@ use quiche::h3::Error;
 use sluicegate_http::exchange::front::{FrontExchange, Next};
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Fields, Reply};
-use sluicegate_http::gate::Protocol;
+use sluicegate_http::gate::HttpVersion;
 
 use super::head::{self, Heads};
 use super::sink::Sink;
@@ -110,7 +110,7 @@ impl Response {
             }
             if status >= 200 {
                 let after = to.now.saturating_duration_since(exchange.account().begun());
-                to.counters.on_head(status, Protocol::Http3, after);
+                to.counters.on_head(status, HttpVersion::Http3, after);
                 self.headed = true;
             }
             self.begun = true;

@@ -9,7 +9,7 @@ use sluicegate_base::observe::account::{RequestWait, Wait, WaitTimes};
 use sluicegate_http::exchange::Fields;
 use sluicegate_http::exchange::front::{FrontExchange, Instead, Received};
 use sluicegate_http::exchange::stall::StallTimer;
-use sluicegate_http::gate::{Protocol, RequestRecord};
+use sluicegate_http::gate::{HttpVersion, RequestRecord};
 use sluicegate_http::identification::ReturnedId;
 use tokio::sync::Notify;
 
@@ -90,8 +90,8 @@ impl OpenRequest {
     }
 
     /// Returns the protocol that it came by.
-    pub(super) fn protocol(&self) -> Protocol {
-        if self.is_http2 { Protocol::Http2 } else { Protocol::Http1 }
+    pub(super) fn protocol(&self) -> HttpVersion {
+        if self.is_http2 { HttpVersion::Http2 } else { HttpVersion::Http1 }
     }
 
     /// Counts a block of the response's body that was taken.

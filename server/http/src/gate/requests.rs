@@ -17,7 +17,7 @@ bounds! {
 labels! {
     /// Version of HTTP.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Protocol {
+    pub enum HttpVersion {
         /// HTTP/1.0 and HTTP/1.1.
         Http1 = "http/1",
         /// HTTP/2.
@@ -95,10 +95,10 @@ metrics! {
         /// Time from a request's head until the last byte of its response is written to the stream.
         pub latency: Histogram = histogram("sluicegate_http_request_duration_seconds"),
         /// Time from a request's head until the head of its final response is written to the stream, by protocol.
-        pub first_byte: PerLabel<Protocol, Distribution<ResponseBounds>> =
+        pub first_byte: PerLabel<HttpVersion, Distribution<ResponseBounds>> =
             histogram("sluicegate_http_time_to_first_byte_seconds" by "protocol"),
         /// Time from a request's head until the last byte of its response is written to the stream, by protocol and size of the body.
-        pub last_byte: PerLabel<Protocol, PerLabel<SizeClass, Distribution<ResponseBounds>>> =
+        pub last_byte: PerLabel<HttpVersion, PerLabel<SizeClass, Distribution<ResponseBounds>>> =
             histogram("sluicegate_http_time_to_last_byte_seconds" by "protocol", "size"),
         /// Time that requests which have ended had spent waiting, by reason.
         pub waits: WaitSums = counter("sluicegate_http_request_wait_seconds_total" by "wait"),
@@ -107,13 +107,13 @@ metrics! {
 
 impl RequestCounters {
     /// Counts the head of a final response, written so long after that of its request.
-    pub fn on_head(&mut self, status: u16, protocol: Protocol, after: Duration) {
+    pub fn on_head(&mut self, status: u16, protocol: HttpVersion, after: Duration) {
         self.responses.record(status);
         self.first_byte[protocol].record(after.as_secs_f64());
     }
 
     /// Counts a response whose last byte was written so long after the head of its request; its body had so many bytes.
-    pub fn on_complete(&mut self, protocol: Protocol, bytes: u64, after: Duration) {
+    pub fn on_complete(&mut self, protocol: HttpVersion, bytes: u64, after: Duration) {
         self.latency.record(after);
         self.last_byte[protocol][SizeClass::of(bytes)].record(after.as_secs_f64());
     }
@@ -127,11 +127,11 @@ mod tests {
     fn response_counts_in_the_class_of_its_size() {
         let mut counters = RequestCounters::default();
         for bytes in [0, 16 << 10, (16 << 10) + 1, 1 << 20, (1 << 20) + 1, u64::MAX] {
-            counters.on_complete(Protocol::Http2, bytes, Duration::from_millis(3));
+            counters.on_complete(HttpVersion::Http2, bytes, Duration::from_millis(3));
         }
         for class in [SizeClass::Small, SizeClass::Medium, SizeClass::Large] {
-            assert_eq!(counters.last_byte[Protocol::Http2][class].count(), 2);
-            assert_eq!(counters.last_byte[Protocol::Http3][class].count(), 0);
+            assert_eq!(counters.last_byte[HttpVersion::Http2][class].count(), 2);
+            assert_eq!(counters.last_byte[HttpVersion::Http3][class].count(), 0);
         }
         assert_eq!(counters.latency.count(), 6);
     }

@@ -1,7 +1,7 @@
 //! Writes responses to streams.
 
 use quiche::h3::WireErrorCode;
-use sluicegate_http::gate::Protocol;
+use sluicegate_http::gate::HttpVersion;
 
 use super::{Exchange, Http3Session, SCRATCH};
 use crate::h3::priority::LOWEST;
@@ -224,7 +224,7 @@ impl Http3Session {
         if !exchange.front.is_tunnel() {
             let duration = context.now.saturating_duration_since(exchange.front.account().begun());
             let bytes = exchange.front.sent();
-            context.counters.on_complete(Protocol::Http3, bytes, duration);
+            context.counters.on_complete(HttpVersion::Http3, bytes, duration);
         }
         self.record(conn, stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
