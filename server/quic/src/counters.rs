@@ -6,8 +6,8 @@ use sluicegate_base::observe::metrics::{PerLabel, labels, metrics};
 
 use crate::congestion::path_table::Resumption;
 use crate::ecn::EcnCounters;
-use crate::recorder::{Suppression, Trigger};
 use crate::ended_connections::{ConnectionClass, EndedConnections};
+use crate::recorder::{Suppression, Trigger};
 use crate::token::NewTokenRefusal;
 
 labels! {
