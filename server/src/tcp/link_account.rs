@@ -38,6 +38,11 @@ impl LinkAccount {
         self.account.borrow_mut().enter(Wait::StreamFlow, (self.clock)());
     }
 
+    /// Returns whether the connection speaks HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.otherwise.get() == Wait::StreamFlow
+    }
+
     /// Notes that the system takes nothing, and for how long the client's window has stopped the connection so far.
     pub(super) fn on_block(&self, window_limited: Duration) {
         self.blocked.set(Some((self.clock)()));

@@ -71,6 +71,11 @@ impl Meter {
         self.account.speaks_http2();
     }
 
+    /// Returns whether the connection speaks HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.account.is_http2()
+    }
+
     /// Returns the time, and the account of what keeps the connection from sending until then.
     pub(super) fn moment(&self) -> (Instant, AccountMark) {
         self.account.moment(|| self.window_limited())

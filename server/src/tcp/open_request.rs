@@ -32,8 +32,6 @@ pub(super) struct OpenRequest {
     exchange: RefCell<FrontExchange>,
     /// The client may still send a part of the request's body. A connection of HTTP/1.1 whose response begins meanwhile is closed behind it.
     pub(super) unread: Cell<bool>,
-    /// It came by HTTP/2.
-    is_http2: bool,
     /// The client speaks HTTP/1.0.
     pub(super) is_http10: Cell<bool>,
     /// The client waits for a status before it sends the body.
@@ -73,7 +71,6 @@ impl OpenRequest {
             sent: Cell::new(0),
             exchange: RefCell::new(FrontExchange::new(is_head, now)),
             unread: Cell::new(false),
-            is_http2: connection.is_http2(),
             is_http10: Cell::new(false),
             awaits_status: Cell::new(false),
             awaits_body: Cell::new(false),
@@ -91,7 +88,7 @@ impl OpenRequest {
 
     /// Returns the protocol that it came by.
     pub(super) fn protocol(&self) -> HttpVersion {
-        if self.is_http2 { HttpVersion::Http2 } else { HttpVersion::Http1 }
+        if self.meter.is_http2() { HttpVersion::Http2 } else { HttpVersion::Http1 }
     }
 
     /// Counts a block of the response's body that was taken.
