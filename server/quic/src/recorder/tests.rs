@@ -49,120 +49,123 @@ fn at_floor(look: &mut RestSample) {
     look.figures.window = 2 * DATAGRAM;
 }
 
+type Case = (&'static str, fn(&mut RestSample, u32), &'static [(Trigger, u64)]);
+
+/// Names of cases, what each rest is like, and the triggers with their times, ms.
+const CASES: &[Case] = &[
+    ("usual", |_, _| {}, &[]),
+    ("floor", |look, _| at_floor(look), &[(Trigger::WindowFloor, 1500)]),
+    (
+        "floor that grows by next to nothing",
+        |look, turn| {
+            at_floor(look);
+            look.figures.window += usize::try_from(turn).unwrap();
+        },
+        &[(Trigger::WindowFloor, 1500)],
+    ),
+    (
+        "floor twice",
+        |look, turn| {
+            if turn % 100 != 99 {
+                at_floor(look);
+            }
+        },
+        &[(Trigger::WindowFloor, 1500), (Trigger::WindowFloor, 6500)],
+    ),
+    (
+        "client that does not read",
+        |look, _| {
+            at_floor(look);
+            look.wait = Wait::StreamFlow;
+            look.figures.acked = 0;
+        },
+        &[],
+    ),
+    (
+        "idle connection",
+        |look, _| {
+            at_floor(look);
+            look.wait = Wait::Client;
+            look.figures.acked = 0;
+        },
+        &[],
+    ),
+    (
+        "application without data",
+        |look, _| {
+            at_floor(look);
+            look.wait = Wait::Application;
+            look.figures.acked = 0;
+        },
+        &[],
+    ),
+    (
+        "slow start from a small window",
+        |look, turn| look.figures.window = (2 * DATAGRAM) << turn.min(10),
+        &[],
+    ),
+    (
+        "floor after each loss, for ten round trips",
+        |look, turn| {
+            if turn % 20 < 10 {
+                at_floor(look);
+            }
+        },
+        &[],
+    ),
+    ("recovery", |look, _| look.state = "recovery", &[(Trigger::Recovery, 1000)]),
+    (
+        "recovery with losses",
+        |look, turn| {
+            look.state = "recovery";
+            look.figures.lost_packets = usize::try_from(turn / 10).unwrap();
+        },
+        &[],
+    ),
+    (
+        "recovery with congestion marks",
+        |look, turn| {
+            look.state = "recovery";
+            look.marked = u64::from(turn);
+        },
+        &[],
+    ),
+    (
+        "recovery of an application that has sent all",
+        |look, _| {
+            look.state = "recovery";
+            look.wait = Wait::Acknowledgement;
+        },
+        &[],
+    ),
+    (
+        "silence",
+        |look, turn| {
+            at_floor(look);
+            look.figures.acked = 0;
+            look.figures.probe_timeouts = turn / 20;
+        },
+        &[(Trigger::ProbeTimeouts, 3000), (Trigger::NoProgress, 10_000)],
+    ),
+    ("two timeouts", |look, turn| look.figures.probe_timeouts = (turn / 10) % 3, &[]),
+    (
+        "no progress",
+        |look, turn| look.figures.acked = u64::from(turn.min(100)) * 2400,
+        &[(Trigger::NoProgress, 15_000)],
+    ),
+    (
+        "last packet that is never acknowledged",
+        |look, _| {
+            look.wait = Wait::Acknowledgement;
+            look.figures.acked = 0;
+        },
+        &[(Trigger::NoProgress, 10_000)],
+    ),
+];
+
 #[test]
 fn triggers_fire_once_and_only_for_their_causes() {
-    type Case = (&'static str, fn(&mut RestSample, u32), &'static [(Trigger, u64)]);
-    let cases: &[Case] = &[
-        ("usual", |_, _| {}, &[]),
-        ("floor", |look, _| at_floor(look), &[(Trigger::WindowFloor, 1500)]),
-        (
-            "floor that grows by next to nothing",
-            |look, turn| {
-                at_floor(look);
-                look.figures.window += usize::try_from(turn).unwrap();
-            },
-            &[(Trigger::WindowFloor, 1500)],
-        ),
-        (
-            "floor twice",
-            |look, turn| {
-                if turn % 100 != 99 {
-                    at_floor(look);
-                }
-            },
-            &[(Trigger::WindowFloor, 1500), (Trigger::WindowFloor, 6500)],
-        ),
-        (
-            "client that does not read",
-            |look, _| {
-                at_floor(look);
-                look.wait = Wait::StreamFlow;
-                look.figures.acked = 0;
-            },
-            &[],
-        ),
-        (
-            "idle connection",
-            |look, _| {
-                at_floor(look);
-                look.wait = Wait::Client;
-                look.figures.acked = 0;
-            },
-            &[],
-        ),
-        (
-            "application without data",
-            |look, _| {
-                at_floor(look);
-                look.wait = Wait::Application;
-                look.figures.acked = 0;
-            },
-            &[],
-        ),
-        (
-            "slow start from a small window",
-            |look, turn| look.figures.window = (2 * DATAGRAM) << turn.min(10),
-            &[],
-        ),
-        (
-            "floor after each loss, for ten round trips",
-            |look, turn| {
-                if turn % 20 < 10 {
-                    at_floor(look);
-                }
-            },
-            &[],
-        ),
-        ("recovery", |look, _| look.state = "recovery", &[(Trigger::Recovery, 1000)]),
-        (
-            "recovery with losses",
-            |look, turn| {
-                look.state = "recovery";
-                look.figures.lost_packets = usize::try_from(turn / 10).unwrap();
-            },
-            &[],
-        ),
-        (
-            "recovery with congestion marks",
-            |look, turn| {
-                look.state = "recovery";
-                look.marked = u64::from(turn);
-            },
-            &[],
-        ),
-        (
-            "recovery of an application that has sent all",
-            |look, _| {
-                look.state = "recovery";
-                look.wait = Wait::Acknowledgement;
-            },
-            &[],
-        ),
-        (
-            "silence",
-            |look, turn| {
-                at_floor(look);
-                look.figures.acked = 0;
-                look.figures.probe_timeouts = turn / 20;
-            },
-            &[(Trigger::ProbeTimeouts, 3000), (Trigger::NoProgress, 10_000)],
-        ),
-        ("two timeouts", |look, turn| look.figures.probe_timeouts = (turn / 10) % 3, &[]),
-        (
-            "no progress",
-            |look, turn| look.figures.acked = u64::from(turn.min(100)) * 2400,
-            &[(Trigger::NoProgress, 15_000)],
-        ),
-        (
-            "last packet that is never acknowledged",
-            |look, _| {
-                look.wait = Wait::Acknowledgement;
-                look.figures.acked = 0;
-            },
-            &[(Trigger::NoProgress, 10_000)],
-        ),
-    ];
-    for (name, change, expected) in cases {
+    for (name, change, expected) in CASES {
         let expected: Vec<_> = expected.iter().map(|(trigger, at)| (*trigger, ms(*at))).collect();
         let time = if *name == "floor twice" { ms(9000) } else { ms(30_000) };
         assert_eq!(fired(time, change), expected, "{name}");
@@ -261,7 +264,7 @@ fn states_beyond_the_bound_share_a_name() {
 #[test]
 fn event_is_small() {
     assert!(size_of::<event::Event>() <= 32);
-    assert!(Recorder::BYTES < 9216, "{}", Recorder::BYTES);
+    const { assert!(Recorder::BYTES < 9216) }
 }
 
 #[test]
