@@ -1,3 +1,4 @@
+mod board;
 mod golden;
 
 use std::collections::{BTreeMap, BTreeSet};
