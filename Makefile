@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go prometheus peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install deb deb-check clean
 MAKEFLAGS += --no-print-directory
 
@@ -74,6 +74,8 @@ VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
 PEBBLE := v2.10.1
 H2SPEC := v2.2.1+incompatible
 QUIC_GO := v0.65.0
+# 3.16; Go modules know Prometheus 3 by such versions.
+PROMETHEUS := v0.316.0
 
 # Names a part of the work, with the time since the beginning.
 STARTED := $(shell date +%s)
@@ -392,6 +394,20 @@ $(TARGET)/quic-go/$(QUIC_GO)-both:
 	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example@$(QUIC_GO)
 	touch "$@"
 
+# It takes some minutes, so only the nightly job and you do it. Without its web page, which is built by other tools.
+prometheus: setup $(TARGET)/prometheus/$(PROMETHEUS) ## Installs Prometheus for the tests of metrics, alerts and board, if there is Go
+
+$(TARGET)/prometheus/$(PROMETHEUS):
+	@if ! command -v go >/dev/null; then
+	    echo "skipped: Prometheus is not installed, for want of Go (https://go.dev/doc/install)" >&2
+	    exit 0
+	fi
+	$(call PART,Prometheus $(PROMETHEUS))
+	for program in promtool prometheus; do
+	    GOBIN="$(TARGET)/prometheus" go install github.com/prometheus/prometheus/cmd/$$program@$(PROMETHEUS)
+	done
+	touch "$@"
+
 # What the servers share needs no QUIC; `make compare` builds the servers themselves.
 peers: setup
 	@$(call PART,servers to compare with)
@@ -446,7 +462,7 @@ test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORING
 test-long: fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods all-tests ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 
 # Those that are ignored because they are long, and all that `make test` runs or leaves out. What fails keeps nothing else from running.
-all-tests: setup clients dpdk venv grpc pebble h2spec quic-go $(BORINGSSL) counts ## All tests, those of cc/quiche and the long ones too
+all-tests: setup clients dpdk venv grpc pebble h2spec quic-go prometheus $(BORINGSSL) counts ## All tests, those of cc/quiche and the long ones too
 	@$(call PART,all tests)
 	$(TIMED)
 	run="$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-fail-fast"

@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -23,6 +23,7 @@ const NAMES: [&str; 14] = [
     "quic-go",
     "nginx",
     "go",
+    "prometheus",
 ];
 
 /// Reports that a test cannot run on this host, for want of `missing`.

@@ -44,6 +44,7 @@ mod policy;
 mod pools;
 mod ports;
 mod profiles;
+mod prometheus;
 mod protected;
 mod proxy;
 mod proxy_protocol;
