@@ -102,7 +102,7 @@ fn metrics_tell_of_real_requests(backend: &str) {
             ("sluicegate_connections_handshaking", 0.0),
             ("sluicegate_connections_accepted_total", 2.0),
             ("sluicegate_connections_established_total", 2.0),
-            ("sluicegate_handshakes_failed_total", 0.0),
+            ("sluicegate_handshakes_failed_total{reason=\"tls\"}", 0.0),
             ("sluicegate_connections_by_algorithm_total{algorithm=\"bbr3\"}", 1.0),
             ("sluicegate_http_requests_total", 5.0),
             ("sluicegate_http_responses_total{code=\"200\"}", 4.0),
