@@ -1,6 +1,6 @@
 //! The flight recorder: the latest events of each active connection in memory, which a trigger has written into a file.
 //!
-//! A connection lends a [`Recorder`] from its worker's [`RecorderPool`] while data moves, and has none while it is idle. At each rest it
+//! A connection lends a `Recorder` from its worker's `RecorderPool` while data moves, and has none while it is idle. At each rest it
 //! records what has changed since the rest before, as sums, and watches for what no error tells: see [`Trigger`].
 
 mod event;
