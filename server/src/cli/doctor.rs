@@ -10,7 +10,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::admin_client::ask;
-use super::exit::{failed, wrong};
+use super::exit::{EXIT_CONFIG, EXIT_FAILED, failed, wrong};
 use crate::boot::{self, BootError};
 use crate::doctor::{self, HostFacts, HostFiles, HostSample, MeasuredPath, SystemProbe};
 
@@ -22,8 +22,9 @@ const PATHS: usize = 1000;
 /// Check the host, and the container, against what a configuration needs: limits, kernel, network cards, cores.
 ///
 /// Each finding says what was found, what is wanted, the command that mends it, and where to read more. Nothing is changed. Run it as
-/// the server's user, or as root to see everything. The exit code is 0 if all is fine, 1 if there are warnings, and 2 if the server
-/// cannot start with this configuration.
+/// the server's user, or as root to see everything. The exit code is 0 if no check found anything to mend, 1 if there are warnings,
+/// 2 if the server cannot start with this configuration, and 70 if doctor itself failed. Checks that could not be looked at count as
+/// nothing to mend; the last line says how many there are.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct DoctorArgs {
     /// Configuration file. Without one it is the configuration of `run` without a file.
@@ -45,8 +46,24 @@ pub(super) struct DoctorArgs {
 /// Examines the host, prints, and returns the exit code.
 ///
 /// # Errors
-/// A cause that has nothing to do with the host.
+/// If the reader of the output has closed the pipe.
 pub(super) fn run(
+    args: &DoctorArgs,
+    registry: &Registry,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<u8> {
+    examine(args, registry, out).or_else(|error| {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+            return Err(error);
+        }
+        eprintln!("sluicegate: {}", boot::one_line(&*error));
+        // The code of warnings would say that the server runs.
+        Ok(if error.is::<BootError>() { EXIT_CONFIG } else { EXIT_FAILED })
+    })
+}
+
+fn examine(
     args: &DoctorArgs,
     registry: &Registry,
     out: &mut impl std::io::Write,
@@ -116,4 +133,33 @@ fn measured(config: &Config) -> Result<Vec<MeasuredPath>, String> {
         })
     });
     Ok(measured.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind, Write};
+
+    use super::*;
+
+    /// An output that takes nothing.
+    struct Refuses(ErrorKind);
+
+    impl Write for Refuses {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(Error::from(self.0))
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_failure_is_not_taken_for_a_warning() {
+        let args =
+            DoctorArgs { file: None, config: None, verbose: false, json: false, fix_script: false };
+        let code = |kind| run(&args, &Registry::builtin(), &mut Refuses(kind)).ok();
+        assert_eq!(code(ErrorKind::StorageFull), Some(70));
+        assert_eq!(code(ErrorKind::BrokenPipe), None);
+    }
 }

@@ -9,6 +9,9 @@ use crate::boot::{self, BootError};
 /// Exit code of a wrong configuration.
 pub(super) const EXIT_CONFIG: u8 = 2;
 
+/// Exit code of a command whose own failure must not be taken for what it found: EX_SOFTWARE of sysexits.
+pub(super) const EXIT_FAILED: u8 = 70;
+
 /// Returns the exit code after printing. It is no error if the reader closes the pipe early, as `head` does.
 pub(super) fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
     match result {

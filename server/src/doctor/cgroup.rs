@@ -9,6 +9,8 @@ const QUOTA: HostCheck =
     HostCheck { name: "cpu_quota", source: "Linux admin-guide/cgroup-v2, cpu.max" };
 const STEAL: HostCheck = HostCheck { name: "cpu_steal", source: "proc_stat(5), steal" };
 
+/// Control group of the server's unit of systemd.
+const SERVICE: &str = "system.slice/sluicegate.service";
 /// Part of the CPU time, in percent, that is worth a warning if it is stolen: where bbr3 serves clients, and elsewhere.
 const MUCH: [f64; 2] = [1.0, 10.0];
 /// Why a starved sender is slow.
@@ -18,10 +20,20 @@ pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     vec![quota(facts), steal(facts)]
 }
 
-/// Returns the cores that the control group of this process may use at a time; `None` without a quota.
+/// Returns whether systemd runs the server on this host.
+fn has_service(files: &HostFiles) -> bool {
+    !files.is_container() && files.exists(&format!("sys/fs/cgroup/{SERVICE}"))
+}
+
+/// Returns the cores that the service, or else this process, may use at a time; `None` without a quota.
 fn cores(files: &HostFiles) -> Result<Option<f64>, NoValue> {
     let mut least: Option<f64> = None;
-    for line in files.text("proc/self/cgroup")?.lines() {
+    let groups = if has_service(files) {
+        format!("0::/{SERVICE}")
+    } else {
+        files.text("proc/self/cgroup")?
+    };
+    for line in groups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
             continue;
@@ -78,9 +90,16 @@ fn share(part: u64, all: u64) -> f64 {
 }
 
 fn quota(facts: &HostFacts<'_>) -> HostFinding {
+    let owner = if has_service(&facts.files) {
+        "the service sluicegate.service"
+    } else {
+        facts.files.owner()
+    };
     let cores = match cores(&facts.files) {
         Ok(Some(cores)) => cores,
-        Ok(None) => return QUOTA.fine("", "no quota bounds the CPU time of the process"),
+        Ok(None) => {
+            return QUOTA.fine("", format!("no quota bounds the CPU time (of {owner})"));
+        }
         Err(cause) if cause.is_missing() => {
             return QUOTA.skipped("", "the kernel has no control groups");
         }
@@ -89,7 +108,7 @@ fn quota(facts: &HostFacts<'_>) -> HostFinding {
     let all = facts.needs.groups.iter().flat_map(|group| group.cores.iter().copied());
     let workers = all.collect::<std::collections::BTreeSet<usize>>().len();
     let found = format!(
-        "a quota grants the process the time of {cores:.1} cores, and its workers run on {workers}"
+        "a quota grants the time of {cores:.1} cores (of {owner}), and the workers run on {workers}"
     );
     if cores >= share(workers as u64, 1) {
         return QUOTA.fine("", found);
@@ -175,6 +194,24 @@ mod tests {
         assert_eq!(found.fix.unwrap().place(), "host");
         host.write("run/.containerenv", "");
         assert_eq!(find().fix.unwrap().text(), "docker run --cpus=2 ...");
+    }
+
+    #[test]
+    fn the_service_has_a_quota_of_its_own() {
+        let host = Scratch::new();
+        let find = || find(&host, "cores = [0, 1]", "cpu_quota");
+        host.write("proc/self/cgroup", "0::/user.slice\n");
+        host.write("sys/fs/cgroup/user.slice/cpu.max", "50000 100000");
+        let found = find();
+        assert!(found.state == Warning && found.found.contains("of the shell"), "{found:?}");
+        host.write("sys/fs/cgroup/system.slice/sluicegate.service/cpu.max", "max 100000");
+        let found = find();
+        assert!(found.state == Fine && found.found.contains("sluicegate.service"), "{found:?}");
+        host.write("sys/fs/cgroup/system.slice/sluicegate.service/cpu.max", "150000 100000");
+        assert_eq!(find().state, Warning);
+        // In a container its own group counts.
+        host.write(".dockerenv", "");
+        assert!(find().found.contains("0.5 cores (of the container)"));
     }
 
     #[test]

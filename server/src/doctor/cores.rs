@@ -20,48 +20,55 @@ const GOVERNOR: HostCheck =
     HostCheck { name: "cpu_governor", source: "Linux admin-guide/pm/cpufreq, scaling_governor" };
 
 pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
-    let mut found: Vec<HostFinding> =
-        facts.needs.groups.iter().map(|group| isolation(facts, group)).collect();
-    found.push(idle(facts));
-    found.push(governor(facts));
-    found
+    vec![isolation(facts), idle(facts), governor(facts)]
 }
 
-fn isolation(facts: &HostFacts<'_>, group: &ServedGroup<'_>) -> HostFinding {
-    let is_real_time = group.group.scheduler != Scheduler::Normal;
-    if !is_real_time && !group.group.spin_always {
-        return ISOLATION
-            .skipped(group.name(), "the workers share their cores with other programs");
+/// Checks the cores of all groups at once: a kernel has one list of isolated ones.
+fn isolation(facts: &HostFacts<'_>) -> HostFinding {
+    let is_real_time = |group: &ServedGroup<'_>| group.group.scheduler != Scheduler::Normal;
+    let groups = facts.needs.groups.iter();
+    let groups: Vec<&ServedGroup<'_>> =
+        groups.filter(|group| is_real_time(group) || group.group.spin_always).collect();
+    if groups.is_empty() {
+        return ISOLATION.skipped("", "the workers share their cores with other programs");
     }
     let isolated = match facts.files.cores("sys/devices/system/cpu/isolated") {
         Ok(isolated) => isolated,
-        Err(cause) => return ISOLATION.unknown(group.name(), cause),
+        Err(cause) => return ISOLATION.unknown("", cause),
     };
-    let shared: Vec<usize> =
-        group.cores.iter().copied().filter(|c| !isolated.contains(c)).collect();
+    let taken: Vec<usize> = groups.iter().flat_map(|group| group.cores.iter().copied()).collect();
+    let shared: Vec<usize> = taken.iter().copied().filter(|c| !isolated.contains(c)).collect();
     if shared.is_empty() {
-        return ISOLATION
-            .fine(group.name(), "the kernel keeps other programs off the workers' cores");
+        return ISOLATION.fine("", "the kernel keeps other programs off the workers' cores");
     }
-    let (all, key) = (ranges(&group.cores), if is_real_time { "scheduler" } else { "spin_always" });
+    let names: Vec<&str> = groups.iter().map(|group| group.name()).collect();
+    let names = names.join(", ");
+    let keys = match groups.iter().filter(|group| is_real_time(group)).count() {
+        0 => "`spin_always`",
+        count if count == groups.len() => "`scheduler`",
+        _ => "`scheduler`, `spin_always`",
+    };
     let found = format!(
-        "the workers keep their cores to themselves (`{key}`), and the kernel also runs other programs on {}",
+        "the workers of {names} keep their cores to themselves ({keys}), and the kernel also runs other programs on {}",
         named(&shared)
     );
     let online = facts.files.cores("sys/devices/system/cpu/online").unwrap_or_default();
-    if online.iter().all(|core| group.cores.contains(core)) {
-        let fewer = format!("fewer `cores` in the group {}", group.name());
+    if online.iter().all(|core| taken.contains(core)) {
+        let fewer = format!("fewer `cores` in {names}");
         let wanted = "at least one core for everything else, and the others isolated (isolcpus)";
-        return ISOLATION.warning(group.name(), found, wanted, Fix::Configuration(fewer));
+        return ISOLATION.warning("", found, wanted, Fix::Configuration(fewer));
     }
+    // What is isolated already stays so.
+    let all = ranges(&[taken, isolated].concat());
     let file = "/etc/default/grub.d/90-sluicegate.cfg";
     let fix = Fix::Host(format!(
-        "printf 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX isolcpus={all} nohz_full={all}\"\\n' >{file} && update-grub # then reboot"
+        "printf 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX isolcpus={all} nohz_full={all}\"\\n' >{file} && update-grub # of Debian and \
+         Ubuntu; then reboot"
     ));
     let wanted = format!(
         "isolcpus={all} among the parameters of the kernel, so that nothing else starts there"
     );
-    ISOLATION.warning(group.name(), found, &wanted, fix)
+    ISOLATION.warning("", found, &wanted, fix)
 }
 
 fn idle(facts: &HostFacts<'_>) -> HostFinding {
@@ -89,13 +96,19 @@ fn idle(facts: &HostFacts<'_>) -> HostFinding {
         let command = format!(
             "echo '{rule}' >{rules} && udevadm control --reload && udevadm trigger /{DEVICE} && {unit}"
         );
-        ("it belongs to root", Fix::Host(command))
+        ("this user has no right to it", Fix::Host(command))
     } else {
         let remove = "remove `cpu_latency` from [server]: this kernel has no such device";
         ("it does not exist", Fix::Configuration(remove.to_owned()))
     };
     let found = format!("`server.cpu_latency` needs to write to /{DEVICE}, and {cause}");
-    IDLE.impossible("", found, "the device, writable for the server's user", fix)
+    let wanted = "the device, writable for the server's user";
+    if facts.files.exists(DEVICE) {
+        let found =
+            format!("{found} (the user who runs doctor; the service may have other rights)");
+        return IDLE.warning("", found, wanted, fix);
+    }
+    IDLE.impossible("", found, wanted, fix)
 }
 
 fn governor(facts: &HostFacts<'_>) -> HostFinding {
@@ -168,6 +181,13 @@ mod tests {
         assert_eq!(find(keys).fix.unwrap().place(), "configuration");
         host.write("sys/devices/system/cpu/online", "0-3");
         assert!(find(keys).fix.unwrap().text().contains("isolcpus=2-3"));
+        host.write("sys/devices/system/cpu/online", "0-7");
+        host.write("sys/devices/system/cpu/isolated", "7");
+        // The groups share a list.
+        let several = "cores = [2, 3]\nspin_always = true\n[[group]]\nname = \"h\"\ncores = [5]\nscheduler = \"fifo\"";
+        let found = find(several);
+        assert!(found.found.contains("of g, h keep"), "{found:?}");
+        assert!(found.fix.unwrap().text().contains("isolcpus=2-3,5,7 nohz_full=2-3,5,7"));
     }
 
     #[test]
@@ -180,8 +200,11 @@ mod tests {
         assert_eq!((find(server).state, place()), (Impossible, Some("configuration")));
         host.write("dev/cpu_dma_latency", "");
         host.probe().allow_writes(false);
-        assert_eq!((find(server).state, place()), (Impossible, Some("host")));
+        // The service's group may have the right.
+        assert_eq!((find(server).state, place()), (Warning, Some("host")));
         host.write(".dockerenv", "");
+        assert_eq!((find(server).state, place()), (Warning, Some("container")));
+        std::fs::remove_file(host.path("dev/cpu_dma_latency")).unwrap();
         assert_eq!((find(server).state, place()), (Impossible, Some("container")));
         host.probe().allow_writes(true);
         assert_eq!((find(server).state, place()), (Fine, None));

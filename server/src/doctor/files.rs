@@ -124,6 +124,15 @@ impl HostFiles {
             || environment().split('\0').any(|variable| variable.starts_with("container="))
             || environment().split('\0').any(|v| v.starts_with("KUBERNETES_SERVICE_HOST="))
     }
+
+    /// Returns whose limits those of this process are.
+    pub(super) fn owner(&self) -> &'static str {
+        if self.is_container() {
+            "the container"
+        } else {
+            "the shell that runs doctor; the service may have another"
+        }
+    }
 }
 
 /// Returns the error for a text, which is cut to a length that fits in a line.

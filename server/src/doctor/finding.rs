@@ -68,6 +68,11 @@ impl Fix {
     }
 }
 
+/// Returns a word of a command that no shell reads as anything else.
+pub(super) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Name of a check with the document that explains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostCheck {

@@ -2,7 +2,7 @@
 
 use super::facts::{HostFacts, ListenerInterface};
 use super::files::{named, ranges};
-use super::finding::{Fix, HostCheck, HostFinding};
+use super::finding::{Fix, HostCheck, HostFinding, quoted};
 use super::needs::ServedGroup;
 
 const RSS: HostCheck = HostCheck {
@@ -56,7 +56,7 @@ fn rss(facts: &HostFacts<'_>, card: &ListenerInterface) -> HostFinding {
                      all of a load generator's, share a queue and its core"
                 ),
                 "a choice by addresses and UDP ports",
-                Fix::Host(format!("ethtool -N {name} rx-flow-hash {family} sdfn")),
+                Fix::Host(format!("ethtool -N {} rx-flow-hash {family} sdfn", quoted(name))),
             )
         }
         Err(_) => RSS.skipped(name, "the card's driver does not say how it spreads UDP"),
@@ -236,7 +236,7 @@ mod tests {
         host.probe().hash(Some(false));
         let found = find(&host, "", "rss_udp_ports");
         assert_eq!(found.state, Warning);
-        assert_eq!(found.fix.unwrap().text(), "ethtool -N eth0 rx-flow-hash udp4 sdfn");
+        assert_eq!(found.fix.unwrap().text(), "ethtool -N 'eth0' rx-flow-hash udp4 sdfn");
         host.probe().hash(None);
         assert_eq!(find(&host, "", "rss_udp_ports").state, NotApplicable);
     }

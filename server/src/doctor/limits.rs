@@ -65,7 +65,8 @@ fn locked(facts: &HostFacts<'_>) -> HostFinding {
         Ok(limit) => limit,
         Err(cause) => return LOCKED.unknown("", cause),
     };
-    let found = format!("a process of this user may lock {} of memory", size(limit));
+    let (limit_size, owner) = (size(limit), facts.files.owner());
+    let found = format!("a process may lock {limit_size} of memory (limit of {owner})");
     if limit >= needed {
         return LOCKED.fine("", found);
     }
@@ -102,8 +103,9 @@ fn open_files(facts: &HostFacts<'_>) -> HostFinding {
         return OPEN_FILES.fine("", "a process of this user may open any number of files");
     };
     let (exchanges, connections) = (files.exchanges, files.tcp_connections);
+    let owner = facts.files.owner();
     let found = format!(
-        "a process of this user may open {limit} files, which leaves a worker {exchanges} requests to files and upstreams, and \
+        "a process may open {limit} files (limit of {owner}), which leaves a worker {exchanges} requests to files and upstreams, and \
          {connections} connections over TCP, at a time"
     );
     if exchanges >= ENOUGH_REQUESTS {

@@ -3,7 +3,7 @@
 use sluicegate_dataplane::SocketOptions;
 
 use super::facts::HostFacts;
-use super::finding::{Fix, HostCheck, HostFinding};
+use super::finding::{Fix, HostCheck, HostFinding, quoted};
 use super::probe::LoopbackExchange;
 
 const GSO: HostCheck =
@@ -101,7 +101,7 @@ fn interface_of(facts: &HostFacts<'_>, name: &str, address: std::net::IpAddr) ->
         "the interface computes no checksums, so the kernel refuses to cut a large write into datagrams (UDP GSO); the server then \
          sends them one by one, for more CPU time",
         "an interface that computes checksums, or Linux 6.11 or newer",
-        Fix::Host(format!("ethtool -K {name} tx on")),
+        Fix::Host(format!("ethtool -K {} tx on", quoted(name))),
     )
 }
 
@@ -146,8 +146,13 @@ mod tests {
         host.probe().refuse_batches(libc::EIO);
         let found = find();
         assert_eq!((found.state, &*found.subject), (Warning, "eth0"));
-        assert_eq!(found.fix.unwrap().text(), "ethtool -K eth0 tx on");
+        assert_eq!(found.fix.unwrap().text(), "ethtool -K 'eth0' tx on");
+        host.probe().add_address("a;b'c", "192.0.2.3");
+        let of_all = host.with("", |facts| check(facts));
+        let fix = of_all.into_iter().find(|found| found.subject == "a;b'c").unwrap().fix;
+        assert_eq!(fix.unwrap().text(), r"ethtool -K 'a;b'\''c' tx on");
         host.probe().refuse_batches(libc::ENETUNREACH);
+        let find = || host.with("", |facts| check(facts)).pop().unwrap();
         assert_eq!(find().state, Unknown);
     }
 }

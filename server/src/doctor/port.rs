@@ -103,7 +103,9 @@ fn fix_of(error: &PortError) -> Fix {
             .iter()
             .any(|command| quoted.strip_prefix(command).is_some_and(|r| r.starts_with(' ')))
     });
-    match command {
+    // The name of an interface may hold what a shell would run.
+    let plain = |c: char| c.is_ascii_alphanumeric() || " .:-_/=@".contains(c);
+    match command.filter(|command| command.chars().all(plain)) {
         Some(command) => Fix::Host(command.to_owned()),
         None => Fix::Advice("see deploy/dpdk.md".to_owned()),
     }
@@ -230,6 +232,7 @@ mod tests {
                 PortError::Hugepages { free: 0, used: 62, needed: 64, pages: 63 },
                 "sysctl vm.nr_hugepages=63",
             ),
+            (PortError::Down { name: "a;reboot".to_owned() }, "see deploy/dpdk.md"),
             (PortError::LeftOut, "build the server with DPDK, or choose another backend"),
             (PortError::NoInterface { name: "eth1".to_owned() }, "see deploy/dpdk.md"),
             (

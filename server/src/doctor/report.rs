@@ -64,7 +64,7 @@ pub(crate) fn text(findings: &[HostFinding], all: bool) -> String {
             "make this configuration impossible",
         ),
         (FindingState::Warning, "warning", "warnings"),
-        (FindingState::Unknown, "without a result", "without a result"),
+        (FindingState::Unknown, "could not be looked at", "could not be looked at"),
         (FindingState::NotApplicable, "does not apply", "do not apply"),
     ] {
         let number = count(findings, state);
@@ -90,6 +90,7 @@ fn label(state: FindingState) -> &'static str {
 fn block(out: &mut String, finding: &HostFinding) {
     let HostFinding { check, state, found, wanted, fix, .. } = finding;
     let (title, label) = (title(finding), label(*state));
+    let (found, wanted) = (one_line(found), one_line(wanted));
     let _ = match fix {
         None if *state == FindingState::Unknown => {
             writeln!(out, "{label}: {title}: {found} (source: {})", check.source)
@@ -99,14 +100,14 @@ fn block(out: &mut String, finding: &HostFinding) {
             out,
             "{label}: {title}\n  found   {found}\n  wanted  {wanted}\n  mend    {}: {}\n  source  {}\n",
             place(fix),
-            fix.text(),
+            one_line(&fix.text()),
             check.source
         ),
     };
 }
 
 fn title(finding: &HostFinding) -> String {
-    let (name, subject) = (finding.check.name, &finding.subject);
+    let (name, subject) = (finding.check.name, one_line(&finding.subject));
     if subject.is_empty() { name.to_owned() } else { format!("{name} ({subject})") }
 }
 
@@ -137,7 +138,11 @@ pub(crate) fn json(findings: &[HostFinding]) -> Value {
             "source": finding.check.source,
         })
     });
-    json!({ "exit_code": exit_code(findings), "checks": checks.collect::<Vec<_>>() })
+    json!({
+        "exit_code": exit_code(findings),
+        "unknown": count(findings, FindingState::Unknown),
+        "checks": checks.collect::<Vec<_>>(),
+    })
 }
 
 /// Returns a shell script of all remedies. It leaves those of the container and of the configuration as comments, because no command on
@@ -196,10 +201,15 @@ pub(crate) fn script(findings: &[HostFinding]) -> String {
     if !findings.iter().any(|finding| finding.fix.is_some()) {
         out.push_str("\n# Nothing is to be mended.\n");
     }
+    let unknown = count(findings, FindingState::Unknown);
+    if unknown > 0 {
+        let _ =
+            writeln!(out, "\n# Checks that could not be looked at, and may lack more: {unknown}");
+    }
     out
 }
 
-/// Returns a text without line breaks and other control characters, which would end a comment.
+/// Returns a text without line breaks and other control characters, which would end a comment, or move the cursor of a terminal.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
@@ -248,7 +258,7 @@ mod tests {
         assert!(short.contains("mend    for the container: docker run --cpus=2 ...\n"), "{short}");
         assert!(
             short.ends_with(
-                "1 check fine, 7 warnings, 1 without a result, 1 does not apply (-v lists them)\n"
+                "1 check fine, 7 warnings, 1 could not be looked at, 1 does not apply (-v lists them)\n"
             ),
             "{short}"
         );
@@ -261,10 +271,20 @@ mod tests {
     }
 
     #[test]
+    fn control_characters_are_neither_shown_nor_run() {
+        let fix = Fix::Host("ethtool \u{1b}[2J".to_owned());
+        let all = [CHECK.warning("a\nreboot\u{1b}", "b\u{1b}\nreboot", "c\nreboot", fix)];
+        for out in [text(&all, true), script(&all)] {
+            assert!(!out.contains('\u{1b}') && !out.contains("\nreboot"), "{out}");
+        }
+    }
+
+    #[test]
     fn json_has_the_same_keys_for_every_check() {
         let all = json(&findings());
         let checks = all["checks"].as_array().unwrap();
         assert_eq!((checks.len(), &all["exit_code"]), (findings().len(), &json!(1)));
+        assert_eq!(all["unknown"], 1);
         for check in checks {
             let mut keys: Vec<&String> = check.as_object().unwrap().keys().collect();
             keys.sort();
@@ -296,6 +316,7 @@ mod tests {
         assert!(place("==== The configuration") < place("#   cubic"));
         // What was found stays a comment.
         assert!(lines.iter().all(|line| !line.starts_with("rm")), "{script}");
+        assert!(script.ends_with("\n# Checks that could not be looked at, and may lack more: 1\n"));
         assert!(super::script(&[]).contains("# Nothing is to be mended."));
     }
 }

@@ -58,7 +58,10 @@ fn cause(facts: &HostFacts<'_>, group: &ServedGroup<'_>, error: &OpenError) -> (
                 return (cause, Fix::Sysctls(vec![(SYSCTL, "0".to_owned())]));
             }
             if is_filtered(facts) {
-                let cause = "a filter of system calls (seccomp) forbids io_uring".to_owned();
+                let cause = format!(
+                    "a filter of system calls (seccomp; that of {}) forbids io_uring",
+                    files.owner()
+                );
                 return (cause, allow(facts));
             }
             (format!("the kernel has no io_uring for this process ({})", error.source), mio)

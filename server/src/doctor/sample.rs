@@ -1,5 +1,7 @@
 //! Counters of the kernel that tell something by their growth.
 
+use std::collections::BTreeMap;
+
 use super::files::{HostFiles, NoValue, nonsense};
 
 /// Counters at one time.
@@ -7,6 +9,8 @@ use super::files::{HostFiles, NoValue, nonsense};
 pub(crate) struct HostSample {
     pub(super) udp: Result<UdpTotals, NoValue>,
     pub(super) cpu: Result<CpuTotals, NoValue>,
+    /// Datagrams that sockets of UDP dropped since they were opened, by their local ports.
+    pub(super) drops: Result<BTreeMap<u16, u64>, NoValue>,
 }
 
 /// Datagrams of all sockets since the host was started.
@@ -29,7 +33,7 @@ pub(super) struct CpuTotals {
 impl HostSample {
     /// Reads the counters.
     pub(crate) fn read(files: &HostFiles) -> Self {
-        Self { udp: udp(files), cpu: cpu(files) }
+        Self { udp: udp(files), cpu: cpu(files), drops: drops(files) }
     }
 }
 
@@ -54,6 +58,30 @@ fn udp(files: &HostFiles) -> Result<UdpTotals, NoValue> {
         received: received.saturating_add(of_v6("Udp6InDatagrams")),
         dropped: dropped.saturating_add(of_v6("Udp6RcvbufErrors")),
     })
+}
+
+fn drops(files: &HostFiles) -> Result<BTreeMap<u16, u64>, NoValue> {
+    let mut drops: BTreeMap<u16, u64> = BTreeMap::new();
+    for file in ["proc/net/udp", "proc/net/udp6"] {
+        let text = match files.text(file) {
+            Ok(text) => text,
+            Err(NoValue::Missing(_)) => continue,
+            Err(cause) => return Err(cause),
+        };
+        for (port, dropped) in text.lines().filter_map(socket) {
+            let sum = drops.entry(port).or_default();
+            *sum = sum.saturating_add(dropped);
+        }
+    }
+    Ok(drops)
+}
+
+/// Returns the local port and the drops in a line of `/proc/net/udp`.
+fn socket(line: &str) -> Option<(u16, u64)> {
+    let mut columns = line.split_whitespace();
+    let (_, port) = columns.nth(1)?.rsplit_once(':')?;
+    let drops = columns.last()?.parse().ok()?;
+    Some((u16::from_str_radix(port, 16).ok()?, drops))
 }
 
 fn cpu(files: &HostFiles) -> Result<CpuTotals, NoValue> {

@@ -1,7 +1,6 @@
 //! Datagrams that the kernel received and had no room for.
 
 use super::facts::HostFacts;
-use super::files::NoValue;
 use super::finding::{Fix, HostCheck, HostFinding};
 use super::sample::HostSample;
 use super::sockets::more_room;
@@ -15,8 +14,9 @@ pub(super) fn check(facts: &HostFacts<'_>) -> Vec<HostFinding> {
     if facts.socket_groups().next().is_none() {
         return vec![DROPS.skipped("", "no group receives UDP by sockets of the kernel")];
     }
-    let mut found = vec![totals(facts)];
-    found.extend(own_sockets(facts));
+    let now = HostSample::read(&facts.files);
+    let mut found = vec![totals(facts, &now)];
+    found.extend(own_sockets(facts, &now));
     found
 }
 
@@ -29,8 +29,7 @@ fn room(facts: &HostFacts<'_>) -> Fix {
 }
 
 /// Compares the counters of the whole host.
-fn totals(facts: &HostFacts<'_>) -> HostFinding {
-    let now = HostSample::read(&facts.files);
+fn totals(facts: &HostFacts<'_>, now: &HostSample) -> HostFinding {
     let (before, now) = match (&facts.before.udp, &now.udp) {
         (Ok(before), Ok(now)) => (before, now),
         (Err(cause), _) | (_, Err(cause)) => return DROPS.unknown("", cause),
@@ -56,43 +55,42 @@ fn totals(facts: &HostFacts<'_>) -> HostFinding {
 }
 
 /// Looks at the sockets that are bound to ports of the listeners, those of a running server.
-fn own_sockets(facts: &HostFacts<'_>) -> Vec<HostFinding> {
+///
+/// Their counters also hold what a filter of the socket refused, such as the server's own of Initial packets, and never fall. So they
+/// are a warning only while they grow, together with the counter of full buffers.
+fn own_sockets(facts: &HostFacts<'_>, now: &HostSample) -> Vec<HostFinding> {
     let groups = facts.socket_groups();
     let mut ports: Vec<u16> =
         groups.flat_map(|group| group.addresses.iter().map(|address| address.port())).collect();
     ports.sort_unstable();
     ports.dedup();
     ports.retain(|port| *port != 0);
-    let mut dropped = vec![0u64; ports.len()];
-    for file in ["proc/net/udp", "proc/net/udp6"] {
-        let text = match facts.files.text(file) {
-            Ok(text) => text,
-            Err(NoValue::Missing(_)) => continue,
-            Err(cause) => return vec![DROPS.unknown("sockets of the listeners", cause)],
-        };
-        for (port, drops) in text.lines().filter_map(socket) {
-            if let Ok(place) = ports.binary_search(&port) {
-                dropped[place] = dropped[place].saturating_add(drops);
-            }
+    let (before, dropped) = match (&facts.before.drops, &now.drops) {
+        (Ok(before), Ok(now)) => (before, now),
+        (Err(cause), _) | (_, Err(cause)) => {
+            return vec![DROPS.unknown("sockets of the listeners", cause)];
         }
-    }
-    let found = ports.iter().zip(dropped).filter(|(_, drops)| *drops > 0);
-    let found = found.map(|(port, drops)| {
+    };
+    let overflowed = match (&facts.before.udp, &now.udp) {
+        (Ok(before), Ok(now)) => now.dropped > before.dropped,
+        _ => true,
+    };
+    let seconds = facts.elapsed.as_secs_f64();
+    let found = ports.iter().filter_map(|port| {
+        let drops = *dropped.get(port).filter(|drops| **drops > 0)?;
+        let grown = drops.saturating_sub(before.get(port).copied().unwrap_or(0));
+        let subject = format!("port {port}");
         let found = format!(
-            "sockets at this port, most likely the running server's, have dropped {drops} datagrams since they were opened"
+            "sockets at this port, most likely the running server's, dropped {grown} datagrams in the last {seconds:.1} s, and {drops} \
+             since they were opened, among them those that the server's own filter of Initial packets refuses in a flood"
         );
+        if grown == 0 || !overflowed {
+            return Some(DROPS.fine(&subject, found));
+        }
         let wanted = "none: raise `socket_receive_buffer` of the group, too, if the limit is high enough";
-        DROPS.warning(&format!("port {port}"), found, wanted, room(facts))
+        Some(DROPS.warning(&subject, found, wanted, room(facts)))
     });
     found.collect()
-}
-
-/// Returns the local port and the drops in a line of `/proc/net/udp`.
-fn socket(line: &str) -> Option<(u16, u64)> {
-    let mut columns = line.split_whitespace();
-    let (_, port) = columns.nth(1)?.rsplit_once(':')?;
-    let drops = columns.last()?.parse().ok()?;
-    Some((u16::from_str_radix(port, 16).ok()?, drops))
 }
 
 #[cfg(test)]
@@ -161,27 +159,40 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_the_listeners_are_known_by_their_ports() {
-        let host = Scratch::new();
+    fn drops_of_the_listeners_sockets_are_a_warning_while_buffers_overflow() {
         let line = |port: &str, drops: &str| {
             format!(
                 "  1: 00000000:{port} 00000000:0000 07 00000000:00000000 00:00000000 00000000  0 0 1 2 0 {drops}\n"
             )
         };
         let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n";
-        let text = [
-            head,
-            &line("01BB", "7"),
-            &line("01BB", "5"),
-            &line("0035", "9"),
-            &line("01BB", "x"),
-            "garbage\n",
-        ]
-        .concat();
-        host.write("proc/net/udp", &text);
-        let found = host.with("", |facts| check(facts));
-        let [_, own] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((own.state, &*own.subject), (Warning, "port 443"));
-        assert!(own.found.contains("dropped 12 datagrams"), "{own:?}");
+        for (before, now, overflows, expected, words) in [
+            ("7", "7", "0", Fine, "dropped 0 datagrams in the last 1.0 s, and 12 since"),
+            // The filter refuses them.
+            ("7", "9", "0", Fine, "dropped 2 datagrams in the last 1.0 s, and 14 since"),
+            ("7", "9", "2", Warning, "dropped 2 datagrams in the last 1.0 s, and 14 since"),
+            ("7", "7", "2", Fine, "dropped 0 datagrams"),
+            ("7", "9", "nonsense", Warning, "dropped 2 datagrams"),
+            // The server was started again.
+            ("700", "9", "2", Fine, "dropped 0 datagrams in the last 1.0 s, and 14 since"),
+            ("7", "18446744073709551615", "2", Warning, "and 18446744073709551615 since"),
+        ] {
+            let host = Scratch::new();
+            let set = |drops: &str| {
+                let others = [line("01BB", "5"), line("0035", "9"), line("01BB", "x")].concat();
+                let text = [head, &line("01BB", drops), &others, "garbage\n"].concat();
+                host.write("proc/net/udp", &text);
+            };
+            set(before);
+            host.write("proc/net/snmp", &snmp("1", "0"));
+            let found = host.with("", |facts| {
+                set(now);
+                host.write("proc/net/snmp", &snmp("1", overflows));
+                check(facts)
+            });
+            let [_, own] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((own.state, &*own.subject), (expected, "port 443"), "{own:?}");
+            assert!(own.found.contains(words), "{own:?}");
+        }
     }
 }
