@@ -101,13 +101,15 @@ impl Recorder {
     pub(crate) fn look(&mut self, look: &RestSample, stall: Duration) -> Option<Trigger> {
         self.ring.record(look);
         let trigger = self.watch.look(look, stall);
-        self.due = match look.wait {
-            Wait::Application | Wait::StreamFlow | Wait::ConnectionFlow => {
-                Some(self.ring.newest() + QUIET)
-            }
-            _ => self.watch.deadline(stall),
-        };
+        self.due = self.quiet_at(look.wait).or_else(|| self.watch.deadline(stall));
         trigger
+    }
+
+    /// Returns when a connection that waits for others has been quiet for so long that another one may have the recorder; `None` for
+    /// other waits.
+    fn quiet_at(&self, wait: Wait) -> Option<Instant> {
+        matches!(wait, Wait::Application | Wait::StreamFlow | Wait::ConnectionFlow)
+            .then(|| self.ring.newest() + QUIET)
     }
 
     /// Records the beginning of a wait.
@@ -117,8 +119,7 @@ impl Recorder {
 
     /// Returns whether a connection that waits for this has been quiet for so long that another one may have the recorder.
     pub(crate) fn is_quiet(&self, wait: Wait, now: Instant) -> bool {
-        matches!(wait, Wait::Application | Wait::StreamFlow | Wait::ConnectionFlow)
-            && now >= self.ring.newest() + QUIET
+        self.quiet_at(wait).is_some_and(|at| now >= at)
     }
 
     /// Returns the time at which the connection is to be looked at again.

@@ -4,12 +4,12 @@ mod query;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::metrics::Label as _;
+use sluicegate_base::observe::qlog::milliseconds as ms;
 use sluicegate_quic::application::RequestSnapshot;
 use sluicegate_quic::endpoint::inspect::{
     Census, ConnectionFilter, Inspected, Order, Search, Snapshot,
@@ -18,12 +18,12 @@ use sluicegate_quic::endpoint::inspect::{
 use self::query::Query;
 pub(super) use self::query::connection_id;
 use super::cross_site::Purpose;
-use super::response::{Page, TEXT, page, text};
+use super::response::{self, Page, TEXT, page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, Inspection};
 
 /// Path of the list. A connection's own page is below it.
-const PATH: &str = "/debug/connections";
+pub(super) const PATH: &str = "/debug/connections";
 /// Sentence where there is no connection of an ID.
 pub(super) const NO_SUCH_ID: &str =
     "no connection has this ID: it has ended, or it is one over TCP\n";
@@ -109,7 +109,7 @@ pub(super) async fn respond<B>(
     };
     let Query { selection, order, limit } = match query {
         Ok(query) => query,
-        Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
+        Err(reason) => return response::wrong_parameters(reason),
     };
     let found = find(workers, &selection, order, limit).await;
     let value = if selection.id.is_some() {
@@ -136,7 +136,7 @@ pub(super) async fn respond<B>(
             "connections": shown.collect::<Vec<_>>(),
         })
     };
-    page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
+    response::json(&value)
 }
 
 /// Returns the response where workers that may have the connection did not reply.
@@ -149,13 +149,9 @@ pub(super) fn no_reply(silent: &[String], purpose: Purpose) -> Page {
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, silent.into())
 }
 
-fn ms(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
 fn stream(request: &RequestSnapshot, names: bool) -> Value {
     let target = request.target.as_ref().filter(|_| names);
-    let waits = request.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(time))));
+    let waits = request.spent.iter().map(|(wait, time)| (wait.name().to_owned(), ms(time)));
     json!({
         "stream": request.stream,
         "method": target.map(|(method, _)| method),
@@ -170,8 +166,7 @@ fn stream(request: &RequestSnapshot, names: bool) -> Value {
 }
 
 fn object(worker: &str, snapshot: &Snapshot) -> Value {
-    let waits =
-        snapshot.spent.iter().map(|(wait, time)| (wait.name().to_owned(), json!(ms(*time))));
+    let waits = snapshot.spent.iter().map(|(wait, time)| (wait.name().to_owned(), ms(*time)));
     let mut request_waits = BTreeMap::<_, u64>::new();
     for request in &snapshot.open_requests {
         *request_waits.entry(request.wait.name()).or_default() += 1;

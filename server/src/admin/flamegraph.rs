@@ -26,7 +26,7 @@ use self::error::RecordError;
 use self::graph::Profile;
 use self::query::{Format, Kind, Query};
 use super::deadline::ConnectionDeadline;
-use super::response::{Page, TEXT, method_not_allowed, page};
+use super::response::{self, Page, TEXT, method_not_allowed, page};
 
 /// Time for reading tables, naming functions and drawing before the connection is closed. It takes a third of a second of CPU time,
 /// and half a minute where seven threads for each core do not give way.
@@ -121,7 +121,7 @@ pub(super) async fn respond<B>(
     let defaults = defaults(request.uri().path()).unwrap_or(Query::FLAMEGRAPH);
     let query = match Query::parse(request.uri().query().unwrap_or_default(), defaults) {
         Ok(query) => query,
-        Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
+        Err(reason) => return response::wrong_parameters(reason),
     };
     let permit = match profiles.permit(query.length) {
         Ok(permit) => permit,

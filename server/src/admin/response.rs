@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
+use serde_json::Value;
 
 /// Media type of text for people.
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
@@ -23,6 +24,16 @@ pub(super) fn page(status: StatusCode, kind: &'static str, content: Bytes) -> Pa
 
 pub(super) fn text(status: StatusCode, content: &'static str) -> Page {
     page(status, TEXT, Bytes::from_static(content.as_bytes()))
+}
+
+/// Returns a value as JSON, in lines for people.
+pub(super) fn json(value: &Value) -> Page {
+    page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
+}
+
+/// Returns the refusal of parameters, which says what is expected.
+pub(super) fn wrong_parameters(reason: String) -> Page {
+    page(StatusCode::BAD_REQUEST, TEXT, reason.into())
 }
 
 /// Returns the refusal of a method where only `allowed` ones are taken.

@@ -8,13 +8,13 @@ use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, ControllerState};
 
 use super::connections;
 use super::cross_site::Purpose;
-use super::response::{Page, TEXT, page, text};
+use super::response::{self, Page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, SwitchCommand};
 
 /// Returns the connection ID in the path of an order; `None` for other paths.
 pub(super) fn connection(path: &str) -> Option<&str> {
-    path.strip_prefix("/debug/connections/")?.strip_suffix("/congestion_control")
+    path.strip_prefix(connections::PATH)?.strip_prefix('/')?.strip_suffix("/congestion_control")
 }
 
 /// Carries out an order for a connection, whose parameters have the form of a query.
@@ -30,7 +30,7 @@ pub(super) async fn respond(
     });
     let order = match order {
         Ok(order) => order,
-        Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
+        Err(reason) => return response::wrong_parameters(reason),
     };
     let command = |reply| Command::Switch(Box::new(SwitchCommand { order: order.clone(), reply }));
     let replies = workers.ask(command).await;
@@ -50,7 +50,7 @@ pub(super) async fn respond(
         "from": told(&outcome.from),
         "to": told(&to),
     });
-    page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
+    response::json(&value)
 }
 
 fn told(controller: &ControllerState) -> Value {

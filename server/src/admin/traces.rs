@@ -19,7 +19,7 @@ use sluicegate_quic::endpoint::traces::{
 use self::query::{Query, Target};
 use super::connections;
 use super::cross_site::Purpose;
-use super::response::{Page, TEXT, page, text};
+use super::response::{self, Page, TEXT, page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, TraceCommand};
 
@@ -64,7 +64,7 @@ impl Traces {
 pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQueries) -> Page {
     let query = match Query::parse(parameters) {
         Ok(query) => query,
-        Err(reason) => return page(StatusCode::BAD_REQUEST, TEXT, reason.into()),
+        Err(reason) => return response::wrong_parameters(reason),
     };
     let Some((directory, max_open)) = traces.writers.bounds() else {
         return text(
@@ -105,7 +105,7 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
         }
     }
     let value = outcome.told(&query, directory);
-    page(StatusCode::OK, "application/json", format!("{value:#}\n").into())
+    response::json(&value)
 }
 
 /// What became of an order.

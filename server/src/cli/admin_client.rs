@@ -1,6 +1,5 @@
 //! Requests to the admin address of a running server, and words for what it replies.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
+pub(super) use sluicegate_qlog::text::{bytes as size, duration as time, plain};
 use tokio::net::TcpStream;
 
 use super::exit::{shown, wrong};
@@ -81,6 +81,42 @@ impl AdminArgs {
     }
 }
 
+impl AdminArgs {
+    /// Sends an order. Returns the reply, or the exit code of one that nothing has come of; the reason was told then.
+    ///
+    /// # Errors
+    /// The server cannot be asked, or refuses.
+    pub(super) fn order(
+        &self,
+        registry: &Registry,
+        target: &str,
+    ) -> anyhow::Result<Result<Value, u8>> {
+        Ok(match self.request(registry, &Method::POST, target)? {
+            Reply::Found(reply) => Ok(reply),
+            Reply::NotFound(reason) => {
+                eprint!("{reason}");
+                Err(EXIT_NONE)
+            }
+            Reply::WrongConfig(code) => Err(code),
+        })
+    }
+}
+
+/// Tells of workers that did not reply in time, so that something of theirs is missing. Returns whether there are any.
+pub(super) fn tell_of_silent(reply: &Value) -> bool {
+    let silent = reply["silent_workers"].as_array();
+    let silent: Vec<&str> = silent.into_iter().flatten().filter_map(Value::as_str).collect();
+    if !silent.is_empty() {
+        eprintln!("no reply from {}: its connections are missing", shown(&silent.join(", ")));
+    }
+    !silent.is_empty()
+}
+
+/// Returns whether a word can be a connection ID, as the access log has them.
+pub(super) fn is_id(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Requests a page, and returns the status and the body of the response.
 ///
 /// # Errors
@@ -129,38 +165,11 @@ async fn exchange(
 }
 
 /// Returns a text of a reply without control characters, which a terminal would obey.
-pub(super) fn word<'a>(value: &'a Value, key: &str) -> Cow<'a, str> {
-    let word = value[key].as_str().unwrap_or("?");
-    if word.chars().any(char::is_control) {
-        word.replace(char::is_control, "\u{fffd}").into()
-    } else {
-        word.into()
-    }
+pub(super) fn word(value: &Value, key: &str) -> String {
+    plain(value[key].as_str().unwrap_or("?"))
 }
 
 /// Returns a number of a reply, 0 if it is missing.
 pub(super) fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or(0.0)
-}
-
-/// Returns a time in milliseconds as people write it.
-pub(super) fn time(ms: f64) -> String {
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.1} ms"),
-        ms if ms < 1000.0 => format!("{ms:.0} ms"),
-        ms if ms < 120_000.0 => format!("{:.1} s", ms / 1e3),
-        ms if ms < 7.2e6 => format!("{:.0} min", ms / 6e4),
-        ms if ms < 1.728e8 => format!("{:.0} h", ms / 3.6e6),
-        ms => format!("{:.0} days", ms / 8.64e7),
-    }
-}
-
-/// Returns a number of bytes as people write it.
-pub(super) fn size(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes < 1e4 => format!("{bytes:.0} B"),
-        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
-        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.1} GB", bytes / 1e9),
-    }
 }

@@ -2,11 +2,10 @@
 
 use anyhow::{Context as _, bail};
 use form_urlencoded::Serializer;
-use hyper::Method;
 use serde_json::Value;
 use sluicegate_cc::Registry;
 
-use super::admin_client::{AdminArgs, EXIT_NONE, Reply, number, size, word};
+use super::admin_client::{AdminArgs, is_id, number, size, word};
 
 /// Switch the congestion control algorithm of a running connection.
 ///
@@ -38,13 +37,9 @@ pub(super) fn run(
     registry: &Registry,
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<u8> {
-    let reply = match args.server.request(registry, &Method::POST, &target(args)?)? {
-        Reply::Found(reply) => reply,
-        Reply::NotFound(reason) => {
-            eprint!("{reason}");
-            return Ok(EXIT_NONE);
-        }
-        Reply::WrongConfig(code) => return Ok(code),
+    let reply = match args.server.order(registry, &target(args)?)? {
+        Ok(reply) => reply,
+        Err(code) => return Ok(code),
     };
     if args.json {
         writeln!(out, "{reply:#}")?;
@@ -57,7 +52,7 @@ pub(super) fn run(
 /// Returns path and parameters of the order.
 fn target(args: &SwitchArgs) -> anyhow::Result<String> {
     let SwitchArgs { connection, algorithm, options, .. } = args;
-    if connection.is_empty() || !connection.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !is_id(connection) {
         bail!("`{connection}` is no connection ID, which has hexadecimal digits");
     }
     let path = format!("/debug/connections/{connection}/congestion_control?");

@@ -15,7 +15,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 use serde_json::Value;
 use sluicegate_cc::Registry;
 
-use super::admin_client::{AdminArgs, Reply};
+use super::admin_client::{AdminArgs, Reply, is_id};
 use super::why::{HEAD, row, story};
 
 /// Connections that are asked for.
@@ -177,7 +177,7 @@ impl View {
             KeyCode::Enter | KeyCode::Right if self.one.is_none() => {
                 let chosen = self.chosen.selected().and_then(|place| self.connections().get(place));
                 let id = chosen.and_then(|one| one["id"].as_str());
-                let id = id.filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+                let id = id.filter(|id| is_id(id));
                 self.one = id.map(|id| (id.to_owned(), None));
             }
             _ => {}

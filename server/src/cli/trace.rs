@@ -4,13 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::bail;
 use form_urlencoded::Serializer;
-use hyper::Method;
 use ipnet::IpNet;
 use serde_json::Value;
 use sluicegate_cc::Registry;
 
-use super::admin_client::{AdminArgs, EXIT_NONE, Reply, number, time, word};
-use super::exit::shown;
+use super::admin_client::{AdminArgs, is_id, number, tell_of_silent, time, word};
 
 /// Trace connections of the running server, each into a qlog file.
 ///
@@ -55,24 +53,16 @@ pub(super) fn run(
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<u8> {
     let target = target(args)?;
-    let reply = match args.server.request(registry, &Method::POST, &target)? {
-        Reply::Found(reply) => reply,
-        Reply::NotFound(reason) => {
-            eprint!("{reason}");
-            return Ok(EXIT_NONE);
-        }
-        Reply::WrongConfig(code) => return Ok(code),
+    let reply = match args.server.order(registry, &target)? {
+        Ok(reply) => reply,
+        Err(code) => return Ok(code),
     };
     if args.json {
         writeln!(out, "{reply:#}")?;
     } else {
         out.write_all(told(&reply).as_bytes())?;
     }
-    let silent = reply["silent_workers"].as_array();
-    let silent: Vec<&str> = silent.into_iter().flatten().filter_map(Value::as_str).collect();
-    if !silent.is_empty() {
-        eprintln!("no reply from {}: its connections may be missing", shown(&silent.join(", ")));
-    }
+    tell_of_silent(&reply);
     Ok(0)
 }
 
@@ -110,7 +100,7 @@ fn kind(connections: &str) -> anyhow::Result<&'static str> {
     if is_client {
         return Ok("client");
     }
-    if connections.is_empty() || !connections.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !is_id(connections) {
         bail!(
             "`{connections}` is neither a connection ID, which has hexadecimal digits, nor an IP address, with a port or without, nor a \
              network such as 192.0.2.0/24"

@@ -11,8 +11,9 @@ use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_cc::Registry;
 
-use super::admin_client::{AdminArgs, EXIT_NONE, Reply, number, size, time, word};
-use super::exit::shown;
+use super::admin_client::{
+    AdminArgs, EXIT_NONE, Reply, is_id, number, plain, size, tell_of_silent, time, word,
+};
 
 /// Connections that are shown of a list.
 const SHOWN: usize = 20;
@@ -66,13 +67,9 @@ pub(super) fn run(
         out.write_all(story(only).as_bytes())?;
         return Ok(0);
     }
-    let silent = reply["silent_workers"].as_array();
-    let silent: Vec<&str> = silent.into_iter().flatten().filter_map(Value::as_str).collect();
-    if !silent.is_empty() {
-        eprintln!("no reply from {}: its connections are missing", shown(&silent.join(", ")));
-    }
+    let is_part = tell_of_silent(&reply);
     if found.is_empty() {
-        if !silent.is_empty() {
+        if is_part {
             bail!("no such connection was found among those of the other workers");
         }
         let said = if args.connection.is_some() {
@@ -103,7 +100,7 @@ fn path(connection: Option<&str>) -> anyhow::Result<String> {
         let client: String = byte_serialize(connection.as_bytes()).collect();
         return Ok(format!("{list}&client={client}"));
     }
-    if connection.is_empty() || !connection.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !is_id(connection) {
         bail!(
             "`{connection}` is neither a connection ID, which has hexadecimal digits, nor an IP address, with a port or without"
         );
@@ -190,8 +187,7 @@ pub(super) fn story(connection: &Value) -> String {
     waits.sort_by(|one, other| other.1.total_cmp(&one.1));
     let shares = waits.iter().map(|(name, ms)| {
         let share = if age > 0.0 { 100.0 * ms / age } else { 0.0 };
-        let name: String = name.chars().filter(|c| !c.is_control()).collect();
-        format!("{name} {} ({share:.0} %)", time(*ms))
+        format!("{} {} ({share:.0} %)", plain(name), time(*ms))
     });
     let _ = writeln!(text, "so far     {}", shares.collect::<Vec<_>>().join(", "));
     text.push_str(&requests(connection));
@@ -205,10 +201,9 @@ fn wait_and_requests(connection: &Value) -> String {
     let most = of_requests.max_by_key(|(_, count)| count.as_u64());
     match most {
         Some((of_request, _)) if wait == "application" && *of_request != wait => {
-            let of_request: String = of_request.chars().filter(|c| !c.is_control()).collect();
-            format!("{wait}: {of_request}")
+            format!("{wait}: {}", plain(of_request))
         }
-        _ => wait.into_owned(),
+        _ => wait,
     }
 }
 
@@ -244,12 +239,15 @@ pub(super) const HEAD: [&str; 10] =
 /// Returns what stands in these columns for a connection.
 pub(super) fn row(connection: &Value) -> [String; 10] {
     [
-        word(connection, "id").into_owned(),
-        word(connection, "client").into_owned(),
-        time(number(connection, "busy_ms")),
+        word(connection, "id"),
+        word(connection, "client"),
+        match number(connection, "busy_ms") {
+            0.0 => "-".to_owned(),
+            busy => time(busy),
+        },
         wait_and_requests(connection),
         time(number(connection, "waiting_ms")),
-        word(connection, "algorithm").into_owned(),
+        word(connection, "algorithm"),
         size(number(connection, "congestion_window_bytes")),
         connection["rtt_ms"].as_f64().map_or_else(|| "-".to_owned(), time),
         size(number(connection, "sent_bytes")),

@@ -12,7 +12,7 @@ use sluicegate_base::observe::account::{Account, AccountMark, Wait};
 #[derive(Debug)]
 pub(super) struct LinkAccount {
     account: RefCell<Account>,
-    otherwise: Cell<Wait>,
+    is_http2: Cell<bool>,
     /// Time since which the system takes nothing, up to which the account does not tell why.
     blocked: Cell<Option<Instant>>,
     /// Time for which the client's window had stopped the connection then.
@@ -25,7 +25,7 @@ impl LinkAccount {
     pub(super) fn begin(clock: fn() -> Instant) -> LinkAccount {
         LinkAccount {
             account: RefCell::new(Account::begin(Wait::Scheduling, clock())),
-            otherwise: Cell::new(Wait::Scheduling),
+            is_http2: Cell::new(false),
             blocked: Cell::new(None),
             window_limited: Cell::new(Duration::ZERO),
             clock,
@@ -34,13 +34,18 @@ impl LinkAccount {
 
     /// Notes that the connection speaks HTTP/2.
     pub(super) fn speaks_http2(&self) {
-        self.otherwise.set(Wait::StreamFlow);
-        self.account.borrow_mut().enter(Wait::StreamFlow, (self.clock)());
+        self.is_http2.set(true);
+        self.account.borrow_mut().enter(self.otherwise(), (self.clock)());
     }
 
     /// Returns whether the connection speaks HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
-        self.otherwise.get() == Wait::StreamFlow
+        self.is_http2.get()
+    }
+
+    /// Returns what a response that is not sent waits for while the system takes bytes.
+    fn otherwise(&self) -> Wait {
+        if self.is_http2() { Wait::StreamFlow } else { Wait::Scheduling }
     }
 
     /// Notes that the system takes nothing, and for how long the client's window has stopped the connection so far.
@@ -54,7 +59,7 @@ impl LinkAccount {
         let now = (self.clock)();
         self.close(now, window_limited);
         self.blocked.set(None);
-        self.account.borrow_mut().enter(self.otherwise.get(), now);
+        self.account.borrow_mut().enter(self.otherwise(), now);
     }
 
     /// Returns the time, and the account until then. `window_limited` returns for how long the client's window has stopped the

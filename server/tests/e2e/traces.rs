@@ -1,5 +1,6 @@
 //! Traces that an operator asks for.
 
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -36,14 +37,20 @@ async fn contains(folder: &Folder, file: &str, parts: &[&str]) {
     panic!("{}: {parts:?} are missing in\n{text}", path.display());
 }
 
-fn running_and_next_connections_are_traced_on_request(backend: &str) {
-    let folder = Folder::new();
+/// Returns a server with a folder for traces, and its admin address.
+fn traced(backend: &str, folder: &Folder) -> (Server, SocketAddr) {
     let setup = Setup::new(backend)
         .listener("main", "127.0.0.1:0", "bbr3")
         .with(ADMIN)
         .with("[qlog]\ndirectory = \"traces\"");
-    let mut server = Server::start(&setup, &folder);
+    let mut server = Server::start(&setup, folder);
     let admin = address(&mut server);
+    (server, admin)
+}
+
+fn running_and_next_connections_are_traced_on_request(backend: &str) {
+    let folder = Folder::new();
+    let (server, admin) = traced(backend, &folder);
     let at = admin.to_string();
     assert_eq!(trace(&["--admin", &at, "00"]).status.code(), Some(3));
     run(async {
@@ -94,12 +101,7 @@ fn running_and_next_connections_are_traced_on_request(backend: &str) {
 
 fn recorded_events_are_written_at_an_operators_command(backend: &str) {
     let folder = Folder::new();
-    let setup = Setup::new(backend)
-        .listener("main", "127.0.0.1:0", "bbr3")
-        .with(ADMIN)
-        .with("[qlog]\ndirectory = \"traces\"");
-    let mut server = Server::start(&setup, &folder);
-    let admin = address(&mut server);
+    let (server, admin) = traced(backend, &folder);
     let at = admin.to_string();
     assert_eq!(trace(&["--admin", &at, "--recorder", "00"]).status.code(), Some(3));
     run(async {
