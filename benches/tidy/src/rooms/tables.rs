@@ -30,7 +30,7 @@ const SERVER: Layers = Layers {
         ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
         ("sluicegate_load", &["cli"]),
         ("sluicegate_dataplane", &["cli", "boot", "admin", "worker", "snapshot", "tcp", "doctor"]),
-        ("sluicegate_qlog", &["cli::qlog", "cli::admin_client"]),
+        ("sluicegate_qlog", &["cli"]),
         ("sluicegate_base::overload", &["tcp"]),
         ("sluicegate_base::secrets", &["boot", "snapshot"]),
         ("sluicegate_base::tls", &["boot", "snapshot"]),
