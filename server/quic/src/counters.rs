@@ -93,7 +93,7 @@ labels! {
         Protocol = "protocol",
         /// The client closed the connection for another reason.
         ClientClosed = "client_closed",
-        /// The server closed the connection, because it drains or a reload has removed the listener.
+        /// The server closed the connection, because it drains, a reload has removed the listener, or the client has as many connections as it may.
         ServerClosed = "server_closed",
         /// It gave way to another handshake, since the worker had as many connections as it may.
         Displaced = "displaced",

@@ -72,7 +72,7 @@ pub struct Tracing {
 /// Settings of the flight recorder.
 #[derive(Clone, Debug)]
 pub struct FlightRecorder {
-    /// Memory for the events of all workers, bytes.
+    /// Memory for the events of each worker, bytes.
     pub memory: u64,
     /// Time without progress that fires a trigger.
     pub stall: Duration,

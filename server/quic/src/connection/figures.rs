@@ -6,9 +6,13 @@ use super::Connection;
 use crate::application::Application;
 use crate::counters::HandshakeFailure;
 use crate::ended_connections::EndedConnections;
+use crate::refusal::CONNECTION_REFUSED;
 
 /// Codes of errors of TLS (RFC 9001 §4.8).
 const TLS_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
+
+/// Codes for which the client is not to blame: INTERNAL_ERROR and CONNECTION_REFUSED (RFC 9000 §20.1).
+const OWN_REASONS: [u64; 2] = [0x1, CONNECTION_REFUSED as u64];
 
 impl<A: Application> Connection<A> {
     /// Adds it to those that have ended.
@@ -48,7 +52,9 @@ impl<A: Application> Connection<A> {
             (Some(error), _) if is_tls(error) => HandshakeFailure::ClientTls,
             (Some(_), _) => HandshakeFailure::ClientClosed,
             (None, Some(error)) if is_tls(error) => HandshakeFailure::Tls,
-            (None, Some(error)) if error.is_app => HandshakeFailure::ServerClosed,
+            (None, Some(error)) if error.is_app || OWN_REASONS.contains(&error.error_code) => {
+                HandshakeFailure::ServerClosed
+            }
             (None, _) => HandshakeFailure::Protocol,
         }
     }

@@ -13,6 +13,7 @@ use super::trace::{CONNECTION_BLOCKED, blocked_data};
 use super::waits::Rest;
 use super::{Connection, NO_STATE};
 use crate::application::Application;
+use crate::counters::HandshakeFailure;
 use crate::recorder::{
     Condition, INFINITE, Occurrence, RecorderPool, RestSample, Ring, Rtt, Trigger,
 };
@@ -70,7 +71,8 @@ impl<A: Application> Connection<A> {
             return trigger;
         }
         // Anybody can begin handshakes: only those from proved addresses get memory.
-        if is_busy(wait) && is_busy(before) && self.client_path().is_some() {
+        let may_have_one = is_busy(wait) && is_busy(before) && self.client_path().is_some();
+        if may_have_one && pool.has_one() {
             let look = self.look(wait, now)?;
             let mut recorder = pool.take(&look)?;
             let trigger = recorder.look(&look, pool.stall());
@@ -87,11 +89,16 @@ impl<A: Application> Connection<A> {
         }
     }
 
-    /// Returns whether its handshake has failed, although the client has proved its address and did not just change its mind.
+    /// Returns whether its handshake has failed, although the client has proved its address and did not just change its mind, and the
+    /// server did not end it for reasons of its own.
     pub(crate) fn has_failed_handshake(&self) -> bool {
         let code = self.quic.peer_error().map(|error| error.error_code);
         let is_cancelled = code.is_some_and(|code| CANCELLED.contains(&code));
-        self.half_open && self.client_path().is_some() && !is_cancelled
+        let is_own = matches!(
+            self.handshake_failure(),
+            HandshakeFailure::Memory | HandshakeFailure::ServerClosed | HandshakeFailure::Displaced
+        );
+        self.half_open && self.client_path().is_some() && !is_cancelled && !is_own
     }
 
     fn look(&self, wait: Wait, now: Instant) -> Option<RestSample> {

@@ -85,7 +85,9 @@ impl<A: Application> Connection<A> {
 
     /// Writes into its trace what it waits for from a time on, and which streams the client's flow control blocks.
     pub(crate) fn trace_wait(&mut self, wait: Wait, from: Instant) {
-        let Some(mut trace) = self.trace.take() else {
+        // One that has ended is given up.
+        let trace = self.trace.take().filter(|trace| !trace.handle.has_ended());
+        let Some(mut trace) = trace else {
             return;
         };
         let old = trace.state.replace(blocked(wait).0);

@@ -48,6 +48,8 @@ impl<A: Application> Endpoint<A> {
         });
         self.retiring.extend(retirements);
         self.end_retirements();
+        // A listener may also have another name.
+        self.forget_removed_names();
     }
 
     /// Returns whether there are connections that were not looked at for a removed listener.
@@ -102,7 +104,15 @@ impl<A: Application> Endpoint<A> {
     /// Ends those whose connections have all ended, with the figures under their names: a metric of a listener goes with it.
     fn end_retirements(&mut self) {
         let (count, by_listener) = (self.connections.slots(), &self.by_listener);
+        let before = self.retiring.len();
         self.retiring.retain(|r| r.next < count || by_listener.contains_key(&r.listener));
+        if self.retiring.len() < before {
+            self.forget_removed_names();
+        }
+    }
+
+    /// Forgets the figures under names that no listener has any more.
+    fn forget_removed_names(&mut self) {
         let (current, retiring) = (&self.settings.listeners, &self.retiring);
         self.counters.ended.retain(|class, _| {
             current.values().any(|listener| listener.name == class.listener)

@@ -35,10 +35,16 @@ impl RecorderPool {
         self.lent > self.most
     }
 
+    /// Returns whether one is left to be lent; counts the refusal otherwise.
+    pub(crate) fn has_one(&mut self) -> bool {
+        let has_one = self.lent < self.most;
+        self.refused += u64::from(!has_one);
+        has_one
+    }
+
     /// Lends a recorder, if there is one left.
     pub(crate) fn take(&mut self, look: &RestSample) -> Option<Box<Recorder>> {
-        if self.lent >= self.most {
-            self.refused += 1;
+        if !self.has_one() {
             return None;
         }
         self.lent += 1;
