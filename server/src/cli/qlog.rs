@@ -22,8 +22,8 @@ const EXIT_NO_TRACE: u8 = 2;
 
 /// Read traces of connections (qlog): what went wrong, the facts, a picture.
 ///
-/// Reads what this server, quiche, quic-go, aioquic, ngtcp2, mvfst and picoquic write, compressed by gzip or not, whatever its size. The
-/// exit code is 2 if a file is no trace.
+/// Reads what this server, quiche, quic-go and aioquic write, and the arrays of earlier drafts, compressed by gzip or not, whatever its
+/// size. The exit code is 2 if a file is no trace.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct QlogArgs {
     #[command(subcommand)]

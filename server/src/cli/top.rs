@@ -31,11 +31,10 @@ const ORDERS: [(&str, &str); 5] = [
     ("age", "the oldest first"),
 ];
 
-/// Show the connections of the running server in the terminal, those first that have been busy longest: that have waited
-/// for anything but their clients without a break.
+/// Show the connections of the running server in the terminal, those that have been busy longest first.
 ///
-/// Keys: up and down choose a connection, Enter shows it, Esc leads back, `s` changes the order, `q` ends. Connections over TCP are not
-/// among them.
+/// A connection is busy while it waits for anything but its client. Keys: up and down choose a connection, Enter shows it, Esc leads
+/// back, `s` changes the order, `q` ends. Connections over TCP are not among them.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TopArgs {
     #[command(flatten)]
