@@ -2,17 +2,19 @@
 
 use std::time::Instant;
 
+use quiche::WireErrorCode;
+
 use super::Connection;
 use crate::application::Application;
 use crate::counters::HandshakeFailure;
 use crate::ended_connections::EndedConnections;
-use crate::refusal::CONNECTION_REFUSED;
 
 /// Codes of errors of TLS (RFC 9001 §4.8).
 const TLS_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 
-/// Codes for which the client is not to blame: INTERNAL_ERROR and CONNECTION_REFUSED (RFC 9000 §20.1).
-const OWN_REASONS: [u64; 2] = [0x1, CONNECTION_REFUSED as u64];
+/// Codes for which the client is not to blame (RFC 9000 §20.1).
+const OWN_REASONS: [u64; 2] =
+    [WireErrorCode::InternalError as u64, WireErrorCode::ConnectionRefused as u64];
 
 impl<A: Application> Connection<A> {
     /// Adds it to those that have ended.
