@@ -9,4 +9,5 @@ pub mod jobs;
 pub mod linkem;
 pub mod matrix;
 pub mod real_net;
+pub mod unfixed_cubic;
 pub mod virtual_net;

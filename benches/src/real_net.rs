@@ -3,6 +3,7 @@
 pub mod coexist;
 mod download;
 mod error;
+mod incident;
 mod plot;
 mod product;
 mod quiche_server;
@@ -12,6 +13,7 @@ mod tcp;
 pub use coexist::{Pair, Sender};
 pub use download::{Downloaded, RealDownload};
 pub use error::RealNetError;
+pub use incident::{Drawn, Incident, Named};
 pub use plot::{Series, progress};
 pub use product::{PORT, ProductServer, own_client, product_program};
 pub use quiche_server::QuicheServer;

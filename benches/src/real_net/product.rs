@@ -56,7 +56,7 @@ impl ProductServer {
         Self::start_with(network, program, algorithm, core, "")
     }
 
-    /// Starts it with these lines of the table `[quic]`.
+    /// Starts it with these tables of the configuration, too.
     ///
     /// # Errors
     ///
@@ -66,12 +66,12 @@ impl ProductServer {
         program: &Path,
         algorithm: &str,
         core: usize,
-        quic: &str,
+        tables: &str,
     ) -> Result<Self, RealNetError> {
         let name = program.display().to_string();
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("sluicegate.toml");
-        fs::write(&file, configuration(algorithm, core, quic))?;
+        fs::write(&file, configuration(algorithm, core, tables))?;
         let log = folder.path().join("log");
         let mut command = Command::new(program);
         command.args(["run", "-c"]).arg(&file);
@@ -98,9 +98,9 @@ pub(super) fn start_first(namespace: &Namespace, command: &mut Command) -> io::R
     })?
 }
 
-/// Returns the lines of `[quic]` for datagrams of this size from the first on.
+/// Returns the table `[quic]` for datagrams of this size from the first on.
 pub(super) fn datagrams_of(bytes: u64) -> String {
-    format!("max_udp_payload = {bytes}\npath_mtu_discovery = false\n")
+    format!("[quic]\nmax_udp_payload = {bytes}\npath_mtu_discovery = false\n")
 }
 
 /// Returns the URL of a body of that many bytes.
@@ -116,9 +116,9 @@ pub fn own_client(program: &Path, bytes: u64) -> Command {
     command
 }
 
-fn configuration(algorithm: &str, core: usize, quic: &str) -> String {
+fn configuration(algorithm: &str, core: usize, tables: &str) -> String {
     format!(
-        "[quic]\n{quic}\n[[group]]\nname = \"default\"\ncores = [{core}]\n\
+        "{tables}[[group]]\nname = \"default\"\ncores = [{core}]\n\
          [[listener]]\nname = \"public\"\naddress = \"{SERVER}:{PORT}\"\ntls = \"self-signed\"\n\
          congestion_control = \"{algorithm}\"\n\
          [[route]]\npath = \"/bytes/\"\n[route.generate]\nmax_size = \"1TiB\"\n"

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluicegate_benches::linkem::{CLIENT, Emulator, End, Group, Link, Network, SERVER, relay};
-use sluicegate_benches::real_net::{Pair, Sender, coexist};
+use sluicegate_benches::real_net::{Incident, Pair, Sender, coexist};
+use sluicegate_benches::unfixed_cubic::UNFIXED_CUBIC;
 use sluicegate_dataplane::requirements::skip;
 use sluicegate_sim::Bottleneck;
 
@@ -39,7 +40,7 @@ fn in_a_user_namespace() {
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
-    assert!(text.contains("5 passed"));
+    assert!(text.contains("6 passed"));
 }
 
 /// Returns the socket of a server that returns each datagram, until one is empty.
@@ -220,5 +221,27 @@ mod joined {
         let gone = shown.expect("enter").expect("sh");
         let status = gone.wait(LONG, || false).expect("waits");
         assert!(status.is_some_and(|status| status.success()));
+    }
+
+    /// The product with the algorithm of the incident: the commands name a window that is stuck.
+    #[test]
+    #[ignore = "run by in_a_user_namespace"]
+    fn commands_and_flight_recorder_name_a_window_that_is_stuck() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = Path::new(env!("CARGO_BIN_EXE_unfixed"));
+        // Three in five downloads get stuck.
+        let stuck = (0..10).find_map(|seed: u64| {
+            let folder = folder.path().join(seed.to_string());
+            let algorithm = UNFIXED_CUBIC.name;
+            let incident = Incident { program, algorithm, seed, core: 0, folder: &folder };
+            incident.watch().expect("a network and a server")
+        });
+        let named = stuck.expect("a download that gets stuck");
+        for part in ["the window stays at its floor", "at its floor; cubic-unfixed in state"] {
+            assert!(named.story.contains(part), "{part} is missing in\n{}", named.story);
+        }
+        let pinned = "because the window stayed at its floor although data waited";
+        assert!(named.summary.contains("pinned at the floor, from"), "{}", named.summary);
+        assert!(named.summary.contains(pinned), "{}", named.summary);
     }
 }

@@ -38,6 +38,24 @@ labels! {
     }
 }
 
+impl Trigger {
+    /// Returns what is so while it lasts.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::WindowFloor => {
+                "the window stays at its floor although data waits and the client responds"
+            }
+            Self::Recovery => {
+                "the controller stays in recovery although nothing is lost and data waits"
+            }
+            Self::ProbeTimeouts => "probe timeouts in a row: nothing comes from the client",
+            Self::NoProgress => "the client acknowledges nothing although data waits",
+            Self::Handshake => "the handshake failed",
+            Self::Operator => "an operator asked for a file",
+        }
+    }
+}
+
 labels! {
     /// Reason for which a trigger has no file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +148,11 @@ impl Recorder {
     /// Takes that time if it has come. Returns whether it has.
     pub(crate) fn take_due(&mut self, now: Instant) -> bool {
         self.due.take_if(|at| *at <= now).is_some()
+    }
+
+    /// Returns what is wrong with the connection by its triggers, and since when.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = (Trigger, Instant)> {
+        self.watch.troubles()
     }
 
     /// Returns the events.

@@ -167,6 +167,9 @@ fn stream(request: &RequestSnapshot, names: bool) -> Value {
 
 fn object(worker: &str, snapshot: &Snapshot) -> Value {
     let waits = snapshot.spent.iter().map(|(wait, time)| (wait.name().to_owned(), ms(*time)));
+    let troubles = snapshot.troubles.iter().map(|(trigger, time)| {
+        json!({ "name": trigger.name(), "lasts_ms": ms(*time), "meaning": trigger.meaning() })
+    });
     let mut request_waits = BTreeMap::<_, u64>::new();
     for request in &snapshot.open_requests {
         *request_waits.entry(request.wait.name()).or_default() += 1;
@@ -185,6 +188,7 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "waiting_ms": ms(snapshot.waiting),
         "busy_ms": ms(snapshot.busy),
         "waits_ms": waits.collect::<serde_json::Map<_, _>>(),
+        "troubles": troubles.collect::<Vec<_>>(),
         "has_tunnel": snapshot.has_tunnel,
         "silence_ms": ms(snapshot.silence),
         "requests": snapshot.requests,
@@ -193,6 +197,7 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "rtt_ms": snapshot.rtt.map(|(smoothed, _)| ms(smoothed)),
         "min_rtt_ms": snapshot.rtt.map(|(_, least)| ms(least)),
         "congestion_window_bytes": snapshot.window,
+        "congestion_window_at_floor": snapshot.is_window_at_floor,
         "mtu_bytes": snapshot.mtu,
         "delivery_rate_bytes_per_second": snapshot.delivery_rate,
         "sent_bytes": snapshot.sent,

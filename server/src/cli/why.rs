@@ -128,6 +128,16 @@ fn silence(connection: &Value) -> String {
     }
 }
 
+/// Returns a line for each thing that is wrong with a connection.
+fn troubles(connection: &Value) -> String {
+    let troubles = connection["troubles"].as_array().into_iter().flatten();
+    let lines = troubles.map(|trouble| {
+        let lasts = time(number(trouble, "lasts_ms"));
+        format!("trouble    for {lasts}, {}\n", word(trouble, "meaning"))
+    });
+    lines.collect()
+}
+
 /// Returns a connection in words.
 pub(super) fn story(connection: &Value) -> String {
     let mut text = String::new();
@@ -149,7 +159,7 @@ pub(super) fn story(connection: &Value) -> String {
         "connection {}, {} old; requests: {}\n\
          client     {}{} at listener {}, worker {}\n\
          waits for  {wait}, for {}\n           {}{}\n\
-         window     {}, {:.1} packets of {} B; {} in state {}\n\
+         {}window     {}, {:.1} packets of {} B{}; {} in state {}\n\
          path       {rtt}{}\n\
          sent       {}, of which {} lost ({lost_share:.1} %, {} packets); {} of streams sent again, {} probe timeouts\n\
          received   {}\n",
@@ -163,9 +173,11 @@ pub(super) fn story(connection: &Value) -> String {
         time(number(connection, "waiting_ms")),
         meaning(&wait),
         silence(connection),
+        troubles(connection),
         size(window),
         if mtu > 0.0 { window / mtu } else { 0.0 },
         mtu,
+        if connection["congestion_window_at_floor"] == true { ", at its floor" } else { "" },
         word(connection, "algorithm"),
         word(connection, "state"),
         connection["delivery_rate_bytes_per_second"]
@@ -194,9 +206,12 @@ pub(super) fn story(connection: &Value) -> String {
     text
 }
 
-/// Returns what a connection waits for; if that is its requests, what most of them wait for, too.
+/// Returns what a connection waits for, and what is wrong with it; if that is its requests, what most of them wait for, too.
 fn wait_and_requests(connection: &Value) -> String {
     let wait = word(connection, "wait");
+    if let Some(trouble) = connection["troubles"].get(0) {
+        return format!("{wait}: {}", plain(&word(trouble, "name")));
+    }
     let of_requests = connection["request_waits"].as_object().into_iter().flatten();
     let most = of_requests.max_by_key(|(_, count)| count.as_u64());
     match most {
@@ -308,9 +323,10 @@ mod tests {
             "wait": "congestion_control", "waiting_ms": 4200.0, "busy_ms": 9000.0, "age_ms": 10_000.0, "requests": 1,
             "waits_ms": { "client": 1000.0, "congestion_control": 9000.0 },
             "algorithm": "cubic", "state": "avoidance", "rtt_ms": 120.0, "min_rtt_ms": 9.5,
-            "congestion_window_bytes": 2400, "mtu_bytes": 1200,
+            "congestion_window_bytes": 2400, "congestion_window_at_floor": true, "mtu_bytes": 1200,
             "sent_bytes": 100_000, "lost_packets": 10, "lost_bytes": 12_000, "probe_timeouts": 5,
             "request_waits": { "upstream_response": 1 },
+            "troubles": [{ "name": "window_floor", "lasts_ms": 4100.0, "meaning": "the window stays at its floor" }],
             "streams": [{
                 "stream": 4, "method": "GET", "path": "/a", "age_ms": 5000.0, "wait": "upstream_response",
                 "waiting_ms": 4000.0, "bytes_sent": 0, "bytes_received": 12,
@@ -320,7 +336,8 @@ mod tests {
         for part in [
             "connection 8a0f, 10.0 s old; requests: 1",
             "waits for  congestion_control, for 4.2 s",
-            "2400 B, 2.0 packets of 1200 B; cubic in state avoidance",
+            "\ntrouble    for 4.1 s, the window stays at its floor\nwindow     ",
+            "2400 B, 2.0 packets of 1200 B, at its floor; cubic in state avoidance",
             "round trip 120 ms, at best 9.5 ms",
             "100 kB, of which 12 kB lost (12.0 %, 10 packets)",
             "so far     congestion_control 9.0 s (90 %), client 1.0 s (10 %)",
@@ -329,6 +346,9 @@ mod tests {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         assert!(!text.contains("nothing has come"), "{text}");
+        assert!(table(&[connection.clone()]).contains("congestion_control: window_floor"));
+        let mut connection = connection;
+        connection["troubles"] = json!([]);
         let mut silent = connection.clone();
         silent["silence_ms"] = json!(4000);
         assert!(story(&silent).contains("nothing has come from the client for 4.0 s"));

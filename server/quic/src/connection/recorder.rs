@@ -103,13 +103,18 @@ impl<A: Application> Connection<A> {
 
     fn look(&self, wait: Wait, now: Instant) -> Option<RestSample> {
         let figures = self.quic.figures()?;
-        // A window grows by next to nothing on its way to the third packet.
-        let floor = match self.least_window() {
-            FLOOR => (FLOOR + 1) * figures.datagram - 1,
-            least => least * figures.datagram,
-        };
+        let floor = self.floor(figures.datagram);
         let state = self.quic.congestion_state().unwrap_or(NO_STATE);
         Some(RestSample { now, wait, state, figures, floor, marked: self.ecn.ce_reported })
+    }
+
+    /// Returns the largest window that counts as the floor, bytes, with datagrams of this size.
+    pub(super) fn floor(&self, datagram: usize) -> usize {
+        match self.least_window() {
+            // A window grows by next to nothing on its way to the third packet.
+            FLOOR => (FLOOR + 1) * datagram - 1,
+            least => least * datagram,
+        }
     }
 
     /// Returns the least window of its algorithm, packets.

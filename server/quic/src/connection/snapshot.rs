@@ -8,6 +8,7 @@ use sluicegate_base::observe::account::Wait;
 
 use super::{Connection, NO_STATE};
 use crate::application::{Application, RequestSnapshot};
+use crate::recorder::Trigger;
 
 /// A connection at a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub waiting: Duration,
     /// Time for which it has waited for anything but its client, without a break.
     pub busy: Duration,
+    /// What is wrong by the flight recorder's triggers, and how long it has lasted. A connection without a recorder has none.
+    pub troubles: Vec<(Trigger, Duration)>,
     /// Time spent on each wait. The sum is the age.
     pub spent: Vec<(Wait, Duration)>,
     /// A stream is open that need not end by itself, such as a tunnel.
@@ -46,6 +49,8 @@ pub struct Snapshot {
     pub rtt: Option<(Duration, Duration)>,
     /// Congestion window, bytes.
     pub window: u64,
+    /// Whether the window is as small as the algorithm makes it.
+    pub is_window_at_floor: bool,
     /// Largest packet, bytes of UDP payload.
     pub mtu: u64,
     /// Rate at which data was delivered of late, bytes per second; `None` if the controller measures none.
@@ -93,6 +98,11 @@ impl<A: Application> Connection<A> {
         session.map_or_else(Vec::new, |session| session.open_requests(&self.account, is_named, now))
     }
 
+    fn troubles(&self, now: Instant) -> Vec<(Trigger, Duration)> {
+        let troubles = self.recorder.iter().flat_map(|recorder| recorder.troubles());
+        troubles.map(|(trigger, since)| (trigger, now.saturating_duration_since(since))).collect()
+    }
+
     fn has_tunnel(&self) -> bool {
         self.session.as_ref().is_some_and(A::has_tunnel)
     }
@@ -118,6 +128,7 @@ impl<A: Application> Connection<A> {
             wait,
             waiting: now.saturating_duration_since(since),
             busy: self.busy(now),
+            troubles: self.troubles(now),
             spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
             has_tunnel: self.has_tunnel(),
             silence: now.saturating_duration_since(self.activity.heard()),
@@ -125,6 +136,7 @@ impl<A: Application> Connection<A> {
             requests: self.session.as_ref().map_or(0, A::taken),
             rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),
             window: number(path.map(|path| path.cwnd)),
+            is_window_at_floor: path.is_some_and(|path| path.cwnd <= self.floor(path.pmtu)),
             mtu: number(path.map(|path| path.pmtu)),
             delivery_rate: path.map(|path| path.delivery_rate).filter(|rate| *rate > 0),
             sent,

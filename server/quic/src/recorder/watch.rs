@@ -36,6 +36,11 @@ struct Stay {
 }
 
 impl Stay {
+    /// Returns since when it has held, if that is as long as its trigger takes.
+    fn fired(self) -> Option<Instant> {
+        self.has_fired.then_some(self.since)
+    }
+
     /// Goes on with a stay where its condition holds, and ends it where it does not. Returns whether it has lasted for `time`, once.
     fn hold(stay: &mut Option<Stay>, holds: bool, time: Duration, now: Instant) -> bool {
         if !holds {
@@ -94,6 +99,16 @@ impl Watch {
             (timeouts, Trigger::ProbeTimeouts),
         ];
         all.into_iter().find(|(fires, _)| *fires).map(|(_, trigger)| trigger)
+    }
+
+    /// Returns what has lasted until now for as long as its trigger takes, and since when.
+    pub(super) fn troubles(&self) -> impl Iterator<Item = (Trigger, Instant)> {
+        let all = [
+            (self.floor, Trigger::WindowFloor),
+            (self.recovery, Trigger::Recovery),
+            (self.progress, Trigger::NoProgress),
+        ];
+        all.into_iter().filter_map(|(stay, trigger)| Some((trigger, stay?.fired()?)))
     }
 
     /// Returns when the lack of progress fires, though nothing happens until then.

@@ -165,6 +165,11 @@ fn window_at_its_floor_has_a_file_whose_summary_says_so() {
     let counters = bench.endpoint.totals();
     assert_eq!(counters.recorder_files[Trigger::WindowFloor], 1);
     assert_eq!(bench.endpoint.gauges().recorders, 1);
+    let connection = bench.endpoint.connections.get(bench.endpoint.len() - 1).unwrap();
+    let told = connection.snapshot("main".into(), false, bench.now);
+    assert!(told.is_window_at_floor);
+    let [(trigger, lasts)] = told.troubles[..] else { panic!("{:?}", told.troubles) };
+    assert!(trigger == Trigger::WindowFloor && lasts > Duration::from_secs(15), "{lasts:?}");
     let files = files(bench, &writer, folder.path());
     let [(name, text, summary)] = &files[..] else { panic!("{files:#?}") };
     assert!(name.contains("_main_pinned_recorder-"), "{name}");
