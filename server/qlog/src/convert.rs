@@ -258,7 +258,11 @@ fn name_of_drafts(name: &str) -> String {
 
 /// Brings the data of an event into the form of the format. `unit` is the number of milliseconds in the trace's unit of time.
 fn mend(data: &mut Map<String, Value>, is_03: bool, unit: f64) {
-    for (old, new) in [("cwnd", "congestion_window"), ("current_cwnd", "congestion_window")] {
+    // Whose parameters they are, or who closed.
+    let (theirs, ours) = if is_03 { ("initiator", "owner") } else { ("owner", "initiator") };
+    for (old, new) in
+        [("cwnd", "congestion_window"), ("current_cwnd", "congestion_window"), (theirs, ours)]
+    {
         if let Some(value) = data.remove(old) {
             data.insert(new.to_owned(), value);
         }

@@ -15,7 +15,7 @@ const CURRENT: &str = "\u{1e}{\"file_schema\":\"urn:ietf:params:qlog:file:sequen
 \u{1e}{\"time\":5.5,\"name\":\"quic:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\"packet_number\":1},\"raw\":{\"length\":1200},\"frames\":[{\"frame_type\":\"stream\",\"stream_id\":0,\"raw\":{\"payload_length\":1100}}]}}
 \u{1e}{\"time\":6.5,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"congestion_window\":12000}}
 \u{1e}{\"time\":7.5,\"name\":\"http3:frame_created\",\"data\":{}}
-\u{1e}{\"time\":8.5,\"name\":\"quic:connection_closed\",\"data\":{}}
+\u{1e}{\"time\":8.5,\"name\":\"quic:connection_closed\",\"data\":{\"initiator\":\"remote\"}}
 ";
 
 #[test]
@@ -39,6 +39,7 @@ fn traces_become_what_qvis_reads() {
     );
     assert_eq!(events[0]["data"]["frames"][0]["length"], 1100);
     assert_eq!(events[1]["time"], 1.0);
+    assert_eq!(events[3]["data"]["owner"], "remote");
 }
 
 #[test]
@@ -54,6 +55,7 @@ fn there_and_back_names_are_the_same() {
         events.collect::<Vec<_>>()
     };
     assert_eq!(names(&new), names(CURRENT));
+    assert!(new.contains(r#""initiator":"remote""#), "{new}");
     assert!(new.lines().all(|line| line.starts_with('\u{1e}')));
 }
 
