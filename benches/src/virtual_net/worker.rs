@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use sluicegate::h3::{self, Http3Session, SessionContext};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_base::observe::account::Wait;
+use sluicegate_base::observe::connections::{ConnectionFilter, Order};
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::{Alternatives, Identity};
 use sluicegate_cc::{Algorithm, Options, Registry};
@@ -18,7 +19,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::cid;
 use sluicegate_quic::congestion::selection::{Choice, Selection};
 use sluicegate_quic::endpoint::Endpoint;
-use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order, Search};
+use sluicegate_quic::endpoint::inspect::Search;
 use sluicegate_quic::settings::{Lease, Listener, Settings};
 use sluicegate_quic::transport::server_config;
 

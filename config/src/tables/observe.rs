@@ -178,9 +178,9 @@ table! {
             examples: ["[\"edge1.example\"]"],
             reload: Live
         },
-        /// Whether /debug/connections lists the connections of QUIC, with their clients' addresses: what each waits for and for how
-        /// long, its congestion control, round-trip time, losses and bytes, as JSON. Parameters: client (an IP address, with a port or
-        /// without), listener, algorithm, wait, sort (busy, the default: the longest time without a wait for the client; stalled, age,
+        /// Whether /debug/connections lists connections, with their clients' addresses: what each waits for and for how
+        /// long, its congestion control (over TCP, the system's), round-trip time, losses and bytes, as JSON. Parameters: client (an IP
+        /// address, with a port or without), protocol (h3, h2, http/1 or tls), listener, algorithm, wait, sort (busy, the default: the longest time without a wait for the client; stalled, age,
         /// sent, lost) and limit, up to 1000, 50 by default. /debug/connections/ID shows one, by the connection ID of the access log, and
         /// what its requests wait for; with `true`, and while there is an access log, with their methods and paths.
         /// `sluicegate why` and `sluicegate top` put it in words.

@@ -74,6 +74,11 @@ impl ValidatedAddress {
         self.0.ip()
     }
 
+    /// Returns the IP address and the port.
+    pub fn socket(self) -> SocketAddr {
+        self.0
+    }
+
     /// Returns the port; 0 if it is not known.
     pub fn port(self) -> u16 {
         self.0.port()

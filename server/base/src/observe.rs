@@ -5,6 +5,7 @@ pub mod account;
 pub mod acme;
 mod background;
 pub mod certificates;
+pub mod connections;
 pub mod distribution;
 pub mod histogram;
 pub mod lifecycle;

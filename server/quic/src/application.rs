@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
-use sluicegate_base::observe::account::{Account, Wait, WaitTimes};
+use sluicegate_base::observe::account::Account;
+use sluicegate_base::observe::connections::RequestSnapshot;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
 /// One connection's session of an application protocol.
@@ -153,27 +154,6 @@ pub trait Shared {
 
     /// Returns the worker's part in the relief of all fronts while memory is short.
     fn relief(&self) -> &FrontRelief;
-}
-
-/// An open request at a moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestSnapshot {
-    /// Stream.
-    pub stream: u64,
-    /// Method and path without its query, if they are kept for the access log.
-    pub target: Option<(String, String)>,
-    /// Time since its head came.
-    pub age: Duration,
-    /// Current wait: that of the connection if a part of the response is ready.
-    pub wait: Wait,
-    /// Length of that wait so far.
-    pub waiting: Duration,
-    /// Time spent on each wait. The sum is the age.
-    pub spent: WaitTimes,
-    /// Bytes of the response's body that the stream has taken.
-    pub sent: u64,
-    /// Bytes of the request's body that were received.
-    pub received: u64,
 }
 
 /// What a session has left to write.

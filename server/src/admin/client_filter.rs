@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use sluicegate_quic::endpoint::inspect::ClientFilter;
+use sluicegate_base::observe::connections::ClientFilter;
 
 /// Reads the parameter.
 ///

@@ -1,4 +1,4 @@
-//! The pages `/debug/connections` and `/debug/connections/ID`: what connections of QUIC are and wait for.
+//! The pages `/debug/connections` and `/debug/connections/ID`: what connections are and wait for.
 
 mod query;
 
@@ -8,25 +8,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use data_encoding::HEXLOWER;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
+use sluicegate_base::observe::connections::{
+    Census, ConnectionFilter, ConnectionProtocol, ConnectionSnapshot, Inspected, Order,
+    RequestSnapshot, Trouble,
+};
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_base::observe::qlog::milliseconds as ms;
-use sluicegate_quic::application::RequestSnapshot;
-use sluicegate_quic::endpoint::inspect::{
-    Census, ConnectionFilter, Inspected, Order, Search, Snapshot,
-};
+use sluicegate_quic::endpoint::inspect::Search;
 
 use self::query::Query;
 pub(super) use self::query::connection_id;
 use super::cross_site::Purpose;
 use super::response::{self, Page, TEXT, page, text};
 use super::worker_queries::WorkerQueries;
+use crate::tcp::{FrontCommand, FrontInspection};
 use crate::worker::{Command, Inspection};
 
 /// Path of the list. A connection's own page is below it.
 pub(super) const PATH: &str = "/debug/connections";
 /// Sentence where there is no connection of an ID.
-pub(super) const NO_SUCH_ID: &str =
-    "no connection has this ID: it has ended, or it is one over TCP\n";
+pub(super) const NO_SUCH_ID: &str = "no connection has this ID: it has ended\n";
 
 /// Sentence where connections may not be seen.
 pub(super) const NOT_SHOWN: &str = "connections are not shown: set `connections = true` in [admin] and reload; by default they are shown \
@@ -52,7 +53,7 @@ impl Connections {
     }
 }
 
-/// Asks every worker. Returns the first `limit` connections with their workers, and the numbers of all.
+/// Asks every worker and its front over TCP. Returns the first `limit` connections with their workers, and the numbers of all.
 pub(super) async fn find(
     workers: &WorkerQueries,
     selection: &ConnectionFilter,
@@ -60,10 +61,17 @@ pub(super) async fn find(
     limit: usize,
 ) -> Found {
     let replies = workers
-        .ask(|reply| {
-            let search = Search::new(selection.clone(), order, limit);
-            Command::Inspect(Box::new(Inspection { search, reply }))
-        })
+        .ask_with_fronts(
+            |reply| {
+                let search = Search::new(selection.clone(), order, limit);
+                Command::Inspect(Box::new(Inspection { search, reply }))
+            },
+            |reply| {
+                let selection = selection.clone();
+                let inspection = FrontInspection { selection, order, limit, reply };
+                FrontCommand::Inspect(Box::new(inspection))
+            },
+        )
         .await;
     let mut found = Found { silent: replies.silent, ..Found::default() };
     for (name, Inspected { shown, census }) in replies.received {
@@ -80,11 +88,18 @@ pub(super) async fn find(
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The first of them, with ranks and workers.
-    pub(super) shown: Vec<(u64, String, Snapshot)>,
+    pub(super) shown: Vec<(u64, String, ConnectionSnapshot)>,
     /// Numbers of all that were selected.
     pub(super) census: Census,
     /// Workers that did not reply in time.
     pub(super) silent: Vec<String>,
+}
+
+/// Returns whether a connection is one over TCP, which fewer orders are for.
+pub(super) async fn is_over_tcp(workers: &WorkerQueries, id: &[u8]) -> bool {
+    let selection = ConnectionFilter { id: Some(id.to_vec()), ..ConnectionFilter::default() };
+    let found = find(workers, &selection, Order::Age, 1).await;
+    found.shown.iter().any(|(.., one)| one.protocol != ConnectionProtocol::Http3)
 }
 
 /// Returns whether a path is one of these pages.
@@ -118,7 +133,9 @@ pub(super) async fn respond<B>(
                 let mut connection = object(worker, one);
                 let names = connections.names_requests.load(Ordering::Relaxed);
                 let requests = one.open_requests.iter();
-                connection["streams"] = requests.map(|request| stream(request, names)).collect();
+                let is_quic = one.protocol == ConnectionProtocol::Http3;
+                connection["streams"] =
+                    requests.map(|request| stream(request, is_quic, names)).collect();
                 connection
             }
             None if found.silent.is_empty() => {
@@ -130,6 +147,7 @@ pub(super) async fn respond<B>(
         let shown = found.shown.iter().map(|(_, worker, one)| object(worker, one));
         json!({
             "count": found.census.count(),
+            "protocols": found.census.protocols(),
             "waits": found.census.waits(),
             "algorithms": found.census.algorithms(),
             "silent_workers": found.silent,
@@ -149,11 +167,12 @@ pub(super) fn no_reply(silent: &[String], purpose: Purpose) -> Page {
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, silent.into())
 }
 
-fn stream(request: &RequestSnapshot, names: bool) -> Value {
+fn stream(request: &RequestSnapshot, is_quic: bool, names: bool) -> Value {
     let target = request.target.as_ref().filter(|_| names);
     let waits = request.spent.iter().map(|(wait, time)| (wait.name().to_owned(), ms(time)));
     json!({
-        "stream": request.stream,
+        "stream": is_quic.then_some(request.stream),
+        "number": (!is_quic).then_some(request.stream),
         "method": target.map(|(method, _)| method),
         "path": target.map(|(_, path)| path),
         "age_ms": ms(request.age),
@@ -165,17 +184,19 @@ fn stream(request: &RequestSnapshot, names: bool) -> Value {
     })
 }
 
-fn object(worker: &str, snapshot: &Snapshot) -> Value {
+fn object(worker: &str, snapshot: &ConnectionSnapshot) -> Value {
     let waits = snapshot.spent.iter().map(|(wait, time)| (wait.name().to_owned(), ms(*time)));
-    let troubles = snapshot.troubles.iter().map(|(trigger, time)| {
-        json!({ "name": trigger.name(), "lasts_ms": ms(*time), "meaning": trigger.meaning() })
+    let troubles = snapshot.troubles.iter().map(|Trouble { name, meaning, lasts }| {
+        json!({ "name": name, "lasts_ms": ms(*lasts), "meaning": meaning })
     });
     let mut request_waits = BTreeMap::<_, u64>::new();
     for request in &snapshot.open_requests {
         *request_waits.entry(request.wait.name()).or_default() += 1;
     }
+    let is_quic = snapshot.protocol == ConnectionProtocol::Http3;
     json!({
         "id": HEXLOWER.encode(&snapshot.id),
+        "protocol": snapshot.protocol.name(),
         "worker": worker,
         "listener": &*snapshot.listener,
         "client": snapshot.client.to_string(),
@@ -202,10 +223,11 @@ fn object(worker: &str, snapshot: &Snapshot) -> Value {
         "delivery_rate_bytes_per_second": snapshot.delivery_rate,
         "sent_bytes": snapshot.sent,
         "received_bytes": snapshot.received,
-        "lost_packets": snapshot.lost_packets,
-        "lost_bytes": snapshot.lost,
+        "lost_packets": snapshot.lost.map(|(packets, _)| packets),
+        "lost_bytes": snapshot.lost.map(|(_, bytes)| bytes),
         "retransmitted_bytes": snapshot.retransmitted,
-        "probe_timeouts": snapshot.probe_timeouts,
+        "probe_timeouts": snapshot.timeouts.filter(|_| is_quic),
+        "retransmission_timeouts": snapshot.timeouts.filter(|_| !is_quic),
     })
 }
 

@@ -12,6 +12,10 @@ use super::response::{self, Page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, SwitchCommand};
 
+/// Sentence where a connection has no algorithm that could be switched.
+const OVER_TCP: &str = "the connection is one over TCP, and its congestion control is the system's: net.ipv4.tcp_congestion_control (sysctl) \
+    sets that of new connections\n";
+
 /// Returns the connection ID in the path of an order; `None` for other paths.
 pub(super) fn connection(path: &str) -> Option<&str> {
     path.strip_prefix(connections::PATH)?.strip_prefix('/')?.strip_suffix("/congestion_control")
@@ -36,6 +40,9 @@ pub(super) async fn respond(
     let replies = workers.ask(command).await;
     let found = replies.received.into_iter().find_map(|(name, outcome)| Some((name, outcome?)));
     let Some((worker, outcome)) = found else {
+        if connections::is_over_tcp(workers, &order.connection).await {
+            return text(StatusCode::CONFLICT, OVER_TCP);
+        }
         if replies.silent.is_empty() {
             return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
         }

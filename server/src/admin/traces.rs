@@ -10,8 +10,8 @@ use data_encoding::HEXLOWER;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use sluicegate_base::clock;
+use sluicegate_base::observe::connections::{ConnectionFilter, ConnectionProtocol, Order};
 use sluicegate_base::observe::qlog::CurrentTraces;
-use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
 use sluicegate_quic::endpoint::traces::{
     NextConnections, OrderedTrace, TraceOrder, TraceOutcome, TraceWatch,
 };
@@ -25,6 +25,9 @@ use crate::worker::{Command, TraceCommand};
 
 /// Path of the order.
 pub(super) const PATH: &str = "/debug/trace";
+/// Sentence where a connection cannot be traced.
+const OVER_TCP: &str = "the connection is one over TCP, and traces are of QUIC: `sluicegate why` with its ID says what it waits for, and \
+    `ss -ti` what the system knows of it\n";
 /// Running connections that an order traces at most.
 const MAX_RUNNING: usize = 64;
 /// The same of what the flight recorder has: a worker writes each at once.
@@ -91,6 +94,7 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
     let outcome = order(&query, watch, workers).await;
     if let Target::Connection(_) = query.target {
         match &outcome.traced[..] {
+            [] if outcome.is_over_tcp => return text(StatusCode::CONFLICT, OVER_TCP),
             [] if outcome.silent.is_empty() => {
                 return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
             }
@@ -114,26 +118,33 @@ struct Outcome {
     traced: Vec<(String, OrderedTrace)>,
     /// Running connections that were too many to be traced.
     left_out: usize,
+    /// The connection that was to be traced is one over TCP.
+    is_over_tcp: bool,
     /// Workers that did not reply in time.
     silent: Vec<String>,
 }
 
 /// Passes an order to the workers. The next connections are watched first, so that none slips through.
 async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQueries) -> Outcome {
-    let mut outcome = Outcome { traced: Vec::new(), left_out: 0, silent: Vec::new() };
+    let mut outcome =
+        Outcome { traced: Vec::new(), left_out: 0, is_over_tcp: false, silent: Vec::new() };
     if watch.is_some() {
         outcome.send(workers, (&[], false), watch).await;
     }
     let selection = match &query.target {
         Target::Connection(id) => ConnectionFilter { id: Some(id.clone()), ..Default::default() },
-        Target::Client(clients) => {
-            ConnectionFilter { client: Some(*clients), ..Default::default() }
-        }
+        Target::Client(clients) => ConnectionFilter {
+            client: Some(*clients),
+            protocol: Some(ConnectionProtocol::Http3),
+            ..Default::default()
+        },
         Target::ServerName(_) => return outcome,
     };
     let most = if query.recorder { MAX_RECORDED } else { MAX_RUNNING };
     let found = connections::find(workers, &selection, Order::Stalled, most).await;
     outcome.left_out = found.census.count().saturating_sub(found.shown.len());
+    outcome.is_over_tcp =
+        found.shown.iter().any(|(.., one)| one.protocol != ConnectionProtocol::Http3);
     let ids: Vec<_> = found.shown.into_iter().map(|(_, _, one)| one.id).collect();
     outcome.note_silent(found.silent);
     if !ids.is_empty() {

@@ -1,4 +1,4 @@
-//! Questions and orders to all workers.
+//! Questions and orders to all workers, and to their fronts over TCP.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -8,6 +8,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerHandle};
 
 /// Time for the replies of all workers.
@@ -20,8 +21,28 @@ type Late = Box<dyn FnMut() -> bool + Send>;
 #[derive(Default)]
 pub struct WorkerQueries {
     workers: OnceLock<Vec<WorkerHandle>>,
-    /// Replies that were late, by worker: one that hangs is asked once.
-    late: Mutex<HashMap<usize, Late>>,
+    /// Replies that were late, by worker and part of it: one that hangs is asked once.
+    late: Mutex<HashMap<(usize, Part), Late>>,
+}
+
+/// Part of a worker that replies by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    /// Its own thread, which has the connections of QUIC.
+    Worker,
+    /// The front over TCP on its origin thread.
+    Front,
+}
+
+impl Part {
+    /// Returns its name where it does not reply.
+    fn name(self, worker: &WorkerHandle) -> String {
+        let of = match self {
+            Part::Worker => "",
+            Part::Front => " (TCP)",
+        };
+        format!("{}/{}{of}", worker.group, worker.index)
+    }
 }
 
 impl std::fmt::Debug for WorkerQueries {
@@ -50,34 +71,59 @@ impl WorkerQueries {
         &self,
         command: impl Fn(oneshot::Sender<T>) -> Command,
     ) -> Replies<T> {
+        self.ask_parts(&[Part::Worker], |worker, _, reply| worker.mailbox.send(command(reply)))
+            .await
+    }
+
+    /// Does the same with their fronts over TCP, too, which get commands of their own.
+    pub(super) async fn ask_with_fronts<T: Send + 'static>(
+        &self,
+        command: impl Fn(oneshot::Sender<T>) -> Command,
+        of_front: impl Fn(oneshot::Sender<T>) -> FrontCommand,
+    ) -> Replies<T> {
+        self.ask_parts(&[Part::Worker, Part::Front], |worker, part, reply| match part {
+            Part::Worker => worker.mailbox.send(command(reply)),
+            Part::Front => worker.front.send(of_front(reply)).is_ok(),
+        })
+        .await
+    }
+
+    async fn ask_parts<T: Send + 'static>(
+        &self,
+        parts: &[Part],
+        send: impl Fn(&WorkerHandle, Part, oneshot::Sender<T>) -> bool,
+    ) -> Replies<T> {
         let mut replies = Replies { received: Vec::new(), silent: Vec::new() };
         let mut late = self.late.lock().await;
         let mut asked = Vec::new();
-        for (number, worker) in self.workers.get().into_iter().flatten().enumerate() {
-            let name = format!("{}/{}", worker.group, worker.index);
-            if let Some(is_pending) = late.get_mut(&number) {
+        let workers = self.workers.get().into_iter().flatten().enumerate();
+        for (number, worker, part) in workers
+            .flat_map(|(number, worker)| parts.iter().map(move |part| (number, worker, *part)))
+        {
+            let name = part.name(worker);
+            if let Some(is_pending) = late.get_mut(&(number, part)) {
                 if is_pending() {
                     replies.silent.push(name);
                     continue;
                 }
-                late.remove(&number);
+                late.remove(&(number, part));
             }
             let (reply, receiver) = oneshot::channel();
-            // A worker that has ended has no connections.
-            if worker.mailbox.send(command(reply)) {
-                asked.push((number, name, receiver));
+            // What has ended has no connections.
+            if send(worker, part, reply) {
+                asked.push(((number, part), worker, receiver));
             }
         }
         let deadline = Instant::now() + LIMIT;
-        for (number, name, mut receiver) in asked {
+        for (key, worker, mut receiver) in asked {
             match timeout_at(deadline, &mut receiver).await {
-                Ok(Ok(reply)) => replies.received.push((name, reply)),
+                Ok(Ok(reply)) => replies.received.push((Part::Worker.name(worker), reply)),
                 Ok(Err(_)) => {}
                 Err(_) => {
-                    replies.silent.push(name);
+                    replies.silent.push(key.1.name(worker));
                     let is_pending =
                         move || matches!(receiver.try_recv(), Err(TryRecvError::Empty));
-                    late.insert(number, Box::new(is_pending));
+                    late.insert(key, Box::new(is_pending));
                 }
             }
         }

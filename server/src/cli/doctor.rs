@@ -106,7 +106,7 @@ fn examine(
     Ok(doctor::exit_code(&findings))
 }
 
-/// Asks the running server for the round-trip times of its connections.
+/// Asks the running server for the round-trip times of its connections of QUIC.
 fn measured(config: &Config) -> Result<Vec<MeasuredPath>, String> {
     let Some(admin) = config.admin.address else {
         return Err(
@@ -114,7 +114,7 @@ fn measured(config: &Config) -> Result<Vec<MeasuredPath>, String> {
                 .to_owned(),
         );
     };
-    let path = format!("/debug/connections?limit={PATHS}");
+    let path = format!("/debug/connections?limit={PATHS}&protocol=h3");
     let (status, body) = ask(admin, &Method::GET, &path)
         .map_err(|_| format!("no running server replies at {admin}"))?;
     if !status.is_success() {

@@ -34,7 +34,7 @@ const ORDERS: [(&str, &str); 5] = [
 /// Show the connections of the running server in the terminal, those that have been busy longest first.
 ///
 /// A connection is busy while it waits for anything but its client. Keys: up and down choose a connection, Enter shows it, Esc leads
-/// back, `s` changes the order, `q` ends. Connections over TCP are not among them.
+/// back, `s` changes the order, `q` ends.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TopArgs {
     #[command(flatten)]
@@ -222,15 +222,16 @@ impl View {
         let waits: Vec<String> =
             waits.into_iter().map(|(wait, count)| format!("{wait} {count}")).collect();
         vec![
-            Line::raw(format!("connections over QUIC: {count}; {}", ORDERS[self.order].1)),
+            Line::raw(format!("connections: {count}; {}", ORDERS[self.order].1)),
             Line::raw(waits.join(", ")),
         ]
     }
 }
 
-const WIDTHS: [Constraint; 10] = [
+const WIDTHS: [Constraint; 11] = [
     Constraint::Min(16),
     Constraint::Min(21),
+    Constraint::Length(8),
     Constraint::Length(8),
     Constraint::Min(24),
     Constraint::Length(9),
@@ -277,7 +278,7 @@ mod tests {
         view.on_reply(Ok(Reply::Found(list)));
         let text = shown(&mut view);
         for part in [
-            "connections over QUIC: 7; the longest busy first",
+            "connections: 7; the longest busy first",
             "congestion_control 5, client 2",
             "WAITS FOR",
             "8a0f",

@@ -21,7 +21,7 @@ const SHOWN: usize = 20;
 /// Say what connections of the running server wait for.
 ///
 /// Without a connection it lists those that have been busy longest: that have waited for anything but their clients without a break.
-/// Connections over TCP are not among them. The exit code is 3 if there is no such connection.
+/// The exit code is 3 if there is no such connection.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WhyArgs {
     /// Connection: its ID, as the access log has it, or the address of its client, with a port or without.
@@ -72,11 +72,7 @@ pub(super) fn run(
         if is_part {
             bail!("no such connection was found among those of the other workers");
         }
-        let said = if args.connection.is_some() {
-            "no such connection over QUIC; connections over TCP are not listed"
-        } else {
-            "no connections over QUIC"
-        };
+        let said = if args.connection.is_some() { "no such connection" } else { "no connections" };
         writeln!(out, "{said}")?;
         return Ok(if args.connection.is_some() { EXIT_NONE } else { 0 });
     }
@@ -144,9 +140,7 @@ pub(super) fn story(connection: &Value) -> String {
     let wait = word(connection, "wait");
     let (window, mtu) =
         (number(connection, "congestion_window_bytes"), number(connection, "mtu_bytes"));
-    let (sent, lost) = (number(connection, "sent_bytes"), number(connection, "lost_bytes"));
     let age = number(connection, "age_ms");
-    let lost_share = if sent > 0.0 { 100.0 * lost / sent } else { 0.0 };
     let rtt = match connection["rtt_ms"].as_f64() {
         Some(rtt) => {
             format!("round trip {}, at best {}", time(rtt), time(number(connection, "min_rtt_ms")))
@@ -156,14 +150,15 @@ pub(super) fn story(connection: &Value) -> String {
     // Writing to a string does not fail.
     let _ = write!(
         text,
-        "connection {}, {} old; requests: {}\n\
+        "connection {} ({}), {} old; requests: {}\n\
          client     {}{} at listener {}, worker {}\n\
          waits for  {wait}, for {}\n           {}{}\n\
          {}window     {}, {:.1} packets of {} B{}; {} in state {}\n\
          path       {rtt}{}\n\
-         sent       {}, of which {} lost ({lost_share:.1} %, {} packets); {} of streams sent again, {} probe timeouts\n\
+         sent       {}\n\
          received   {}\n",
         word(connection, "id"),
+        word(connection, "protocol"),
         time(age),
         connection["requests"].as_u64().unwrap_or(0),
         word(connection, "client"),
@@ -183,11 +178,7 @@ pub(super) fn story(connection: &Value) -> String {
         connection["delivery_rate_bytes_per_second"]
             .as_f64()
             .map_or_else(String::new, |rate| format!("; delivers {}/s", size(rate))),
-        size(sent),
-        size(lost),
-        connection["lost_packets"].as_u64().unwrap_or(0),
-        size(number(connection, "retransmitted_bytes")),
-        connection["probe_timeouts"].as_u64().unwrap_or(0),
+        sent(connection),
         size(number(connection, "received_bytes")),
     );
     let waits = connection["waits_ms"].as_object();
@@ -204,6 +195,37 @@ pub(super) fn story(connection: &Value) -> String {
     let _ = writeln!(text, "so far     {}", shares.collect::<Vec<_>>().join(", "));
     text.push_str(&requests(connection));
     text
+}
+
+/// Returns what was sent, and what came of it. Over TCP the system does not say what was lost.
+fn sent(connection: &Value) -> String {
+    let (sent, again) =
+        (number(connection, "sent_bytes"), number(connection, "retransmitted_bytes"));
+    let share = |part: f64| if sent > 0.0 { 100.0 * part / sent } else { 0.0 };
+    let count = |key: &str| connection[key].as_u64();
+    let timeouts = match (count("probe_timeouts"), count("retransmission_timeouts")) {
+        (Some(timeouts), _) => format!(", {timeouts} probe timeouts"),
+        (None, Some(timeouts)) => format!(", {timeouts} retransmission timeouts"),
+        (None, None) => String::new(),
+    };
+    match connection["lost_bytes"].as_f64() {
+        Some(lost) => format!(
+            "{}, of which {} lost ({:.1} %, {} packets); {} of streams sent again{timeouts}",
+            size(sent),
+            size(lost),
+            share(lost),
+            count("lost_packets").unwrap_or(0),
+            size(again),
+        ),
+        None => {
+            format!(
+                "{}, of which {} again ({:.1} %){timeouts}",
+                size(sent),
+                size(again),
+                share(again)
+            )
+        }
+    }
 }
 
 /// Returns what a connection waits for, and what is wrong with it; if that is its requests, what most of them wait for, too.
@@ -234,9 +256,12 @@ fn requests(connection: &Value) -> String {
             // They are kept for the access log alone.
             _ => "request".to_owned(),
         };
+        let (kind, number_of) = match request["number"].as_u64() {
+            Some(number) => ("request", number),
+            None => ("stream", request["stream"].as_u64().unwrap_or(0)),
+        };
         format!(
-            "stream     {}: {target}, {} old, waits for {} ({}); {} sent, {} received\n",
-            request["stream"].as_u64().unwrap_or(0),
+            "{kind:10} {number_of}: {target}, {} old, waits for {} ({}); {} sent, {} received\n",
             time(number(request, "age_ms")),
             word(request, "wait"),
             time(number(request, "waiting_ms")),
@@ -248,14 +273,26 @@ fn requests(connection: &Value) -> String {
 }
 
 /// Heads of the columns of a list of connections.
-pub(super) const HEAD: [&str; 10] =
-    ["ID", "CLIENT", "BUSY", "WAITS FOR", "FOR", "ALGORITHM", "WINDOW", "RTT", "SENT", "LOST"];
+pub(super) const HEAD: [&str; 11] = [
+    "ID",
+    "CLIENT",
+    "PROTOCOL",
+    "BUSY",
+    "WAITS FOR",
+    "FOR",
+    "ALGORITHM",
+    "WINDOW",
+    "RTT",
+    "SENT",
+    "LOST",
+];
 
 /// Returns what stands in these columns for a connection.
-pub(super) fn row(connection: &Value) -> [String; 10] {
+pub(super) fn row(connection: &Value) -> [String; 11] {
     [
         word(connection, "id"),
         word(connection, "client"),
+        word(connection, "protocol"),
         match number(connection, "busy_ms") {
             0.0 => "-".to_owned(),
             busy => time(busy),
@@ -266,7 +303,7 @@ pub(super) fn row(connection: &Value) -> [String; 10] {
         size(number(connection, "congestion_window_bytes")),
         connection["rtt_ms"].as_f64().map_or_else(|| "-".to_owned(), time),
         size(number(connection, "sent_bytes")),
-        size(number(connection, "lost_bytes")),
+        connection["lost_bytes"].as_f64().map_or_else(|| "-".to_owned(), size),
     ]
 }
 
@@ -274,7 +311,7 @@ pub(super) fn row(connection: &Value) -> [String; 10] {
 fn table(connections: &[Value]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(connections.iter().map(row));
-    let mut widths = [0; 10];
+    let mut widths = [0; 11];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
@@ -319,7 +356,7 @@ mod tests {
     #[test]
     fn connection_is_told_in_words() {
         let connection = json!({
-            "id": "8a0f", "client": "192.0.2.1:5", "listener": "edge", "worker": "main/0",
+            "id": "8a0f", "client": "192.0.2.1:5", "protocol": "h3", "listener": "edge", "worker": "main/0",
             "wait": "congestion_control", "waiting_ms": 4200.0, "busy_ms": 9000.0, "age_ms": 10_000.0, "requests": 1,
             "waits_ms": { "client": 1000.0, "congestion_control": 9000.0 },
             "algorithm": "cubic", "state": "avoidance", "rtt_ms": 120.0, "min_rtt_ms": 9.5,
@@ -334,7 +371,7 @@ mod tests {
         });
         let text = story(&connection);
         for part in [
-            "connection 8a0f, 10.0 s old; requests: 1",
+            "connection 8a0f (h3), 10.0 s old; requests: 1",
             "waits for  congestion_control, for 4.2 s",
             "\ntrouble    for 4.1 s, the window stays at its floor\nwindow     ",
             "2400 B, 2.0 packets of 1200 B, at its floor; cubic in state avoidance",
@@ -353,8 +390,21 @@ mod tests {
         silent["silence_ms"] = json!(4000);
         assert!(story(&silent).contains("nothing has come from the client for 4.0 s"));
         let lines = table(&[connection]);
-        assert!(lines.starts_with("ID    CLIENT       BUSY   WAITS FOR"), "{lines}");
-        assert!(lines.contains("8a0f  192.0.2.1:5  9.0 s  congestion_control  4.2 s"), "{lines}");
+        assert!(lines.starts_with("ID    CLIENT       PROTOCOL  BUSY   WAITS FOR"), "{lines}");
+        assert!(
+            lines.contains("8a0f  192.0.2.1:5  h3        9.0 s  congestion_control  4.2 s"),
+            "{lines}"
+        );
+        let mut over_tcp = silent.clone();
+        over_tcp["lost_bytes"] = json!(null);
+        over_tcp["probe_timeouts"] = json!(null);
+        over_tcp["retransmitted_bytes"] = json!(3000);
+        over_tcp["retransmission_timeouts"] = json!(2);
+        over_tcp["streams"] = json!([{ "stream": null, "number": 3 }]);
+        let text = story(&over_tcp);
+        let told = "sent       100 kB, of which 3000 B again (3.0 %), 2 retransmission timeouts\n";
+        assert!(text.contains(told) && text.contains("request    3: request, "), "{text}");
+        assert!(table(&[over_tcp]).trim_end().ends_with("  -"));
         let mut of_requests = silent.clone();
         of_requests["wait"] = json!("application");
         let lines = table(&[of_requests]);

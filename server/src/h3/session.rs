@@ -25,6 +25,7 @@ use sluicegate_base::address::ClientPath;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::access::TlsSession;
 use sluicegate_base::observe::account::Account;
+use sluicegate_base::observe::connections::RequestSnapshot;
 use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::message::ToFront;
 use sluicegate_http::exchange::stall::StallTimer;
@@ -34,7 +35,7 @@ use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
 use sluicegate_http::trusted_proxies::TrustedProxies;
-use sluicegate_quic::application::{Application, Introduction, Output, RequestSnapshot};
+use sluicegate_quic::application::{Application, Introduction, Output};
 
 use self::output::UnackedLook;
 use self::stalled::StallChecks;

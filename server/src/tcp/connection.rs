@@ -1,6 +1,6 @@
 //! State of a connection, which its requests share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,9 +35,6 @@ pub(super) struct Connection {
     pub(super) heads: Rc<Heads>,
     pub(super) progress: Rc<Progress>,
     handle: Rc<ConnectionHandle>,
-    open: RefCell<BTreeMap<u64, Rc<OpenRequest>>>,
-    /// Number of the request accepted last.
-    taken: Cell<u64>,
     cancelled: Cell<u64>,
     /// Handlers that have not finished, those of cancelled requests included.
     pub(super) running: Cell<u64>,
@@ -56,9 +53,7 @@ impl Connection {
         settings: &TcpListenerConfig,
         handle: &Rc<ConnectionHandle>,
     ) -> Rc<Connection> {
-        if peer.connection.version == Version::HTTP_2 {
-            handle.meter.speaks_http2();
-        }
+        handle.meter.account().on_open(peer.connection.version == Version::HTTP_2);
         let lacks_tls = settings.tls.is_some() && peer.connection.tls.is_none();
         Rc::new(Connection {
             front: Rc::clone(front),
@@ -70,8 +65,6 @@ impl Connection {
             heads: Rc::default(),
             progress: Rc::default(),
             handle: Rc::clone(handle),
-            open: RefCell::default(),
-            taken: Cell::new(0),
             cancelled: Cell::new(0),
             running: Cell::new(0),
             leaving: Cell::new(false),
@@ -102,9 +95,11 @@ impl Connection {
 
     /// Adds a request and returns its number.
     pub(super) fn add(&self, request: Rc<OpenRequest>) -> u64 {
-        let number = self.taken.get() + 1;
-        self.taken.set(number);
-        self.open.borrow_mut().insert(number, request);
+        let begun = request.exchange().account().begun();
+        let (number, is_first) = self.handle.requests.add(request);
+        if is_first {
+            self.meter.account().on_busy(begun);
+        }
         self.handle.on_request();
         self.progress.on_request();
         let most = self.front.config().site.limits().requests_per_connection;
@@ -116,10 +111,10 @@ impl Connection {
 
     /// Removes a request that has ended.
     pub(super) fn remove(&self, number: u64) {
-        let mut open = self.open.borrow_mut();
-        open.remove(&number);
-        if open.is_empty() {
-            self.handle.on_idle(self.front.now());
+        if self.handle.requests.remove(number) {
+            let now = self.front.now();
+            self.meter.account().on_idle(now);
+            self.handle.on_idle(now);
         }
     }
 
@@ -128,14 +123,14 @@ impl Connection {
         &self,
         using: impl FnOnce(&BTreeMap<u64, Rc<OpenRequest>>) -> T,
     ) -> T {
-        using(&self.open.borrow())
+        self.handle.requests.with_open(using)
     }
 
     /// Counts a request that its client has cancelled. A client that cancels most of them keeps the server busy in vain.
     pub(super) fn on_cancel(&self) {
         let cancelled = self.cancelled.get() + 1;
         self.cancelled.set(cancelled);
-        let allowed = self.front.config().site.limits().cancelled_requests + self.taken.get() / 2;
+        let allowed = self.front.config().site.limits().cancelled_requests + self.taken() / 2;
         if cancelled > allowed && !self.broken.get() {
             self.front.count(|counters| counters.connections.closed_abuse += 1);
             self.break_off();
@@ -187,7 +182,7 @@ impl Connection {
 
     /// Returns the number of the request accepted last.
     pub(super) fn taken(&self) -> u64 {
-        self.taken.get()
+        self.handle.requests.taken()
     }
 
     /// Returns whether the client is to open another connection.

@@ -26,10 +26,11 @@ use sluicegate_http::origin::LocalHandlers;
 use sluicegate_http::peer::Peer;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::sleep;
 
 use super::config::TcpConfig;
+use super::connection_list::{ConnectionList, FrontInspection, ListSearch};
 use super::counters::TcpCounters;
 use super::handshakes::HandshakePace;
 use super::listener_phases::{FrontListener, ListenerPhases};
@@ -44,6 +45,8 @@ pub enum FrontCommand {
     Adopt(Arc<TcpConfig>),
     /// Accepts connections of further sockets, each of a listener of the configuration.
     Listen(Vec<(ListenerId, TcpListener)>),
+    /// Returns what some connections are now.
+    Inspect(Box<FrontInspection>),
     /// Requests the counters.
     Report(oneshot::Sender<Box<TcpCounters>>),
     /// Accepts no more connections and closes each after its requests.
@@ -85,6 +88,7 @@ struct State {
     /// Connections that are closed in favour of others, and have not ended.
     closing: u64,
     open: OpenConnections,
+    list: ConnectionList,
     /// Requests that have no line yet; those of HTTP/2 may end after their connection.
     open_requests: u64,
 }
@@ -109,6 +113,7 @@ impl Front {
                 access: config.access.as_ref().map(|writer| writer.log(name.clone())),
                 closing: 0,
                 open: OpenConnections::default(),
+                list: ConnectionList::new(relief.number()),
                 open_requests: 0,
                 config,
             }),
@@ -289,6 +294,24 @@ impl Front {
     pub(super) fn flush_log(&self) {
         if let Some(access) = self.state.borrow_mut().access.as_mut() {
             access.flush();
+        }
+    }
+
+    /// Replies to a question about connections. The thread's other tasks go on meanwhile.
+    pub(super) async fn inspect(&self, inspection: FrontInspection) {
+        let FrontInspection { selection, order, limit, reply } = inspection;
+        let mut search = ListSearch::new(selection, order, limit);
+        while !reply.is_closed() {
+            let found = {
+                let state = self.state.borrow();
+                state.list.inspect(&mut search, &state.config.listeners)
+            };
+            if let Some(found) = found {
+                // Whoever asked may have gone.
+                drop(reply.send(found));
+                return;
+            }
+            yield_now().await;
         }
     }
 

@@ -66,14 +66,24 @@ impl Meter {
         }
     }
 
-    /// Notes that the connection speaks HTTP/2.
-    pub(super) fn speaks_http2(&self) {
-        self.account.speaks_http2();
+    /// Lends the account.
+    pub(super) fn account(&self) -> &LinkAccount {
+        &self.account
     }
 
     /// Returns whether the connection speaks HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.account.is_http2()
+    }
+
+    /// Returns the socket, unless the stream is gone.
+    pub(super) fn socket(&self) -> Option<RawFd> {
+        self.socket.get()
+    }
+
+    /// Notes that a response begins to wait to be sent, or no longer does. Returns the same as [`Meter::moment`].
+    pub(super) fn on_held(&self, is_held: bool) -> (Instant, AccountMark) {
+        self.account.on_held(is_held, || self.window_limited())
     }
 
     /// Returns the time, and the account of what keeps the connection from sending until then.

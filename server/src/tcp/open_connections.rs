@@ -13,6 +13,7 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use tokio::sync::Notify;
 
 use super::metered::Meter;
+use super::open_requests::OpenRequests;
 use super::send_buffer::SendBuffer;
 
 /// Connections that a search for one to close looks at.
@@ -32,6 +33,7 @@ pub(super) struct ConnectionHandle {
     /// It has brought a request.
     had_request: Cell<bool>,
     pub(super) meter: Rc<Meter>,
+    pub(super) requests: OpenRequests,
     /// Bytes of responses that HTTP/2 holds for the client.
     pub(super) send_buffer: Arc<SendBuffer>,
     /// Memory promised to its exchanges, bytes.
@@ -50,6 +52,7 @@ impl ConnectionHandle {
             idle_since: Cell::new(now),
             had_request: Cell::new(false),
             meter: Meter::new(clock),
+            requests: OpenRequests::default(),
             send_buffer: SendBuffer::new(usize::try_from(send_buffer).unwrap_or(usize::MAX)),
             reserved: Cell::new(0),
             begun: now,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_base::observe::access::PathState;
 use sluicegate_base::observe::account::{RequestWait, Wait, WaitTimes};
+use sluicegate_base::observe::connections::RequestSnapshot;
 use sluicegate_http::exchange::Fields;
 use sluicegate_http::exchange::front::{FrontExchange, Instead, Received};
 use sluicegate_http::exchange::stall::StallTimer;
@@ -13,6 +14,7 @@ use sluicegate_http::gate::{HttpVersion, RequestRecord};
 use sluicegate_http::identification::ReturnedId;
 use tokio::sync::Notify;
 
+use super::link_account::LinkState;
 use super::metered::Meter;
 use super::progress::Progress;
 use super::stream_task::StreamTask;
@@ -46,6 +48,10 @@ pub(super) struct OpenRequest {
     /// Credit of its connection.
     progress: Rc<Progress>,
     meter: Rc<Meter>,
+    /// The connection's account counts the response as one that waits to be sent.
+    counts: Cell<bool>,
+    /// It has left its connection.
+    has_left: Cell<bool>,
     stalled: Cell<bool>,
     cut: Cell<bool>,
     stop: Notify,
@@ -79,6 +85,8 @@ impl OpenRequest {
             stall: RefCell::default(),
             progress: Rc::clone(progress),
             meter: Rc::clone(meter),
+            counts: Cell::new(false),
+            has_left: Cell::new(false),
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),
@@ -156,7 +164,48 @@ impl OpenRequest {
             false => RequestWait::Own(Wait::Scheduling),
         });
         let awaits_body = self.awaits_body.get();
-        self.exchange().note_wait(awaits_body, output, || self.meter.moment());
+        self.exchange().note_wait(awaits_body, output, || {
+            let counts = output == Some(RequestWait::Connection) && !self.has_left.get();
+            if self.counts.replace(counts) == counts {
+                self.meter.moment()
+            } else {
+                self.meter.on_held(counts)
+            }
+        });
+    }
+
+    /// Notes that it leaves its connection, which waits for nothing of it any more.
+    pub(super) fn leave_connection(&self) {
+        self.has_left.set(true);
+        if self.counts.take() {
+            self.meter.on_held(false);
+        }
+    }
+
+    /// Returns what it is now, on a connection in this state, with its target if `is_named`.
+    pub(super) fn snapshot(
+        &self,
+        number: u64,
+        connection: &LinkState,
+        is_named: bool,
+    ) -> RequestSnapshot {
+        let exchange = self.exchange();
+        let (account, now) = (exchange.account(), connection.now);
+        let record = self.record.borrow();
+        let target = record.as_ref().filter(|_| is_named).map(|record| record.target());
+        RequestSnapshot {
+            stream: number,
+            target: target.map(|(method, path)| (method.to_owned(), path.to_owned())),
+            age: now.saturating_duration_since(account.begun()),
+            wait: match account.wait() {
+                RequestWait::Own(wait) => wait,
+                RequestWait::Connection => connection.wait,
+            },
+            waiting: account.waiting(now),
+            spent: account.spent(now, &connection.mark),
+            sent: self.sent.get(),
+            received: exchange.received(),
+        }
     }
 
     /// Returns how long the request has taken, and what for.

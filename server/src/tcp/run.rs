@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_base::clients::relief::FrontRelief;
+use sluicegate_base::observe::connections::Inspected;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_dataplane::ListenerId;
 use sluicegate_http::exchange::accounts::Accounts;
@@ -63,6 +64,9 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
             Some(FrontCommand::Adopt(config)) => break config,
             Some(FrontCommand::Listen(more)) => sockets.extend(more),
             Some(FrontCommand::Report(reply)) => drop(reply.send(Box::default())),
+            Some(FrontCommand::Inspect(inspection)) => {
+                drop(inspection.reply.send(Inspected::default()));
+            }
             Some(FrontCommand::Drain | FrontCommand::Stop) | None => return stopped(Box::default()),
         }
     };
@@ -108,6 +112,10 @@ fn execute(front: &Rc<Front>, command: FrontCommand) {
         FrontCommand::Adopt(config) => front.adopt(config),
         FrontCommand::Listen(sockets) => listen(front, sockets),
         // Whoever asked may have gone.
+        FrontCommand::Inspect(inspection) => {
+            let front = Rc::clone(front);
+            spawn_local(async move { front.inspect(*inspection).await });
+        }
         FrontCommand::Report(reply) => drop(reply.send(front.totals())),
         FrontCommand::Drain => front.listeners.enter(Phase::Draining),
         FrontCommand::Stop => front.listeners.enter(Phase::Stopped),

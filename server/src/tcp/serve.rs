@@ -75,7 +75,7 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
             Arc::clone(&settings.name),
             version,
             scheme,
-            Box::from(admission.number.to_be_bytes()),
+            Box::from(admission.id()),
         )
     };
     let connect = |described| {

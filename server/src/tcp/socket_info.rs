@@ -9,6 +9,11 @@ use sluicegate_base::observe::access::PathState;
 /// Size of `tcp_info` up to the last field that is read here, bytes. Each release of Linux only adds to its end.
 const SIZE: usize = 244;
 
+/// Longest name of a congestion control algorithm, bytes, with the zero behind it (`TCP_CA_NAME_MAX`).
+const ALGORITHM: usize = 16;
+/// States of the system's congestion control, by number (`enum tcp_ca_state`).
+const STATES: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
+
 /// State of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SocketInfo {
@@ -20,46 +25,83 @@ pub(super) struct SocketInfo {
 impl SocketInfo {
     /// Reads the state; `None` if the number is that of another kind of file.
     pub(super) fn read(socket: RawFd) -> Option<SocketInfo> {
-        let mut fields = [0_u8; SIZE];
-        let mut length = u32::try_from(SIZE).ok()?;
-        // SAFETY: the system writes at most `length` bytes to `fields`, which has as many, and both outlive the call. It refuses a number
-        // that is no socket's.
-        let result = unsafe {
-            libc::getsockopt(
-                socket,
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                fields.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        let length = usize::try_from(length).ok()?;
-        (result == 0).then_some(SocketInfo { fields, length })
+        let (fields, length) = option(socket, libc::TCP_INFO)?;
+        Some(SocketInfo { fields, length })
     }
 
     /// Returns for how long a lack of room in the client's window has stopped the connection so far.
     pub(super) fn window_limited(&self) -> Duration {
-        Duration::from_micros(self.at(176).map_or(0, u64::from_ne_bytes))
+        Duration::from_micros(self.long(176))
     }
 
     /// Returns the state of the path.
     pub(super) fn path_state(&self) -> PathState {
-        let word = |offset| self.at(offset).map_or(0, u32::from_ne_bytes);
-        let long = |offset| self.at(offset).map_or(0, u64::from_ne_bytes);
         // They are zero, or all ones, before the first sample.
-        let time = |offset| match word(offset) {
+        let time = |offset| match self.word(offset) {
             0 | u32::MAX => None,
             micros => Some(Duration::from_micros(micros.into())),
         };
         PathState {
             rtt: time(68),
             min_rtt: time(148),
-            window: u64::from(word(80)) * u64::from(word(16)),
-            delivery_rate: Some(long(160)).filter(|rate| *rate > 0),
-            retransmitted: long(208),
+            window: u64::from(self.word(80)) * self.segment(),
+            delivery_rate: Some(self.long(160)).filter(|rate| *rate > 0),
+            retransmitted: self.long(208),
             // Linux 6.7
             timeouts: self.at(240).map(|count| u16::from_ne_bytes(count).into()),
         }
+    }
+
+    /// Returns the state of the congestion control.
+    pub(super) fn congestion_state(&self) -> &'static str {
+        let [number] = self.at(1).unwrap_or_default();
+        STATES.get(usize::from(number)).copied().unwrap_or("unknown")
+    }
+
+    /// Returns the most data that a segment has, bytes.
+    pub(super) fn segment(&self) -> u64 {
+        self.word(16).into()
+    }
+
+    /// Returns how long the client has sent nothing, not even an acknowledgement.
+    pub(super) fn silence(&self) -> Duration {
+        Duration::from_millis(self.word(52).min(self.word(56)).into())
+    }
+
+    /// Returns the segments that were sent again.
+    pub(super) fn resent(&self) -> u64 {
+        self.word(100).into()
+    }
+
+    /// Returns the bytes of data that were received.
+    pub(super) fn received(&self) -> u64 {
+        self.long(128)
+    }
+
+    /// Returns the bytes of data that were sent, those that were sent again included.
+    pub(super) fn sent(&self) -> u64 {
+        self.long(200)
+    }
+
+    /// Returns for how long data was unacknowledged, in all; `None` if none is now.
+    pub(super) fn unacknowledged(&self) -> Option<Duration> {
+        let is_waiting = self.word(24) > 0 || self.word(144) > 0;
+        is_waiting.then(|| Duration::from_micros(self.long(168)))
+    }
+
+    /// Returns whether data waits for room in the client's window, which has none.
+    pub(super) fn is_window_shut(&self) -> bool {
+        // Linux 5.4
+        let window = self.at(228).map(u32::from_ne_bytes);
+        window == Some(0) && self.word(144) > 0
+    }
+
+    fn word(&self, offset: usize) -> u32 {
+        self.at(offset).map_or(0, u32::from_ne_bytes)
+    }
+
+    fn long(&self, offset: usize) -> u64 {
+        self.at(offset).map_or(0, u64::from_ne_bytes)
     }
 
     /// Returns a field; `None` if the system is too old to have it.
@@ -67,6 +109,33 @@ impl SocketInfo {
         let told = self.fields.get(..self.length)?;
         told.get(offset..offset + N)?.try_into().ok()
     }
+}
+
+/// Returns the name of the congestion control algorithm that the system has for a connection; `None` if the number is that of another
+/// kind of file.
+pub(super) fn algorithm(socket: RawFd) -> Option<String> {
+    let (name, length) = option::<ALGORITHM>(socket, libc::TCP_CONGESTION)?;
+    let name = name.get(..length)?.split(|byte| *byte == 0).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Reads an option of a socket of TCP. Returns its bytes, and how many of them the system has written.
+fn option<const N: usize>(socket: RawFd, name: libc::c_int) -> Option<([u8; N], usize)> {
+    let mut value = [0_u8; N];
+    let mut length = u32::try_from(N).ok()?;
+    // SAFETY: the system writes at most `length` bytes to `value`, which has as many, and both outlive the call. It refuses a number
+    // that is no socket's.
+    let result = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let length = usize::try_from(length).ok()?;
+    (result == 0).then_some((value, length))
 }
 
 #[cfg(test)]
@@ -90,7 +159,14 @@ mod tests {
         while limited() < Duration::from_millis(20) {
             std::thread::yield_now();
         }
-        let state = SocketInfo::read(stream.as_raw_fd()).unwrap().path_state();
+        let info = SocketInfo::read(stream.as_raw_fd()).unwrap();
+        assert!(info.sent() > 65_536 && info.segment() > 500 && info.received() == 0);
+        assert!(info.unacknowledged().is_some_and(|time| time >= Duration::from_millis(20)));
+        assert_eq!(info.congestion_state(), "open");
+        let name = algorithm(stream.as_raw_fd()).unwrap();
+        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        assert!(known.unwrap().split_whitespace().any(|one| one == name), "{name}");
+        let state = info.path_state();
         assert!(state.window > 1000 && state.rtt.is_some() && state.min_rtt.is_some(), "{state:?}");
     }
 
@@ -98,5 +174,6 @@ mod tests {
     fn another_socket_has_no_state_of_tcp() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(SocketInfo::read(socket.as_raw_fd()).is_none());
+        assert!(algorithm(socket.as_raw_fd()).is_none());
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
+use sluicegate_base::observe::connections::Inspected;
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
-use sluicegate_quic::endpoint::inspect::{Inspected, Search};
+use sluicegate_quic::endpoint::inspect::Search;
 use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, SwitchOutcome};
 use sluicegate_quic::endpoint::traces::{OrderedTrace, TraceOrder};
 use tokio::sync::oneshot;

@@ -2,6 +2,9 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use crate::admin::{ADMIN, address, get};
 use crate::browser::headless;
@@ -9,9 +12,13 @@ use crate::client::{Client, run};
 use crate::installed;
 use crate::on_auto;
 use crate::server::{Folder, PAGE, Server, Setup};
-use crate::tcp::program;
+use crate::tcp::raw::Raw;
+use crate::tcp::{frames, program};
 
-on_auto!(a_stalled_connection_is_found_and_told_in_words);
+on_auto!(
+    a_stalled_connection_is_found_and_told_in_words,
+    clients_over_tcp_that_do_not_read_are_found_and_told_in_words,
+);
 
 /// Attempts before a connection must be seen to wait.
 const ATTEMPTS: usize = 1000;
@@ -21,7 +28,7 @@ fn why(words: &[&str]) -> Output {
 }
 
 /// Has a browser open the admin address at a connection, once its script has asked for everything.
-fn page_shows(folder: &Folder, admin: SocketAddr, (id, client): (&str, &str)) {
+fn page_shows(folder: &Folder, admin: SocketAddr, (id, client, request): (&str, &str, &str)) {
     let Some(chromium) = program("chromium") else {
         return;
     };
@@ -32,7 +39,7 @@ fn page_shows(folder: &Folder, admin: SocketAddr, (id, client): (&str, &str)) {
     for part in [
         &format!("Connection {id}"),
         &format!("<td>{client}</td>"),
-        "stream 0: request ",
+        request,
         "stream flow control",
         "QUIC connections</span>",
         "<polyline",
@@ -41,6 +48,93 @@ fn page_shows(folder: &Folder, admin: SocketAddr, (id, client): (&str, &str)) {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
     assert!(page.contains("role=\"status\"></span>"), "a problem is shown:\n{page}");
+}
+
+/// Lets the server go on before the next look.
+fn pause() {
+    run(async { tokio::time::sleep(Duration::from_millis(5)).await });
+}
+
+/// Waits until a connection has a wait. Returns the list of all.
+fn until_one_waits(admin: SocketAddr, wait: &str) -> Value {
+    for _ in 0..ATTEMPTS {
+        let list = get(admin, "/debug/connections").1;
+        let reply: Value = serde_json::from_str(&list).unwrap();
+        if !reply["waits"][wait].is_null() {
+            return reply;
+        }
+        pause();
+    }
+    panic!("no connection has come to wait for {wait}");
+}
+
+/// Returns the connection of a protocol in a list.
+fn one_of<'a>(list: &'a Value, protocol: &str) -> &'a Value {
+    let all = list["connections"].as_array().unwrap();
+    all.iter().find(|one| one["protocol"] == protocol).unwrap()
+}
+
+fn clients_over_tcp_that_do_not_read_are_found_and_told_in_words(backend: &str) {
+    let folder = Folder::new();
+    let tables = "[admin]\naddress = \"127.0.0.1:0\"\nconnections = true\n[access_log]\nfile = \"access.log\"\n\
+        [qlog]\ndirectory = \"traces\"";
+    let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "bbr3").with(tables);
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    let at = admin.to_string();
+    let mut http1 = Raw::open_with(server.address(), b"");
+    http1.send(b"GET /bytes/100000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    until_one_waits(admin, "connection_flow_control");
+    let mut http2 = frames::http2(server.address());
+    http2.send(&frames::get(1, "/bytes/100000000"));
+    let list = until_one_waits(admin, "stream_flow_control");
+    assert_eq!(list["protocols"], json!({ "h2": 1, "http/1": 1 }), "{list}");
+    let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    assert_eq!(list["algorithms"][system.trim()], 2, "{list}");
+    for (protocol, wait) in [("http/1", "connection_flow_control"), ("h2", "stream_flow_control")] {
+        let one = one_of(&list, protocol);
+        assert_eq!((&one["wait"], &one["listener"]), (&wait.into(), &"main".into()), "{one}");
+        assert_eq!((&one["requests"], &one["open_requests"]), (&1.into(), &1.into()));
+        assert!(one["lost_bytes"].is_null() && one["probe_timeouts"].is_null(), "{one}");
+        assert!(one["rtt_ms"].is_f64() && one["sent_bytes"].as_u64() > Some(60_000), "{one}");
+        let waits = one["waits_ms"].as_object().unwrap();
+        let sum: f64 = waits.values().map(|ms| ms.as_f64().unwrap()).sum();
+        // Each time is rounded to a microsecond.
+        assert!((sum - one["age_ms"].as_f64().unwrap()).abs() < 0.02, "{one}");
+        let id = one["id"].as_str().unwrap();
+        let told = why(&["--admin", &at, id]);
+        let text = String::from_utf8(told.stdout).unwrap();
+        for part in [
+            &format!("connection {id} ({protocol}), "),
+            &format!("waits for  {wait}, for "),
+            "the client takes no more data on ",
+            "request    1: GET /bytes/100000000, ",
+            &format!("old, waits for {wait} ("),
+            " again (",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+    }
+    let [client, id] = ["client", "id"].map(|key| one_of(&list, "h2")[key].as_str().unwrap());
+    let text = String::from_utf8(why(&["--admin", &at, client]).stdout).unwrap();
+    assert!(text.starts_with(&format!("connection {id} (h2), ")), "{text}");
+    page_shows(&folder, admin, (id, client, "request 1: GET /bytes/100000000, "));
+    for words in [&["switch", id, "cubic", "--admin", &at], &["trace", id, "--admin", &at][..]] {
+        let refused = Command::new(installed::server()).args(words).output().unwrap();
+        let reason = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success(), "{words:?}");
+        assert!(reason.contains("the connection is one over TCP"), "{words:?}: {reason}");
+    }
+    drop(http2);
+    let mut log = String::new();
+    for _ in 0..ATTEMPTS {
+        log = std::fs::read_to_string(folder.path("access.log")).unwrap_or_default();
+        if log.contains(&format!("\"connection\":\"{id}\"")) {
+            return;
+        }
+        pause();
+    }
+    panic!("no line has the ID {id}:\n{log}");
 }
 
 fn switch(words: &[&str]) -> Output {
@@ -54,7 +148,7 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
     let admin = address(&mut server);
     let at = admin.to_string();
     let none = why(&["--admin", &at]);
-    assert_eq!((none.status.code(), &*none.stdout), (Some(0), &b"no connections over QUIC\n"[..]));
+    assert_eq!((none.status.code(), &*none.stdout), (Some(0), &b"no connections\n"[..]));
     assert_eq!(why(&["--admin", &at, "127.0.0.1"]).status.code(), Some(3));
     run(async {
         let client = Client::new(&folder);
@@ -71,9 +165,9 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
             if waits.iter().all(|wait| list.contains(&format!("\"wait\": \"{wait}\""))) {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let reply: serde_json::Value = serde_json::from_str(&list).unwrap();
+        let reply: Value = serde_json::from_str(&list).unwrap();
         assert_eq!(reply["count"], 2, "{list}");
         let [first, second] = [0, 1].map(|place| &reply["connections"][place]);
         assert_eq!(
@@ -90,14 +184,14 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         let (id, client) = (first["id"].as_str().unwrap(), first["client"].as_str().unwrap());
         let (status, one) = get(admin, &format!("/debug/connections/{id}"));
         assert_eq!(status, 200);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&one).unwrap()["id"], *id);
+        assert_eq!(serde_json::from_str::<Value>(&one).unwrap()["id"], *id);
         let told = why(&["--admin", &at, id]);
         let text = String::from_utf8(told.stdout).unwrap();
         assert!(told.status.success(), "{text}");
         assert!(text.contains("waits for  stream_flow_control, for "), "{text}");
         assert!(text.contains("the client takes no more data on its streams"), "{text}");
         assert!(text.contains("old, waits for stream_flow_control ("), "{text}");
-        page_shows(&folder, admin, (id, client));
+        page_shows(&folder, admin, (id, client, "stream 0: request "));
         // Both connections leave by the client's only socket.
         for words in [vec!["--admin", &at], vec!["--admin", &at, client]] {
             let table = String::from_utf8(why(&words).stdout).unwrap();
@@ -110,7 +204,7 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         assert!(text.starts_with(&format!("{id}: from bbr3 (")), "{text}");
         assert!(text.contains(" to cubic ("), "{text}");
         let (_, one) = get(admin, &format!("/debug/connections/{id}"));
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&one).unwrap()["algorithm"], "cubic");
+        assert_eq!(serde_json::from_str::<Value>(&one).unwrap()["algorithm"], "cubic");
         let counted = crate::admin::metrics(admin);
         for algorithm in ["bbr3", "cubic"] {
             let name =

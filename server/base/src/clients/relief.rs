@@ -75,6 +75,11 @@ pub struct FrontRelief {
 }
 
 impl FrontRelief {
+    /// Returns the number of the front, which no other front of the process has.
+    pub fn number(&self) -> usize {
+        self.front
+    }
+
     /// Reports what clients hold at this front, and returns what clients keep. `strangers` is what those hold whose address nobody has
     /// validated.
     pub fn report(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use sluicegate_base::observe::connections::ClientFilter;
 use sluicegate_base::observe::qlog::{TraceName, TracePart};
 use sluicegate_config::QlogLevel;
 
 use super::Endpoint;
-use super::inspect::ClientFilter;
 use crate::application::Application;
 use crate::connection::TraceLabels;
 use crate::recorder::Trigger;

@@ -10,9 +10,10 @@ use sluicegate_base::address::{ClientPath, ValidatedAddress};
 use sluicegate_base::clients::relief::{FrontRelief, Holdings};
 use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 use sluicegate_base::observe::account::Account;
+use sluicegate_base::observe::connections::RequestSnapshot;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
-use crate::application::{Application, Introduction, Output, RequestSnapshot, Shared};
+use crate::application::{Application, Introduction, Output, Shared};
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REQUEST_REJECTED: u64 = 0x10b;

@@ -2,8 +2,8 @@
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use sluicegate_base::observe::account::Wait;
-use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_quic::endpoint::inspect::{ConnectionFilter, Order};
+use sluicegate_base::observe::connections::{ConnectionFilter, ConnectionProtocol, Order};
+use sluicegate_base::observe::metrics::Label;
 
 use crate::admin::client_filter::client;
 
@@ -39,6 +39,7 @@ impl Query {
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             let is_second = match &*name {
                 "client" => selection.client.replace(client(&value)?).is_some(),
+                "protocol" => selection.protocol.replace(protocol(&value)?).is_some(),
                 "listener" => selection.listener.replace(value.into_owned()).is_some(),
                 "algorithm" => selection.algorithm.replace(value.into_owned()).is_some(),
                 "wait" => selection.wait.replace(wait(&value)?).is_some(),
@@ -46,7 +47,7 @@ impl Query {
                 "limit" => limit.replace(number(&value)?).is_some(),
                 _ => {
                     return Err(format!(
-                        "unknown parameter `{name}`; there are client, listener, algorithm, wait, sort and limit\n"
+                        "unknown parameter `{name}`; there are client, protocol, listener, algorithm, wait, sort and limit\n"
                     ));
                 }
             };
@@ -87,10 +88,18 @@ pub(in crate::admin) fn connection_id(id: &str) -> Result<Vec<u8>, String> {
 }
 
 fn wait(value: &str) -> Result<Wait, String> {
-    let known = Wait::ALL.iter().find(|wait| wait.name() == value);
+    label("wait", value, Wait::ALL)
+}
+
+fn protocol(value: &str) -> Result<ConnectionProtocol, String> {
+    label("protocol", value, ConnectionProtocol::ALL)
+}
+
+fn label<L: Label + Copy>(name: &str, value: &str, all: &[L]) -> Result<L, String> {
+    let known = all.iter().find(|label| label.name() == value);
     known.copied().ok_or_else(|| {
-        let names: Vec<_> = Wait::ALL.iter().map(|wait| wait.name()).collect();
-        format!("`wait` is `{value}`; expected one of: {}\n", names.join(", "))
+        let names: Vec<_> = all.iter().map(|label| label.name()).collect();
+        format!("`{name}` is `{value}`; expected one of: {}\n", names.join(", "))
     })
 }
 
@@ -111,7 +120,7 @@ fn number(value: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_quic::endpoint::inspect::ClientFilter;
+    use sluicegate_base::observe::connections::ClientFilter;
 
     use super::*;
 
@@ -123,8 +132,7 @@ mod tests {
             limit: DEFAULT_LIMIT,
         };
         assert_eq!(Query::parse(""), Ok(all));
-        let query =
-            "client=192.0.2.1:50000&listener=edge&algorithm=bbr3&wait=pacing&sort=lost&limit=7";
+        let query = "client=192.0.2.1:50000&listener=edge&algorithm=bbr3&protocol=h3&wait=pacing&sort=lost&limit=7";
         let query = Query::parse(query).unwrap();
         assert_eq!((query.order, query.limit), (Order::Lost, 7));
         let selection = query.selection;
@@ -132,7 +140,10 @@ mod tests {
         assert_eq!(selection.client, Some(filter("192.0.2.1/32", Some(50_000))));
         assert_eq!(selection.listener.as_deref(), Some("edge"));
         assert_eq!(selection.algorithm.as_deref(), Some("bbr3"));
-        assert_eq!(selection.wait, Some(Wait::Pacing));
+        assert_eq!(
+            (selection.wait, selection.protocol),
+            (Some(Wait::Pacing), Some(ConnectionProtocol::Http3))
+        );
         for (text, port) in
             [("[2001:db8::1]:5", Some(5)), ("2001:db8::1", None), ("[2001:db8::1]", None)]
         {
@@ -147,11 +158,12 @@ mod tests {
             ("client=somebody", "`client` is `somebody`", "192.0.2.1"),
             ("client", "`client` is ``", "IP address"),
             ("wait=luck", "`wait`", "congestion_control"),
+            ("protocol=quic", "`protocol` is `quic`", "http/1, h2, h3"),
             ("sort=name", "`sort`", "busy, stalled, age, sent, lost"),
             ("limit=0", "`limit`", "from 1 to 1000"),
             ("limit=1001", "`limit`", "from 1 to 1000"),
             ("limit=1&limit=1", "`limit`", "once"),
-            ("user=x", "`user`", "client, listener"),
+            ("user=x", "`user`", "client, protocol, listener"),
         ] {
             let reason = Query::parse(text).unwrap_err();
             assert!(reason.contains(name) && reason.contains(expected), "{reason}");

@@ -20,7 +20,7 @@ fn questions(mailbox: &Mailbox) -> Vec<Inspection> {
 fn inspected(count: usize) -> Inspected {
     let mut found = Inspected::default();
     for _ in 0..count {
-        found.census.note("cubic", Wait::Client);
+        found.census.note(ConnectionProtocol::Http3, "cubic".into(), Wait::Client);
     }
     found
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_quic::endpoint::inspect::ClientFilter;
+use sluicegate_base::observe::connections::ClientFilter;
 
 use crate::admin::client_filter::client;
 use crate::admin::connections::connection_id;

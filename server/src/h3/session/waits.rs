@@ -3,15 +3,12 @@
 use std::time::Instant;
 
 use sluicegate_base::observe::account::{Account, RequestWait, Wait};
+use sluicegate_base::observe::connections::{RequestSnapshot, SHOWN_REQUESTS};
 use sluicegate_http::gate::Handling;
-use sluicegate_quic::application::RequestSnapshot;
 
 use super::{Exchange, Http3Session};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
-
-/// Most open requests of a connection that are shown.
-const SHOWN: usize = 100;
 
 impl Http3Session {
     /// Notes what a request waits for from now on.
@@ -77,7 +74,7 @@ impl Http3Session {
         let mut streams: Vec<u64> = self.open.keys().copied().collect();
         streams.sort_unstable();
         let mark = account.at(now);
-        let oldest = streams.into_iter().take(SHOWN);
+        let oldest = streams.into_iter().take(SHOWN_REQUESTS);
         let shown = oldest.filter_map(|stream| Some((stream, self.open.get(&stream)?)));
         shown
             .map(|(stream, exchange)| {

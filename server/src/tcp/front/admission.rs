@@ -51,6 +51,7 @@ impl Front {
                 counters.accepted,
                 ConnectionHandle::new(limits.connection_send_buffer, clock::now),
             );
+            state.list.add(number, &handle, listener, client.socket());
             if !is_proxy {
                 state.open.add(prefix, number, Rc::clone(&handle));
             }
@@ -82,12 +83,17 @@ pub(in crate::tcp) struct Admission {
     pub(in crate::tcp) front: Rc<Front>,
     prefix: ClientPrefix,
     /// Number of the connection, which no other one of the front has.
-    pub(in crate::tcp) number: u64,
+    number: u64,
     pub(in crate::tcp) handle: Rc<ConnectionHandle>,
     pub(in crate::tcp) listener: Rc<FrontListener>,
 }
 
 impl Admission {
+    /// Returns the ID by which logs and operators name the connection.
+    pub(in crate::tcp) fn id(&self) -> [u8; 8] {
+        self.front.state.borrow().list.id(self.number)
+    }
+
     /// Counts the connection of a load balancer as one of the client that it has named. Returns whether the client may have
     /// another one.
     pub(in crate::tcp) fn name_client(
@@ -95,10 +101,11 @@ impl Admission {
         client: ValidatedAddress,
         is_trusted_proxy: bool,
     ) -> bool {
+        let state = &mut *self.front.state.borrow_mut();
+        state.list.set_client(self.number, client.socket());
         if is_trusted_proxy {
             return true;
         }
-        let state = &mut *self.front.state.borrow_mut();
         let limits = state.config.site.limits();
         let prefix = ClientPrefix::from(client);
         if state.open.of(prefix) >= limits.connections_per_client {
@@ -119,6 +126,7 @@ impl Drop for Admission {
         if self.handle.is_closed() {
             state.closing -= 1;
         }
+        state.list.remove(self.number);
         state.open.remove(self.prefix, self.number);
         self.front.ended.notify_one();
     }

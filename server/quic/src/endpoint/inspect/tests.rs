@@ -1,3 +1,8 @@
+use std::time::Duration;
+
+use sluicegate_base::observe::account::Wait;
+use sluicegate_base::observe::connections::{ClientFilter, ConnectionSnapshot};
+
 use super::*;
 use crate::settings::Settings;
 use crate::testing::{Bench, Client};
@@ -8,18 +13,18 @@ fn search(
     selection: &ConnectionFilter,
     order: Order,
     limit: usize,
-) -> (Vec<Snapshot>, usize) {
+) -> (Vec<ConnectionSnapshot>, usize) {
     let mut search = Search::new(selection.clone(), order, limit);
     let turns = std::iter::from_fn(|| Some(bench.endpoint.inspect(&mut search, 2, bench.now)));
     let Inspected { shown, census } = turns.take(100).flatten().next().unwrap();
     assert!(shown.is_sorted_by(|(one, _), (next, _)| one >= next));
-    for sums in [census.waits(), census.algorithms()] {
+    for sums in [census.waits(), census.algorithms(), census.protocols()] {
         assert_eq!(sums.values().sum::<usize>(), census.count());
     }
     (shown.into_iter().map(|(_, snapshot)| snapshot).collect(), census.count())
 }
 
-fn ids(found: &(Vec<Snapshot>, usize)) -> Vec<String> {
+fn ids(found: &(Vec<ConnectionSnapshot>, usize)) -> Vec<String> {
     found.0.iter().map(|snapshot| snapshot.client.to_string()).collect()
 }
 
@@ -55,6 +60,10 @@ fn connection_is_found_by_what_an_operator_knows() {
         let algorithm = Some(algorithm.to_owned());
         assert_eq!(find(ConnectionFilter { algorithm, ..all.clone() }, 10).1, count);
     }
+    for (protocol, count) in [(ConnectionProtocol::Http3, 3), (ConnectionProtocol::Http2, 0)] {
+        let protocol = Some(protocol);
+        assert_eq!(find(ConnectionFilter { protocol, ..all.clone() }, 10).1, count);
+    }
     for (wait, count) in [(Wait::Client, 3), (Wait::Handshake, 0)] {
         assert_eq!(find(ConnectionFilter { wait: Some(wait), ..all.clone() }, 10).1, count);
     }
@@ -75,13 +84,13 @@ fn snapshot_says_how_a_connection_is() {
     bench.talk(&mut client, Duration::from_secs(5), Duration::from_millis(100));
     let (found, _) = search(&bench, &ConnectionFilter::default(), Order::Stalled, 1);
     let snapshot = &found[0];
-    assert_eq!((&*snapshot.listener, snapshot.algorithm), ("main", "cubic"));
+    assert_eq!((&*snapshot.listener, &*snapshot.algorithm), ("main", "cubic"));
     assert_eq!(snapshot.wait, Wait::Client);
     assert!(snapshot.waiting > Duration::from_secs(4));
     assert_eq!(snapshot.spent.iter().map(|(_, time)| *time).sum::<Duration>(), snapshot.age);
     assert!(snapshot.rtt.is_some() && snapshot.window >= 12_000 && snapshot.mtu >= 1200);
     assert!(snapshot.sent > 1000 && snapshot.received > 1000);
-    assert_eq!((snapshot.lost, snapshot.lost_packets, snapshot.retransmitted), (0, 0, 0));
+    assert_eq!((snapshot.lost, snapshot.retransmitted), (Some((0, 0)), 0));
 }
 
 #[test]
@@ -95,8 +104,8 @@ fn losses_are_counted_in_packets_and_bytes() {
     assert!(!bench.said().is_empty());
     bench.talk(&mut client, Duration::from_secs(5), Duration::from_millis(20));
     let snapshot = search(&bench, &ConnectionFilter::default(), Order::Lost, 1).0.remove(0);
-    assert!(snapshot.lost_packets > 0, "{snapshot:?}");
-    assert!(snapshot.lost > 1000 && snapshot.retransmitted > 1000, "{snapshot:?}");
+    assert!(snapshot.lost.is_some_and(|(packets, bytes)| packets > 0 && bytes > 1000));
+    assert!(snapshot.retransmitted > 1000, "{snapshot:?}");
 }
 
 /// A wait for the client is no stall, however long it lasts.

@@ -168,8 +168,8 @@ fn window_at_its_floor_has_a_file_whose_summary_says_so() {
     let connection = bench.endpoint.connections.get(bench.endpoint.len() - 1).unwrap();
     let told = connection.snapshot("main".into(), false, bench.now);
     assert!(told.is_window_at_floor);
-    let [(trigger, lasts)] = told.troubles[..] else { panic!("{:?}", told.troubles) };
-    assert!(trigger == Trigger::WindowFloor && lasts > Duration::from_secs(15), "{lasts:?}");
+    let [trouble] = told.troubles[..] else { panic!("{:?}", told.troubles) };
+    assert!(trouble.name == "window_floor" && trouble.lasts > Duration::from_secs(15));
     let files = files(bench, &writer, folder.path());
     let [(name, text, summary)] = &files[..] else { panic!("{files:#?}") };
     assert!(name.contains("_main_pinned_recorder-"), "{name}");
