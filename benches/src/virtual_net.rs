@@ -68,6 +68,10 @@ pub struct Scenario {
     pub seed: u64,
     /// Least time between two turns of the server, as on a host whose timers are late; zero where they are in time.
     pub turn_interval: Duration,
+    /// Time from which the server's socket takes nothing; `None` if it always does.
+    pub socket_full_from: Option<Duration>,
+    /// Whether the server's certificate is larger than what a client gets before it has proved its address (RFC 9000 §8.1).
+    pub large_certificate: bool,
 }
 
 impl Scenario {
@@ -88,6 +92,8 @@ impl Scenario {
             limit,
             seed,
             turn_interval: Duration::ZERO,
+            socket_full_from: None,
+            large_certificate: false,
         }
     }
 }

@@ -27,6 +27,7 @@ pub(super) struct Net<S> {
     max_datagram: usize,
     limit: Duration,
     turn_interval: Duration,
+    socket_full_from: Option<Duration>,
     /// Time before which the sender makes no turn and receives nothing.
     next_turn: Duration,
     /// Datagrams that reached the sender.
@@ -54,6 +55,7 @@ impl<S: Sender> Net<S> {
             max_datagram: scenario.max_datagram,
             limit: scenario.limit,
             turn_interval: scenario.turn_interval,
+            socket_full_from: scenario.socket_full_from,
             next_turn: Duration::ZERO,
             received: 0,
             scratch: vec![0; 64 * 1024],
@@ -133,6 +135,9 @@ impl<S: Sender> Net<S> {
     fn sender_turn(&mut self) -> Result<(), SimulationError> {
         let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         let counts = self.sender.has_established();
+        if self.socket_full_from.take_if(|from| *from <= elapsed).is_some() {
+            self.sender.fill_socket();
+        }
         let Self { sender, hosts, down, max_datagram, .. } = self;
         sender.turn(now, |peer, ecn, datagram| {
             let found = hosts.iter().enumerate().find_map(|(place, (host, _))| {

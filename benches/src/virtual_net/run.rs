@@ -90,7 +90,9 @@ fn worker(
     let watched = watch::watched(algorithm, watch, PACING_SLACK);
     let algorithms = [Some((watched, options)), second.map(Control::find).transpose()?];
     let change = |config: &mut Config| configure(config, max_udp_payload);
-    Ok(Worker::new(clock.now(), change, algorithms)?)
+    let identity =
+        if scenario.large_certificate { tls::large_identity()? } else { tls::identity()? };
+    Ok(Worker::with_identity(identity, clock.now(), change, algorithms)?)
 }
 
 /// Sets what the scenarios fix: the datagram size, bodies of any length, and no end of a connection that waits.

@@ -25,6 +25,9 @@ pub(crate) trait Sender {
         send: impl FnMut(SocketAddr, Ecn, &[u8]),
     ) -> Result<(), SimulationError>;
 
+    /// Lets the socket of the first listener take nothing from now on. A bare connection has none.
+    fn fill_socket(&mut self) {}
+
     /// Returns whether the last turn left work for the next.
     fn has_more(&self) -> bool {
         false

@@ -25,22 +25,41 @@ const STREAMS: u64 = 100;
 /// Creation time of the certificates, since 1970; nobody checks it.
 const MADE: Duration = Duration::from_secs(1_700_000_000);
 
+/// Names of a large certificate, and the length of each, bytes: together more than three of a client's first datagrams.
+const NAMES: (usize, usize) = (200, 50);
+
 /// Returns the certificate and key of this process. It is RSA, because its signatures have one length: a handshake then has the same
 /// size every time.
 pub(super) fn identity() -> Result<&'static Identity, SimulationError> {
     static IDENTITY: OnceLock<Identity> = OnceLock::new();
-    if let Some(identity) = IDENTITY.get() {
+    once(&IDENTITY, &["localhost"])
+}
+
+/// Returns one whose certificate has many names, so that a client gets only a part of it before it has proved its address.
+pub(super) fn large_identity() -> Result<&'static Identity, SimulationError> {
+    static IDENTITY: OnceLock<Identity> = OnceLock::new();
+    let (count, length) = NAMES;
+    let names: Vec<String> = (0..count).map(|number| format!("{number:0length$}")).collect();
+    let names = names.iter().map(String::as_str).chain(["localhost"]);
+    once(&IDENTITY, &names.collect::<Vec<_>>())
+}
+
+fn once(
+    place: &'static OnceLock<Identity>,
+    names: &[&str],
+) -> Result<&'static Identity, SimulationError> {
+    if let Some(identity) = place.get() {
         return Ok(identity);
     }
     let key = PKey::from_rsa(Rsa::generate(2048)?)?;
-    let certificate = self_signed::certificate(&key, &["localhost"], &[1], MADE)?;
+    let certificate = self_signed::certificate(&key, names, &[1], MADE)?;
     let identity = Identity {
         chain: certificate.to_pem()?,
         key: key.private_key_to_pem_pkcs8()?,
         origin: "made in memory".to_owned(),
         options: Arc::default(),
     };
-    Ok(IDENTITY.get_or_init(|| identity))
+    Ok(place.get_or_init(|| identity))
 }
 
 /// Returns the configuration of a bare sender.

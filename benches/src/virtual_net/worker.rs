@@ -24,6 +24,7 @@ use sluicegate_quic::settings::{Lease, Listener, Settings};
 use sluicegate_quic::transport::server_config;
 
 use super::SimulationError;
+use super::host::SERVER;
 use super::sender::{Counts, Sender};
 use super::tls;
 use super::watch::View;
@@ -160,6 +161,10 @@ impl Sender for Worker {
             start += len;
         }
         Ok(())
+    }
+
+    fn fill_socket(&mut self) {
+        self.block(SERVER);
     }
 
     fn has_more(&self) -> bool {

@@ -1,4 +1,8 @@
 //! What connections wait for over paths and clients whose limit is known, from many seeds.
+//!
+//! Nothing here has a handler that waits: `server/http/src/exchange/front/tests/causes.rs` does the same for upstreams and disks, and
+//! `server/quic/src/endpoint/tests/waits.rs` for a busy worker, whose turns take no time here. The client's limit of streams binds no
+//! server, which opens none for responses.
 
 use std::time::Duration;
 
@@ -25,11 +29,22 @@ enum Cause {
     Loss,
     /// The client asks for a little now and then.
     IdleClient,
+    /// The certificate is long, and nothing of the client arrives but its first packet.
+    UnprovedAddress,
+    /// The server's socket takes nothing any more.
+    FullSocket,
 }
 
 impl Cause {
-    const ALL: [Cause; 5] =
-        [Cause::SmallWindow, Cause::SlowReader, Cause::Bottleneck, Cause::Loss, Cause::IdleClient];
+    const ALL: [Cause; 7] = [
+        Cause::SmallWindow,
+        Cause::SlowReader,
+        Cause::Bottleneck,
+        Cause::Loss,
+        Cause::IdleClient,
+        Cause::UnprovedAddress,
+        Cause::FullSocket,
+    ];
 
     /// Returns the waits that say so. A controller that paces waits for its rate, one without for its window.
     fn waits(self) -> &'static [Wait] {
@@ -37,6 +52,8 @@ impl Cause {
             Cause::SmallWindow | Cause::SlowReader => &[Wait::StreamFlow, Wait::ConnectionFlow],
             Cause::Bottleneck | Cause::Loss => &[Wait::Congestion, Wait::Pacing],
             Cause::IdleClient => &[Wait::Client],
+            Cause::UnprovedAddress => &[Wait::Amplification],
+            Cause::FullSocket => &[Wait::Scheduling],
         }
     }
 
@@ -78,11 +95,30 @@ impl Cause {
                 let every = Duration::from_secs(5);
                 (wide, None, Source::Periodic { bytes: 1000, every, times: 4 })
             }
+            Cause::UnprovedAddress | Cause::FullSocket => (wide, None, Source::Endless),
         };
         let mut download = Download::new(control, source);
         download.receive_window =
             window.map(|(bytes, bits_per_second)| ReceiveWindow { bytes, bits_per_second });
-        Scenario::new(Server::default(), vec![download], &path, (LIMIT, seed))
+        let mut scenario =
+            Scenario::new(Server::default(), vec![download], &path, (self.limit(), seed));
+        match self {
+            Cause::UnprovedAddress => {
+                scenario.large_certificate = true;
+                let (from, until) = (Duration::from_millis(1), Duration::MAX);
+                scenario.up.loss = vec![LossWindow { from, until, probability: 1.0 }];
+            }
+            Cause::FullSocket => {
+                scenario.socket_full_from = Some(Duration::from_millis(200 + 7 * seed % 300));
+            }
+            _ => {}
+        }
+        scenario
+    }
+
+    /// Returns the length of a run. The server gives a handshake up after ten seconds.
+    fn limit(self) -> Duration {
+        if matches!(self, Cause::UnprovedAddress) { Duration::from_secs(9) } else { LIMIT }
     }
 }
 
@@ -96,7 +132,7 @@ fn check(seeds: u64) {
                 let right = outcome.waits.iter().filter(|(wait, _)| cause.waits().contains(wait));
                 let right: Duration = right.map(|(_, time)| *time).sum();
                 assert!(
-                    right >= all.mul_f64(cause.share()) && all > LIMIT.mul_f64(0.7),
+                    right >= all.mul_f64(cause.share()) && all > cause.limit().mul_f64(0.7),
                     "{cause:?}, {control}, seed {seed}: {:?}",
                     outcome.waits
                 );

@@ -1,5 +1,6 @@
 //! Each rule alone, and all of them under messages and events in any order.
 
+mod causes;
 mod orders;
 
 use bytes::Bytes;

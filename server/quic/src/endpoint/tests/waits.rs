@@ -1,6 +1,7 @@
 //! What connections wait for, where the cause is known. Time is the test's own.
 
 use sluicegate_base::observe::account::Wait;
+use sluicegate_sim::Rng;
 
 use super::draining::head;
 use super::*;
@@ -107,6 +108,25 @@ fn datagram_that_waits_for_its_turn_is_scheduling() {
     client.hear(said);
     bench.talk(&mut client, 40 * LONG, STEP);
     check(&bench, Wait::Client);
+}
+
+/// Requests come at once after each other, and the worker gets to each of them late: its turns are those of a busy one.
+#[test]
+fn busy_worker_is_scheduling_from_every_seed() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let (mut bench, mut client, mut h3) = connected(100_000);
+        for _ in 0..40 {
+            client.request(&mut h3, "GET", "/bytes/100");
+            client.speak(&mut bench.endpoint, bench.now);
+            bench.now += Duration::from_micros(2_000 + rng.below(100_000) as u64);
+            quiche::clock::set(Some(bench.now));
+            bench.endpoint.on_deadline(1000, bench.now);
+            let said = bench.said();
+            client.hear(said);
+        }
+        check(&bench, Wait::Scheduling);
+    }
 }
 
 #[test]
