@@ -8,6 +8,7 @@ pub mod boot;
 pub mod cli;
 mod doctor;
 pub mod h3;
+mod https;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod properties;

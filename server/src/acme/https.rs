@@ -1,15 +1,11 @@
 //! HTTPS client for an authority's directory.
 
-use std::error::Error as StdError;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use boring::error::ErrorStack;
-use boring::ssl::{SslConnector, SslMethod, SslVersion};
-use boring::x509::X509;
-use boring::x509::store::X509StoreBuilder;
+use boring::ssl::SslConnector;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::uri::{Authority, Scheme};
@@ -18,13 +14,12 @@ use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
-use sluicegate_base::named_file;
 use sluicegate_base::observe::acme::AcmeFailure;
 use thiserror::Error;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::error::AcmeError;
+use crate::https::{BoxError, connect_tls, connector};
 
 /// Time for a request and its response.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -32,8 +27,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const MAX_BODY: usize = 1 << 20;
 /// Longest pause that an authority may ask for, seconds.
 const LONGEST_PAUSE: u64 = 86_400;
-
-type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// HTTPS client that opens a connection for each request; an order takes about ten.
 pub(super) struct HttpsClient {
@@ -56,26 +49,8 @@ enum HttpsError {
 impl HttpsClient {
     /// Makes a client that trusts the authorities of a PEM file, or those that the host trusts.
     pub(super) fn new(ca: Option<&PathBuf>) -> Result<HttpsClient, AcmeError> {
-        let failed = |cause: String| AcmeError::new(AcmeFailure::Directory, cause);
-        let file = ca.cloned().or_else(|| openssl_probe::probe().cert_file);
-        let file = file.ok_or_else(|| {
-            failed("this host has no file of trusted authorities (package ca-certificates)".into())
-        })?;
-        let unusable =
-            |cause: String| failed(format!("trusted authorities in {}: {cause}", file.display()));
-        let pem = named_file::read(&file, named_file::PEM);
-        let pem = pem.map_err(|error| unusable(error.to_string()))?;
-        let connector = || -> Result<SslConnector, ErrorStack> {
-            let mut builder = SslConnector::builder(SslMethod::tls())?;
-            builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
-            let mut store = X509StoreBuilder::new()?;
-            for certificate in X509::stack_from_pem(&pem)? {
-                store.add_cert(&certificate)?;
-            }
-            builder.set_cert_store_builder(store);
-            Ok(builder.build())
-        };
-        let connector = connector().map_err(|error| unusable(error.to_string()))?;
+        let connector = connector(ca.map(PathBuf::as_path));
+        let connector = connector.map_err(|error| AcmeError::new(AcmeFailure::Directory, error))?;
         Ok(HttpsClient { connector })
     }
 }
@@ -102,7 +77,7 @@ async fn exchange(
     let (Some(authority), true) = (uri.authority(), uri.scheme() == Some(&Scheme::HTTPS)) else {
         return Err(HttpsError::Url(uri));
     };
-    let connected = connect(connector, authority).await;
+    let connected = connect_tls(connector, authority).await;
     let stream = connected.map_err(|error| HttpsError::Connect(authority.clone(), error))?;
     let failed = |error: BoxError| HttpsError::Exchange(authority.clone(), error);
     let (mut sender, connection) =
@@ -129,16 +104,4 @@ fn shorten_pause(headers: &mut HeaderMap) {
     if seconds.is_some_and(|seconds| seconds > LONGEST_PAUSE) {
         headers.insert(RETRY_AFTER, HeaderValue::from(LONGEST_PAUSE));
     }
-}
-
-async fn connect(
-    connector: &SslConnector,
-    authority: &Authority,
-) -> Result<tokio_boring::SslStream<TcpStream>, BoxError> {
-    // Neither SNI nor certificates have the brackets of an IPv6 address.
-    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let port = authority.port_u16().unwrap_or(443);
-    let stream = TcpStream::connect((name, port)).await?;
-    let handshake = tokio_boring::connect(connector.configure()?, name, stream);
-    handshake.await.map_err(|error| error.to_string().into())
 }

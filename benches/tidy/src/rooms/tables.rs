@@ -19,7 +19,8 @@ const SERVER: Layers = Layers {
         room("snapshot", &["h3"]),
         room("h3", &[]),
         room("tcp", &["acme"]),
-        room("acme", &[]),
+        room("acme", &["https"]),
+        room("https", &[]),
         room("doctor", &[]),
     ],
     // quiche stays where packets and frames are.
