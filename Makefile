@@ -66,7 +66,7 @@ FEATURES = $(if $(filter yes,$(DPDK))$(if $(filter auto,$(DPDK)),$(HAS_DPDK)),$(
 TEST_FEATURES = $(if $(filter yes,$(DPDK))$(if $(filter-out no yes,$(or $(DPDK),auto)),$(HAS_DPDK)),$(WITH_DPDK))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
-PYTHON_CLIENTS := aioquic==1.7.2 h2==4.4.1 hypercorn==0.18.0 websockets==17.4
+PYTHON_CLIENTS := aioquic==1.7.2 h2==4.4.1 hypercorn==0.18.0 websockets==17.4 opentelemetry-proto==1.45.2
 VENV := $(TARGET)/venv
 GRPC_GO := v1.85.0
 # Its name has the versions, so that another one is installed.

@@ -77,7 +77,9 @@ impl Kind {
                 "an algorithm's name, or a table with `algorithm` and its options"
             }
             Self::FieldNames => "a field name, or a list of up to 64 of them",
-            Self::Fields { many: false } => "a table of up to 64 field names with a string each",
+            Self::Fields { many: false } | Self::FieldValues => {
+                "a table of up to 64 field names with a string each"
+            }
             Self::Fields { many: true } => {
                 "a table of up to 64 field names with a string or a list of strings each"
             }

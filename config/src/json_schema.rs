@@ -129,21 +129,18 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
         Kind::Words { min, max, .. } => one_or_list(*min, *max),
         Kind::WordsOrTables { table, max, .. } => words_or_tables(table, *max),
         Kind::FieldNames => one_or_list(0, MAX_FIELDS),
-        Kind::Cores => json!({ "anyOf": [
-            { "type": "string", "pattern": CORES },
-            {
-                "type": "array",
-                "items": { "type": "integer", "minimum": 0, "maximum": 4095 },
-                "minItems": 1,
-            },
-        ] }),
+        Kind::Cores => cores(),
         Kind::CongestionControl => {
             let names: Vec<&str> = registry.names().collect();
             let tables = registry.iter().map(algorithm);
             let all = [json!({ "enum": names })].into_iter().chain(tables);
             json!({ "anyOf": all.collect::<Vec<_>>() })
         }
-        Kind::Fields { .. } | Kind::MediaTypes | Kind::Params | Kind::ErrorPages => {
+        Kind::Fields { .. }
+        | Kind::FieldValues
+        | Kind::MediaTypes
+        | Kind::Params
+        | Kind::ErrorPages => {
             let value = if matches!(kind, Kind::Fields { many: true }) {
                 one_or_list(1, MAX_FIELDS)
             } else {
@@ -163,6 +160,17 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             json!({ "anyOf": [one, several, { "const": word }] })
         }
     }
+}
+
+fn cores() -> Value {
+    json!({ "anyOf": [
+        { "type": "string", "pattern": CORES },
+        {
+            "type": "array",
+            "items": { "type": "integer", "minimum": 0, "maximum": 4095 },
+            "minItems": 1,
+        },
+    ] })
 }
 
 /// Returns a table, and a list of it.

@@ -54,6 +54,8 @@ pub(crate) enum Kind {
     FieldNames,
     /// A table from field names to values; `many` allows several values for a name.
     Fields { many: bool },
+    /// A table from field names to values as they are.
+    FieldValues,
     /// A table from suffixes of file names to media types.
     MediaTypes,
     /// A table from names of parameters for scripts to values.

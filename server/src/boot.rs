@@ -75,6 +75,7 @@ use self::tcp::{Fronts, tcp_config};
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
 use crate::snapshot::ConfigSnapshot;
+use crate::telemetry::Collector;
 use crate::worker::{self, MailboxSender, WorkerHandle, WorkerReport, WorkerSetup};
 
 /// Paths of a server: its configuration file and its control socket.
@@ -138,6 +139,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         parts: shared.parts,
         secrets: Arc::clone(&shared.secrets),
         access: Arc::clone(&shared.access),
+        spans: Arc::clone(&shared.spans),
         traces: Arc::clone(&shared.traces),
         admin: plan.admin,
         passed: plan.passed,
@@ -214,6 +216,9 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     })?;
     Site::compile(&config.routes, &config.limits)?;
     check_folders(config)?;
+    if config.telemetry.endpoint.is_some() {
+        Collector::new(&config.telemetry)?;
+    }
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     check_real_time(config)?;
     ports::examine(&on_ports(config)?)?;
@@ -287,7 +292,7 @@ fn first_snapshot(shared: &Shared, plan: &mut Plan) -> ConfigSnapshot {
         limits: shared.config.limits.clone(),
         quic: shared.config.quic.clone(),
         bound_listeners: std::mem::take(&mut plan.listeners.bound_listeners),
-        access: plan.access_log.take(),
+        logs: std::mem::take(&mut plan.logs),
         tracing: plan.tracing.take(),
         drain_timeout: shared.config.server.drain_timeout,
     }

@@ -1,4 +1,4 @@
-//! TLS of the server's own requests: to an authority of ACME.
+//! TLS of the server's own requests: to an authority of ACME, and to a collector of spans.
 
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};

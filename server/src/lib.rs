@@ -14,6 +14,7 @@ mod https;
 pub mod properties;
 pub mod snapshot;
 pub mod tcp;
+pub mod telemetry;
 pub mod worker;
 
 /// Lets tests count what a thread allocates. AddressSanitizer and Miri check the memory of their own allocators alone.

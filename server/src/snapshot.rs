@@ -12,8 +12,8 @@ use thiserror::Error;
 #[cfg(any(test, fuzzing))]
 use crate::h3::SessionContext;
 use crate::h3::{self, Http3Session};
-use sluicegate_base::observe::access::{AccessLog, AccessWriter};
 use sluicegate_base::observe::certificates::Certificate;
+use sluicegate_base::observe::request_logs::{RequestLogWriters, RequestLogs};
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::Identities;
 use sluicegate_http::route::Site;
@@ -108,8 +108,8 @@ pub struct ConfigSnapshot {
     pub quic: Quic,
     /// Listeners of all groups, one for each address.
     pub bound_listeners: Vec<BoundListener>,
-    /// Writer of the access log, if there is one.
-    pub access: Option<Arc<AccessWriter>>,
+    /// Writers of the access log and of spans.
+    pub logs: RequestLogWriters,
     /// Tracing of sampled connections, where it is on.
     pub tracing: Option<Tracing>,
     /// Time that connections of removed listeners get for their requests.
@@ -122,8 +122,8 @@ pub struct WorkerConfig {
     pub listeners: HashMap<ListenerId, Listener<Http3Session>>,
     /// quiche's configuration of HTTP/3.
     pub h3: quiche::h3::Config,
-    /// Worker's end of the access log.
-    pub access: Option<AccessLog>,
+    /// Worker's ends of the access log and of the export of spans.
+    pub logs: RequestLogs,
 }
 
 /// Error that keeps a worker's part of a snapshot from being made.
@@ -196,17 +196,17 @@ impl ConfigSnapshot {
         Ok(WorkerConfig {
             listeners: listeners.collect::<Result<_, TransportError>>()?,
             h3: h3::config(&self.limits).map_err(WorkerConfigError::Http)?,
-            access: self.access.as_ref().map(|log| log.log(format!("{group}-{index}"))),
+            logs: self.logs.logs(format!("{group}-{index}")),
         })
     }
 
     /// Has an endpoint serve by this snapshot from now on: new connections in full, open ones in their new requests.
     pub fn adopt(&self, endpoint: &mut Endpoint<Http3Session>, own: WorkerConfig) {
-        let WorkerConfig { listeners, h3, access } = own;
+        let WorkerConfig { listeners, h3, logs } = own;
         let shared = endpoint.shared_mut();
         shared.h3 = h3;
-        // Lines that wait in the previous one reach their writer with its end.
-        shared.access = access;
+        // What waits in the previous ones reaches its writer with their end.
+        shared.logs = logs;
         shared.adopt(Arc::clone(&self.site));
         endpoint.adopt(EndpointConfig {
             listeners,

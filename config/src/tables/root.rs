@@ -10,7 +10,8 @@ use toml::de::DeTable;
 
 use super::{
     AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
-    Qlog, Quic, Route, Server, SiteDefaults, Tracing, UpstreamAddress, bound, site,
+    Qlog, Quic, Route, Server, SiteDefaults, Telemetry, TraceparentMode, Tracing, UpstreamAddress,
+    bound, site,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -73,6 +74,8 @@ table! {
         access_log: AccessLog { kind: Kind::Table(AccessLog::TABLE), default: "{}", reload: Live },
         /// Identification of requests across servers.
         tracing: Tracing { kind: Kind::Table(Tracing::TABLE), default: "{}", reload: Live },
+        /// Export of requests as spans.
+        telemetry: Telemetry { kind: Kind::Table(Telemetry::TABLE), default: "{}", reload: Live },
     }
 }
 
@@ -185,6 +188,7 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     check_groups_of_listeners(config, top)?;
     check_addresses(config, top)?;
     check_acme(config, top)?;
+    check_telemetry(config, top)?;
     resolve_pools(config, top)?;
     let compress = Arc::new(config.compress.clone());
     site::resolve(&mut config.routes, (&config.sites, &compress), top)?;
@@ -310,6 +314,16 @@ fn check_acme(config: &Config, top: &Section<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Refuses spans of requests whose trace context is not read.
+fn check_telemetry(config: &Config, top: &Section<'_>) -> Result<(), Error> {
+    if config.telemetry.endpoint.is_none() || config.tracing.traceparent != TraceparentMode::Off {
+        return Ok(());
+    }
+    let at = top.position("telemetry");
+    let found = "`endpoint` in [telemetry] beside `traceparent = \"off\"` in [tracing]";
+    Err(top.source.error(at, found, "traceparent = \"pass\" or \"make\""))
 }
 
 /// Refuses a route for the same host, path, method and conditions as another one.

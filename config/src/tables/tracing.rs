@@ -61,8 +61,8 @@ table! {
         /// Treatment of the trace context (W3C Trace Context) in the fields traceparent and
         /// tracestate. pass: a valid one is passed on as it is, from any client, and an invalid one is replaced by a new
         /// one that is not sampled, without tracestate. make: a new one is also made for a request without one. off: the
-        /// fields are passed on like any others, unread, and the access log does not contain them. The server itself
-        /// records no spans.
+        /// fields are passed on like any others, unread, and the access log does not contain them. With `[telemetry]`, which
+        /// exports spans, an upstream gets a traceparent with the server's span.
         traceparent: TraceparentMode { kind: choice(TraceparentMode::WORDS), default: "\"pass\"", reload: Live },
     }
 }

@@ -26,6 +26,7 @@ impl Config {
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut shown = self.clone();
+        redact_values(&mut shown.telemetry.headers);
         for site in &mut shown.sites {
             redact(&mut site.settings.0.request_headers);
         }
@@ -75,7 +76,8 @@ mod tests {
 
     #[test]
     fn values_of_secrets_are_redacted_wherever_they_stand_and_the_rest_stays() {
-        let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\
+        let text = "[telemetry]\nheaders = { api-key = \"hidden-7\", x-scope = \"shown-6\" }\n\
+                    [[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\
                     [[site]]\nname = \"s\"\nrequest_headers.set = { authorization = \"Bearer hidden-1\", x-edge = \"shown-1\" }\n\
                     [[route]]\npath = \"/\"\nsite = \"s\"\nfixed = {}\n\
                     request_headers.set = { X-Api-Key = \"hidden-2\", x-token = \"{cookie:shown-2}\" }\n\
@@ -89,10 +91,10 @@ mod tests {
         let config = Config::from_toml("test.toml", text, &registry).unwrap();
         let shown = config.without_secrets().to_toml();
         assert!(!shown.contains("hidden"), "{shown}");
-        for number in 1..=5 {
+        for number in 1..=6 {
             assert!(shown.contains(&format!("shown-{number}")), "{number}: {shown}");
         }
-        assert_eq!(shown.matches(REDACTED).count(), 6, "{shown}");
+        assert_eq!(shown.matches(REDACTED).count(), 7, "{shown}");
         assert!(Config::from_toml("test.toml", &shown, &registry).is_ok());
         assert!(config.to_toml().contains("hidden-5"));
     }

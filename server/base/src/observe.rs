@@ -14,5 +14,7 @@ pub mod memory_budget;
 pub mod metrics;
 pub mod process_log;
 pub mod qlog;
+pub mod request_logs;
 pub mod sum;
+pub mod telemetry;
 mod unprintable;

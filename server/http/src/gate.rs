@@ -69,6 +69,7 @@ impl From<Reply> for RequestRefusal {
 mod tests;
 
 use sluicegate_base::observe::metrics::metrics;
+use sluicegate_base::observe::telemetry::SpanStart;
 
 use self::replies::no_room;
 use std::sync::Arc;
@@ -130,6 +131,15 @@ pub struct RequestArrival<'a> {
     pub running: u64,
 }
 
+/// What identifies a request beyond its fields.
+#[derive(Debug, Default)]
+pub struct Identified {
+    /// Line for the response to the request, if it gets one.
+    pub returned_id: Option<Box<ReturnedId>>,
+    /// Beginning of its span, if it becomes one.
+    pub span: Option<Box<SpanStart>>,
+}
+
 /// A decision about a request, for its front to carry out.
 #[derive(Debug)]
 pub enum Decision {
@@ -142,21 +152,22 @@ pub enum Decision {
 }
 
 impl Gate<'_> {
-    /// Screens the fields by which a request is identified, and adds those that are missing if the access log or the
-    /// response has them. A front calls it before anything else of the request. `is_trusted` returns whether the request came
-    /// from a trusted proxy. Returns the line for the response to the request, if it gets one.
+    /// Screens the fields by which a request is identified, adds those that are missing if the access log or the response has them,
+    /// and begins its span if it becomes one. A front calls it before anything else of the request. `is_trusted` returns whether the
+    /// request came from a trusted proxy.
     pub fn identify(
         &self,
         head: &mut RequestHead,
         is_logged: bool,
-        is_trusted: impl FnOnce() -> bool,
-    ) -> Option<Box<ReturnedId>> {
+        is_trusted: impl Fn() -> bool,
+    ) -> Identified {
         let identification = self.site.identification();
-        identification.screen(&mut head.headers, is_trusted);
+        identification.screen(&mut head.headers, &is_trusted);
+        let span = identification.begin_span(&mut head.headers, &is_trusted);
         if is_logged || self.site.needs_ids() {
             identification.complete(&mut head.headers);
         }
-        identification.returned(&head.headers)
+        Identified { returned_id: identification.returned(&head.headers), span }
     }
 
     /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.

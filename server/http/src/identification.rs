@@ -4,7 +4,10 @@ use std::cell::RefCell;
 
 use http::{HeaderName, HeaderValue};
 use sluicegate_base::entropy::Entropy;
-use sluicegate_config::{AcceptRequestId, RequestIdField, TraceparentMode, Tracing};
+use sluicegate_base::observe::telemetry::{SpanStart, TraceContext};
+use sluicegate_config::{
+    AcceptRequestId, FollowParent, RequestIdField, Telemetry, TraceparentMode, Tracing,
+};
 
 use crate::field_name::is_written_like;
 
@@ -23,8 +26,8 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Longest ID that is accepted, bytes.
 const MAX_ID: usize = 128;
-/// Length of a `traceparent` of version 00, bytes.
-const TRACEPARENT_LENGTH: usize = 55;
+/// Longest `tracestate` that a span has, bytes; one that is longer is left out (Trace Context §3.3.1.5).
+const MAX_STATE: usize = 512;
 
 /// Settings by which requests are identified.
 #[derive(Clone, Debug)]
@@ -35,6 +38,42 @@ pub struct Identification {
     /// Whether responses return the ID.
     returns: bool,
     traceparent: TraceparentMode,
+    /// Choice of the requests that become spans, if spans are exported.
+    sampling: Option<Sampling>,
+}
+
+/// Choice of the requests that become spans.
+#[derive(Clone, Copy, Debug)]
+struct Sampling {
+    follow: FollowParent,
+    /// Random numbers below it choose a request.
+    below: u64,
+}
+
+impl Sampling {
+    fn new(telemetry: &Telemetry) -> Sampling {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the rate is between 0 and 1, and a float as large as all numbers is cut to the largest"
+        )]
+        let below = (telemetry.sample_rate * u64::MAX as f64) as u64;
+        Sampling { follow: telemetry.follow_parent, below }
+    }
+
+    /// Returns whether a request becomes a span that has this parent.
+    fn chooses(&self, parent: Option<&TraceContext>, is_trusted: impl FnOnce() -> bool) -> bool {
+        let follows = |_: &&TraceContext| match self.follow {
+            FollowParent::All => true,
+            FollowParent::TrustedProxies => is_trusted(),
+            FollowParent::None => false,
+        };
+        match parent.filter(follows) {
+            Some(parent) => parent.is_sampled,
+            // Not by the ID of the trace: a client could choose it.
+            None => self.below == u64::MAX || u64::from_ne_bytes(random()) < self.below,
+        }
+    }
 }
 
 /// Line of a response that returns the ID of its request.
@@ -51,7 +90,7 @@ impl ReturnedId {
 
 impl Identification {
     /// Returns the settings of a configuration.
-    pub fn new(tracing: &Tracing) -> Identification {
+    pub fn new(tracing: &Tracing, telemetry: &Telemetry) -> Identification {
         Identification {
             request_id: match &tracing.request_id {
                 RequestIdField::Off => None,
@@ -61,6 +100,7 @@ impl Identification {
             accept: tracing.accept_request_id,
             returns: tracing.return_request_id,
             traceparent: tracing.traceparent,
+            sampling: telemetry.endpoint.is_some().then(|| Sampling::new(telemetry)),
         }
     }
 
@@ -71,6 +111,7 @@ impl Identification {
             accept: AcceptRequestId::None,
             returns: false,
             traceparent: TraceparentMode::Off,
+            sampling: None,
         }
     }
 
@@ -105,7 +146,58 @@ impl Identification {
             }
         }
         if self.traceparent != TraceparentMode::Off {
-            screen_trace_context(fields);
+            self.screen_trace_context(fields);
+        }
+    }
+
+    /// Removes `tracestate` without `traceparent`, and both if that is not valid. A new one stands for an invalid one, unless the request
+    /// may become a span.
+    fn screen_trace_context(&self, fields: &mut Fields) {
+        let mut lines = fields.iter().filter(|(name, _)| *name == TRACEPARENT);
+        let is_valid = match (lines.next(), lines.next()) {
+            (Some((_, context)), None) => TraceContext::parse(context.as_bytes()).is_some(),
+            (None, _) => {
+                fields.retain(|(name, _)| *name != TRACESTATE);
+                return;
+            }
+            _ => false,
+        };
+        if !is_valid {
+            fields.retain(|(name, _)| *name != TRACEPARENT && *name != TRACESTATE);
+            if self.sampling.is_none() {
+                fields.push((TRACEPARENT, new_traceparent()));
+            }
+        }
+    }
+
+    /// Begins the span of a request whose fields were screened, and names it in `traceparent`. Returns `None` if the request does not become
+    /// one; an upstream then learns that it is not sampled.
+    pub fn begin_span(
+        &self,
+        fields: &mut Fields,
+        is_trusted: impl FnOnce() -> bool,
+    ) -> Option<Box<SpanStart>> {
+        let sampling = self.sampling.as_ref()?;
+        let parent = trace_context(fields);
+        let is_sampled = sampling.chooses(parent.as_ref(), is_trusted);
+        if !is_sampled && parent.is_none_or(|parent| !parent.is_sampled) {
+            return None;
+        }
+        let trace_id = parent.map_or_else(random, |parent| parent.trace_id);
+        let context = TraceContext { trace_id, span_id: random(), is_sampled };
+        set_trace_context(fields, &context);
+        is_sampled.then(|| {
+            let state = state(fields);
+            Box::new(SpanStart { context, parent: parent.map(|parent| parent.span_id), state })
+        })
+    }
+
+    /// Names the call to an upstream in `traceparent`, if the request becomes a span. Called once, for the fields that the upstream gets.
+    pub fn name_upstream_call(&self, fields: &mut Fields) {
+        if self.sampling.is_some()
+            && let Some(context) = trace_context(fields).filter(|context| context.is_sampled)
+        {
+            set_trace_context(fields, &context.of_upstream());
         }
     }
 
@@ -116,7 +208,8 @@ impl Identification {
         {
             fields.push((name.clone(), new_id()));
         }
-        if self.traceparent == TraceparentMode::Make && !has(fields, &TRACEPARENT) {
+        let makes = self.traceparent == TraceparentMode::Make || self.sampling.is_some();
+        if makes && !has(fields, &TRACEPARENT) {
             fields.push((TRACEPARENT, new_traceparent()));
         }
     }
@@ -142,23 +235,6 @@ impl Identification {
     }
 }
 
-/// Removes `tracestate` without `traceparent`, and replaces both by a new `traceparent` if that is not valid.
-fn screen_trace_context(fields: &mut Fields) {
-    let mut lines = fields.iter().filter(|(name, _)| *name == TRACEPARENT);
-    let is_valid = match (lines.next(), lines.next()) {
-        (Some((_, context)), None) => is_traceparent(context.as_bytes()),
-        (None, _) => {
-            fields.retain(|(name, _)| *name != TRACESTATE);
-            return;
-        }
-        _ => false,
-    };
-    if !is_valid {
-        fields.retain(|(name, _)| *name != TRACEPARENT && *name != TRACESTATE);
-        fields.push((TRACEPARENT, new_traceparent()));
-    }
-}
-
 fn value<'a>(fields: &'a [Line], wanted: &HeaderName) -> Option<&'a HeaderValue> {
     let mut found = fields.iter().filter(|(name, _)| name == wanted);
     found.next().map(|(_, value)| value)
@@ -171,30 +247,6 @@ fn has(fields: &[Line], wanted: &HeaderName) -> bool {
 fn is_id(text: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/+=@".contains(byte);
     (1..=MAX_ID).contains(&text.len()) && text.iter().all(plain)
-}
-
-/// Returns whether the value of `traceparent` is valid (Trace Context §3.2). Versions above 00 may have further parts.
-fn is_traceparent(text: &[u8]) -> bool {
-    let Some((known, rest)) = text.split_at_checked(TRACEPARENT_LENGTH) else {
-        return false;
-    };
-    let mut parts = known.split(|byte| *byte == b'-');
-    let mut part = |length: usize| {
-        let digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        parts.next().filter(|part| part.len() == length && part.iter().all(digit))
-    };
-    let (Some(version), Some(trace), Some(parent), Some(_)) =
-        (part(2), part(32), part(16), part(2))
-    else {
-        return false;
-    };
-    let is_set = |part: &[u8]| part.iter().any(|digit| *digit != b'0');
-    let is_whole = match version {
-        b"ff" => false,
-        b"00" => rest.is_empty(),
-        _ => rest.is_empty() || rest.starts_with(b"-"),
-    };
-    is_whole && is_set(trace) && is_set(parent)
 }
 
 /// Returns random bytes, as an odd number so that they are never all zero.
@@ -221,10 +273,29 @@ fn new_id() -> HeaderValue {
 
 /// Returns a context that is not sampled.
 fn new_traceparent() -> HeaderValue {
-    let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-    hex(&mut text[3..35], &random::<16>());
-    hex(&mut text[36..52], &random::<8>());
-    field_value(&text)
+    let context = TraceContext { trace_id: random(), span_id: random(), is_sampled: false };
+    field_value(&context.header())
+}
+
+/// Returns the trace context among fields that were screened.
+fn trace_context(fields: &[Line]) -> Option<TraceContext> {
+    TraceContext::parse(value(fields, &TRACEPARENT)?.as_bytes())
+}
+
+fn set_trace_context(fields: &mut Fields, context: &TraceContext) {
+    let value = field_value(&context.header());
+    match fields.iter_mut().find(|(name, _)| *name == TRACEPARENT) {
+        Some(line) => line.1 = value,
+        None => fields.push((TRACEPARENT, value)),
+    }
+}
+
+/// Returns the lines of `tracestate` as one (Trace Context §3.3.1.1); nothing if they are too long.
+fn state(fields: &[Line]) -> String {
+    let lines = fields.iter().filter(|(name, _)| *name == TRACESTATE);
+    let lines: Vec<&str> = lines.filter_map(|(_, value)| value.to_str().ok()).collect();
+    let state = lines.join(",");
+    if state.len() > MAX_STATE { String::new() } else { state }
 }
 
 fn field_value(text: &[u8]) -> HeaderValue {

@@ -10,6 +10,7 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::metrics::{Page, Show};
 use sluicegate_base::observe::process_log::LogCounters;
 use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_base::observe::telemetry::CurrentSpans;
 use sluicegate_http::origin::{self, OriginCommand};
 use tokio::sync::Mutex;
 
@@ -31,6 +32,8 @@ pub struct Sources {
     pub traces: Arc<CurrentTraces>,
     /// The access log in effect.
     pub access: Arc<CurrentAccess>,
+    /// The export of spans in effect.
+    pub spans: Arc<CurrentSpans>,
     /// Phase of the process and number of its configuration.
     pub lifecycle: Arc<Lifecycle>,
     /// Memory budget of the process.
@@ -93,7 +96,7 @@ impl Scraper {
 
     fn write(&self, known: &[&Known]) -> String {
         let mut page = Page::default();
-        let Sources { traces, access, lifecycle, memory, log } = &self.sources;
+        let Sources { traces, access, spans, lifecycle, memory, log } = &self.sources;
         lifecycle.show(&mut page);
         memory.show(&mut page);
         log.show(&mut page);
@@ -111,6 +114,15 @@ impl Scraper {
                 "Bytes of lines that wait for the disk.",
             );
             page.sample(&[], access.queued_bytes());
+        }
+        if let Some(spans) = spans.get() {
+            spans.counters().show(&mut page);
+            page.family(
+                "gauge",
+                "sluicegate_telemetry_queued_bytes",
+                "Bytes of spans that wait to be sent.",
+            );
+            page.sample(&[], spans.queued_bytes());
         }
         if let Some(allocator) = Allocator::read() {
             allocator.show(&mut page);

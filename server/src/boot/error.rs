@@ -20,6 +20,7 @@ use sluicegate_quic::transport::TransportError;
 
 use crate::admin::AdminError;
 use crate::snapshot::WorkerConfigError;
+use crate::telemetry::CollectorError;
 
 /// Error that keeps the server from starting, or ends it early. Its text names the place; the error's source, if there
 /// is one, says the cause and the remedy.
@@ -127,6 +128,9 @@ pub enum BootError {
         /// The cause.
         source: io::Error,
     },
+    /// Spans cannot be sent to the collector of the configuration.
+    #[error(transparent)]
+    Telemetry(#[from] CollectorError),
     /// The system gives no thread.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),

@@ -153,7 +153,7 @@ fn settings(
     sessions.origin_ring = Some(origin_ring);
     sessions.memory = Arc::clone(&shared.memory);
     sessions.relief = shared.holdings.add_front();
-    sessions.access = own.access;
+    sessions.logs = own.logs;
     Ok(Settings {
         listeners: own.listeners,
         shared: sessions,

@@ -22,6 +22,7 @@ impl Observability {
         let sources = Sources {
             traces: Arc::clone(&shared.traces),
             access: Arc::clone(&shared.access),
+            spans: Arc::clone(&shared.spans),
             lifecycle: Arc::new(Lifecycle::default()),
             memory: Arc::clone(&shared.memory),
             log: process_log::counters(),
@@ -57,6 +58,11 @@ impl Observability {
         let access = &self.sources.access;
         access.shutdown(STOP_LIMIT);
         if let Some(writer) = access.get() {
+            writer.counters().log();
+        }
+        let spans = &self.sources.spans;
+        spans.shutdown(STOP_LIMIT);
+        if let Some(writer) = spans.get() {
             writer.counters().log();
         }
         let traces = &self.sources.traces;

@@ -8,6 +8,7 @@ use sluicegate_config::{Config, Handler, Listener, Route, Step};
 use sluicegate_http::route::SiteError;
 
 use super::error::{BootError, ListenerError};
+use crate::telemetry::CollectorError;
 
 use Step::{Index, Key};
 
@@ -28,6 +29,9 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
         }
         BootError::Latency(_) => Some(vec![Key("server"), Key("cpu_latency")]),
         BootError::NoFolder { table, key, .. } => Some(vec![Key(table), Key(key)]),
+        BootError::Telemetry(
+            CollectorError::Trust { key, .. } | CollectorError::Unsendable(key),
+        ) => Some(vec![Key("telemetry"), Key(key)]),
         BootError::LogIsFolder(_) => Some(vec![Key("access_log"), Key("file")]),
         _ => None,
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use sluicegate_base::affinity::scheduler;
-use sluicegate_base::observe::access::AccessWriter;
+use sluicegate_base::observe::request_logs::RequestLogWriters;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
 use sluicegate_dataplane::{Backend, Seed};
@@ -17,7 +17,7 @@ use super::listen::{Announced, Bound, BoundListeners, open_listener, open_on_soc
 use super::listener_settings::{Before, prepare};
 use super::passed::Passed;
 use super::ports::{OpenPorts, on_ports};
-use super::shared::{Shared, open_access_log, start_tracing};
+use super::shared::{Shared, open_logs, start_tracing};
 use crate::admin::AdminState;
 
 /// Everything that the process holds open for a configuration, except the control socket, which opens once every worker serves: it
@@ -27,7 +27,8 @@ pub(super) struct Plan {
     pub(super) latency: Option<File>,
     /// Traces of sampled connections.
     pub(super) tracing: Option<Tracing>,
-    pub(super) access_log: Option<Arc<AccessWriter>>,
+    /// Writers of the access log and of spans.
+    pub(super) logs: RequestLogWriters,
     /// Admin address, which is served already.
     pub(super) admin: AdminAddress,
     /// DPDK ports.
@@ -78,8 +79,9 @@ impl Plan {
         let latency = hold_latency(config)?;
         let tracing = start_tracing(&shared.traces, config, &shared.secrets)?;
         shared.traces.set(&config.qlog, tracing.as_ref().map(Tracing::writer));
-        let access_log = open_access_log(&shared.access, config)?;
-        shared.access.set(&config.access_log, access_log.clone());
+        let logs = open_logs(&shared.access, &shared.spans, config)?;
+        shared.access.set(&config.access_log, logs.access.clone());
+        shared.spans.set(&config.telemetry, logs.spans.clone());
         let admin = AdminAddress::open(&config.admin, admin_state, &passed)?;
         let mut listeners = Announced::inherit(Arc::clone(&passed));
         let mut ports = OpenPorts::start(&on_ports(config)?)?;
@@ -90,7 +92,7 @@ impl Plan {
         if groups.is_empty() {
             return Err(BootError::NothingToServe);
         }
-        Ok(Plan { latency, tracing, access_log, admin, ports, passed, listeners, groups })
+        Ok(Plan { latency, tracing, logs, admin, ports, passed, listeners, groups })
     }
 }
 

@@ -8,6 +8,7 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::access::CurrentAccess;
 use sluicegate_base::observe::process_log;
 use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_base::observe::telemetry::CurrentSpans;
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::Alternatives;
 use sluicegate_cc::Registry;
@@ -32,7 +33,7 @@ use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
 use super::replies::Replies;
 use super::retired::Retired;
-use super::shared::{open_access_log, start_tracing};
+use super::shared::{open_logs, start_tracing};
 use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
 use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
@@ -51,6 +52,7 @@ pub(super) struct Reloader<'a> {
     pub(super) parts: Parts,
     pub(super) secrets: Arc<Secrets>,
     pub(super) access: Arc<CurrentAccess>,
+    pub(super) spans: Arc<CurrentSpans>,
     pub(super) traces: Arc<CurrentTraces>,
     pub(super) admin: AdminAddress,
     /// Sockets that a service manager passed.
@@ -176,7 +178,8 @@ impl Reloader<'_> {
                  address again, or remove it from the socket unit"
             );
         }
-        self.access.set(&config.access_log, snapshot.access.clone());
+        self.access.set(&config.access_log, snapshot.logs.access.clone());
+        self.spans.set(&config.telemetry, snapshot.logs.spans.clone());
         if let Some(admin) = admin {
             admin.announce();
             self.admin = admin;
@@ -207,6 +210,7 @@ impl Reloader<'_> {
         self.retired.drop_unused(&self.snapshot.site);
         self.removed.close_unused(&self.config, &self.workers, clock::now());
         self.access.drop_unused();
+        self.spans.drop_unused();
         self.traces.drop_unused();
     }
 
@@ -216,7 +220,7 @@ impl Reloader<'_> {
         config: &Config,
         files: OptionFiles,
     ) -> Result<(ConfigSnapshot, Rebound), BootError> {
-        let identification = Identification::new(&config.tracing);
+        let identification = Identification::new(&config.tracing, &config.telemetry);
         let before = &self.snapshot.site;
         let limits = self.parts.for_site(&config.limits);
         let site = before.recompile(&config.routes, &limits, identification)?;
@@ -240,7 +244,7 @@ impl Reloader<'_> {
             quic: config.quic.clone(),
             bound_listeners: std::mem::take(&mut rebound.announced.bound_listeners),
             // Last, because it may create a file.
-            access: open_access_log(&self.access, config)?,
+            logs: open_logs(&self.access, &self.spans, config)?,
             tracing: start_tracing(&self.traces, config, &self.secrets)?,
             drain_timeout: config.server.drain_timeout,
         };

@@ -50,6 +50,7 @@ mod tests {
 
     use super::*;
     use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
+    use sluicegate_base::observe::request_logs::RequestLogWriters;
     use sluicegate_base::secrets::Secrets;
     use sluicegate_base::tls::{Identities, Identity};
     use sluicegate_quic::congestion::selection::Selection;
@@ -101,7 +102,7 @@ mod tests {
                     },
                 })
                 .into(),
-            access: None,
+            logs: RequestLogWriters::default(),
             tracing: None,
             drain_timeout: std::time::Duration::ZERO,
         };

@@ -7,6 +7,8 @@ use sluicegate_base::clients::relief::Holdings;
 use sluicegate_base::observe::access::{AccessWriter, CurrentAccess, LogDestination};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::qlog::{CurrentTraces, Sampler};
+use sluicegate_base::observe::request_logs::RequestLogWriters;
+use sluicegate_base::observe::telemetry::{CurrentSpans, SpanWriter};
 use sluicegate_base::secrets::{Secrets, SecretsConfig};
 use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::auth::PasswordChecks;
@@ -19,6 +21,7 @@ use super::error::BootError;
 use super::memory;
 use super::memory::parts::Parts;
 use crate::tcp::MissingHeaders;
+use crate::telemetry::Collector;
 
 /// State that all workers share. It does not change while the server runs.
 pub(super) struct Shared {
@@ -28,6 +31,7 @@ pub(super) struct Shared {
     pub(super) site: Arc<Site>,
     pub(super) traces: Arc<CurrentTraces>,
     pub(super) access: Arc<CurrentAccess>,
+    pub(super) spans: Arc<CurrentSpans>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) parts: Parts,
     pub(super) holdings: Arc<Holdings>,
@@ -47,7 +51,7 @@ impl Shared {
         let lifetime = config.quic.session_lifetime;
         secrets.ticket_keys().set_lifetime(lifetime);
         secrets.keep_ticket_keys();
-        let identification = Identification::new(&config.tracing);
+        let identification = Identification::new(&config.tracing, &config.telemetry);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
         let parts = Parts::of(memory.limit(), &config);
         let limits = parts.for_site(&config.limits);
@@ -62,6 +66,7 @@ impl Shared {
             site,
             traces: Arc::default(),
             access: Arc::default(),
+            spans: Arc::default(),
             memory,
             parts,
             holdings: Arc::default(),
@@ -92,8 +97,31 @@ pub(super) fn start_tracing(
     }))
 }
 
-/// Opens the access log of a configuration, if it has one. It is in effect once `access` has it set.
-pub(super) fn open_access_log(
+/// Opens the access log of a configuration and starts its export of spans, where it has them. They are in effect once `access` and
+/// `spans` have them set.
+pub(super) fn open_logs(
+    access: &CurrentAccess,
+    spans: &CurrentSpans,
+    config: &Config,
+) -> Result<RequestLogWriters, BootError> {
+    let spans = start_export(spans, config)?;
+    // Last, because it may create a file.
+    Ok(RequestLogWriters { access: open_access_log(access, config)?, spans })
+}
+
+fn start_export(
+    spans: &CurrentSpans,
+    config: &Config,
+) -> Result<Option<Arc<SpanWriter>>, BootError> {
+    if config.telemetry.endpoint.is_none() {
+        return Ok(None);
+    }
+    let collector = Collector::new(&config.telemetry)?;
+    let writer = spans.prepare(&config.telemetry, Box::new(collector));
+    writer.map(Some).map_err(BootError::Thread)
+}
+
+fn open_access_log(
     access: &CurrentAccess,
     config: &Config,
 ) -> Result<Option<Arc<AccessWriter>>, BootError> {

@@ -89,7 +89,7 @@ pub(super) fn tcp_config(
     let listeners = listeners.collect::<Result<_, BootError>>()?;
     Ok(Arc::new(TcpConfig {
         site: Arc::<Site>::clone(&snapshot.site),
-        access: snapshot.access.clone(),
+        logs: snapshot.logs.clone(),
         idle_timeout: config.quic.idle_timeout,
         drain_timeout: config.server.drain_timeout,
         challenges,

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use sluicegate_base::clients::relief::{FrontRelief, Holdings};
 use sluicegate_base::keys::ExchangeKey;
-use sluicegate_base::observe::access::AccessLog;
 use sluicegate_base::observe::account::{Account, AccountMark};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
+use sluicegate_base::observe::request_logs::RequestLogs;
 use sluicegate_quic::application::Shared;
 
 use sluicegate_http::exchange::message::ToFront;
@@ -37,8 +37,8 @@ pub struct SessionContext {
     memory_is_short: bool,
     /// Part of the worker's connections in the relief of all fronts while memory is short.
     pub(crate) relief: FrontRelief,
-    /// Worker's end of the access log, if one is configured.
-    pub access: Option<AccessLog>,
+    /// Worker's ends of the access log and of the export of spans.
+    pub logs: RequestLogs,
     /// Time of the present step of the turn.
     pub now: Instant,
     /// Account of the present session's connection at that time.
@@ -84,9 +84,7 @@ impl Shared for SessionContext {
     }
 
     fn flush_log(&mut self) {
-        if let Some(access) = &mut self.access {
-            access.flush();
-        }
+        self.logs.flush();
     }
 
     fn memory(&self) -> &MemoryBudget {
@@ -130,7 +128,7 @@ impl SessionContext {
         self.site = site;
     }
 
-    /// Returns a context for `site` without an origin thread and without an access log.
+    /// Returns a context for `site` without an origin thread and without logs.
     pub fn new(site: Arc<Site>, h3: quiche::h3::Config, now: Instant) -> Self {
         let cache = Cache::new(site.file_store());
         Self {
@@ -142,7 +140,7 @@ impl SessionContext {
             memory: Arc::default(),
             memory_is_short: false,
             relief: Arc::<Holdings>::default().add_front(),
-            access: None,
+            logs: RequestLogs::default(),
             now,
             account: AccountMark::default(),
         }

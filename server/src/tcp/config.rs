@@ -8,7 +8,7 @@ use std::time::Duration;
 use boring::ssl::SslContext;
 use http::HeaderValue;
 use sluicegate_base::networks::Networks;
-use sluicegate_base::observe::access::AccessWriter;
+use sluicegate_base::observe::request_logs::RequestLogWriters;
 use sluicegate_dataplane::ListenerId;
 use sluicegate_http::route::Site;
 use sluicegate_http::trusted_proxies::TrustedProxies;
@@ -19,8 +19,8 @@ use crate::acme::Challenges;
 pub struct TcpConfig {
     /// Routes and limits.
     pub site: Arc<Site>,
-    /// Writer of the access log, if there is one.
-    pub access: Option<Arc<AccessWriter>>,
+    /// Writers of the access log and of spans.
+    pub logs: RequestLogWriters,
     /// Time after which a connection without requests is closed.
     pub idle_timeout: Duration,
     /// Time that connections of removed listeners get for their requests.

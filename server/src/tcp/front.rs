@@ -12,16 +12,16 @@ use std::time::Instant;
 
 use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::clock;
-use sluicegate_base::observe::access::{AccessLog, Outcome};
+use sluicegate_base::observe::access::Outcome;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
+use sluicegate_base::observe::request_logs::RequestLogs;
 use sluicegate_base::overload::Overload;
 use sluicegate_dataplane::ListenerId;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::exchange::accounts::Accounts;
 use sluicegate_http::exchange::local::LocalExchanges;
 use sluicegate_http::files::Cache;
-use sluicegate_http::gate::{Decision, Ending, Gate, RequestArrival};
-use sluicegate_http::identification::ReturnedId;
+use sluicegate_http::gate::{Decision, Ending, Gate, Identified, RequestArrival};
 use sluicegate_http::origin::LocalHandlers;
 use sluicegate_http::peer::Peer;
 use tokio::sync::mpsc::UnboundedSender;
@@ -76,7 +76,7 @@ pub(super) struct Front {
     pub(super) listeners: ListenerPhases,
     /// A connection has ended, or the last request, or a socket is closed.
     ended: Notify,
-    /// The access log has lines.
+    /// Lines or spans wait to be handed over.
     noted: Notify,
 }
 
@@ -84,12 +84,12 @@ struct State {
     config: Arc<TcpConfig>,
     cache: Cache,
     counters: TcpCounters,
-    access: Option<AccessLog>,
+    logs: RequestLogs,
     /// Connections that are closed in favour of others, and have not ended.
     closing: u64,
     open: OpenConnections,
     list: ConnectionList,
-    /// Requests that have no line yet; those of HTTP/2 may end after their connection.
+    /// Requests that have not ended; those of HTTP/2 may end after their connection.
     open_requests: u64,
 }
 
@@ -110,7 +110,7 @@ impl Front {
             state: RefCell::new(State {
                 cache,
                 counters: TcpCounters::default(),
-                access: config.access.as_ref().map(|writer| writer.log(name.clone())),
+                logs: config.logs.logs(name.clone()),
                 closing: 0,
                 open: OpenConnections::default(),
                 list: ConnectionList::new(relief.number()),
@@ -143,7 +143,7 @@ impl Front {
         self.ended.notify_one();
     }
 
-    /// Waits until the access log has lines.
+    /// Waits until lines or spans wait to be handed over.
     pub(super) async fn noted(&self) {
         self.noted.notified().await;
     }
@@ -172,8 +172,8 @@ impl Front {
         self.handlers.adopt(&config.site);
         let state = &mut *self.state.borrow_mut();
         state.cache.adopt(config.site.file_store());
-        // The end of the previous log hands its lines over as it is dropped.
-        state.access = config.access.as_ref().map(|writer| writer.log(self.name.clone()));
+        // The previous ends hand over what they hold as they are dropped.
+        state.logs = config.logs.logs(self.name.clone());
         state.config = config;
     }
 
@@ -227,8 +227,8 @@ impl Front {
         self.memory.is_short()
     }
 
-    /// Brings the fields that identify a request into their form. Returns the line for its response, if it gets one.
-    pub(super) fn identify(&self, head: &mut RequestHead, peer: &Peer) -> Option<Box<ReturnedId>> {
+    /// Brings the fields that identify a request into their form, and begins its span if it becomes one.
+    pub(super) fn identify(&self, head: &mut RequestHead, peer: &Peer) -> Identified {
         let is_logged = self.has_log();
         self.with_gate(|gate| gate.identify(head, is_logged, || peer.is_trusted_proxy()))
     }
@@ -254,7 +254,7 @@ impl Front {
 
     /// Returns whether requests are recorded for the access log.
     pub(super) fn has_log(&self) -> bool {
-        self.state.borrow().access.is_some()
+        self.state.borrow().logs.access.is_some()
     }
 
     /// Notes that a request has begun, which [`Front::on_end`] follows.
@@ -262,7 +262,7 @@ impl Front {
         self.state.borrow_mut().open_requests += 1;
     }
 
-    /// Counts the end of a request, and writes its line.
+    /// Counts and records the end of a request.
     pub(super) fn on_end(&self, ending: &Ending, request: &OpenRequest) {
         let state = &mut *self.state.borrow_mut();
         state.open_requests -= 1;
@@ -282,19 +282,15 @@ impl Front {
             Outcome::Cancelled => requests.cancelled += 1,
             Outcome::Stalled | Outcome::Reset => {}
         }
-        if let Some(access) = state.access.as_mut()
-            && let Some(record) = request.record.take()
-        {
-            record.write(ending, access);
+        if let Some(record) = request.record.take() {
+            record.write(ending, &mut state.logs);
             self.noted.notify_one();
         }
     }
 
-    /// Hands the lines of the access log to its writer.
+    /// Hands lines and spans to their writers.
     pub(super) fn flush_log(&self) {
-        if let Some(access) = self.state.borrow_mut().access.as_mut() {
-            access.flush();
-        }
+        self.state.borrow_mut().logs.flush();
     }
 
     /// Replies to a question about connections. The thread's other tasks go on meanwhile.

@@ -1,5 +1,4 @@
-//! Requests that hyper or h2 refuses before the service receives them: they are counted, and have a line in the access log, as every
-//! other request.
+//! Requests that hyper or h2 refuses before the service receives them: they are counted, and recorded, as every other request.
 
 use std::time::Duration;
 
@@ -37,14 +36,14 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
         }
         refused.count(&mut counters.requests);
     });
-    let line = front.has_log().then(|| {
-        let config = front.config();
-        let identification = config.site.identification();
-        let mut line = RequestRecord::new(connection.peer.clone(), None, None, identification);
-        line.set_cause(refused.cause());
-        Box::new(line)
-    });
+    let (peer, site) = (connection.peer.clone(), &front.config().site);
+    let mut record = RequestRecord::without_head(peer, site, front.has_log());
+    if let Some(record) = &mut record {
+        record.set_cause(refused.cause());
+    }
+    let now = front.now();
     let ending = Ending {
+        begun: now,
         duration: Duration::ZERO,
         status,
         bytes_sent: 0,
@@ -55,6 +54,6 @@ pub(super) fn record(connection: &Connection, refused: RefusedHead) {
     };
     front.on_begin();
     let (progress, meter) = (&connection.progress, &connection.meter);
-    let request = OpenRequest::new(false, line, None, front.now(), progress, meter, None);
+    let request = OpenRequest::new(false, record, None, now, progress, meter, None);
     front.on_end(&ending, &request);
 }

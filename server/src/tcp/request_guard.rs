@@ -37,8 +37,10 @@ impl Drop for RequestGuard {
         };
         let front = &self.connection.front;
         let (duration, waits) = request.spent();
+        let begun = request.exchange().account().begun();
         let bytes_received = request.exchange().received();
         let ending = Ending {
+            begun,
             duration,
             status: request.status.get(),
             bytes_sent: request.sent.get(),

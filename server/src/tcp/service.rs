@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Request, Response, Version, request};
 use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use sluicegate_base::observe::telemetry::SpanStart;
 use sluicegate_http::authority::host_or_local;
 use sluicegate_http::exchange::front::Received;
 use sluicegate_http::exchange::message::Head;
@@ -90,10 +91,10 @@ pub(super) async fn respond(
         connection.progress.on_head(parsed.size);
     }
     let head = parsed.as_mut().ok().map(|parsed| &mut parsed.head);
-    let returned_id = head.and_then(|head| front.identify(head, &peer));
+    let identified = head.map(|head| front.identify(head, &peer)).unwrap_or_default();
     let is_head = parts.method == Method::HEAD;
-    let record = record(connection, &peer, parsed.as_ref().ok());
-    let guard = begin(connection, is_head, record, returned_id, stream);
+    let record = record(connection, &peer, parsed.as_ref().ok(), identified.span);
+    let guard = begin(connection, is_head, record, identified.returned_id, stream);
     guard.request.unread.set(!body.is_end_stream());
     let is_http10 = parts.version == Version::HTTP_10;
     guard.request.is_http10.set(is_http10);
@@ -215,20 +216,26 @@ fn begin(
     RequestGuard::new(connection, request)
 }
 
-/// Begins the record of a request, if there is an access log.
+/// Begins the record of a request, if anything is recorded of it.
 fn record(
     connection: &Connection,
     peer: &Peer,
     parsed: Option<&ParsedRequest>,
+    span: Option<Box<SpanStart>>,
 ) -> Option<Box<RequestRecord>> {
     let front = &connection.front;
-    front.has_log().then(|| {
-        let raw = parsed.and_then(|parsed| parsed.refused_path.as_deref());
-        let head = parsed.map(|parsed| &parsed.head);
-        let config = front.config();
-        let identification = config.site.identification();
-        Box::new(RequestRecord::new(peer.clone(), head, raw, identification))
-    })
+    let is_logged = front.has_log();
+    if !is_logged && span.is_none() && parsed.is_some() {
+        return None;
+    }
+    let (site, peer) = (&front.config().site, peer.clone());
+    match parsed {
+        Some(parsed) => {
+            let head = (&parsed.head, parsed.refused_path.as_deref());
+            RequestRecord::begin(peer, head, span, (site, is_logged))
+        }
+        None => RequestRecord::without_head(peer, site, is_logged),
+    }
 }
 
 /// Notes the cause of a refusal and returns its reply.
@@ -342,7 +349,7 @@ async fn hand_over(
     let connection = &guard.connection;
     let front = &connection.front;
     let mut handed = handling.request(parsed.head, peer, parsed.content_length, source.is_some());
-    handed.wants_report = front.has_log();
+    handed.wants_report = guard.request.record.borrow().is_some();
     let Some(permit) = front.exchanges.open(handed.peer.address) else {
         front.count(|counters| counters.requests.gate.overloaded += 1);
         if let Some(Source::Body(body)) = source {

@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::client::{Client, run};
 use crate::server::{Folder, Server, Setup};
 
-const CONTEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+pub(crate) const CONTEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Starts a server that responds with the head of the request.
-fn echo() -> SocketAddr {
+pub(crate) fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -38,7 +38,7 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
 }
 
 /// Returns the value of a field in the head of a request.
-fn value<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 

@@ -63,6 +63,7 @@ mod server;
 mod smuggling;
 mod supervisor;
 mod tcp;
+mod telemetry;
 mod tls_options;
 mod tls_upstream;
 mod traces;

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// Time without an item after which the thread is idle.
@@ -26,6 +27,17 @@ pub(super) trait Job: Send + 'static {
 
     /// Runs if nothing arrived for a second.
     fn on_idle(&mut self) {}
+
+    /// Goes on with what could not be done. Returns the time until it can be tried again, during which no item is taken.
+    fn resume(&mut self) -> Option<Duration> {
+        None
+    }
+
+    /// Runs when the thread is to end, before the items that still wait.
+    fn on_close(&mut self) {}
+
+    /// Runs after the last item.
+    fn end(&mut self) {}
 }
 
 /// Bounds on the items that wait.
@@ -97,6 +109,7 @@ impl<T> Queue<T> {
 #[derive(Debug)]
 pub(super) struct Background<T> {
     pub(super) queue: Queue<T>,
+    thread: Thread,
     /// Disconnected once the thread has ended.
     ended: Mutex<Receiver<()>>,
 }
@@ -120,11 +133,11 @@ impl<T: Send + 'static> Background<T> {
         let (end, ended) = sync_channel(1);
         let queue = Queue { sender, level };
         let level = Arc::clone(&queue.level);
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             run(job, &receiver, &level);
             drop(end);
         })?;
-        Ok(Background { queue, ended: Mutex::new(ended) })
+        Ok(Background { queue, thread: handle.thread().clone(), ended: Mutex::new(ended) })
     }
 }
 
@@ -140,6 +153,7 @@ impl<T> Background<T> {
     fn close(&self) {
         self.queue.level.closing.store(true, Ordering::Release);
         self.queue.wake();
+        self.thread.unpark();
     }
 }
 
@@ -152,16 +166,23 @@ impl<T> Drop for Background<T> {
 fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Item>>, level: &Level) {
     job.begin();
     while !level.closing.load(Ordering::Acquire) {
+        if let Some(pause) = job.resume() {
+            // It ends early if the thread is to end.
+            std::thread::park_timeout(pause);
+            continue;
+        }
         match receiver.recv_timeout(IDLE) {
             Ok(message) => read(&mut job, message, level),
             Err(RecvTimeoutError::Timeout) => job.on_idle(),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
+    job.on_close();
     // Ends: since `closing` is set, nothing is added.
     while let Ok(message) = receiver.try_recv() {
         read(&mut job, message, level);
     }
+    job.end();
 }
 
 fn read<J: Job>(job: &mut J, message: Message<J::Item>, level: &Level) {

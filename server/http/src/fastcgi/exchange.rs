@@ -110,8 +110,11 @@ impl<'a> Exchange<'a> {
         })?;
         let mut errors = ErrorLog::new(stream.label(), &script.file);
         self.upstream.replace(Some(Arc::clone(stream.label())));
-        self.times
-            .set(UpstreamTimes { connect: Some(asked.elapsed()), ..UpstreamTimes::default() });
+        self.times.set(UpstreamTimes {
+            begun: Some(self.begun.into_std()),
+            connect: Some(asked.elapsed()),
+            ..UpstreamTimes::default()
+        });
         // Also for an exchange that takes too long for its route.
         self.report(None);
         let facts = Facts {

@@ -87,6 +87,7 @@ impl Handling {
         let peer = peer.of_request(&head.headers);
         if self.route.forwards() {
             self.identification.complete(&mut head.headers);
+            self.identification.name_upstream_call(&mut head.headers);
         }
         self.response_edits = self.route.fill_response(&head);
         let user = self.credentials.as_ref().map(|claimed| claimed.user.clone());

@@ -1,22 +1,25 @@
-//! The access log's line of a request, the same by every front.
+//! The record of a request for the access log and for its span, the same by every front.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use http::header::{REFERER, USER_AGENT};
 use sluicegate_base::clock;
 use sluicegate_base::observe::access::{AccessLog, Outcome, PathState, Record};
 use sluicegate_base::observe::account::WaitTimes;
+use sluicegate_base::observe::request_logs::RequestLogs;
+use sluicegate_base::observe::telemetry::{Span, SpanStart, UpstreamCall};
 
-use crate::exchange::RequestHead;
 use crate::exchange::message::HandlerReport;
-use crate::identification::Identification;
+use crate::exchange::{Fields, RequestHead};
 use crate::peer::Peer;
+use crate::route::Site;
 
 /// Cause of the reset of a request whose body or trailers are malformed.
 pub const BODY_MALFORMED: &str = "body_malformed";
 
-/// Fields of a request in the access log, kept from its head to its end.
+/// Facts of a request for the access log and for its span, kept from its head to its end.
 #[derive(Debug)]
 pub struct RequestRecord {
     /// Time of the head, since 1970.
@@ -30,6 +33,10 @@ pub struct RequestRecord {
     user_agent: Option<HeaderValue>,
     request_id: Option<HeaderValue>,
     traceparent: Option<HeaderValue>,
+    /// Name of the route, if the request becomes a span.
+    route: Option<Arc<str>>,
+    /// Beginning of its span, if it becomes one.
+    span: Option<Box<SpanStart>>,
     /// Facts that the handler reported.
     report: HandlerReport,
 }
@@ -37,6 +44,8 @@ pub struct RequestRecord {
 /// Outcome of a request and figures about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
+    /// Time when the head arrived.
+    pub begun: Instant,
     /// Time since the head arrived.
     pub duration: Duration,
     /// Status of the final response, if its head was sent.
@@ -54,37 +63,62 @@ pub struct Ending {
 }
 
 impl RequestRecord {
-    /// Begins the record of a request. Without a `head`, because it was malformed, the fields stay empty. `raw_path` is a path
-    /// that was refused.
-    pub fn new(
+    /// Begins the record of a request if anything is recorded of it: a line in the access log if `is_logged`, or a span. `raw_path` is a
+    /// path that was refused.
+    pub fn begin(
         peer: Peer,
-        head: Option<&RequestHead>,
-        raw_path: Option<&str>,
-        identification: &Identification,
-    ) -> RequestRecord {
+        (head, raw_path): (&RequestHead, Option<&str>),
+        span: Option<Box<SpanStart>>,
+        (site, is_logged): (&Site, bool),
+    ) -> Option<Box<RequestRecord>> {
+        if !is_logged && span.is_none() {
+            return None;
+        }
         let field = |wanted| {
-            let mut fields = head.into_iter().flat_map(|head| &head.headers);
+            let mut fields = head.headers.iter();
             fields.find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
         };
-        let version = peer.connection.version;
-        let path = raw_path.or(head.map(|head| head.path.as_str()));
-        RequestRecord {
+        let (version, identification) = (peer.connection.version, site.identification());
+        let is_routed = span.is_some() && raw_path.is_none();
+        let route = if is_routed { site.find(head).ok() } else { None };
+        Some(Box::new(RequestRecord {
             received: clock::unix(),
-            peer: match head {
-                Some(head) => peer.of_request(&head.headers),
-                None => peer,
-            },
-            method: head.map(|head| head.method_sent(version)).unwrap_or_default().to_owned(),
-            authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
-            path: path.unwrap_or_default().to_owned(),
-            query: head.and_then(|head| Some(head.query.as_deref()?.to_owned())),
+            peer: peer.of_request(&head.headers),
+            method: head.method_sent(version).to_owned(),
+            authority: head.authority.clone(),
+            path: raw_path.unwrap_or(head.path.as_str()).to_owned(),
+            query: head.query.as_deref().map(str::to_owned),
             referer: field(REFERER),
             user_agent: field(USER_AGENT),
-            request_id: head.and_then(|head| identification.request_id(&head.headers).cloned()),
-            traceparent: { head }
-                .and_then(|head| identification.traceparent(&head.headers).cloned()),
+            request_id: identification.request_id(&head.headers).cloned(),
+            traceparent: identification.traceparent(&head.headers).cloned(),
+            route: route.map(|route| Arc::clone(route.name())),
+            span,
             report: HandlerReport::default(),
+        }))
+    }
+
+    /// Begins the record of a request whose head was malformed or was not read, if anything is recorded of it. Its fields stay empty.
+    pub fn without_head(peer: Peer, site: &Site, is_logged: bool) -> Option<Box<RequestRecord>> {
+        let span = site.identification().begin_span(&mut Fields::new(), || false);
+        if !is_logged && span.is_none() {
+            return None;
         }
+        Some(Box::new(RequestRecord {
+            received: clock::unix(),
+            peer,
+            method: String::new(),
+            authority: String::new(),
+            path: String::new(),
+            query: None,
+            referer: None,
+            user_agent: None,
+            request_id: None,
+            traceparent: None,
+            route: None,
+            span,
+            report: HandlerReport::default(),
+        }))
     }
 
     /// Returns the method, and the path without its query.
@@ -122,8 +156,55 @@ impl RequestRecord {
         }
     }
 
-    /// Writes the line of a request that has ended.
-    pub fn write(&self, ending: &Ending, access: &mut AccessLog) {
+    /// Records a request that has ended: its line and its span.
+    pub fn write(mut self, ending: &Ending, logs: &mut RequestLogs) {
+        if let Some(access) = &mut logs.access {
+            self.write_line(ending, access);
+        }
+        if let Some(spans) = &mut logs.spans
+            && let Some(start) = self.span.take()
+        {
+            let query = self.query.take().filter(|_| spans.has_queries());
+            spans.record(self.into_span(*start, query, ending));
+        }
+    }
+
+    fn into_span(self, start: SpanStart, query: Option<String>, ending: &Ending) -> Span {
+        let connection = &self.peer.connection;
+        let HandlerReport { upstream, attempts, upstream_times, cause } = self.report;
+        Span {
+            start,
+            received: self.received,
+            duration: ending.duration,
+            client: self.peer.address,
+            proxy: self.peer.proxy,
+            listener: Arc::clone(&connection.listener),
+            protocol: connection.protocol(),
+            scheme: connection.scheme,
+            method: self.method,
+            authority: self.authority,
+            path: self.path,
+            query,
+            route: self.route,
+            status: ending.status,
+            bytes_sent: ending.bytes_sent,
+            bytes_received: ending.bytes_received,
+            user_agent: self.user_agent.map(|value| value.as_bytes().to_vec()),
+            request_id: self.request_id.map(|value| value.as_bytes().to_vec()),
+            connection: connection.id.clone(),
+            outcome: ending.outcome,
+            cause,
+            waits: ending.waits,
+            upstream: upstream.zip(upstream_times.begun).map(|(address, begun)| UpstreamCall {
+                address,
+                attempts,
+                after: begun.saturating_duration_since(ending.begun),
+                times: upstream_times,
+            }),
+        }
+    }
+
+    fn write_line(&self, ending: &Ending, access: &mut AccessLog) {
         let connection = &self.peer.connection;
         access.record(&Record {
             received: self.received,
@@ -162,12 +243,12 @@ impl RequestRecord {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use sluicegate_config::Config;
 
     use super::*;
     use crate::peer::PeerConnection;
 
-    fn record() -> RequestRecord {
+    fn record() -> Box<RequestRecord> {
         let connection = PeerConnection::http3(Arc::from("l"), Box::default(), "cubic");
         let peer = Peer {
             address: "192.0.2.1:5000".parse().unwrap(),
@@ -176,7 +257,8 @@ mod tests {
             early_data: false,
             connection: Arc::new(connection),
         };
-        RequestRecord::new(peer, None, None, &Identification::off())
+        let site = Site::of_routes("", &Config::embedded().limits);
+        RequestRecord::without_head(peer, &site, true).unwrap()
     }
 
     fn tried(attempts: u64, cause: Option<&'static str>) -> HandlerReport {

@@ -39,7 +39,7 @@ impl Fixture {
         let registry = sluicegate_cc::Registry::builtin();
         let text = format!("{listener}{routes}");
         let config = Config::from_toml("test.toml", &text, &registry).unwrap();
-        let identification = Identification::new(&config.tracing);
+        let identification = Identification::new(&config.tracing, &config.telemetry);
         let site = Site::compile_identified(&config.routes, &config.limits, identification);
         Fixture { site: Arc::new(site.unwrap()), ..Fixture::new("") }
     }
@@ -320,8 +320,8 @@ fn fields_of_a_route_have_the_id_of_the_request() {
         found.map(|(_, value)| value.to_str().unwrap().to_owned())
     };
     let reply = |fixture: &mut Fixture, head: &mut RequestHead| {
-        let returned = fixture.gate().identify(head, false, || true);
-        assert_eq!(returned, None, "the response returns no ID of its own");
+        let identified = fixture.gate().identify(head, false, || true);
+        assert_eq!(identified.returned_id, None, "the response returns no ID of its own");
         match fixture.decide(head, &peer(false)) {
             Decision::Discard(reply, _) => reply.headers.iter().cloned().collect::<Vec<_>>(),
             other => panic!("{other:?}"),

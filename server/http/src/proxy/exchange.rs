@@ -231,6 +231,7 @@ impl<'a> Exchange<'a> {
             self.while_connecting(upstream.stream(&self.request.peer, fresh, limit)).await
         };
         self.times.set(UpstreamTimes {
+            begun: Some(self.begun.into_std()),
             connect: opened.is_ok().then(|| asked.elapsed()),
             ..UpstreamTimes::default()
         });

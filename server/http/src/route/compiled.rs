@@ -27,6 +27,8 @@ use crate::proxy::{PoolCompiler, RequestRules};
 /// Compiled route.
 #[derive(Debug)]
 pub struct Route {
+    /// Path in the configuration, for spans.
+    name: Arc<str>,
     /// Place of the route in the configuration, from 0.
     pub(super) place: usize,
     /// Routes with a higher one come first.
@@ -74,9 +76,10 @@ impl Route {
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let pages = Arc::new(error_pages(route)?);
         let paths = route.paths.iter().map(|path| {
+            let name = path.to_string();
             let path = PathMatch::compile(path)?;
             let actions = (action.clone(), fallback.clone());
-            let of_path = (path, actions, conditions.clone());
+            let of_path = ((name, path), actions, conditions.clone());
             let shared = (Arc::clone(&pages), Arc::clone(&access));
             Route::with(of_path, shared, (place, route), of_site).map(Arc::new)
         });
@@ -84,8 +87,8 @@ impl Route {
     }
 
     fn with(
-        (path, (action, fallback), conditions): (
-            PathMatch,
+        ((name, path), (action, fallback), conditions): (
+            (String, PathMatch),
             (RouteAction, Option<RouteAction>),
             Conditions,
         ),
@@ -96,6 +99,7 @@ impl Route {
         let refuse = |field| refused_field(route, field);
         let settings = route.settings();
         Ok(Route {
+            name: name.into(),
             place,
             priority: route.priority,
             path,
@@ -119,6 +123,11 @@ impl Route {
             max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
             timeout: settings.timeout,
         })
+    }
+
+    /// Returns the name of the route in spans: its path in the configuration.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     /// Returns whether a field that the route sets has the ID of the request.

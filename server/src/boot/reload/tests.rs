@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sluicegate_base::observe::lifecycle::Lifecycle;
 use sluicegate_base::observe::metrics::{Page, Show};
+use sluicegate_base::observe::request_logs::RequestLogWriters;
 use sluicegate_base::tls::Identity;
 use sluicegate_cc::{Observation, PathCapacity};
 use sluicegate_dataplane::{ListenerId, Payloads};
@@ -58,7 +59,7 @@ fn reloader<'a>(
         limits: config.limits.clone(),
         quic: config.quic.clone(),
         bound_listeners: Vec::new(),
-        access: None,
+        logs: RequestLogWriters::default(),
         tracing: None,
         drain_timeout: config.server.drain_timeout,
     };
@@ -85,6 +86,7 @@ fn reloader<'a>(
         config,
         secrets,
         access: Arc::default(),
+        spans: Arc::default(),
         fronts: Fronts::new(&workers),
         traces: Arc::default(),
         workers,

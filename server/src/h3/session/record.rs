@@ -1,10 +1,11 @@
-//! Records of a session's requests for the access log.
+//! Records of a session's requests for the access log and for spans.
 
 use std::time::Duration;
 
 use quiche::h3::Error;
 use sluicegate_base::observe::access::{Outcome, PathState};
 use sluicegate_base::observe::account::WaitTimes;
+use sluicegate_base::observe::telemetry::SpanStart;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::gate::{Ending, RequestRecord};
 use sluicegate_http::peer::Peer;
@@ -16,26 +17,36 @@ use crate::h3::session_context::SessionContext;
 const UNPARSED: &[u8] = b"Error parsing headers.";
 
 impl Http3Session {
-    /// Begins the record of a request if there is an access log. `raw_path` is a path that is refused.
+    /// Begins the record of a request if it has a span or there is an access log. `raw_path` is a path that is refused.
     pub(super) fn note(
         &mut self,
         conn: &quiche::Connection,
         stream: u64,
-        head: Option<&RequestHead>,
-        raw_path: Option<&str>,
+        head: (&RequestHead, Option<&str>),
+        span: Option<Box<SpanStart>>,
         context: &SessionContext,
     ) {
-        if context.access.is_none() {
+        let is_logged = context.logs.access.is_some();
+        if !is_logged && span.is_none() {
             return;
         }
         let peer = self.peer(conn);
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.record = Some(Box::new(RequestRecord::new(
-                peer,
-                head,
-                raw_path,
-                context.site.identification(),
-            )));
+            exchange.record = RequestRecord::begin(peer, head, span, (&context.site, is_logged));
+        }
+    }
+
+    /// Begins the record of a request whose head is malformed or too large, if anything is recorded of it.
+    pub(super) fn note_refused_head(
+        &mut self,
+        conn: &quiche::Connection,
+        stream: u64,
+        context: &SessionContext,
+    ) {
+        let peer = self.peer(conn);
+        let is_logged = context.logs.access.is_some();
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.record = RequestRecord::without_head(peer, &context.site, is_logged);
         }
     }
 
@@ -47,7 +58,7 @@ impl Http3Session {
         }
     }
 
-    /// Writes the line of a request that is over; once.
+    /// Records a request that is over; once.
     pub(super) fn record(
         &mut self,
         conn: &quiche::Connection,
@@ -63,10 +74,9 @@ impl Http3Session {
         let account = exchange.front.account();
         let waits = account.spent(context.now, &context.account);
         context.counters.waits.record(&waits);
-        if let Some(access) = context.access.as_mut()
-            && let Some(record) = exchange.record.take()
-        {
+        if let Some(record) = exchange.record.take() {
             let ending = Ending {
+                begun: account.begun(),
                 duration: context.now.saturating_duration_since(account.begun()),
                 status: exchange.status(),
                 bytes_sent: exchange.front.sent(),
@@ -75,7 +85,7 @@ impl Http3Session {
                 waits,
                 path_state: path_state(conn),
             };
-            record.write(&ending, access);
+            record.write(&ending, &mut context.logs);
         }
     }
 
@@ -103,11 +113,11 @@ impl Http3Session {
         };
         context.counters.requests += 1;
         let peer = self.peer(conn);
-        let identification = context.site.identification();
-        if let Some(access) = context.access.as_mut() {
-            let mut record = RequestRecord::new(peer, None, None, identification);
+        let is_logged = context.logs.access.is_some();
+        if let Some(mut record) = RequestRecord::without_head(peer, &context.site, is_logged) {
             record.set_cause(cause);
             let ending = Ending {
+                begun: context.now,
                 duration: Duration::ZERO,
                 status: None,
                 bytes_sent: 0,
@@ -116,7 +126,7 @@ impl Http3Session {
                 waits: WaitTimes::default(),
                 path_state: path_state(conn),
             };
-            record.write(&ending, access);
+            record.write(&ending, &mut context.logs);
         }
     }
 

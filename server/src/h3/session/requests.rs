@@ -3,6 +3,7 @@
 use http::Version;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 use sluicegate_base::keys::ExchangeKey;
+use sluicegate_base::observe::telemetry::SpanStart;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::ring::OriginRing;
@@ -92,12 +93,13 @@ impl Http3Session {
             Ok(request) => (request, None),
             Err(Refusal::Path(refused)) => (refused.request, Some(refused.raw)),
             Err(refusal) => {
-                self.note(conn, stream, None, None, context);
+                self.note_refused_head(conn, stream, context);
                 return self.refuse_head(conn, stream, &refusal, context);
             }
         };
-        self.identify(conn, stream, &mut request.head, context);
-        self.note(conn, stream, Some(&request.head), raw_path.as_deref(), context);
+        let span = self.identify(conn, stream, &mut request.head, context);
+        let head = (&request.head, raw_path.as_deref());
+        self.note(conn, stream, head, span, context);
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
             return self.malformed(conn, stream, context);
         }
@@ -128,20 +130,21 @@ impl Http3Session {
         }
     }
 
-    /// Brings the fields that identify a request into their form.
+    /// Brings the fields that identify a request into their form. Returns the beginning of its span, if it becomes one.
     fn identify(
         &mut self,
         conn: &quiche::Connection,
         stream: u64,
         head: &mut RequestHead,
         context: &mut SessionContext,
-    ) {
-        let is_logged = context.access.is_some();
+    ) -> Option<Box<SpanStart>> {
+        let is_logged = context.logs.access.is_some();
         let is_trusted = || self.peer(conn).is_trusted_proxy();
-        let returned_id = context.gate().identify(head, is_logged, is_trusted);
+        let identified = context.gate().identify(head, is_logged, is_trusted);
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.returned_id = returned_id;
+            exchange.returned_id = identified.returned_id;
         }
+        identified.span
     }
 
     /// Hands a request to a handler on the origin thread.
@@ -157,11 +160,11 @@ impl Http3Session {
         let key = ExchangeKey { connection: self.key, stream };
         let content_length = request.content_length;
         let mut handed = handling.request(request.head, peer, content_length, more_frames);
-        handed.wants_report = context.access.is_some();
         handed.reads_ranges = true;
         let credit = context.origin_ring.as_ref().map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
         if let Some(exchange) = self.open.get_mut(&stream) {
+            handed.wants_report = exchange.record.is_some();
             exchange.front.prepare(&handed, handling.max_body(), credit);
         }
         let number = match context.counters.gate.open(origin_ring, key, handed) {

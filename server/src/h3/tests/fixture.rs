@@ -24,7 +24,7 @@ pub(super) fn logged(format: AccessFormat, visit: impl FnOnce(&mut Bench)) -> St
     let target = Box::new(LogTarget::File(file.clone()));
     let writer = AccessWriter::start(target, format, 1 << 20, Arc::default()).unwrap();
     let mut bench = Bench::new();
-    bench.pair.context.access = Some(writer.log("worker".to_owned()));
+    bench.pair.context.logs.access = Some(writer.log("worker".to_owned()));
     visit(&mut bench);
     drop(bench);
     assert!(writer.shutdown(Duration::from_secs(60)));

@@ -17,7 +17,9 @@ fn identified(tracing: &Tracing) -> Bench {
     let mut pair = Pair::new();
     // It is the only owner.
     let site: Site = Arc::into_inner(site()).unwrap();
-    pair.context.site = Arc::new(site.with_identification(Identification::new(tracing)));
+    pair.context.site = Arc::new(
+        site.with_identification(Identification::new(tracing, &Config::embedded().telemetry)),
+    );
     Bench::of(pair)
 }
 

@@ -90,7 +90,7 @@ fn json_connection(out: &mut Vec<u8>, id: &[u8]) {
 }
 
 fn json_times(out: &mut Vec<u8>, times: UpstreamTimes) {
-    let UpstreamTimes { connect, head, total } = times;
+    let UpstreamTimes { begun: _, connect, head, total } = times;
     micros(out, "upstream_connect_us", connect);
     micros(out, "upstream_us", head);
     micros(out, "upstream_total_us", total);
@@ -191,7 +191,7 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     out.push(b' ');
     escape::word(out, record.upstream.unwrap_or("-").as_bytes());
     put(out, format_args!(" {} ", record.attempts));
-    let UpstreamTimes { connect, head, total } = record.upstream_times;
+    let UpstreamTimes { begun: _, connect, head, total } = record.upstream_times;
     seconds(out, head);
     out.push(b' ');
     escape::word(out, record.cause.unwrap_or("-").as_bytes());

@@ -1,6 +1,6 @@
 //! Facts of a request for the access log.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use boring::ssl::{SslCipherRef, SslRef};
 
@@ -115,6 +115,8 @@ pub struct PathState {
 /// Times of an exchange with upstreams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTimes {
+    /// Time when the exchange began; `None` if there was none.
+    pub begun: Option<Instant>,
     /// Time that the last attempt took to get a connection, if it got one; next to nothing for one that was open.
     pub connect: Option<Duration>,
     /// Time from the beginning of the exchange to the head of the response.

@@ -21,7 +21,7 @@ fn times_of_a_whole_exchange_are_known_and_in_order() {
         let second = front.response().await.report;
         task.await.unwrap();
         for report in [first, second] {
-            let UpstreamTimes { connect, head, total } = report.upstream_times;
+            let UpstreamTimes { connect, head, total, .. } = report.upstream_times;
             assert!(connect.is_some(), "{report:?}");
             assert!(connect <= head && head <= total, "{report:?}");
         }

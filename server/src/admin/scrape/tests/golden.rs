@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluicegate_base::observe::access::CurrentAccess;
 use sluicegate_base::observe::metrics::Label;
 use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_base::observe::telemetry::{CurrentSpans, ExportError, Span, SpanSink};
 use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::auth;
 use sluicegate_http::exchange::compress::{self, Algorithm};
@@ -180,6 +181,15 @@ fn filled_proxy() -> proxy::ProxyCounters {
     all
 }
 
+/// Takes no spans.
+struct NoCollector;
+
+impl SpanSink for NoCollector {
+    fn export(&mut self, _: &[Span]) -> Result<u64, ExportError> {
+        Ok(0)
+    }
+}
+
 /// Returns a page on which every family has a sample, each with a figure of its own.
 pub(super) fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -196,9 +206,13 @@ pub(super) fn page() -> String {
     };
     let access = CurrentAccess::default();
     access.set(&settings, access.prepare(&settings).unwrap());
+    let telemetry = Config::embedded().telemetry;
+    let spans = CurrentSpans::default();
+    spans.set(&telemetry, Some(spans.prepare(&telemetry, Box::new(NoCollector)).unwrap()));
     let scraper = Scraper::new(Sources {
         traces: Arc::new(traces),
         access: Arc::new(access),
+        spans: Arc::new(spans),
         ..Sources::default()
     });
     let (mut watched, mailbox) = worker("a", 0);

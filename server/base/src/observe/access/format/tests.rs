@@ -93,6 +93,7 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
         upstream: Some("10.0.0.1:80"),
         attempts: 2,
         upstream_times: UpstreamTimes {
+            begun: None,
             connect: Some(Duration::from_micros(200)),
             head: Some(Duration::from_micros(1500)),
             total: None,
