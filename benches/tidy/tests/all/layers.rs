@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-test-support", &["sluicegate-cc", "sluicegate-quiche"]),
     ("sluicegate-config", &["sluicegate-cc", "sluicegate-dataplane", "sluicegate-options"]),
     ("sluicegate-base", &["sluicegate-config"]),
+    ("sluicegate-cid", &[]),
     (
         "sluicegate-http",
         // Its tests read configurations, which name algorithms.
@@ -42,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "sluicegate-base",
             "sluicegate-cc",
+            "sluicegate-cid",
             "sluicegate-config",
             "sluicegate-dataplane",
             "sluicegate-quiche",
