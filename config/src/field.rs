@@ -215,7 +215,7 @@ impl<R: Record> Element for R {
         }
     }
 
-    /// Records with names are compared with those of the same name.
+    /// Records with names are compared with those of the same name, others in their order.
     fn list_needs_restart(
         old: &[Self],
         new: &[Self],
@@ -228,15 +228,17 @@ impl<R: Record> Element for R {
             names.sort();
             names
         };
-        let different = if R::TABLE.fields.iter().any(|key| key.name == "name") {
-            names(old) != names(new)
-        } else {
-            old != new
-        };
-        if reload == Reload::Restart && different {
+        let has_names = R::TABLE.fields.iter().any(|key| key.name == "name");
+        if reload == Reload::Restart && has_names && names(old) != names(new) {
             changed.push(format!("names of {}", R::TABLE.header()));
         }
         let mut keys = Vec::new();
+        if !has_names && old.len() == new.len() {
+            let pairs = old.iter().zip(new);
+            pairs.for_each(|(old, new)| Record::needs_restart(old, new, place, &mut keys));
+        } else if reload == Reload::Restart && !has_names {
+            keys.push(place.to_owned());
+        }
         for one in old.iter().filter(|one| one.name().is_some()) {
             if let Some(other) = new.iter().find(|other| other.name() == one.name()) {
                 Record::needs_restart(one, other, place, &mut keys);
@@ -301,6 +303,14 @@ impl<T: Field> Field for Option<T> {
     fn print_tables(&self, key: &Key, out: &mut String) {
         if let Some(value) = self {
             value.print_tables(key, out);
+        }
+    }
+
+    fn needs_restart(&self, new: &Self, reload: Reload, place: &str, changed: &mut Vec<String>) {
+        match (self, new) {
+            (Some(old), Some(new)) => old.needs_restart(new, reload, place, changed),
+            _ if reload == Reload::Restart && self != new => changed.push(place.to_owned()),
+            _ => {}
         }
     }
 }

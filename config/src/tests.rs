@@ -38,6 +38,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
             }
             ("route.proxy", "upstreams", _) if key == "pool" => {}
             ("listener.tls", "certificate" | "key", _) if key == "acme" => {}
+            ("quic.connection_ids.server_id", "env", _) if key == "file" => {}
             (_, "upstreams", _) if key.starts_with("tls_") => {
                 keys.push("upstreams = \"https://app\"".to_owned());
             }
@@ -59,6 +60,11 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         }
         "pool.upstreams" => {
             format!("{listener}tls = \"self-signed\"\n[[pool]]\nname = \"app\"\n")
+        }
+        "quic.connection_ids.server_id" => {
+            format!(
+                "{listener}tls = \"self-signed\"\n[quic.connection_ids]\nformat = \"quic-lb\"\n"
+            )
         }
         "group.dpdk" => {
             format!("{listener}tls = \"self-signed\"\n[[group]]\nname = \"default\"\n")
@@ -94,6 +100,7 @@ fn companion(table: &str, key: &str) -> Option<&'static str> {
         ("acme", "external_id") => "external_key = \"key\"",
         ("acme", "external_key") => "external_id = \"id\"",
         ("listener", "client_auth") => "client_ca = \"clients.pem\"",
+        ("quic.connection_ids", "config" | "nonce" | "key_file") => "server_id = \"01\"",
         (_, "tls_certificate") => "tls_key = \"key.pem\"",
         (_, "tls_key") => "tls_certificate = \"certificate.pem\"",
         ("pool.health_check", key) if key != "path" => "path = \"/\"",
@@ -153,6 +160,7 @@ fn full_name(table: &Table, key: &Key) -> String {
     let full = format!("{}.{}", table.name, key.name);
     let of_its_own = Config::TABLE.inner().iter().any(|(t, _)| t.name == full)
         && !full.ends_with(".response_headers")
+        && !full.starts_with("quic.connection_ids")
         && !["listener.tls", "pool.upstreams", "route.redirect"].contains(&full.as_str());
     if of_its_own { full } else { key.name.to_owned() }
 }

@@ -5,6 +5,7 @@ mod admin_address;
 mod advice;
 mod bind_tcp;
 mod buffers;
+mod connection_ids;
 mod control_socket;
 mod cores;
 mod descriptors;
@@ -87,6 +88,13 @@ pub struct ServerPaths {
     pub control: Option<PathBuf>,
 }
 
+/// Facts about a configuration that can be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examined {
+    /// Layout of connection IDs in words, if it is configured.
+    pub cid_layout: Option<String>,
+}
+
 /// Serves until a signal to stop. On SIGHUP, or when it is asked at the control socket, it reads its configuration again from
 /// its file, if it came from one.
 ///
@@ -148,6 +156,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         retired: Retired::default(),
         removed: RemovedListeners::default(),
         next_id: plan.listeners.next_id(),
+        steering: shared.cids.steering(),
         renewals,
     };
     // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
@@ -207,7 +216,7 @@ fn announce_ready(source: Option<&Path>) {
 ///
 /// # Errors
 /// The cause that would keep the server from starting, as [`serve`] returns it.
-pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
+pub fn examine(config: &Config, registry: &Registry) -> Result<Examined, BootError> {
     let secrets = Secrets::load(&SecretsConfig {
         key_file: config.server.secrets_file.clone(),
         // Opening it begins a generation, which is the running server's to do.
@@ -215,6 +224,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         accept_open: config.server.open_secrets,
     })?;
     Site::compile(&config.routes, &config.limits)?;
+    let cids = connection_ids::schemes(config)?;
     check_folders(config)?;
     if config.telemetry.endpoint.is_some() {
         Collector::new(&config.telemetry)?;
@@ -233,7 +243,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     // A configuration that cannot be served is shown with its mistakes alone.
     advice::on_file(config);
     Parts::of(config.server.memory_limit.unwrap_or(0), config).advise(config);
-    Ok(())
+    Ok(Examined { cid_layout: cids.layout().map(ToOwned::to_owned) })
 }
 
 fn handle(setup: &WorkerSetup, mailbox: &MailboxSender) -> WorkerHandle {

@@ -12,7 +12,7 @@ mod frames;
 pub use crate::h3::properties::{head, priority, upstream};
 pub use sluicegate_base::properties::line;
 pub use sluicegate_http::properties::{file, path, route};
-pub use sluicegate_quic::properties::{header, token};
+pub use sluicegate_quic::properties::{connection_id, header, token};
 
 pub use datagrams::datagrams;
 pub use frames::frames;

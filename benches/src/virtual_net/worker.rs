@@ -16,7 +16,7 @@ use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
 use sluicegate_http::route::Site;
-use sluicegate_quic::cid;
+use sluicegate_quic::cid::CidSchemes;
 use sluicegate_quic::congestion::selection::{Choice, Selection};
 use sluicegate_quic::endpoint::Endpoint;
 use sluicegate_quic::endpoint::inspect::Search;
@@ -103,7 +103,7 @@ impl Worker {
             ),
             limits: config.limits,
             quic: config.quic,
-            cid_scheme: cid::scheme(),
+            cid_scheme: CidSchemes::plain().scheme(),
             secrets,
             used_tokens: Arc::default(),
             tracing: None,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::connection_ids::{ConnectionIds, MAX_TABLES, check_tables};
 use crate::error::Error;
 use crate::schema::{Kind, count, duration, millis, seconds, size};
 use crate::section::Section;
@@ -106,6 +107,19 @@ table! {
             default: "100",
             reload: Live
         },
+        /// Format of connection IDs, for a load balancer that routes by them: the table [quic.connection_ids] below.
+        connection_ids: Vec<ConnectionIds> {
+            kind: Kind::TableOrTables { table: ConnectionIds::TABLE, max: MAX_TABLES },
+            unset: "IDs that name the worker alone",
+            reload: Restart
+        },
+    }
+}
+
+impl Quic {
+    /// Returns whether clients may move a connection to another address: not where a load balancer could not follow.
+    pub fn allows_migration(&self) -> bool {
+        self.migration && !self.connection_ids.first().is_some_and(ConnectionIds::are_unroutable)
     }
 }
 
@@ -116,5 +130,5 @@ fn check(quic: &mut Quic, section: &Section<'_>) -> Result<(), Error> {
         let at = section.position("early_data");
         return Err(section.source.error(at, found, expected));
     }
-    Ok(())
+    check_tables(&quic.connection_ids, section)
 }

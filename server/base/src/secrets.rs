@@ -6,6 +6,7 @@
 
 mod error;
 pub mod key_file;
+mod nonces;
 mod root;
 mod store;
 mod ticket_keys;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 pub use error::{MAX_ROOTS, SecretsError};
 pub use key_file::TooOpen;
+pub use nonces::{MAX_NONCE, NONCE_OF_PROCESS, NonceSource, Nonces};
 pub use root::{Purpose, ROOT_LEN, RootSecret};
 pub use ticket_keys::{TicketKey, TicketKeys};
 
@@ -155,6 +157,18 @@ impl Secrets {
         if let Err(error) = state.and_then(|state| state.keep(&self.tickets)) {
             tracing::warn!(%error, "the keys of session tickets cannot be stored");
         }
+    }
+
+    /// Takes nonces of `len` bytes under the key that `secret` tells from others. The state directory remembers which are taken, before
+    /// this returns. Without one, they begin anywhere, and should be long ([`NONCE_OF_PROCESS`]).
+    ///
+    /// # Errors
+    /// Earlier starts have taken all, or the directory cannot tell or remember which.
+    pub fn take_nonces(&self, secret: &[u8], len: usize) -> Result<Nonces, SecretsError> {
+        let Some((path, accept_open)) = &self.state_dir else {
+            return Ok(Nonces::of_process(len));
+        };
+        store::StateDir::lock(path, *accept_open)?.take_nonces(secret, len)
     }
 
     /// Returns the key of the qlog [`Sampler`](crate::observe::qlog::Sampler): instances that share roots sample the same connections.

@@ -1,20 +1,21 @@
 //! Connection IDs that the server chooses, and the scheme that makes and reads them.
 //!
-//! Only a scheme knows the length of the IDs and what their bytes mean ([`CidScheme`]). A further one is a file beside
-//! `plain.rs` and a choice in [`scheme`].
+//! Only a scheme knows the length of the IDs and what their bytes mean ([`CidScheme`]); `layout.rs` has what all share. A further one is a file
+//! beside `katran.rs`, a choice in `configured.rs`, and a word in `config/src/tables/connection_ids.rs`.
 
+mod configured;
 mod connection_id;
+mod katran;
+mod layout;
 mod plain;
+#[cfg(any(test, feature = "test-fixtures"))]
+pub mod properties;
+mod quic_lb;
 mod scheme;
 
+pub use configured::{CidError, CidSchemes, CidSurroundings};
 pub use connection_id::{CidLengthError, ConnectionId, MAX_V1_CID};
-use plain::Plain;
 pub use scheme::{CidScheme, Owner};
-
-/// Returns the scheme in use, for one endpoint, or for the caller that opens the sockets to ask for its steering.
-pub fn scheme() -> Box<dyn CidScheme> {
-    Box::new(Plain)
-}
 
 #[cfg(test)]
 pub(super) mod tests;

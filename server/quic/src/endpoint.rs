@@ -95,6 +95,8 @@ pub struct Endpoint<A: Application> {
     holders: Holders,
     /// Length of its connection IDs, bytes.
     cid_len: usize,
+    /// Whether clients get spare connection IDs.
+    gives_spares: bool,
     /// Mark of the process's connection IDs, if they have one.
     mark: Option<CidMark>,
     entropy: Entropy,
@@ -136,6 +138,7 @@ impl<A: Application> Endpoint<A> {
         let cid_len = settings.cid_scheme.cid_len();
         Self {
             cid_len,
+            gives_spares: settings.cid_scheme.gives_spares(),
             mark: settings.cid_scheme.mark(secrets.generation()),
             retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid_len),
             new_tokens: NewTokens::new(

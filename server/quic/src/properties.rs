@@ -4,14 +4,15 @@ mod tokens;
 
 use sluicegate_base::entropy::Entropy;
 
-use super::cid::{self, ConnectionId, MAX_V1_CID, Owner};
+use super::cid::{CidSchemes, ConnectionId, MAX_V1_CID, Owner};
 use super::header::{Header, HeaderKind, MIN_CLIENT_DATAGRAM, V1};
 
+pub use super::cid::properties::connection_id;
 pub use tokens::token;
 
 /// Reads a datagram's first header, padded to 1200 bytes too. `true` where it has one.
 pub fn header(bytes: &[u8]) -> bool {
-    let cid_len = cid::scheme().cid_len();
+    let cid_len = CidSchemes::plain().scheme().cid_len();
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().max(MIN_CLIENT_DATAGRAM), 0);
     for datagram in [bytes, &padded] {
@@ -63,7 +64,7 @@ fn check_header(header: &Header<'_>, datagram: &[u8], cid_len: usize) {
 }
 
 fn check_cid(bytes: &[u8], generation: u8) {
-    let mut scheme = cid::scheme();
+    let mut scheme = CidSchemes::plain().scheme();
     assert_eq!(ConnectionId::try_from(bytes).is_ok(), bytes.len() <= MAX_V1_CID);
     let bytes = &bytes[..scheme.cid_len()];
     let id = ConnectionId::try_from(bytes).expect("of the right length");

@@ -49,7 +49,7 @@ pub fn server_config<A: Application>(
     config.set_initial_max_streams_bidi(limits.max_concurrent_streams);
     config.set_initial_max_streams_uni(A::UNI_STREAMS);
     config.set_active_connection_id_limit(limits.cids_per_connection);
-    config.set_disable_active_migration(!quic.migration);
+    config.set_disable_active_migration(!quic.allows_migration());
     config.enable_pacing(true);
     Ok(config)
 }

@@ -15,6 +15,7 @@ use super::passed::PassedError;
 use sluicegate_base::secrets::SecretsError;
 use sluicegate_base::tls::TlsError;
 use sluicegate_http::route::SiteError;
+use sluicegate_quic::cid::CidError;
 use sluicegate_quic::congestion::selection::UnknownAlgorithm;
 use sluicegate_quic::transport::TransportError;
 
@@ -29,6 +30,9 @@ pub enum BootError {
     /// The secrets cannot be loaded.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
+    /// Connection IDs cannot be made as they are configured.
+    #[error(transparent)]
+    Cid(#[from] CidError),
     /// A route cannot be compiled.
     #[error(transparent)]
     Site(#[from] SiteError),

@@ -10,7 +10,6 @@ use sluicegate_dataplane::ListenerId;
 use sluicegate_http::exchange::accounts::Accounts;
 use sluicegate_http::exchange::ring::{OriginRing, rings};
 use sluicegate_http::origin;
-use sluicegate_quic::cid;
 use sluicegate_quic::settings::Settings;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -159,7 +158,7 @@ fn settings(
         shared: sessions,
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),
-        cid_scheme: cid::scheme(),
+        cid_scheme: shared.cids.scheme(),
         secrets: Arc::clone(&shared.secrets),
         used_tokens: Arc::clone(&shared.used_tokens),
         tracing: snapshot.tracing.clone(),

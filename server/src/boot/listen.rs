@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use sluicegate_config::{Group, Listener};
 use sluicegate_dataplane::{
-    Acquired, BindError, Group as OpenedGroup, ListenerFacts, ListenerId, Payloads, open_group,
+    Acquired, BindError, Group as OpenedGroup, ListenerFacts, ListenerId, Payloads, Steering,
+    open_group,
 };
-use sluicegate_quic::cid;
 use sluicegate_quic::settings::Lease;
 
 use super::bind_tcp::{self, TcpBindError, TcpSockets};
@@ -228,8 +228,9 @@ pub(super) fn open_on_sockets(
     group: &Group,
     sockets: Vec<Acquired>,
     workers: usize,
+    steering: Steering,
 ) -> Result<OpenedGroup, BootError> {
-    let (steering, options) = (cid::scheme().steering(), &group.socket);
+    let options = &group.socket;
     let opened = open_group(group.backend, sockets, workers, steering, options, group.driver);
     opened.map_err(|source| BootError::Group { group: group.name.clone(), source })
 }

@@ -27,6 +27,7 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
             let index = config.groups.iter().position(|known| known.name == *group)?;
             Some(vec![Key("group"), Index(index), Key("cores")])
         }
+        BootError::Cid(error) => Some(of_cids(error.table, error.key)),
         BootError::Latency(_) => Some(vec![Key("server"), Key("cpu_latency")]),
         BootError::NoFolder { table, key, .. } => Some(vec![Key(table), Key(key)]),
         BootError::Telemetry(
@@ -41,9 +42,11 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
 /// stays. So does a file that the configuration names and that is not there.
 fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
     let file = match error {
+        SecretsError::NoncesUsedUp { .. } => return Some(of_cids(0, "key_file")),
         SecretsError::TooOpen(error) => error.path(),
         SecretsError::Line { path, .. }
         | SecretsError::Count { path, .. }
+        | SecretsError::Nonces { path, .. }
         | SecretsError::Io { path, .. } => path,
     };
     let is_named = config.server.secrets_file.as_deref() == Some(file);
@@ -52,6 +55,10 @@ fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
     }
     let key = if is_named { "secrets_file" } else { "state_dir" };
     Some(vec![Key("server"), Key(key)])
+}
+
+fn of_cids(table: usize, key: &'static str) -> Vec<Step> {
+    vec![Key("quic"), Key("connection_ids"), Index(table), Key(key)]
 }
 
 fn of_route(error: &SiteError, config: &Config) -> Option<Vec<Step>> {

@@ -136,7 +136,9 @@ fn open(
         Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
         // Only a reload finds one.
         Bound::OpenPort => return Err(BootError::NothingToServe),
-        Bound::Sockets(sockets) => open_on_sockets(group, sockets, workers)?,
+        Bound::Sockets(sockets) => {
+            open_on_sockets(group, sockets, workers, shared.cids.steering())?
+        }
     };
     announced.add_facts(&opened.listeners);
     Ok(Some(OpenGroup { group: group.clone(), cores, seeds: opened.seeds }))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use sluicegate_config::{Config, Listener};
-use sluicegate_dataplane::{Backend, Seed};
+use sluicegate_dataplane::{Backend, Seed, Steering};
 
 use super::error::{BootError, ListenerError};
 use super::listen::{Announced, Bound, BoundListeners, Kept, open_listener, open_on_sockets};
@@ -26,6 +26,7 @@ pub(super) fn rebind(
     config: &Config,
     workers: &[WorkerHandle],
     mut announced: Announced,
+    steering: Steering,
     settings: impl Fn(&Listener) -> Result<ListenerSettings, BootError>,
 ) -> Result<Rebound, BootError> {
     let mut seeds = BTreeMap::new();
@@ -53,7 +54,7 @@ pub(super) fn rebind(
         if let Bound::Sockets(sockets) = bound.bound
             && !sockets.is_empty()
         {
-            let opened = open_on_sockets(group, sockets, workers)?;
+            let opened = open_on_sockets(group, sockets, workers, steering)?;
             announced.add_facts(&opened.listeners);
             seeds.insert(group.name.clone(), opened.seeds.into());
         }
@@ -113,7 +114,7 @@ mod tests {
         let secrets = Secrets::in_memory();
         let announced = Announced::keeping(vec![kept], 1, Arc::default());
         let (worker, ..) = watched(0);
-        let rebound = rebind(&config, &[worker], announced, |listener| {
+        let rebound = rebind(&config, &[worker], announced, Steering::Hash, |listener| {
             prepare(listener, &registry, &config, &secrets, Before::default())
         });
         rebound.unwrap().announced.bound_listeners[0].at.protocols

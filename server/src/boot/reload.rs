@@ -13,7 +13,7 @@ use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::Alternatives;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener};
-use sluicegate_dataplane::Seed;
+use sluicegate_dataplane::{Seed, Steering};
 use sluicegate_http::identification::Identification;
 use sluicegate_http::origin::OriginCommand;
 use sluicegate_quic::settings::Tracing;
@@ -66,6 +66,8 @@ pub(super) struct Reloader<'a> {
     pub(super) removed: RemovedListeners,
     /// Number for the address to be bound next.
     pub(super) next_id: u16,
+    /// Selection of workers by the kernel, for sockets to be bound.
+    pub(super) steering: Steering,
     pub(super) upkeep: Upkeep,
     pub(super) renewals: AcmeRenewals,
 }
@@ -233,7 +235,7 @@ impl Reloader<'_> {
         });
         let kept = kept.chain(self.removed.addresses()).collect();
         let announced = Announced::keeping(kept, self.next_id, Arc::clone(&self.passed));
-        let mut rebound = rebind(config, &self.workers, announced, |listener| {
+        let mut rebound = rebind(config, &self.workers, announced, self.steering, |listener| {
             let mut before = current.clone().filter(|bound| bound.name == listener.name);
             self.settings(listener, before.next(), config, files)
         })?;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sluicegate_config::{Config, Group};
-use sluicegate_dataplane::ListenerId;
+use sluicegate_dataplane::{ListenerId, Steering};
 
 use super::error::{BootError, one_line};
 use super::limits::REMOVAL_PAUSE;
@@ -115,7 +115,7 @@ impl RemovedListeners {
             return;
         }
         let workers = workers.iter().filter(|worker| worker.group == group.name);
-        match open_on_sockets(group, Vec::new(), workers.clone().count()) {
+        match open_on_sockets(group, Vec::new(), workers.clone().count(), Steering::Hash) {
             Ok(opened) => self.attempts.push(Attempt {
                 group: group.name.clone(),
                 replies: Replies::rebind(workers.zip(opened.seeds), &ids),

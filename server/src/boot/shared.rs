@@ -14,9 +14,11 @@ use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::auth::PasswordChecks;
 use sluicegate_http::identification::Identification;
 use sluicegate_http::route::Site;
+use sluicegate_quic::cid::CidSchemes;
 use sluicegate_quic::settings::{FlightRecorder, Tracing, visible};
 use sluicegate_quic::token::UsedTokens;
 
+use super::connection_ids;
 use super::error::BootError;
 use super::memory;
 use super::memory::parts::Parts;
@@ -28,6 +30,7 @@ pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) secrets: Arc<Secrets>,
     pub(super) used_tokens: Arc<UsedTokens>,
+    pub(super) cids: CidSchemes,
     pub(super) site: Arc<Site>,
     pub(super) traces: Arc<CurrentTraces>,
     pub(super) access: Arc<CurrentAccess>,
@@ -51,6 +54,8 @@ impl Shared {
         let lifetime = config.quic.session_lifetime;
         secrets.ticket_keys().set_lifetime(lifetime);
         secrets.keep_ticket_keys();
+        let mut cids = connection_ids::schemes(&config)?;
+        cids.take_nonces(&secrets)?;
         let identification = Identification::new(&config.tracing, &config.telemetry);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
         let parts = Parts::of(memory.limit(), &config);
@@ -63,6 +68,7 @@ impl Shared {
             config,
             secrets,
             used_tokens: Arc::default(),
+            cids,
             site,
             traces: Arc::default(),
             access: Arc::default(),

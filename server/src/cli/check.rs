@@ -10,7 +10,8 @@ use sluicegate_config::{Config, LogFormat, LogLevel};
 use super::exit::{EXIT_CONFIG, failed, printed, wrong};
 use crate::boot;
 
-/// Check a configuration and the files that it names, and print "ok" or the mistakes with their lines.
+/// Check a configuration and the files that it names, and print "ok" or the mistakes with their lines. Connection IDs with a format of
+/// their own are shown by the bytes of each part.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct CheckArgs {
     /// Configuration file.
@@ -50,9 +51,10 @@ pub(super) fn run(args: &CheckArgs, registry: &Registry) -> anyhow::Result<u8> {
     let mut log = config.log;
     (log.level, log.format) = (LogLevel::Warn, LogFormat::Text);
     process_log::start(&log);
-    if let Err(error) = boot::examine(&config, registry) {
-        return failed(error, Some(file), &config);
-    }
+    let examined = match boot::examine(&config, registry) {
+        Ok(examined) => examined,
+        Err(error) => return failed(error, Some(file), &config),
+    };
     if let Some(code) = against(args.against.as_deref(), (file, &config), registry) {
         return Ok(code);
     }
@@ -68,7 +70,11 @@ pub(super) fn run(args: &CheckArgs, registry: &Registry) -> anyhow::Result<u8> {
             return Ok(EXIT_CONFIG);
         }
     }
-    let text = if args.print { config.without_secrets().to_toml() } else { "ok\n".to_owned() };
+    let text = match examined.cid_layout {
+        _ if args.print => config.without_secrets().to_toml(),
+        Some(layout) => format!("connection IDs: {layout}\nok\n"),
+        None => "ok\n".to_owned(),
+    };
     printed(std::io::stdout().write_all(text.as_bytes()))
 }
 

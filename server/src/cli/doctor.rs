@@ -76,7 +76,7 @@ fn examine(
     };
     match boot::examine(&config, registry) {
         // A check of its own tells it, with the command.
-        Ok(()) | Err(BootError::Port { .. }) => {}
+        Ok(_) | Err(BootError::Port { .. }) => {}
         Err(error) => return failed(error, file, &config),
     }
     let needs = match boot::host_needs(&config, registry) {

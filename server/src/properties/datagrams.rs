@@ -10,7 +10,7 @@ use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
 use sluicegate_base::properties::Bytes;
 use sluicegate_http::route::Site;
-use sluicegate_quic::cid;
+use sluicegate_quic::cid::CidSchemes;
 use sluicegate_quic::connection_gauges::ConnectionGauges;
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
 use sluicegate_quic::header::Header;
@@ -248,7 +248,7 @@ impl Bench {
     /// Returns a short header, for an ID that the server has told, or for none of its own.
     fn short(&self, bytes: &mut Bytes<'_>) -> Vec<u8> {
         let mut datagram = vec![0x40; usize::from(bytes.byte()) * 6];
-        let cid_len = cid::scheme().cid_len();
+        let cid_len = CidSchemes::plain().scheme().cid_len();
         let told = self.answers.iter().rev().find_map(|(_, answer)| {
             let header = Header::parse_as_client(answer, cid_len).ok()?;
             (header.scid.len() == cid_len).then_some(header.scid)

@@ -11,7 +11,8 @@ use super::*;
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
 /// The properties by the names of their fuzz targets.
-const TRIALS: [Trial; 11] = [
+const TRIALS: [Trial; 12] = [
+    ("connection_id", connection_id, 5_000),
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),
     ("frames", frames, 300),
@@ -102,6 +103,11 @@ fn holds(target: &str) {
     }
     println!("{target}: {reached} of {count} strings got past the first check");
     assert!(reached > count / 20, "{target}: {reached} of {count}");
+}
+
+#[test]
+fn connection_ids_for_balancers() {
+    holds("connection_id");
 }
 
 #[test]

@@ -175,7 +175,16 @@ const QUIC: Layers = Layers {
         ("sluicegate_dataplane", &["endpoint", "connection", "settings", "cid"]),
         (
             "sluicegate_config",
-            &["endpoint", "connection", "settings", "transport", "expiry", "rates", "congestion"],
+            &[
+                "endpoint",
+                "connection",
+                "settings",
+                "transport",
+                "expiry",
+                "rates",
+                "congestion",
+                "cid",
+            ],
         ),
     ],
 };

@@ -90,7 +90,7 @@ fn key_in_the_wrong_table_names_the_right_one() {
     assert_eq!(refusal("cores = \"auto\"\n"), "1:1: `cores` belongs to [[group]]; move it there");
     assert_eq!(
         refusal_before("[qlog]\nformat = \"json\""),
-        "2:1: `format` belongs to [log] or [access_log]; move it there"
+        "2:1: `format` belongs to [quic.connection_ids] or [log] or [access_log]; move it there"
     );
     // Where a key of the table itself looks like it, that may be meant.
     assert_unknown(

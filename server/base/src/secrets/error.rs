@@ -41,4 +41,18 @@ pub enum SecretsError {
         /// Number of secrets in the file.
         found: usize,
     },
+    /// A line does not say which nonces are taken.
+    #[error("{}:{line}: no record of the nonces of connection IDs; set a new `quic.connection_ids.key_file` under another `config`, and remove this file", path.display())]
+    Nonces {
+        /// File of the nonces.
+        path: PathBuf,
+        /// Number of the line, counted from 1.
+        line: usize,
+    },
+    /// Earlier starts have taken all nonces.
+    #[error("{}: every nonce under the key of `quic.connection_ids.key_file` has been used; give servers and balancer a new key under another `config`, or a longer `nonce`", path.display())]
+    NoncesUsedUp {
+        /// File of the nonces.
+        path: PathBuf,
+    },
 }

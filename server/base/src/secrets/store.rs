@@ -9,7 +9,8 @@ use data_encoding::HEXLOWER;
 
 use super::error::{MAX_ROOTS, SecretsError};
 use super::key_file;
-use super::root::{RootSecret, unhex};
+use super::nonces::{self, Nonces};
+use super::root::{RootSecret, hkdf_sha256, unhex};
 use super::ticket_keys::TicketKeys;
 use crate::clock;
 use crate::entropy::draw;
@@ -24,7 +25,10 @@ const MAX_FILE: u64 = 64 * 1024;
 const SECRETS: &str = "secrets";
 const GENERATION: &str = "generation";
 const TICKETS: &str = "tickets";
+const NONCES: &str = "nonces";
 const LOCK: &str = "lock";
+/// Most keys whose nonces are remembered. A key that is used again after so many others would begin its nonces anew.
+const MAX_NONCE_KEYS: usize = 256;
 
 /// A state directory that no other process reads or changes until it is dropped.
 #[derive(Debug)]
@@ -131,6 +135,41 @@ impl StateDir {
         Ok(generation)
     }
 
+    /// Takes the nonces of a start under a key, and remembers that. A line is the key's name, the number from which its nonces are counted,
+    /// and how many starts have taken some.
+    pub(super) fn take_nonces(&self, secret: &[u8], len: usize) -> Result<Nonces, SecretsError> {
+        let path = self.path.join(NONCES);
+        let text = match read_limited(&path) {
+            Ok(text) => text,
+            Err(source) if source.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(failed("read", &path, source)),
+        };
+        let name = key_name(secret, len);
+        let (mut others, mut base, mut starts) = (Vec::new(), nonces::random(), 0_u64);
+        for (index, line) in text.lines().enumerate() {
+            let damaged = || SecretsError::Nonces { path: path.clone(), line: index + 1 };
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [key, from, taken] = fields[..] else {
+                return Err(damaged());
+            };
+            let from = u128::from_str_radix(from, 16).map_err(|_| damaged())?;
+            let taken = taken.parse().map_err(|_| damaged())?;
+            if key == name {
+                (base, starts) = (from, taken);
+            } else {
+                others.push(line);
+            }
+        }
+        let taken = Nonces::of_start(starts, base, len);
+        let taken = taken.ok_or_else(|| SecretsError::NoncesUsedUp { path: path.clone() })?;
+        let kept = &others[others.len().saturating_sub(MAX_NONCE_KEYS - 1)..];
+        let own = format!("{name} {base:032x} {}", starts + 1);
+        let lines = kept.iter().copied().chain([own.as_str()]);
+        let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+        self.replace(NONCES, text.as_bytes())?;
+        Ok(taken)
+    }
+
     fn replace(&self, name: &str, contents: &[u8]) -> Result<(), SecretsError> {
         let path = self.path.join(name);
         let written = state_file::replace(&path, contents);
@@ -194,6 +233,14 @@ fn limited(file: &File) -> io::Result<String> {
 
 fn failed(action: &'static str, path: &Path, cause: io::Error) -> SecretsError {
     SecretsError::Io { action, path: path.to_owned(), cause }
+}
+
+/// Returns the name of a key in the file of nonces, which gives nothing of it away.
+fn key_name(secret: &[u8], len: usize) -> String {
+    let mut name = [0; 16];
+    let len = u8::try_from(len).unwrap_or(u8::MAX);
+    hkdf_sha256(b"sluicegate nonces 1", secret, &[len], &mut name);
+    HEXLOWER.encode(&name)
 }
 
 /// Returns a generation for a process without a predecessor.

@@ -274,3 +274,56 @@ fn ticket_keys_of_a_state_directory_outlive_the_process_and_are_private() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(Secrets::load(&config).is_err());
 }
+
+#[test]
+fn each_start_has_nonces_of_its_own_under_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        state_dir: Some(dir.path().to_owned()),
+        accept_open: true,
+        ..SecretsConfig::default()
+    };
+    let secrets = Secrets::load(&config).unwrap();
+    let take = |key: &[u8], len| {
+        let nonces = secrets.take_nonces(key, len)?;
+        let first = NonceSource::new(&Arc::new(nonces)).next_nonce().unwrap();
+        Ok::<_, SecretsError>(u128::from_be_bytes(first))
+    };
+    let first = take(b"one", 4).unwrap();
+    let other = take(b"two", 4).unwrap();
+    assert_eq!(take(b"one", 4).unwrap(), first.wrapping_add(1 << 24));
+    assert_eq!(take(b"two", 4).unwrap(), other.wrapping_add(1 << 24));
+    assert_ne!(take(b"one", 8).unwrap(), first);
+    let path = dir.path().join("nonces");
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 3);
+    assert!(!text.contains("one"));
+    for _ in 2..256 {
+        take(b"one", 4).unwrap();
+    }
+    let error = take(b"one", 4).unwrap_err().to_string();
+    assert!(error.contains("every nonce") && error.contains("a new key"), "{error}");
+    assert!(take(b"two", 4).is_ok());
+    for damaged in ["x", "a b c", "00 00", &text.replace(" 1\n", " \n")] {
+        fs::write(&path, damaged).unwrap();
+        let error = take(b"two", 4).unwrap_err().to_string();
+        assert!(error.contains("nonces:") && error.contains("no record"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), damaged, "a damaged file stays");
+    }
+}
+
+#[test]
+fn the_file_of_nonces_forgets_the_oldest_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        state_dir: Some(dir.path().to_owned()),
+        accept_open: true,
+        ..SecretsConfig::default()
+    };
+    let secrets = Secrets::load(&config).unwrap();
+    for key in 0..260_u16 {
+        secrets.take_nonces(&key.to_be_bytes(), 8).unwrap();
+    }
+    let text = fs::read_to_string(dir.path().join("nonces")).unwrap();
+    assert_eq!(text.lines().count(), 256);
+}

@@ -16,6 +16,17 @@ impl ConnectionId {
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len.into()]
     }
+
+    /// Returns an ID of `len` zeros, or the nearest length that an ID may have.
+    pub(super) fn zeros(len: usize) -> ConnectionId {
+        let len = u8::try_from(len.clamp(1, MAX_V1_CID)).unwrap_or(1);
+        ConnectionId { bytes: [0; MAX_V1_CID], len }
+    }
+
+    /// Returns the bytes, for a scheme that writes them.
+    pub(super) fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len.into()]
+    }
 }
 
 impl<const N: usize> From<[u8; N]> for ConnectionId {

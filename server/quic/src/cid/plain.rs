@@ -1,21 +1,13 @@
 //! The scheme of a server by itself: nobody in front of it routes by connection ID.
-//!
-//! | byte | meaning |
-//! |---|---|
-//! | 0 | index of the worker that owns the connection; the kernel's steering program reads it |
-//! | 1 | bits 7–6: layout version, 1; bits 5–0: generation of the process; the kernel's filter of Initials compares it |
-//! | 2–15 | entropy |
 
 use sluicegate_base::entropy::Entropy;
-use sluicegate_base::secrets::GENERATIONS;
 use sluicegate_dataplane::{CidMark, Steering};
 
 use super::connection_id::ConnectionId;
+use super::layout::Layout;
 use super::scheme::{CidScheme, Owner};
 
-const LEN: u8 = 16;
-const LAYOUT_VERSION: u8 = 1;
-const GENERATION_MASK: u8 = GENERATIONS - 1;
+const LAYOUT: Layout = Layout::PLAIN;
 
 /// The scheme of a server by itself.
 #[derive(Clone, Copy, Debug)]
@@ -23,41 +15,26 @@ pub(super) struct Plain;
 
 impl CidScheme for Plain {
     fn cid_len(&self) -> usize {
-        LEN.into()
+        LAYOUT.len()
     }
 
     fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId {
-        let mut bytes: [u8; LEN as usize] = entropy.take();
-        bytes[0] = worker;
-        bytes[1] = layout_byte(generation);
+        let mut bytes: [u8; 16] = entropy.take();
+        LAYOUT.write(&mut bytes, worker, generation);
         bytes.into()
     }
 
-    /// A client's own choice of this length passes one time in four.
-    fn owner(&self, cid: &[u8]) -> Owner {
-        match *cid {
-            [worker, layout, ..]
-                if cid.len() == self.cid_len() && layout >> 6 == LAYOUT_VERSION =>
-            {
-                Owner::Ours { worker, generation: layout & GENERATION_MASK }
-            }
-            _ => Owner::Foreign,
-        }
+    fn owner(&mut self, cid: &[u8]) -> Owner {
+        LAYOUT.owner(cid)
     }
 
-    /// The first byte of an ID that a client chooses, which has 8 bytes at least (RFC 9000 §7.2), spreads new connections.
     fn steering(&self) -> Steering {
-        Steering::ConnectionId { worker_at: 0, shortest: 8 }
+        LAYOUT.steering()
     }
 
     fn mark(&self, generation: u8) -> Option<CidMark> {
-        Some(CidMark { cid_len: LEN, at: 1, value: layout_byte(generation) })
+        LAYOUT.mark(generation)
     }
-}
-
-/// Returns byte 1 of the IDs of a process, of whose generation the low six bits count.
-fn layout_byte(generation: u8) -> u8 {
-    LAYOUT_VERSION << 6 | generation & GENERATION_MASK
 }
 
 #[cfg(test)]
@@ -77,14 +54,14 @@ mod tests {
         assert_eq!(id.as_bytes()[..2], [7, 0b0110_0011]);
         let mark = CidMark { cid_len: 16, at: 1, value: 0b0110_0011 };
         assert_eq!(Plain.mark(35), Some(mark));
-        assert_eq!(Plain.owner(id.as_bytes()), Owner::Ours { worker: 7, generation: 35 });
+        assert_eq!({ Plain }.owner(id.as_bytes()), Owner::Ours { worker: 7, generation: 35 });
         assert_eq!(Plain.steering(), Steering::ConnectionId { worker_at: 0, shortest: 8 });
     }
 
     #[test]
     fn a_generation_out_of_range_wraps_and_leaves_the_version_alone() {
         let id = generate(0, 64 + 5);
-        assert_eq!(Plain.owner(id.as_bytes()), Owner::Ours { worker: 0, generation: 5 });
+        assert_eq!({ Plain }.owner(id.as_bytes()), Owner::Ours { worker: 0, generation: 5 });
         assert_eq!(Plain.mark(64 + 5), Plain.mark(5));
     }
 
@@ -93,11 +70,11 @@ mod tests {
         let mut bytes = [0; 20];
         for top in [0b0000_0000, 0b1000_0000, 0b1100_0000] {
             bytes[1] = top;
-            assert_eq!(Plain.owner(&bytes[..16]), Owner::Foreign);
+            assert_eq!({ Plain }.owner(&bytes[..16]), Owner::Foreign);
         }
         bytes[1] = 0b0100_0000;
         for len in 0..=20 {
-            let is_ours = Plain.owner(&bytes[..len]) != Owner::Foreign;
+            let is_ours = { Plain }.owner(&bytes[..len]) != Owner::Foreign;
             assert_eq!(is_ours, len == 16, "{len} bytes");
         }
     }

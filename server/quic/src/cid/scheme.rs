@@ -36,7 +36,7 @@ pub trait CidScheme: Send {
 
     /// Reads who made an ID of any length. The endpoint asks only about datagrams that belong to none of its connections. All IDs
     /// that [`generate`](Self::generate) makes are recognised, and by chance some that clients choose.
-    fn owner(&self, cid: &[u8]) -> Owner;
+    fn owner(&mut self, cid: &[u8]) -> Owner;
 
     /// Returns how the kernel finds the worker of a datagram. [`Steering::Hash`] if only [`owner`](Self::owner) can read it:
     /// workers then pass each other's datagrams on.
@@ -45,4 +45,21 @@ pub trait CidScheme: Send {
     /// Returns the mark of the IDs of a process, for the kernel's filter of Initials; `None` if they have no byte in common. Then
     /// the filter cannot prefer clients that come back after a Retry.
     fn mark(&self, generation: u8) -> Option<CidMark>;
+
+    /// Returns whether clients get spare IDs, with which they can move a connection to another address. The endpoint asks once.
+    fn gives_spares(&self) -> bool {
+        true
+    }
+}
+
+/// Makes an ID of `len` random bytes, 20 at most, over some of which `write` writes.
+pub(super) fn random_id(
+    len: usize,
+    entropy: &mut Entropy,
+    write: impl FnOnce(&mut [u8]),
+) -> ConnectionId {
+    let mut id = ConnectionId::zeros(len);
+    entropy.fill(id.as_mut());
+    write(id.as_mut());
+    id
 }

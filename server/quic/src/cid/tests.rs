@@ -1,4 +1,7 @@
-//! Properties of every scheme, and test doubles: schemes that differ from the server's own.
+//! Properties of every scheme, and a test double: a scheme that differs from the server's own.
+
+mod configured;
+mod decoder;
 
 use std::collections::HashSet;
 
@@ -8,47 +11,7 @@ use sluicegate_dataplane::{CidMark, Steering};
 
 use super::*;
 
-/// Stands for schemes of load balancers: a routing part, then worker and generation, up to the end of the ID or with a nonce.
-struct Routed {
-    routing: u8,
-    len: u8,
-}
-
-impl CidScheme for Routed {
-    fn cid_len(&self) -> usize {
-        self.len.into()
-    }
-
-    fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId {
-        let mut bytes = [0; 20];
-        let id = &mut bytes[..self.len.into()];
-        entropy.fill(id);
-        id[usize::from(self.routing)..][..2].copy_from_slice(&[worker, generation]);
-        ConnectionId::try_from(&*id).unwrap()
-    }
-
-    fn owner(&self, cid: &[u8]) -> Owner {
-        if cid.len() != self.cid_len() {
-            return Owner::Foreign;
-        }
-        match cid[usize::from(self.routing)..] {
-            [worker, generation, ..] if generation < GENERATIONS => {
-                Owner::Ours { worker, generation }
-            }
-            _ => Owner::Foreign,
-        }
-    }
-
-    fn steering(&self) -> Steering {
-        Steering::ConnectionId { worker_at: self.routing, shortest: self.len }
-    }
-
-    fn mark(&self, generation: u8) -> Option<CidMark> {
-        Some(CidMark { cid_len: self.len, at: self.routing + 1, value: generation })
-    }
-}
-
-/// Stands for encrypted schemes: only who has the key, here a byte in the ID itself, can read them.
+/// Stands for schemes that the kernel cannot read: only who has the key, here a byte in the ID itself, can read them.
 struct Encrypted;
 
 const KEYED: usize = 11;
@@ -66,7 +29,7 @@ impl CidScheme for Encrypted {
         id.into()
     }
 
-    fn owner(&self, cid: &[u8]) -> Owner {
+    fn owner(&mut self, cid: &[u8]) -> Owner {
         match *cid {
             [worker, generation, .., key]
                 if cid.len() == KEYED && generation ^ key < GENERATIONS =>
@@ -86,11 +49,35 @@ impl CidScheme for Encrypted {
     }
 }
 
-/// Returns the scheme in use, and others.
+const KEY: [u8; 16] = *b"a key for tests!";
+
+/// Tables of configurations whose IDs have every shape.
+pub(crate) const TABLES: &[&str] = &[
+    "format = \"plain\"",
+    "format = \"katran\"\nserver_id = \"0102\"",
+    "format = \"katran\"\nserver_id = \"010203\"",
+    "format = \"katran\"\nserver_id = \"01020304\"",
+    "format = \"quic-lb\"",
+    "format = \"quic-lb\"\nserver_id = \"0102030405060708\"\nnonce = 7",
+    "format = \"quic-lb\"\nserver_id = \"01\"\nnonce = 4\nconfig = 6",
+    "format = \"quic-lb\"\nserver_id = \"01\"\nnonce = 16\nconfig = 6",
+    "format = \"quic-lb\"\nserver_id = \"0102030405060708\"\nkey_file = \"key\"",
+    "format = \"quic-lb\"\nserver_id = \"0102030405060708\"\nnonce = 9\nkey_file = \"key\"",
+    "format = \"quic-lb\"\nserver_id = \"010203040506070809\"\nnonce = 8\nkey_file = \"key\"",
+    "format = \"quic-lb\"\nserver_id = \"0102030405\"\nconfig = 3\nkey_file = \"key\"\n\
+     [[quic.connection_ids]]\nformat = \"quic-lb\"\nserver_id = \"01020304050607\"",
+];
+
+/// Returns the schemes of such a table.
+pub(crate) fn configured(table: &str) -> CidSchemes {
+    let read = configured::read(table, &[], true);
+    read.expect("a configuration that can be served")
+}
+
+/// Returns the scheme of a server by itself, those for load balancers, and one that the kernel cannot read.
 pub(crate) fn schemes() -> Vec<Box<dyn CidScheme>> {
-    let routed = [(8, 16), (9, 20), (17, 19), (17, 20)];
-    let routed = routed.map(|(routing, len)| Box::new(Routed { routing, len }) as Box<_>);
-    [scheme(), Box::new(Encrypted)].into_iter().chain(routed).collect()
+    let configured = TABLES.iter().map(|table| configured(table).scheme());
+    configured.chain([Box::new(Encrypted) as Box<_>]).collect()
 }
 
 /// Returns a packet with a short header, and one with a long header.
@@ -143,8 +130,9 @@ fn the_mark_of_a_process_is_on_all_its_ids_and_on_no_other_process_s() {
 
 #[test]
 fn ids_of_another_length_are_somebody_else_s() {
-    for scheme in schemes() {
-        for len in (0..=255).filter(|len| *len != scheme.cid_len()) {
+    for mut scheme in schemes() {
+        let own = scheme.cid_len();
+        for len in (0..=255).filter(|len| *len != own) {
             for byte in [0, 0x40, 0x63, 0xff] {
                 assert_eq!(scheme.owner(&vec![byte; len]), Owner::Foreign);
             }

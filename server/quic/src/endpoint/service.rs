@@ -103,7 +103,11 @@ impl<A: Application> Endpoint<A> {
         let (worker, generation) = (self.settings.worker, self.settings.secrets.generation());
         let scheme = &mut self.settings.cid_scheme;
         let generate = || scheme.generate(worker, generation, &mut self.entropy);
-        let fresh = connection.issue_cids(generate, &self.reset_tokens);
+        let fresh = if self.gives_spares {
+            connection.issue_cids(generate, &self.reset_tokens)
+        } else {
+            Vec::new()
+        };
         for id in retired {
             self.connections.remove_id(id.as_ref());
         }

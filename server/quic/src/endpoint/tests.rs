@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, ListenerId};
 
-use super::super::cid;
+use super::super::cid::CidSchemes;
 use super::super::reset::min_trigger;
 use super::stateless::MAX_STATELESS;
 use sluicegate_config::Quic;
@@ -20,7 +20,7 @@ fn meta() -> RxMeta {
 
 /// Makes a connection ID.
 fn generate(worker: u8, generation: u8) -> ConnectionId {
-    cid::scheme().generate(worker, generation, &mut Entropy::new())
+    CidSchemes::plain().scheme().generate(worker, generation, &mut Entropy::new())
 }
 
 fn dropped(endpoint: &Endpoint<PageSession>, reason: DropReason) -> u64 {

@@ -10,7 +10,7 @@ use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::{PageSession, Pages};
 use crate::application::Application;
-use crate::cid;
+use crate::cid::CidSchemes;
 use crate::congestion::selection::Selection;
 use crate::settings::{Lease, Listener, Settings};
 use crate::transport::server_config;
@@ -51,7 +51,7 @@ pub fn plain<A: Application>(
         shared,
         limits,
         quic,
-        cid_scheme: cid::scheme(),
+        cid_scheme: CidSchemes::plain().scheme(),
         secrets,
         used_tokens: Arc::default(),
         tracing: None,

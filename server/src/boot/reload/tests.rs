@@ -8,7 +8,7 @@ use sluicegate_base::observe::metrics::{Page, Show};
 use sluicegate_base::observe::request_logs::RequestLogWriters;
 use sluicegate_base::tls::Identity;
 use sluicegate_cc::{Observation, PathCapacity};
-use sluicegate_dataplane::{ListenerId, Payloads};
+use sluicegate_dataplane::{ListenerId, Payloads, Steering};
 use sluicegate_http::route::Site;
 use sluicegate_quic::settings::Lease;
 
@@ -93,6 +93,7 @@ fn reloader<'a>(
         retired: Retired::default(),
         removed: RemovedListeners::default(),
         next_id: 1,
+        steering: Steering::Hash,
     };
     let bound_listeners = vec![bound(&reloader)];
     Arc::get_mut(&mut reloader.snapshot).unwrap().bound_listeners = bound_listeners;

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use sluicegate_base::entropy::Entropy;
 use sluicegate_dataplane::memory::Memory;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta, TxMeta, memory};
-use sluicegate_quic::cid;
+use sluicegate_quic::cid::CidSchemes;
 
 use super::super::mailbox::mailbox;
 use super::super::misrouted::misrouted;
@@ -45,7 +45,7 @@ impl Rig {
     /// Returns a short header of an unknown connection of `worker`.
     fn packet(&self, worker: u8) -> Vec<u8> {
         let mut packet = vec![0x40; 100];
-        let mut scheme = cid::scheme();
+        let mut scheme = CidSchemes::plain().scheme();
         let cid = scheme.generate(worker, self.generation, &mut Entropy::new());
         packet[1..=scheme.cid_len()].copy_from_slice(cid.as_bytes());
         packet

@@ -12,7 +12,7 @@ const PEER: &str = "192.0.2.1:5000";
 #[test]
 fn a_client_is_served_and_reset_under_ids_of_every_scheme() {
     for (scheme, after_restart) in schemes().into_iter().zip(schemes()) {
-        let cid_len = scheme.cid_len();
+        let (cid_len, gives_spares) = (scheme.cid_len(), scheme.gives_spares());
         let mut attack = Attack::new(|s| {
             s.cid_scheme = scheme;
             s.quic.retry_above = Some(0);
@@ -23,7 +23,8 @@ fn a_client_is_served_and_reset_under_ids_of_every_scheme() {
             Frame::NewConnectionId { id, .. } => Some(id.clone()),
             _ => None,
         });
-        peer.client.dcid = spare.expect("a spare ID");
+        assert_eq!(spare.is_some(), gives_spares);
+        peer.client.dcid = spare.unwrap_or(peer.client.dcid);
         assert_eq!(peer.client.dcid.len(), cid_len);
         attack.check_honest(&mut peer);
         let secrets = Arc::clone(&attack.endpoint().settings.secrets);
@@ -65,4 +66,34 @@ fn datagrams_of_other_workers_and_processes_are_told_apart_by_every_scheme() {
         // This worker's, and that of a worker that there is not.
         assert_eq!(endpoint.counters.resets, 2);
     }
+}
+
+#[test]
+fn datagrams_of_other_servers_are_those_of_unknown_connections() {
+    let now = sluicegate_base::clock::now();
+    let mut tried = 0;
+    for scheme in schemes() {
+        let mut settings = Settings::plain(0, 2);
+        settings.cid_scheme = scheme;
+        let own = settings.secrets.generation();
+        let mut endpoint = Endpoint::new(settings, now);
+        let entropy = &mut Entropy::new();
+        // Each bit of the routing part that is not the server's own choice, of an ID of the other worker.
+        for bit in 0..24 {
+            let id = endpoint.settings.cid_scheme.generate(1, own, entropy);
+            let mut id = id.as_bytes().to_vec();
+            id[bit / 8] ^= 1 << (bit % 8);
+            if endpoint.settings.cid_scheme.owner(&id) != Owner::Foreign {
+                continue;
+            }
+            let mut packet = vec![0x40; 100];
+            packet[1..=id.len()].copy_from_slice(&id);
+            let before = endpoint.counters.resets;
+            assert_eq!(endpoint.ingest(&meta(), &mut packet, now, UNIX), Ingest::Done);
+            assert_eq!(endpoint.counters.misrouted, 0);
+            assert_eq!(endpoint.counters.resets, before + 1);
+            tried += 1;
+        }
+    }
+    assert!(tried > 100, "{tried} IDs");
 }

@@ -1,0 +1,150 @@
+//! Nonces that never repeat under a key: not at another worker, and not after a restart.
+//!
+//! A nonce is a number, counted from a random one. Each start takes a share of the numbers, which the state directory remembers
+//! before any of them is used. Workers take blocks of the share.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::entropy::draw;
+
+/// Longest nonce, bytes.
+pub const MAX_NONCE: usize = 16;
+/// Length of the shortest nonce that does without a state directory, bytes.
+pub const NONCE_OF_PROCESS: usize = 8;
+/// Numbers that a worker takes at once.
+const BLOCK: u64 = 256;
+
+/// Nonces of a process under one key.
+#[derive(Debug)]
+pub struct Nonces {
+    /// Number from which all are counted.
+    base: u128,
+    next: AtomicU64,
+    end: u64,
+}
+
+impl Nonces {
+    /// Returns nonces of `len` bytes, up to [`MAX_NONCE`], which begin anywhere. Those of at least [`NONCE_OF_PROCESS`] bytes
+    /// meet those of another process as seldom as random numbers do.
+    pub fn of_process(len: usize) -> Nonces {
+        Nonces { base: random(), next: AtomicU64::new(0), end: numbers(len) }
+    }
+
+    /// Returns the nonces of a start, counted from 0, with a number that all starts under the key have in common. Returns `None` if earlier
+    /// starts have used all.
+    pub(super) fn of_start(start: u64, base: u128, len: usize) -> Option<Nonces> {
+        let first = start.checked_mul(share(len))?;
+        let end = first.checked_add(share(len)).filter(|end| *end <= numbers(len))?;
+        Some(Nonces { base, next: AtomicU64::new(first), end })
+    }
+
+    /// Returns nonces of which all are used.
+    #[cfg(any(test, feature = "test-fixtures"))]
+    pub fn used_up() -> Nonces {
+        Nonces { base: 0, next: AtomicU64::new(0), end: 0 }
+    }
+
+    /// Takes a block of numbers; an empty one if all are used.
+    fn take(&self) -> Range<u64> {
+        let step = |next: u64| (next < self.end).then(|| next + BLOCK.min(self.end - next));
+        match self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) {
+            Ok(first) => first..step(first).unwrap_or(first),
+            Err(_) => 0..0,
+        }
+    }
+}
+
+/// Returns the number that is counted from under a new key.
+pub(super) fn random() -> u128 {
+    let mut bytes = [0; MAX_NONCE];
+    draw(&mut bytes);
+    u128::from_be_bytes(bytes)
+}
+
+/// Returns how many nonces of that length are used at most. Of longer ones than 8 bytes, a part suffices.
+fn numbers(len: usize) -> u64 {
+    let bits = u32::try_from(8 * len).unwrap_or(u32::MAX);
+    1_u64.checked_shl(bits).unwrap_or(u64::MAX)
+}
+
+/// Returns how many of them a start takes: of 4 bytes 2^24, so that there are 256 starts; of 8 and more bytes 2^40.
+fn share(len: usize) -> u64 {
+    1 << (4 * len.min(NONCE_OF_PROCESS) + 8)
+}
+
+/// Nonces for one worker.
+#[derive(Debug)]
+pub struct NonceSource {
+    nonces: Arc<Nonces>,
+    block: Range<u64>,
+}
+
+impl NonceSource {
+    /// Takes from these nonces.
+    pub fn new(nonces: &Arc<Nonces>) -> NonceSource {
+        NonceSource { nonces: Arc::clone(nonces), block: 0..0 }
+    }
+
+    /// Returns the next nonce, in the last bytes; `None` if all are used.
+    pub fn next_nonce(&mut self) -> Option<[u8; MAX_NONCE]> {
+        if self.block.is_empty() {
+            self.block = self.nonces.take();
+        }
+        let number = self.block.next()?;
+        let value = self.nonces.base.wrapping_add(number.into());
+        Some(value.to_be_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_nonce_of_any_start_and_worker_is_like_another() {
+        for len in [4, 7, 8, 16] {
+            let base = random();
+            let mut seen = HashSet::new();
+            for start in 0..4 {
+                let nonces = Arc::new(Nonces::of_start(start, base, len).unwrap());
+                let mut workers = [(); 3].map(|()| NonceSource::new(&nonces));
+                for _ in 0..1000 {
+                    for worker in &mut workers {
+                        let nonce = worker.next_nonce().unwrap();
+                        assert!(seen.insert(nonce[MAX_NONCE - len..].to_vec()), "{len} bytes");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_ends_and_so_do_the_starts() {
+        assert_eq!((share(4), numbers(4) / share(4)), (1 << 24, 256));
+        let all = Arc::new(Nonces::of_start(255, 0, 4).unwrap());
+        all.next.store(all.end - BLOCK - 1, Ordering::Relaxed);
+        let mut worker = NonceSource::new(&all);
+        for number in (1 << 32) - BLOCK - 1..1 << 32 {
+            assert_eq!(worker.next_nonce(), Some(u128::from(number).to_be_bytes()));
+        }
+        assert_eq!(worker.next_nonce(), None);
+        assert_eq!(worker.next_nonce(), None);
+        assert!(Nonces::of_start(256, 0, 4).is_none());
+        for len in 4..=MAX_NONCE {
+            assert!(Nonces::of_start(255, 0, len).is_some(), "{len} bytes");
+            assert!(Nonces::of_start(u64::MAX, 0, len).is_none(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_process_by_itself_begins_anywhere() {
+        let first =
+            |len| NonceSource::new(&Arc::new(Nonces::of_process(len))).next_nonce().unwrap();
+        let firsts: HashSet<_> = (0..100).map(|_| first(NONCE_OF_PROCESS)).collect();
+        assert_eq!(firsts.len(), 100);
+    }
+}
