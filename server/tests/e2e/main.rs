@@ -13,6 +13,7 @@ mod client;
 mod client_auth;
 mod compress;
 mod connect_udp;
+mod connection_ids;
 mod connections;
 mod doctor;
 mod dpdk;
