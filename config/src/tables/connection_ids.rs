@@ -41,8 +41,8 @@ table! {
         /// Number of the configuration at the balancer, with quic-lb.
         config: Option<u16> { kind: count(0, 6, ""), unset: "0", examples: ["1"], reload: Restart },
         /// Length of the nonce, with quic-lb, in bytes. With key_file, no nonce may ever repeat: server.state_dir remembers
-        /// which were used, and without that folder a nonce needs 8 bytes. Each start takes a share of a short one's values: 4 bytes suffice for 256
-        /// starts, 8 for more than anybody makes.
+        /// which were used, and without that folder a nonce needs 8 bytes. Each start takes a share of the values: of 4 bytes 16.8 million, which a
+        /// flood of handshakes uses up in minutes, and 256 starts; of 8 bytes more than anybody uses. Without key_file nonces are random.
         nonce: Option<u16> { kind: count(4, 16, "bytes"), unset: "8", examples: ["7"], reload: Restart },
         /// File with the key by which server ID and nonce are encrypted, with quic-lb: 32 hexadecimal digits. The balancer has
         /// the same key. Without a key, everybody on the path can tell the server of an ID. Let nobody but root and the server's

@@ -69,9 +69,10 @@ fn numbers(len: usize) -> u64 {
     1_u64.checked_shl(bits).unwrap_or(u64::MAX)
 }
 
-/// Returns how many of them a start takes: of 4 bytes 2^24, so that there are 256 starts; of 8 and more bytes 2^40.
+/// Returns how many of them a start takes: of 4 bytes 2^24, so that there are 256 starts; of 8 and more bytes 2^48, which Retry packets to a
+/// flood take years to use.
 fn share(len: usize) -> u64 {
-    1 << (4 * len.min(NONCE_OF_PROCESS) + 8)
+    1 << (6 * len.min(NONCE_OF_PROCESS))
 }
 
 /// Nonces for one worker.
