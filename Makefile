@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go prometheus peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go prometheus kubernetes peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install deb deb-check clean
 MAKEFLAGS += --no-print-directory
 
@@ -76,6 +76,8 @@ H2SPEC := v2.2.1+incompatible
 QUIC_GO := v0.65.0
 # 3.16; Go modules know Prometheus 3 by such versions.
 PROMETHEUS := v0.316.0
+HELM := v3.22.0
+KUBECTL_VALIDATE := v0.0.4
 
 # Names a part of the work, with the time since the beginning.
 STARTED := $(shell date +%s)
@@ -408,6 +410,23 @@ $(TARGET)/prometheus/$(PROMETHEUS):
 	done
 	touch "$@"
 
+# The tools take some minutes of two cores, so only the nightly job and you do it. `make test` compares what needs none of them.
+kubernetes: setup $(TARGET)/kubernetes/$(HELM)-$(KUBECTL_VALIDATE) ## Checks the Helm chart and the manifests in deploy/kubernetes, if there is Go
+	@if [ -e "$(TARGET)/kubernetes/$(HELM)-$(KUBECTL_VALIDATE)" ]; then
+	    $(call PART,Kubernetes)
+	    deploy/kubernetes/check "$(TARGET)/kubernetes"
+	fi
+
+$(TARGET)/kubernetes/$(HELM)-$(KUBECTL_VALIDATE):
+	@if ! command -v go >/dev/null; then
+	    echo "skipped: helm and kubectl-validate are not installed, for want of Go (https://go.dev/doc/install)" >&2
+	    exit 0
+	fi
+	$(call PART,helm $(HELM) and kubectl-validate $(KUBECTL_VALIDATE))
+	GOBIN="$(TARGET)/kubernetes" CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@$(HELM)
+	GOBIN="$(TARGET)/kubernetes" CGO_ENABLED=0 go install sigs.k8s.io/kubectl-validate@$(KUBECTL_VALIDATE)
+	touch "$@"
+
 # What the servers share needs no QUIC; `make compare` builds the servers themselves.
 peers: setup
 	@$(call PART,servers to compare with)
@@ -581,7 +600,7 @@ msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is pro
 # What is too long for each change. Corpora and builds are kept from one run to the next.
 nightly: FUZZ_SECONDS = $(NIGHTLY_FUZZ_SECONDS)
 nightly: MUTANTS_SHARD = $(shell date +%w)/7
-nightly: advisories msrv doc deb-check sbom example peers test-long mutants ## Everything that takes hours: for a job each night
+nightly: advisories msrv doc deb-check kubernetes sbom example peers test-long mutants ## Everything that takes hours: for a job each night
 
 sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/dist/sluicegate.cdx.json
 	@$(call PART,bill of materials)

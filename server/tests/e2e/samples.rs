@@ -1,5 +1,6 @@
 //! Configurations that are printed or shipped, given to `sluicegate check`.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::installed;
@@ -17,6 +18,8 @@ fn folder() -> Folder {
         ("tls/certificate.pem", "tls/key.pem"),
         ("tls/example.com/fullchain.pem", "tls/example.com/privkey.pem"),
         ("tls/static.example.com/fullchain.pem", "tls/static.example.com/privkey.pem"),
+        ("tls/sluicegate-tls/tls.crt", "tls/sluicegate-tls/tls.key"),
+        ("secrets/certificate.pem", "secrets/key.pem"),
     ] {
         for (from, to) in [("cert.pem", chain), ("key.pem", key)] {
             let to = folder.path(to);
@@ -25,6 +28,9 @@ fn folder() -> Folder {
         }
     }
     std::fs::create_dir(folder.path("static")).unwrap();
+    let secrets = folder.path("secrets/secrets.txt");
+    std::fs::write(&secrets, "5a".repeat(32)).unwrap();
+    std::fs::set_permissions(&secrets, std::fs::Permissions::from_mode(0o600)).unwrap();
     folder
 }
 
@@ -45,10 +51,17 @@ fn samples_can_be_served() {
         "deploy/compose.toml",
         "deploy/container.toml",
         "deploy/deb/sluicegate.toml",
+        "deploy/kubernetes/chart/sluicegate.toml",
     ] {
         let text = read(name).replace("/srv/www/static", "static");
         accepted(name, &text, &folder);
     }
+    let name = "deploy/nomad/sluicegate.nomad.hcl";
+    let job = read(name);
+    let (_, template) = job.split_once("<<EOT\n").unwrap();
+    let (text, _) = template.split_once("\nEOT\n").unwrap();
+    // Nomad mounts this folder.
+    accepted(name, &text.replace("\"/secrets/", "\"secrets/"), &folder);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Checks of the repository.
 
 mod addresses;
+mod clusters;
 mod files;
 mod host_setup;
 mod layers;

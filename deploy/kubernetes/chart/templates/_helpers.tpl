@@ -1,0 +1,75 @@
+{{- define "sluicegate.name" -}}
+{{- if contains "sluicegate" .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-sluicegate" .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluicegate.selector" -}}
+app.kubernetes.io/name: sluicegate
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "sluicegate.labels" -}}
+{{ include "sluicegate.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "sluicegate.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluicegate.config" -}}
+{{ .Values.config | default (.Files.Get "sluicegate.toml") | trim }}
+{{- end -}}
+
+{{/* drain_timeout of the configuration in whole seconds, 30 if it sets none; 0 for one in smaller units. */}}
+{{- define "sluicegate.drain" -}}
+{{- $found := regexFind "(?m)^\\s*drain_timeout\\s*=\\s*\"[0-9hms]+\"" (include "sluicegate.config" .) -}}
+{{- if $found -}}
+{{- $value := regexFind "\"[0-9hms]+\"" $found | trimAll "\"" -}}
+{{- $hours := regexFind "[0-9]+h" $value | trimSuffix "h" | default "0" | int -}}
+{{- $minutes := regexFind "[0-9]+m($|[^s])" $value | regexFind "[0-9]+" | default "0" | int -}}
+{{- $seconds := regexFind "[0-9]+s" (regexReplaceAll "[0-9]+ms" $value "") | trimSuffix "s" | default "0" | int -}}
+{{- add (mul $hours 3600) (mul $minutes 60) $seconds -}}
+{{- else -}}
+30
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses values that do not fit the configuration or each other. */}}
+{{- define "sluicegate.check" -}}
+{{- $config := include "sluicegate.config" . -}}
+{{- if not (has .Values.kind (list "Deployment" "DaemonSet")) -}}
+{{- fail (printf "kind is %q: expected Deployment or DaemonSet" .Values.kind) -}}
+{{- end -}}
+{{- range $name, $port := .Values.ports -}}
+{{- if and (int $port) (not (regexMatch (printf ":%d[\"']" (int $port)) $config)) -}}
+{{- fail (printf "the configuration names no address with port %d: set ports.%s to its port there" (int $port) $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.sharedSecret (not (regexMatch "(?m)^\\s*secrets_file\\s*=" $config)) -}}
+{{- fail "the configuration has no secrets_file, which sharedSecret is for: add secrets_file = \"secrets/secrets.txt\" to [server], or set sharedSecret to \"\"" -}}
+{{- end -}}
+{{- $drain := include "sluicegate.drain" . | int -}}
+{{- $grace := .Values.terminationGracePeriodSeconds | int -}}
+{{- $needed := add (int .Values.preStopSeconds) $drain 5 | int -}}
+{{- if lt $grace $needed -}}
+{{- fail (printf "terminationGracePeriodSeconds is %d: preStopSeconds and drain_timeout (%ds) need %d" $grace $drain $needed) -}}
+{{- end -}}
+{{- $ready := mul (int .Values.probes.readiness.periodSeconds) (int .Values.probes.readiness.failureThreshold) | int -}}
+{{- if le $ready $drain -}}
+{{- fail (printf "probes.readiness fails after %ds, before drain_timeout (%ds) is over: raise failureThreshold" $ready $drain) -}}
+{{- end -}}
+{{- if and .Values.serverId.enabled (not (contains .Values.serverId.env $config)) -}}
+{{- fail (printf "serverId is enabled, but the configuration does not read %s: see serverId in values.yaml" .Values.serverId.env) -}}
+{{- end -}}
+{{- if and .Values.hostPorts (ne .Values.kind "DaemonSet") -}}
+{{- fail "hostPorts needs kind: DaemonSet, because two pods cannot have a port of one node" -}}
+{{- end -}}
+{{- end -}}
