@@ -69,6 +69,9 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | qu
 {{- if and .Values.serverId.enabled (not (contains .Values.serverId.env $config)) -}}
 {{- fail (printf "serverId is enabled, but the configuration does not read %s: see serverId in values.yaml" .Values.serverId.env) -}}
 {{- end -}}
+{{- if and .Values.hostPorts .Values.hostNetwork -}}
+{{- fail "hostPorts and hostNetwork: the ports of a pod in the node's network are those of the node already" -}}
+{{- end -}}
 {{- if and .Values.hostPorts (ne .Values.kind "DaemonSet") -}}
 {{- fail "hostPorts needs kind: DaemonSet, because two pods cannot have a port of one node" -}}
 {{- end -}}
