@@ -110,7 +110,7 @@ pub struct Seed(Share);
 #[derive(Debug)]
 enum Share {
     /// A socket of each listener, for a backend of sockets.
-    Sockets { backend: Backend, options: DriverOptions, bindings: Vec<Binding> },
+    Sockets { backend: Backend, options: DriverOptions, bindings: Vec<Binding>, receives: bool },
     /// A queue of a port of DPDK.
     #[cfg(feature = "dpdk")]
     Dpdk(Box<DpdkSeed>),
@@ -133,7 +133,19 @@ impl Seed {
         options: DriverOptions,
         bindings: Vec<Binding>,
     ) -> Self {
-        Self(Share::Sockets { backend, options, bindings })
+        Self(Share::Sockets { backend, options, bindings, receives: true })
+    }
+
+    /// Has the driver of sockets not read from them until it is told to ([`Driver::set_receiving`]): an earlier process still does.
+    #[must_use]
+    pub fn without_receiving(self) -> Self {
+        match self.0 {
+            Share::Sockets { backend, options, bindings, .. } => {
+                Self(Share::Sockets { backend, options, bindings, receives: false })
+            }
+            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
+            other => Self(other),
+        }
     }
 
     /// Makes the driver, on the thread that will use it.
@@ -141,15 +153,17 @@ impl Seed {
     /// # Errors
     /// The host forbids the backend or lacks what it needs; with [`Backend::Auto`] only where no backend can be opened.
     pub fn open(self) -> Result<Opened, OpenError> {
-        let (backend, options, bindings) = match self.0 {
-            Share::Sockets { backend, options, bindings } => (backend, options, bindings),
+        let (backend, options, bindings, receives) = match self.0 {
+            Share::Sockets { backend, options, bindings, receives } => {
+                (backend, options, bindings, receives)
+            }
             #[cfg(feature = "dpdk")]
             Share::Dpdk(seed) => return Ok(Driver::Dpdk(seed.open()?).into()),
             #[cfg(feature = "test-backends")]
             Share::Port(seed) => return Ok(Driver::Port(seed.open()).into()),
         };
         match backend {
-            Backend::Mio => Ok(Driver::Mio(Mio::open(&options, bindings)?).into()),
+            Backend::Mio => Ok(Driver::Mio(Mio::open(&options, bindings, receives)?).into()),
             // Sockets are no port; whoever opens a port gets seeds of its own.
             Backend::Dpdk => Err(OpenError::new(
                 Backend::Dpdk.name(),
@@ -157,14 +171,14 @@ impl Seed {
                 io::ErrorKind::InvalidInput.into(),
                 "open it by Ports",
             )),
-            Backend::IoUring => match Uring::open(&options, bindings) {
+            Backend::IoUring => match Uring::open(&options, bindings, receives) {
                 Ok(driver) => Ok(Driver::Uring(driver).into()),
                 Err((error, _)) => Err(error),
             },
-            Backend::Auto => match Uring::open(&options, bindings) {
+            Backend::Auto => match Uring::open(&options, bindings, receives) {
                 Ok(driver) => Ok(Driver::Uring(driver).into()),
                 Err((error, bindings)) => Ok(Opened {
-                    driver: Driver::Mio(Mio::open(&options, bindings)?),
+                    driver: Driver::Mio(Mio::open(&options, bindings, receives)?),
                     fallback: Some(error),
                 }),
             },

@@ -31,6 +31,7 @@ const WAKER: usize = usize::MAX;
 
 /// A driver of ordinary sockets.
 pub struct Mio {
+    options: DriverOptions,
     selector: Selector,
     waker: Waker,
     /// The waker was used before the end of the last wait.
@@ -43,31 +44,32 @@ pub struct Mio {
 }
 
 impl Mio {
-    /// Opens a driver for `bindings`.
+    /// Opens a driver for `bindings`, which reads from them if it `receives`.
     ///
     /// # Errors
     /// Descriptors or memory ran out.
-    pub(crate) fn open(options: &DriverOptions, bindings: Vec<Binding>) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        options: &DriverOptions,
+        bindings: Vec<Binding>,
+        receives: bool,
+    ) -> Result<Self, OpenError> {
         let waker = Waker::open(true).map_err(failed("eventfd"))?;
-        Self::woken_by(waker, options, bindings)
+        Self::woken_by(waker, options, bindings, receives)
     }
 
     /// Opens a driver for other bindings, which has the same waker and goes on counting.
     ///
     /// # Errors
     /// Descriptors or memory ran out.
-    pub(super) fn reopen(
-        &self,
-        options: &DriverOptions,
-        bindings: Vec<Binding>,
-    ) -> Result<Self, OpenError> {
-        Self::woken_by(self.waker.clone(), options, bindings)
+    pub(super) fn reopen(&self, bindings: Vec<Binding>, receives: bool) -> Result<Self, OpenError> {
+        Self::woken_by(self.waker.clone(), &self.options, bindings, receives)
     }
 
     fn woken_by(
         waker: Waker,
         options: &DriverOptions,
         bindings: Vec<Binding>,
+        receives: bool,
     ) -> Result<Self, OpenError> {
         let selector = Selector::open().map_err(failed("open a selector"))?;
         if let Some(eventfd) = waker.eventfd() {
@@ -76,11 +78,14 @@ impl Mio {
         }
         let mut sockets = Vec::with_capacity(bindings.len());
         for (index, binding) in bindings.into_iter().enumerate() {
-            let watched = selector.add(binding.as_fd(), index);
-            watched.map_err(failed("watch a socket"))?;
-            sockets.push(Socket::new(binding));
+            if receives {
+                let watched = selector.add(binding.as_fd(), index);
+                watched.map_err(failed("watch a socket"))?;
+            }
+            sockets.push(Socket::new(binding, receives));
         }
         Ok(Self {
+            options: *options,
             selector,
             waker,
             woken: false,
@@ -95,6 +100,22 @@ impl Mio {
     /// Returns its sockets.
     pub(super) fn bindings(&self) -> impl Iterator<Item = &Binding> {
         self.sockets.iter().map(|socket| &socket.binding)
+    }
+
+    /// Returns whether it reads from its sockets.
+    pub(super) fn receives(&self) -> bool {
+        self.sockets.iter().all(|socket| socket.is_read)
+    }
+
+    /// Reads from its sockets, or no more.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(super) fn set_receiving(&mut self, on: bool) -> io::Result<()> {
+        for (index, socket) in self.sockets.iter_mut().enumerate() {
+            socket.set_read(&self.selector, index, on)?;
+        }
+        Ok(())
     }
 
     /// Continues the counters of another driver.
@@ -113,7 +134,7 @@ impl Mio {
             let Some(socket) = self.sockets.get_mut(event.token) else {
                 continue;
             };
-            socket.readable |= !socket.down && event.readable;
+            socket.readable |= socket.is_read && !socket.down && event.readable;
             if event.writable {
                 self.tx.lanes.on_writable(event.token);
             }

@@ -1,6 +1,7 @@
 //! Changes the listeners of a running driver of sockets.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::{Driver, Seed, Share};
@@ -27,25 +28,83 @@ impl Driver {
         removed: &[ListenerId],
         mut sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> Result<(), OpenError> {
-        let name = self.backend();
-        let failed = |step| move |source| OpenError::new(name, step, source, "restart the server");
-        let mut next = match (&*self, added.0) {
-            (Self::Mio(driver), Share::Sockets { options, bindings, .. }) => {
-                let kept = kept(driver.bindings(), removed, bindings);
-                let all = kept.map_err(failed("duplicate a socket"))?;
-                Self::Mio(driver.reopen(&options, all)?)
-            }
-            (Self::Uring(driver), Share::Sockets { options, bindings, .. }) => {
-                let kept = kept(driver.bindings(), removed, bindings);
-                let all = kept.map_err(failed("duplicate a socket"))?;
-                Self::Uring(driver.reopen(&options, all)?)
-            }
-            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
-            _ => {
-                return Err(failed("change its listeners")(io::ErrorKind::Unsupported.into()));
-            }
+        let failed = |driver: &Self, source| {
+            let step = "change its listeners";
+            OpenError::new(driver.backend(), step, source, "restart the server")
         };
-        self.pass_on(&mut sink);
+        let added = match added.0 {
+            Share::Sockets { bindings, .. } => bindings,
+            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
+            _ => return Err(failed(self, io::ErrorKind::Unsupported.into())),
+        };
+        let all = kept(self.bindings(), removed, added).map_err(|error| failed(self, error))?;
+        let next = self.reopen(all, self.receives())?;
+        self.replace(next, &mut sink);
+        Ok(())
+    }
+
+    /// Reads from its sockets no more, or again; it sends as before. Somebody else may read from them meanwhile. What was received before
+    /// is still handed out.
+    ///
+    /// # Errors
+    /// The backend has no sockets, or the system refuses. It reads again then, as far as it can.
+    pub fn set_receiving(&mut self, on: bool) -> io::Result<()> {
+        match self {
+            Self::Mio(driver) => driver.set_receiving(on),
+            Self::Uring(driver) => driver.set_receiving(on),
+            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Returns other descriptors of its sockets, each with its listener.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn duplicate_sockets(&self) -> io::Result<Vec<(ListenerId, OwnedFd)>> {
+        let duplicated = self
+            .bindings()
+            .map(|binding| Ok((binding.listener(), binding.as_fd().try_clone_to_owned()?)));
+        duplicated.collect()
+    }
+
+    /// Returns its sockets, if it has any.
+    fn bindings(&self) -> Box<dyn Iterator<Item = &Binding> + '_> {
+        match self {
+            Self::Mio(driver) => Box::new(driver.bindings()),
+            Self::Uring(driver) => Box::new(driver.bindings()),
+            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
+    fn receives(&self) -> bool {
+        match self {
+            Self::Mio(driver) => driver.receives(),
+            Self::Uring(driver) => driver.receives(),
+            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
+            _ => true,
+        }
+    }
+
+    /// Opens a driver of the same kind for these sockets.
+    fn reopen(&self, bindings: Vec<Binding>, receives: bool) -> Result<Driver, OpenError> {
+        match self {
+            Self::Mio(driver) => driver.reopen(bindings, receives).map(Self::Mio),
+            Self::Uring(driver) => driver.reopen(bindings, receives).map(Self::Uring),
+            #[cfg(any(feature = "dpdk", feature = "test-backends"))]
+            _ => Err(OpenError::new(
+                self.backend(),
+                "change its listeners",
+                io::ErrorKind::Unsupported.into(),
+                "restart the server",
+            )),
+        }
+    }
+
+    /// Passes on what was received, and goes on as another driver.
+    fn replace(&mut self, mut next: Driver, sink: &mut impl FnMut(&RxMeta, &mut [u8])) {
+        self.pass_on(sink);
         let counters = self.counters();
         match &mut next {
             Self::Mio(driver) => driver.count_on(counters),
@@ -54,7 +113,6 @@ impl Driver {
             _ => {}
         }
         *self = next;
-        Ok(())
     }
 
     /// Passes on what was received. A driver that is broken has nothing more.

@@ -44,6 +44,7 @@ const SUBMISSIONS: usize = 32;
 
 /// A driver of sockets through an `io_uring`. It stays on the thread that opened it.
 pub struct Uring {
+    options: DriverOptions,
     ring: Ring,
     sockets: Vec<Socket>,
     rx: rx::Receiver,
@@ -60,27 +61,25 @@ pub struct Uring {
 }
 
 impl Uring {
-    /// Opens a driver for `bindings`, to be called by the thread that will use it. Returns the bindings where it fails.
+    /// Opens a driver for `bindings`, which reads from them if it `receives`, to be called by the thread that will use it. Returns the bindings where it fails.
     ///
     /// # Errors
     /// The host forbids `io_uring`, its kernel is too old, or descriptors or memory ran out.
     pub(crate) fn open(
         options: &DriverOptions,
         bindings: Vec<Binding>,
+        receives: bool,
     ) -> Result<Self, (OpenError, Vec<Binding>)> {
-        Self::woken_by(None, options, bindings)
+        Self::woken_by(None, options, bindings, receives)
     }
 
     /// Opens a driver for other bindings, which has the same waker.
     ///
     /// # Errors
     /// As with [`Uring::open`].
-    pub(super) fn reopen(
-        &self,
-        options: &DriverOptions,
-        bindings: Vec<Binding>,
-    ) -> Result<Self, OpenError> {
-        let opened = Self::woken_by(Some(self.waker.clone()), options, bindings);
+    pub(super) fn reopen(&self, bindings: Vec<Binding>, receives: bool) -> Result<Self, OpenError> {
+        let waker = Some(self.waker.clone());
+        let opened = Self::woken_by(waker, &self.options, bindings, receives);
         opened.map_err(|(error, _)| error)
     }
 
@@ -89,6 +88,7 @@ impl Uring {
         waker: Option<Waker>,
         options: &DriverOptions,
         bindings: Vec<Binding>,
+        receives: bool,
     ) -> Result<Self, (OpenError, Vec<Binding>)> {
         let refused = |(step, error)| {
             let remedy = remedy(&error);
@@ -104,7 +104,8 @@ impl Uring {
             bindings.into_iter().map(|binding| Socket { binding, ingress: Ingress::default() });
         let sockets: Vec<_> = sockets.collect();
         let mut driver = Self {
-            rx: rx::Receiver::new(sockets.len(), options.rx_buffers.next_power_of_two()),
+            options: *options,
+            rx: rx::Receiver::new(sockets.len(), options.rx_buffers.next_power_of_two(), receives),
             tx: tx::Transmitter::new(options, &sockets, ring.has_zero_copy()),
             ring,
             sockets,
@@ -144,6 +145,28 @@ impl Uring {
     /// Returns its sockets.
     pub(super) fn bindings(&self) -> impl Iterator<Item = &Binding> {
         self.sockets.iter().map(|socket| &socket.binding)
+    }
+
+    /// Returns whether it reads from its sockets.
+    pub(super) fn receives(&self) -> bool {
+        self.rx.receives()
+    }
+
+    /// Reads from its sockets, or no more.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(super) fn set_receiving(&mut self, on: bool) -> io::Result<()> {
+        self.rx.set_receives(on);
+        if on {
+            self.rx.arm(&mut self.ring)?;
+            return self.ring.flush();
+        }
+        for socket in 0..self.sockets.len() {
+            self.ring.end_receive(socket)?;
+        }
+        // What they had received before their end.
+        self.reap()
     }
 
     /// Continues the counters of another driver.

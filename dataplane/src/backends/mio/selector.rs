@@ -57,18 +57,27 @@ impl Selector {
         registry.register(&mut source, Token(token), Interest::READABLE)
     }
 
-    /// Begins or ends to report edges of writability of `fd`, too.
+    /// Reports nothing of `fd` any more.
+    pub(super) fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.poll.registry().deregister(&mut SourceFd(&fd.as_raw_fd()))
+    }
+
+    /// Begins or ends to report edges of writability of `fd`, too; it was added if `is_added`.
     pub(super) fn watch_writable(
         &self,
         fd: BorrowedFd<'_>,
         token: usize,
-        on: bool,
+        (on, is_added): (bool, bool),
     ) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
-        let interest = if on { both } else { Interest::READABLE };
         let mut source = SourceFd(&fd.as_raw_fd());
         let registry = self.poll.registry();
-        registry.reregister(&mut source, Token(token), interest)
+        match (on, is_added) {
+            (true, true) => registry.reregister(&mut source, Token(token), both),
+            (false, true) => registry.reregister(&mut source, Token(token), Interest::READABLE),
+            (true, false) => registry.register(&mut source, Token(token), Interest::WRITABLE),
+            (false, false) => registry.deregister(&mut source),
+        }
     }
 
     /// Sleeps until there is an event, at most for `timeout` (`None`: no limit). A signal ends it sooner.

@@ -125,6 +125,17 @@ impl Ring {
         self.zero_copy
     }
 
+    /// Ends the receives of a socket. Their completions follow.
+    pub(super) fn end_receive(&mut self, socket: usize) -> io::Result<()> {
+        // A request that was not submitted would be armed later.
+        self.enter(0, None)?;
+        let all = CancelBuilder::user_data(Token::Receive(socket).to_bits()).all();
+        match self.io.submitter().register_sync_cancel(None, all) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Receives on a socket until an error, or until buffers run out.
     pub(super) fn receive(&mut self, socket: usize) -> io::Result<()> {
         let template = self.memory.template.at(0).cast();

@@ -12,6 +12,8 @@ use crate::event::Events;
 use crate::meta::{Budget, RxMeta};
 
 pub(super) struct Receiver {
+    /// Receives are armed.
+    receives: bool,
     /// Per socket, the filled buffers in the order of their completions; never more than it has buffers.
     queues: Box<[VecDeque<Filled>]>,
     /// Filled buffers of all sockets.
@@ -42,15 +44,26 @@ struct Filled {
 
 impl Receiver {
     /// Makes one for `sockets` sockets with `buffers` buffers each.
-    pub(super) fn new(sockets: usize, buffers: usize) -> Self {
+    pub(super) fn new(sockets: usize, buffers: usize, receives: bool) -> Self {
         let queue = || VecDeque::with_capacity(buffers);
         Self {
+            receives,
             queues: std::iter::repeat_with(queue).take(sockets).collect(),
             waiting: 0,
             first: 0,
             states: vec![State::Idle; sockets].into_boxed_slice(),
             refusal: None,
         }
+    }
+
+    /// Arms receives from now on, or none.
+    pub(super) fn set_receives(&mut self, on: bool) {
+        self.receives = on;
+    }
+
+    /// Returns whether it receives at all.
+    pub(super) fn receives(&self) -> bool {
+        self.receives
     }
 
     /// Returns the error with which the kernel refused multishot receives.
@@ -79,6 +92,8 @@ impl Receiver {
                 self.queues[socket].push_back(Filled { buffer, len });
                 self.waiting += 1;
             }
+            // It was ended on purpose.
+            (Err(libc::ECANCELED), None) if !self.receives => {}
             (Err(libc::ENOBUFS), None) => counters.rx_buffers_exhausted += 1,
             (Err(libc::EBADF | libc::ENOTSOCK | libc::EFAULT), None) => {
                 counters.rx_errors += 1;
@@ -140,6 +155,9 @@ impl Receiver {
 
     /// Arms what has ended, unless the socket has no buffer left to receive into.
     pub(super) fn arm(&mut self, ring: &mut Ring) -> io::Result<()> {
+        if !self.receives {
+            return Ok(());
+        }
         for (socket, state) in self.states.iter_mut().enumerate() {
             let room = self.queues[socket].len() < ring.buffers(socket).count();
             if *state == State::Idle && room {
