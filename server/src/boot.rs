@@ -31,9 +31,11 @@ mod retired;
 mod shared;
 pub mod signal;
 mod supervisor;
+mod takeover;
 mod tcp;
 mod totals;
 mod until_free;
+mod upgrade;
 mod upkeep;
 mod watch;
 
@@ -52,8 +54,9 @@ use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
-use self::control_socket::ControlSocket;
-pub use self::control_socket::{ReloadVerdict, ask_to_reload, control_socket};
+use self::admin_address::AdminAddress;
+use self::control_socket::Control;
+pub use self::control_socket::{ControlVerdict, ask_to_reload, ask_to_upgrade, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::group::prepare_group;
@@ -72,9 +75,11 @@ use self::removed::RemovedListeners;
 use self::retired::Retired;
 use self::shared::Shared;
 use self::supervisor::Supervisor;
+use self::takeover::Takeover;
 use self::tcp::{Fronts, tcp_config};
+use self::upgrade::Upgrades;
 use self::upkeep::Upkeep;
-use self::watch::{Event, await_ready, run_down};
+use self::watch::{Event, Service, await_ready, run_down};
 use crate::snapshot::ConfigSnapshot;
 use crate::telemetry::Collector;
 use crate::worker::{self, MailboxSender, WorkerHandle, WorkerReport, WorkerSetup};
@@ -105,10 +110,18 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared, registry);
     memory::watch(&shared.memory)?;
-    let mut plan = match Passed::find()? {
+    let (mut takeover, handed_over) = Takeover::find()?.unzip();
+    let passed = match handed_over {
+        Some(passed) => Some(passed),
+        None => Passed::find()?,
+    };
+    let mut plan = match passed {
         None => Plan::bind(&shared, registry, &observability.admin_state)?,
         Some(passed) => Plan::inherit(&shared, registry, &observability.admin_state, passed)?,
     };
+    if let Some(takeover) = &takeover {
+        takeover.check(&shared.secrets)?;
+    }
     let (events, inbox) = channel();
     let mut prepared = Vec::new();
     for group in std::mem::take(&mut plan.groups) {
@@ -132,8 +145,21 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         return Ok(());
     }
     tcp::announce(&snapshot, |_| true);
-    fronts.adopt(over_tcp);
     plan.ports.announce();
+    let mut passed = plan.passed;
+    if takeover.is_none() {
+        fronts.adopt(Arc::clone(&over_tcp));
+    }
+    if let Some(takeover) = &mut takeover {
+        takeover.over_tcp = Some(over_tcp);
+        // Until now, the process before has answered there.
+        plan.admin = AdminAddress::open(&shared.config.admin, &observability.admin_state, &passed)?;
+        passed = Arc::default();
+        plan.listeners.forget_passed();
+        let bound = (&shared.config, &*snapshot.bound_listeners);
+        let generation = shared.secrets.generation();
+        takeover.ready(&workers, bound, (generation, &events)).map_err(BootError::Takeover)?;
+    }
     plan.admin.announce();
     buffers::advise(&shared.config, &plan.listeners.lines);
     advise(&shared);
@@ -150,7 +176,8 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         spans: Arc::clone(&shared.spans),
         traces: Arc::clone(&shared.traces),
         admin: plan.admin,
-        passed: plan.passed,
+        passed,
+        takeover,
         workers,
         fronts,
         retired: Retired::default(),
@@ -161,10 +188,15 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     };
     // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
     drop(shared);
-    let _control = ControlSocket::open(places.control, events, Event::Reload);
-    supervisor.ready(&reloader.standing());
+    let mut control = Control::new(places.control, events.clone());
+    let upgrades = Upgrades::new(events);
+    if reloader.takeover.is_none() {
+        control.open();
+        supervisor.ready(&reloader.standing());
+    }
     announce_ready(reloader.source.as_deref());
-    run_down(&inbox, &mailboxes, &observability, &mut reloader, &mut supervisor).log();
+    let mut service = Service { control, upgrades, supervisor: &mut supervisor };
+    run_down(&inbox, &mailboxes, &observability, &mut reloader, &mut service).log();
     plan.ports.close();
     observability.close();
     drop(plan.latency);

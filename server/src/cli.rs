@@ -14,6 +14,7 @@ mod route;
 mod switch;
 mod top;
 mod trace;
+mod upgrade;
 mod why;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -55,6 +56,7 @@ enum Command {
     },
     Check(check::CheckArgs),
     Reload(reload::ReloadArgs),
+    Upgrade(upgrade::UpgradeArgs),
     Route(route::RouteArgs),
     Why(why::WhyArgs),
     Top(top::TopArgs),
@@ -78,6 +80,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Run { file, config } => run(file.or(config), registry),
         Command::Check(args) => check::run(&args, registry),
         Command::Reload(args) => reload::run(&args, runtime_dir().as_deref(), registry),
+        Command::Upgrade(args) => upgrade::run(&args, runtime_dir().as_deref(), registry),
         Command::Route(args) => explain_route(&args, registry),
         Command::Why(args) => {
             unless_pipe_is_closed(why::run(&args, registry, &mut std::io::stdout().lock()))

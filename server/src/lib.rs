@@ -8,6 +8,7 @@ pub mod boot;
 pub mod cli;
 mod doctor;
 pub mod h3;
+mod handover;
 mod https;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -83,6 +83,13 @@ pub struct BoundListener {
     pub settings: ListenerSettings,
 }
 
+impl BoundListener {
+    /// Returns whether it is at this address, by the configuration or by the system.
+    pub fn is_at(&self, address: SocketAddr) -> bool {
+        self.at.configured == address || self.at.local == address
+    }
+}
+
 /// Settings of a listener, which its addresses share.
 #[derive(Clone)]
 pub struct ListenerSettings {

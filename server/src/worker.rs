@@ -3,6 +3,7 @@
 mod initials;
 mod mailbox;
 mod misrouted;
+mod neighbours;
 mod report;
 mod request;
 mod spin;
@@ -23,6 +24,7 @@ pub use mailbox::{
     Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand, mailbox,
 };
 pub use misrouted::{Misrouted, misrouted};
+pub use neighbours::{Neighbour, Side};
 pub use report::WorkerReport;
 pub(crate) use request::OutstandingRequest;
 use sluicegate_base::affinity::{self, scheduler};
@@ -80,6 +82,8 @@ pub struct WorkerSetup {
     pub misrouted: Misrouted,
     /// Time for which the worker polls before it sleeps.
     pub polling: Polling,
+    /// Whether it reads from its sockets from the start.
+    pub receives: bool,
     /// Class in which the system schedules the thread, and its priority.
     pub scheduler: (Scheduler, u16),
 }
@@ -167,6 +171,7 @@ fn start(
         setup.peers,
         setup.misrouted,
         setup.polling,
+        setup.receives,
     ))
 }
 

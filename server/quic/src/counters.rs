@@ -144,6 +144,10 @@ metrics! {
         pub resets: u64 = counter("sluicegate_stateless_resets_sent_total"),
         /// Datagrams that arrived at another worker than that of their connection.
         pub misrouted: u64 = counter("sluicegate_datagrams_misrouted_total"),
+        /// Datagrams that were handed to another process of this server, while it is upgraded.
+        pub handed_over: u64 = counter("sluicegate_datagrams_handed_over_total"),
+        /// Datagrams that another process of this server handed to this one.
+        pub taken_over: u64 = counter("sluicegate_datagrams_taken_over_total"),
         /// Connections accepted, by congestion control algorithm.
         pub by_algorithm: BTreeMap<&'static str, u64> =
             counter("sluicegate_connections_by_algorithm_total" by "algorithm"),

@@ -99,6 +99,8 @@ pub struct Endpoint<A: Application> {
     gives_spares: bool,
     /// Mark of the process's connection IDs, if they have one.
     mark: Option<CidMark>,
+    /// Generation of the process that new connections are left to.
+    successor: Option<u8>,
     entropy: Entropy,
     retry_tokens: RetryTokens,
     new_tokens: NewTokens,
@@ -140,6 +142,7 @@ impl<A: Application> Endpoint<A> {
             cid_len,
             gives_spares: settings.cid_scheme.gives_spares(),
             mark: settings.cid_scheme.mark(secrets.generation()),
+            successor: None,
             retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid_len),
             new_tokens: NewTokens::new(
                 &secrets,
@@ -248,6 +251,17 @@ impl<A: Application> Endpoint<A> {
             self.counters.misrouted += 1;
             return Ingest::Misrouted(worker);
         }
+        let generation = match owner {
+            Owner::Ours { generation, .. } => generation,
+            Owner::Foreign => own,
+        };
+        match (header.kind, self.successor) {
+            (HeaderKind::Short, _) if generation != own => return Ingest::Foreign(generation),
+            // After a Retry of this process, a connection there has an ID that this one has made. It also answers for those that have ended.
+            (_, Some(successor)) => return Ingest::Foreign(successor),
+            (HeaderKind::Short, None) => return self.reset_foreign(meta, datagram, now),
+            _ => {}
+        }
         match header.kind {
             HeaderKind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
             HeaderKind::Initial => {
@@ -258,14 +272,7 @@ impl<A: Application> Endpoint<A> {
                     self.refuse_parameters(meta, datagram, now);
                 }
             }
-            HeaderKind::Short => {
-                if let Owner::Ours { generation, .. } = owner
-                    && generation != own
-                {
-                    return Ingest::Foreign(generation);
-                }
-                return self.reset_foreign(meta, datagram, now);
-            }
+            _ if generation != own => return Ingest::Foreign(generation),
             _ => return self.drop_datagram(DropReason::UnknownConnection),
         }
         Ingest::Done

@@ -68,6 +68,8 @@ impl AdminError {
 #[derive(Debug)]
 pub struct AdminServer {
     local: SocketAddr,
+    /// Another descriptor of the socket.
+    socket: TcpListener,
     _accepting: Sender<()>,
 }
 
@@ -95,6 +97,14 @@ impl AdminServer {
         open(socket, admin_state).map_err(|source| AdminError::new(address, source))
     }
 
+    /// Returns another descriptor of the socket.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn duplicate(&self) -> io::Result<TcpListener> {
+        self.socket.try_clone()
+    }
+
     /// Returns the bound address.
     pub fn local(&self) -> SocketAddr {
         self.local
@@ -103,13 +113,13 @@ impl AdminServer {
 
 fn open(listener: TcpListener, admin_state: Arc<AdminState>) -> io::Result<AdminServer> {
     listener.set_nonblocking(true)?;
-    let local = listener.local_addr()?;
+    let (local, socket) = (listener.local_addr()?, listener.try_clone()?);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (accepting, dropped) = channel();
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || run(&runtime, listener, admin_state, dropped))?;
-    Ok(AdminServer { local, _accepting: accepting })
+    Ok(AdminServer { local, socket, _accepting: accepting })
 }
 
 fn run(

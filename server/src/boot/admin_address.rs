@@ -1,6 +1,8 @@
 //! The admin address, which a reload may change.
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use sluicegate_config::Admin;
@@ -38,7 +40,7 @@ impl AdminAddress {
     ) -> Result<AdminAddress, BootError> {
         let start = |address| {
             let admin_state = Arc::clone(admin_state);
-            let started = match passed.tcp(address, 1)?.pop() {
+            let started = match passed.admin(address)? {
                 Some(socket) => AdminServer::on((address, socket), admin_state),
                 None => AdminServer::start(address, admin_state),
             };
@@ -63,6 +65,24 @@ impl AdminAddress {
         let is_other = configured != self.configured;
         let other = is_other.then(|| AdminAddress::bind(configured, &self.admin_state, passed));
         other.transpose()
+    }
+
+    /// Returns an address that is not served yet.
+    pub(super) fn later(admin_state: &Arc<AdminState>) -> AdminAddress {
+        AdminAddress { admin_state: Arc::clone(admin_state), configured: None, server: None }
+    }
+
+    /// Returns its address in the configuration, and another descriptor of its socket.
+    pub(super) fn duplicate(&self) -> io::Result<Option<(SocketAddr, OwnedFd)>> {
+        let Some((configured, server)) = self.configured.zip(self.server.as_ref()) else {
+            return Ok(None);
+        };
+        Ok(Some((configured, server.duplicate()?.into())))
+    }
+
+    /// Serves the pages no more: another process does.
+    pub(super) fn close(&mut self) {
+        self.server = None;
     }
 
     /// Puts the settings of a configuration into effect, beside its address.

@@ -1,33 +1,49 @@
-//! The control socket: at this Unix socket the server's user, or root, has the configuration reloaded and learns the verdict.
+//! The control socket: at this Unix socket the server's user, or root, has the configuration reloaded or the server upgraded, and learns
+//! the verdict.
 //!
-//! A request is one line, `reload`. The response is a [`ReloadVerdict`] in text, after which the server closes the connection. The socket
+//! A request is one line, `reload`, `upgrade` or `upgrade PROGRAM`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
 //! is in a folder of the server's own, has mode 0600, and the server asks the kernel who is at the other end.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sluicegate_config::Config;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use super::watch::Event;
+
 /// Name of the socket in its folder.
 const NAME: &str = "control.sock";
-/// The request.
-const RELOAD: &[u8] = b"reload\n";
+/// Request to reload.
+const RELOAD: &str = "reload";
+/// Request for an upgrade. A program may follow, behind a blank.
+const UPGRADE: &str = "upgrade";
+/// Longest request, bytes.
+const MAX_REQUEST: u64 = 8 * 1024;
 /// Time for a client to send its request, and to take the response.
 const CLIENT_LIMIT: Duration = Duration::from_secs(5);
 /// Most clients at a time that have not sent their whole request.
 const MOST_SILENT: usize = 8;
 /// Most requests that wait for the main thread.
 const MOST_REQUESTS: usize = 16;
+/// Time in which a verdict still reaches a client once the socket closes.
+const LAST_REPLY: Duration = Duration::from_secs(1);
+/// Time between two looks whether one does.
+const LOOK: Duration = Duration::from_millis(5);
 /// Pause after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Largest response that a client reads, bytes.
@@ -37,42 +53,90 @@ const TAKEN: &str = "taken";
 /// First word of the response after one that changed nothing.
 const REFUSED: &str = "refused";
 
-/// Result of a reload.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReloadVerdict {
-    /// Every worker has applied the configuration: a text for people.
+pub(super) enum ControlRequest {
+    /// Reload the configuration.
+    Reload,
+    /// Start a program, or this one's file, and leave the service to it.
+    Upgrade(Option<PathBuf>),
+}
+
+impl ControlRequest {
+    /// Reads a line; `None` if it is no request.
+    fn parse(line: &[u8]) -> Option<ControlRequest> {
+        let line = line.strip_suffix(b"\n")?;
+        if line == RELOAD.as_bytes() {
+            return Some(ControlRequest::Reload);
+        }
+        match line.strip_prefix(UPGRADE.as_bytes())? {
+            b"" => Some(ControlRequest::Upgrade(None)),
+            rest => {
+                let program = PathBuf::from(OsStr::from_bytes(rest.strip_prefix(b" ")?));
+                program.is_absolute().then_some(ControlRequest::Upgrade(Some(program)))
+            }
+        }
+    }
+}
+
+/// Result of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlVerdict {
+    /// Every worker has applied the configuration, or the new process serves: a text for people.
     Taken(String),
-    /// The previous configuration stays in effect, for this reason, which may have several lines.
+    /// Everything is as before, for this reason, which may have several lines.
     Refused(String),
 }
 
-impl ReloadVerdict {
+impl ControlVerdict {
     fn text(&self) -> String {
         match self {
-            ReloadVerdict::Taken(text) => format!("{TAKEN} {text}"),
-            ReloadVerdict::Refused(reason) => format!("{REFUSED} {reason}"),
+            ControlVerdict::Taken(text) => format!("{TAKEN} {text}"),
+            ControlVerdict::Refused(reason) => format!("{REFUSED} {reason}"),
         }
     }
 
     /// Reads a response; `None` if it is not whole, or not of this protocol.
-    fn parse(response: &str) -> Option<ReloadVerdict> {
+    fn parse(response: &str) -> Option<ControlVerdict> {
         match response.strip_suffix('\n')?.split_once(' ')? {
-            (TAKEN, text) => Some(ReloadVerdict::Taken(text.to_owned())),
-            (REFUSED, reason) => Some(ReloadVerdict::Refused(reason.to_owned())),
+            (TAKEN, text) => Some(ControlVerdict::Taken(text.to_owned())),
+            (REFUSED, reason) => Some(ControlVerdict::Refused(reason.to_owned())),
             _ => None,
         }
     }
 }
 
-/// Takes the verdict of a reload. The client may have closed the connection.
-pub(super) type Reply = oneshot::Sender<ReloadVerdict>;
+/// Takes the verdict. The client may have closed the connection.
+pub(super) type Reply = oneshot::Sender<ControlVerdict>;
+
+/// The place of the control socket, until it is opened and afterwards.
+pub(super) struct Control {
+    path: Option<PathBuf>,
+    events: Sender<Event>,
+    socket: Option<ControlSocket>,
+}
+
+impl Control {
+    pub(super) fn new(path: Option<PathBuf>, events: Sender<Event>) -> Control {
+        Control { path, events, socket: None }
+    }
+
+    /// Opens it, unless it is open at its place: another process may have had it since.
+    pub(super) fn open(&mut self) {
+        if self.socket.as_ref().is_some_and(ControlSocket::is_in_place) {
+            return;
+        }
+        self.socket = ControlSocket::open(self.path.clone(), self.events.clone(), Event::Asked);
+    }
+}
 
 /// The socket of a server that runs. It is removed when this is dropped, unless another server has replaced it.
 pub(super) struct ControlSocket {
     path: PathBuf,
     /// Device and inode of the socket.
     identity: (u64, u64),
-    _open: oneshot::Sender<()>,
+    /// Its thread, which ends once this is dropped.
+    open: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 /// Returns the path of a server's control socket: in its state directory, or else in the folder that a service manager made for
@@ -88,10 +152,10 @@ impl ControlSocket {
     pub(super) fn open<T: Send + 'static>(
         path: Option<PathBuf>,
         events: Sender<T>,
-        message: fn(Reply) -> T,
+        message: fn(ControlRequest, Reply) -> T,
     ) -> Option<ControlSocket> {
         let path = path?;
-        let ask = move |reply| events.send(message(reply)).is_ok();
+        let ask = move |request, reply| events.send(message(request, reply)).is_ok();
         match ControlSocket::bind(&path, ask) {
             Ok(socket) => Some(socket),
             Err(error) => {
@@ -108,7 +172,7 @@ impl ControlSocket {
     /// that this one replaces.
     fn bind(
         path: &Path,
-        ask: impl Fn(Reply) -> bool + Send + 'static,
+        ask: impl Fn(ControlRequest, Reply) -> bool + Send + 'static,
     ) -> io::Result<ControlSocket> {
         let draft = path.with_extension(std::process::id().to_string());
         match fs::remove_file(&draft) {
@@ -126,22 +190,48 @@ impl ControlSocket {
         let identity = set_up().inspect_err(|_| drop(fs::remove_file(&draft)))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (open, dropped) = oneshot::channel();
-        std::thread::Builder::new().name("control-socket".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("control-socket".into());
+        let thread = thread.spawn(move || {
+            let replies = Cell::new(false);
             runtime.block_on(async {
+                let mut serving = pin!(serve(listener, &ask, &replies));
                 tokio::select! {
-                    () = serve(listener, &ask) => {}
-                    _ = dropped => {}
+                    () = &mut serving => {}
+                    _ = dropped => {
+                        // Whoever waits for a verdict still gets it.
+                        let rest = timeout(LAST_REPLY, async {
+                            while replies.get() {
+                                tokio::select! {
+                                    () = &mut serving => {}
+                                    () = tokio::time::sleep(LOOK) => {}
+                                }
+                            }
+                        });
+                        let _ = rest.await;
+                    }
                 }
             });
         })?;
-        Ok(ControlSocket { path: path.to_owned(), identity, _open: open })
+        Ok(ControlSocket { path: path.to_owned(), identity, open: Some((open, thread)) })
+    }
+}
+
+impl ControlSocket {
+    /// Returns whether its path leads to it.
+    fn is_in_place(&self) -> bool {
+        let found = fs::symlink_metadata(&self.path);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        if let Some((open, thread)) = self.open.take() {
+            drop(open);
+            // It ends soon, and a panic there was logged.
+            let _ = thread.join();
+        }
+        if self.is_in_place() {
             // One that is left does no harm: the next server replaces it.
             let _ = fs::remove_file(&self.path);
         }
@@ -150,17 +240,24 @@ impl Drop for ControlSocket {
 
 /// Reads the requests of several clients at a time, so that a silent one delays nobody. They are served one after the other, as the
 /// main thread makes one reload after the other.
-async fn serve(listener: std::os::unix::net::UnixListener, ask: &impl Fn(Reply) -> bool) {
+async fn serve(
+    listener: std::os::unix::net::UnixListener,
+    ask: &impl Fn(ControlRequest, Reply) -> bool,
+    replies: &Cell<bool>,
+) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!(%error, "the control socket is not served"),
     };
     let (requests, received) = mpsc::channel(MOST_REQUESTS);
-    tokio::join!(accept(listener, requests), reload_for(received, ask));
+    tokio::join!(accept(listener, requests), ask_for(received, ask, replies));
 }
 
+/// A client that waits for its verdict, and its request.
+type Client = (UnixStream, ControlRequest);
+
 /// Accepts clients. Where too many are silent, the one that has been so for longest is closed.
-async fn accept(listener: UnixListener, requests: mpsc::Sender<UnixStream>) {
+async fn accept(listener: UnixListener, requests: mpsc::Sender<Client>) {
     let mut silent = VecDeque::<AbortHandle>::new();
     loop {
         match listener.accept().await {
@@ -185,41 +282,53 @@ async fn accept(listener: UnixListener, requests: mpsc::Sender<UnixStream>) {
 }
 
 /// Receives the request of a client, and passes the client on or refuses it.
-async fn receive(mut stream: UnixStream, requests: mpsc::Sender<UnixStream>) {
+async fn receive(mut stream: UnixStream, requests: mpsc::Sender<Client>) {
     let refusal = match read_request(&mut stream).await {
-        Ok(None) => match requests.try_send(stream) {
+        Ok(Ok(request)) => match requests.try_send((stream, request)) {
             Ok(()) => return,
             Err(error) => {
-                stream = error.into_inner();
-                "too many others wait for a reload"
+                (stream, _) = error.into_inner();
+                "too many others wait"
             }
         },
-        Ok(Some(refusal)) => refusal,
+        Ok(Err(refusal)) => refusal,
         Err(error) => return log_failure(&error),
     };
-    respond(stream, ReloadVerdict::Refused(refusal.into())).await;
+    respond(stream, ControlVerdict::Refused(refusal.into())).await;
 }
 
-/// Waits for a client's request to reload. Returns the reason to refuse it, if there is one.
-async fn read_request(stream: &mut UnixStream) -> io::Result<Option<&'static str>> {
-    if !may_reload(stream.peer_cred()?.uid()) {
-        return Ok(Some("only root and the server's own user may reload it"));
+/// Waits for a client's request, or finds a reason to refuse it.
+async fn read_request(stream: &mut UnixStream) -> io::Result<Result<ControlRequest, &'static str>> {
+    let user = stream.peer_cred()?.uid();
+    if !may_ask(user) {
+        return Ok(Err("only root and the server's own user may ask it"));
     }
-    let mut request = [0; RELOAD.len()];
-    timeout(CLIENT_LIMIT, stream.read_exact(&mut request)).await??;
-    let is_known = request == RELOAD;
-    Ok((!is_known).then_some("this version of the server knows no other request"))
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(stream.take(MAX_REQUEST));
+    timeout(CLIENT_LIMIT, reader.read_until(b'\n', &mut line)).await??;
+    let request = ControlRequest::parse(&line);
+    // Another program of the server's user gets none of its rights.
+    if matches!(request, Some(ControlRequest::Upgrade(Some(_)))) && user != 0 {
+        return Ok(Err("only root may name a program"));
+    }
+    Ok(request.ok_or("this version of the server knows no such request"))
 }
 
-/// Has the main thread reload for each client in turn. A response fits in the buffer of its socket, so that a client that does not
+/// Passes each client's request to the main thread in turn. A response fits in the buffer of its socket, so that a client that does not
 /// read it delays nobody.
-async fn reload_for(mut clients: mpsc::Receiver<UnixStream>, ask: &impl Fn(Reply) -> bool) {
-    while let Some(stream) = clients.recv().await {
-        respond(stream, verdict(ask).await).await;
+async fn ask_for(
+    mut clients: mpsc::Receiver<Client>,
+    ask: &impl Fn(ControlRequest, Reply) -> bool,
+    replies: &Cell<bool>,
+) {
+    while let Some((stream, request)) = clients.recv().await {
+        replies.set(true);
+        respond(stream, verdict(request, ask).await).await;
+        replies.set(false);
     }
 }
 
-async fn respond(mut stream: UnixStream, verdict: ReloadVerdict) {
+async fn respond(mut stream: UnixStream, verdict: ControlVerdict) {
     let text = verdict.text() + "\n";
     let written = timeout(CLIENT_LIMIT, stream.write_all(text.as_bytes())).await;
     if let Err(error) = written.unwrap_or_else(|late| Err(late.into())) {
@@ -231,17 +340,18 @@ fn log_failure(error: &io::Error) {
     tracing::debug!(%error, "a connection to the control socket failed");
 }
 
-fn may_reload(user: u32) -> bool {
+fn may_ask(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
-/// Has the main thread reload, and waits for the verdict.
-async fn verdict(ask: &impl Fn(Reply) -> bool) -> ReloadVerdict {
+/// Passes a request to the main thread, and waits for the verdict.
+async fn verdict(
+    request: ControlRequest,
+    ask: &impl Fn(ControlRequest, Reply) -> bool,
+) -> ControlVerdict {
     let (reply, verdict) = oneshot::channel();
-    let verdict = if ask(reply) { verdict.await.ok() } else { None };
-    verdict.unwrap_or_else(|| {
-        ReloadVerdict::Refused("the server stops before every worker has applied it".into())
-    })
+    let verdict = if ask(request, reply) { verdict.await.ok() } else { None };
+    verdict.unwrap_or_else(|| ControlVerdict::Refused("the server stops before that".into()))
 }
 
 /// Asks the server at a control socket to reload its configuration, and returns the verdict.
@@ -249,15 +359,37 @@ async fn verdict(ask: &impl Fn(Reply) -> bool) -> ReloadVerdict {
 /// # Errors
 /// Nobody listens there, this user may not connect, or the verdict does not come within the time: `TimedOut`, or `InvalidData` if the
 /// server ended meanwhile.
-pub fn ask_to_reload(socket: &Path, limit: Duration) -> io::Result<ReloadVerdict> {
+pub fn ask_to_reload(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
+    ask_for_verdict(socket, format!("{RELOAD}\n").as_bytes(), limit)
+}
+
+/// Asks the server at a control socket to leave the service to a new process: of `program`, or of its own file.
+///
+/// # Errors
+/// As with [`ask_to_reload`].
+pub fn ask_to_upgrade(
+    socket: &Path,
+    program: Option<&Path>,
+    limit: Duration,
+) -> io::Result<ControlVerdict> {
+    let mut request = UPGRADE.as_bytes().to_vec();
+    if let Some(program) = program {
+        request.push(b' ');
+        request.extend_from_slice(program.as_os_str().as_bytes());
+    }
+    request.push(b'\n');
+    ask_for_verdict(socket, &request, limit)
+}
+
+fn ask_for_verdict(socket: &Path, request: &[u8], limit: Duration) -> io::Result<ControlVerdict> {
     let mut stream = std::os::unix::net::UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
-    stream.write_all(RELOAD)?;
+    stream.write_all(request)?;
     let mut response = String::new();
     let read = stream.take(MAX_RESPONSE).read_to_string(&mut response);
     match read {
-        Ok(_) => ReloadVerdict::parse(&response).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        Ok(_) => ControlVerdict::parse(&response).ok_or_else(|| io::ErrorKind::InvalidData.into()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(io::ErrorKind::TimedOut.into())
         }

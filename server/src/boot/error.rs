@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::bind_tcp::TcpBindError;
 use super::passed::PassedError;
+use super::takeover::TakeoverError;
 
 use sluicegate_base::secrets::SecretsError;
 use sluicegate_base::tls::TlsError;
@@ -101,6 +102,12 @@ pub enum BootError {
     /// No group has a listener.
     #[error("no listener uses any group: nothing to serve; add a [[listener]]")]
     NothingToServe,
+    /// The process before does not say what it hands over.
+    #[error(transparent)]
+    TakeoverOffer(#[from] TakeoverError),
+    /// The process before is gone, or the system gives no thread.
+    #[error("cannot take over from the process before: {0}")]
+    Takeover(#[source] io::Error),
     /// The sockets that a service manager passed cannot be taken over.
     #[error(transparent)]
     Passed(#[from] PassedError),

@@ -31,7 +31,7 @@ pub(super) fn prepare_group(
     announced: &mut Announced,
     events: &Sender<Event>,
 ) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
-    let OpenGroup { group, cores, seeds } = open;
+    let OpenGroup { group, cores, seeds, receives } = open;
     let workers = cores.len();
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
@@ -66,6 +66,7 @@ pub(super) fn prepare_group(
                 inbox,
                 peers: Arc::clone(&peers),
                 misrouted,
+                receives,
                 polling: Polling { limit: group.spin, always: group.spin_always },
                 scheduler: (group.scheduler, group.scheduler_priority),
             },

@@ -116,6 +116,16 @@ impl Announced {
         }
     }
 
+    /// Returns whether sockets are those of the process before, which reads them until this one does.
+    pub(super) fn is_taking_over(&self) -> bool {
+        self.passed.is_of_the_process_before()
+    }
+
+    /// Forgets the sockets that were passed: each that is used is held by its listener.
+    pub(super) fn forget_passed(&mut self) {
+        self.passed = Arc::default();
+    }
+
     /// Returns the number for the address to be bound next.
     pub(super) fn next_id(&self) -> u16 {
         self.next_id
@@ -181,11 +191,12 @@ impl Announced {
     /// Returns the sockets of TCP of an address: those that a service manager passed, or else new ones.
     fn open_tcp(
         &self,
+        listener: &Listener,
         address: SocketAddr,
         workers: usize,
         bind: impl FnOnce(SocketAddr, usize) -> Result<Vec<TcpListener>, TcpBindError>,
     ) -> Result<Vec<TcpListener>, ListenerError> {
-        let passed = self.passed.tcp(address, workers)?;
+        let passed = self.passed.tcp(&listener.name, address, workers)?;
         Ok(if passed.is_empty() { bind(address, workers)? } else { passed })
     }
 
@@ -294,7 +305,7 @@ fn go_on(
                 // The kernel may not have the address.
                 Bound::Port(_) | Bound::OpenPort => bind_tcp::bind_beside_port,
             };
-            let sockets = announced.open_tcp(at.local, workers, bind)?;
+            let sockets = announced.open_tcp(listener, at.local, workers, bind)?;
             announced.add_tcp(listener, at.id, sockets)
         });
     at.protocols = Protocols::quic(has_tcp);
@@ -319,7 +330,7 @@ fn open_quic(
         Bound::Port(addresses) => {
             addresses.push((id, address));
             let bind = bind_tcp::bind_beside_port;
-            let beside = listener.tcp.then(|| announced.open_tcp(address, workers, bind));
+            let beside = listener.tcp.then(|| announced.open_tcp(listener, address, workers, bind));
             (address, beside.transpose()?.unwrap_or_default())
         }
         Bound::OpenPort => return Err(ListenerError::OnPort),
@@ -344,7 +355,7 @@ fn open_http(
     workers: usize,
 ) -> Result<BoundAddress, ListenerError> {
     let id = announced.take_id()?;
-    let bound = announced.open_tcp(address, workers, bind_tcp::bind_http)?;
+    let bound = announced.open_tcp(listener, address, workers, bind_tcp::bind_http)?;
     let local = bound.first().and_then(|socket| socket.local_addr().ok());
     announced.add_tcp(listener, id, bound);
     Ok(BoundAddress {
@@ -369,7 +380,7 @@ fn open_address(
     let mut attempts = if address.port() == 0 { FREE_PORTS } else { 1 };
     loop {
         attempts -= 1;
-        let passed = announced.passed.udp(address)?;
+        let passed = announced.passed.udp(&listener.name, address, workers)?;
         let bound = if passed.is_empty() {
             until_free(
                 || Acquired::bind(id, address, workers),
@@ -386,7 +397,7 @@ fn open_address(
         }
         let local = bound.local_addr();
         let bind = if address.port() == 0 { bind_tcp::bind } else { bind_tcp::bind_when_free };
-        match announced.open_tcp(local, workers, bind) {
+        match announced.open_tcp(listener, local, workers, bind) {
             Ok(tcp) => return Ok((bound, tcp)),
             Err(ListenerError::BindTcp(error)) if error.is_in_use() && attempts > 0 => {}
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! Sockets that a service manager passed (LISTEN_FDS, sd_listen_fds(3)).
+//! Sockets that a service manager passed (LISTEN_FDS, sd_listen_fds(3)), or the process that this one takes over from.
 
 #![expect(unsafe_code, reason = "descriptors come as numbers")]
 
@@ -9,14 +9,39 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::fcntl_dupfd_cloexec;
 use sluicegate_config::{Backend, Config, Listener};
-use socket2::{Protocol, SockAddr, Socket, Type};
+use socket2::{Protocol, SockAddr, SockRef, Socket, Type};
 use thiserror::Error;
+
+use crate::handover::SocketKind;
 
 /// Sockets that a service manager passed. They stay open as long as the process, because the manager keeps them open, too: a reload may
 /// remove their listener, and a later one add it again.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     sockets: Vec<PassedSocket>,
+    /// Those of the process before.
+    handed_over: Vec<HandedSocket>,
+}
+
+/// A socket of the process before.
+#[derive(Debug)]
+pub(super) struct HandedSocket {
+    pub(super) kind: SocketKind,
+    /// Name of its listener.
+    pub(super) listener: String,
+    /// Address in the configuration of that process.
+    pub(super) configured: SocketAddr,
+    pub(super) socket: OwnedFd,
+}
+
+impl HandedSocket {
+    fn is_of(&self, kind: SocketKind, listener: &str, address: SocketAddr) -> bool {
+        let socket = SockRef::from(&self.socket);
+        let local = || socket.local_addr().ok()?.as_socket();
+        self.kind == kind
+            && self.listener == listener
+            && (self.configured == address || local() == Some(address))
+    }
 }
 
 /// A passed socket, with its address.
@@ -95,14 +120,52 @@ impl Passed {
                 sockets.push(PassedSocket { kind, address, socket });
             }
         }
-        Ok(Passed { sockets })
+        Ok(Passed { sockets, handed_over: Vec::new() })
     }
 
-    /// Returns the UDP sockets that are bound to an address.
+    /// Takes the sockets of the process before.
+    pub(super) fn handed_over(sockets: Vec<HandedSocket>) -> Passed {
+        Passed { sockets: Vec::new(), handed_over: sockets }
+    }
+
+    /// Returns whether they are those of the process before, which serves until this one does.
+    pub(super) fn is_of_the_process_before(&self) -> bool {
+        !self.handed_over.is_empty()
+    }
+
+    /// Returns other descriptors of those that the process before has handed over, one for each worker; none if it has not.
+    fn of_the_process_before(
+        &self,
+        kind: SocketKind,
+        (listener, address): (&str, SocketAddr),
+        workers: usize,
+    ) -> Result<Vec<OwnedFd>, PassedError> {
+        let fits = |one: &&HandedSocket| one.is_of(kind, listener, address);
+        let sockets = self.handed_over.iter().filter(fits);
+        let sockets = sockets.map(|one| one.socket.try_clone().map_err(PassedError::Duplicate));
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        if !sockets.is_empty() && sockets.len() != workers {
+            let before = sockets.len();
+            return Err(PassedError::Workers { listener: listener.to_owned(), before, workers });
+        }
+        Ok(sockets)
+    }
+
+    /// Returns the UDP sockets of a listener that are bound to an address.
     ///
     /// # Errors
-    /// There is no descriptor for them.
-    pub(super) fn udp(&self, address: SocketAddr) -> Result<Vec<OwnedFd>, PassedError> {
+    /// There is no descriptor for them, or the process before had another number of workers.
+    pub(super) fn udp(
+        &self,
+        listener: &str,
+        address: SocketAddr,
+        workers: usize,
+    ) -> Result<Vec<OwnedFd>, PassedError> {
+        let at = (listener, address);
+        let before = self.of_the_process_before(SocketKind::Udp, at, workers)?;
+        if !before.is_empty() {
+            return Ok(before);
+        }
         let sockets = self.at(Kind::Udp, address);
         sockets.map(|socket| Ok(duplicate(socket)?.into())).collect()
     }
@@ -115,15 +178,33 @@ impl Passed {
     /// There are more than workers, so nobody would accept from one, or there is no descriptor for them.
     pub(super) fn tcp(
         &self,
+        listener: &str,
         address: SocketAddr,
         workers: usize,
     ) -> Result<Vec<TcpListener>, PassedError> {
+        let at = (listener, address);
+        let before = self.of_the_process_before(SocketKind::Tcp, at, workers)?;
+        if !before.is_empty() {
+            return Ok(before.into_iter().map(TcpListener::from).collect());
+        }
         let sockets: Vec<&Socket> = self.at(Kind::Tcp, address).collect();
         if sockets.len() > workers {
             return Err(PassedError::Surplus { address, passed: sockets.len(), most: workers });
         }
         let sockets = sockets.into_iter().cycle().take(workers);
         sockets.map(|socket| Ok(duplicate(socket)?.into())).collect()
+    }
+
+    /// Returns the socket of the admin address.
+    ///
+    /// # Errors
+    /// There is no descriptor for it.
+    pub(super) fn admin(&self, address: SocketAddr) -> Result<Option<TcpListener>, PassedError> {
+        let before = self.of_the_process_before(SocketKind::Admin, ("", address), 1)?;
+        match before.into_iter().next() {
+            Some(socket) => Ok(Some(socket.into())),
+            None => Ok(self.tcp("", address, 1)?.pop()),
+        }
     }
 
     /// Checks that a configuration uses every socket, and each for one address family.
@@ -138,6 +219,11 @@ impl Passed {
         });
         if let Some(address) = dual.and_then(|one| one.address.as_socket()) {
             return Err(PassedError::BothFamilies { address });
+        }
+        let mut before = self.handed_over.iter();
+        if let Some(one) = before.find(|one| !is_kept(one, config)) {
+            let (listener, address) = (one.listener.clone(), one.configured);
+            return Err(PassedError::Removed { listener, address });
         }
         let unused: Vec<String> = self.unused(config).map(ToString::to_string).collect();
         if unused.is_empty() {
@@ -156,6 +242,15 @@ impl Passed {
             move |one: &&PassedSocket| one.kind == kind && one.address.as_socket() == Some(address);
         self.sockets.iter().filter(fits).map(|one| &one.socket)
     }
+}
+
+/// Returns whether a configuration has the listener of a socket that was handed over, at the same address. The admin address may change.
+fn is_kept(one: &HandedSocket, config: &Config) -> bool {
+    one.kind == SocketKind::Admin
+        || config.listeners.iter().any(|listener| {
+            let addresses = listener.addresses.iter().chain(&listener.http_addresses);
+            addresses.into_iter().any(|address| one.is_of(one.kind, &listener.name, *address))
+        })
 }
 
 fn duplicate(socket: &Socket) -> Result<Socket, PassedError> {
@@ -219,8 +314,32 @@ pub enum PassedError {
         /// Address of the socket.
         address: SocketAddr,
     },
+    /// The configuration lacks a listener of the process before.
+    #[error(
+        "the running server has a listener `{listener}` at {address}, and this configuration has not: have it reload the configuration \
+         first, then upgrade"
+    )]
+    Removed {
+        /// Name of the listener.
+        listener: String,
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// The process before had another number of workers.
+    #[error(
+        "the running server has {before} workers at listener `{listener}`, and this configuration asks for {workers}: an upgrade keeps \
+         the number; change it by a restart"
+    )]
+    Workers {
+        /// Name of the listener.
+        listener: String,
+        /// Workers of the process before.
+        before: usize,
+        /// Workers of this configuration.
+        workers: usize,
+    },
     /// A socket cannot be duplicated.
-    #[error("cannot duplicate a socket that the service manager passed: {0}")]
+    #[error("cannot duplicate a socket that was passed: {0}")]
     Duplicate(#[source] io::Error),
 }
 
@@ -250,12 +369,12 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         let passed = Passed::duplicate([udp.as_fd(), tcp.as_fd(), file.as_fd()]).unwrap();
         drop((udp, tcp));
-        assert_eq!(passed.udp(at).unwrap().len(), 1);
-        assert_eq!(passed.udp(at).unwrap().len(), 1, "a later reload takes it again");
+        assert_eq!(passed.udp("a", at, 1).unwrap().len(), 1);
+        assert_eq!(passed.udp("a", at, 1).unwrap().len(), 1, "a later reload takes it again");
         let elsewhere = "127.0.0.1:1".parse().unwrap();
-        assert!(passed.udp(elsewhere).unwrap().is_empty());
-        assert!(passed.tcp(elsewhere, 1).unwrap().is_empty());
-        let shared = passed.tcp(tcp_at, 3).unwrap();
+        assert!(passed.udp("a", elsewhere, 1).unwrap().is_empty());
+        assert!(passed.tcp("a", elsewhere, 1).unwrap().is_empty());
+        let shared = passed.tcp("a", tcp_at, 3).unwrap();
         assert_eq!(shared.len(), 3);
         assert!(shared.iter().all(|socket| socket.local_addr().unwrap() == tcp_at));
         // Each accepts what waits in the queue, also once another is closed.
@@ -274,8 +393,8 @@ mod tests {
         let tcp = TcpListener::bind(LOCAL).unwrap();
         let passed = Passed::duplicate([tcp.as_fd(), tcp.as_fd()]).unwrap();
         let at = tcp.local_addr().unwrap();
-        assert_eq!(passed.tcp(at, 2).unwrap().len(), 2);
-        let error = passed.tcp(at, 1).unwrap_err().to_string();
+        assert_eq!(passed.tcp("a", at, 2).unwrap().len(), 2);
+        let error = passed.tcp("a", at, 1).unwrap_err().to_string();
         assert!(error.contains("passed 2 TCP sockets") && error.contains("at most 1"), "{error}");
     }
 

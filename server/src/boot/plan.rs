@@ -48,6 +48,8 @@ pub(super) struct OpenGroup {
     pub(super) cores: Vec<usize>,
     /// Sockets of QUIC, or queues of a port, of each worker.
     pub(super) seeds: Vec<Seed>,
+    /// Whether workers read from the sockets from the start. Else the process before does.
+    pub(super) receives: bool,
 }
 
 impl Plan {
@@ -82,7 +84,11 @@ impl Plan {
         let logs = open_logs(&shared.access, &shared.spans, config)?;
         shared.access.set(&config.access_log, logs.access.clone());
         shared.spans.set(&config.telemetry, logs.spans.clone());
-        let admin = AdminAddress::open(&config.admin, admin_state, &passed)?;
+        let admin = if passed.is_of_the_process_before() {
+            AdminAddress::later(admin_state)
+        } else {
+            AdminAddress::open(&config.admin, admin_state, &passed)?
+        };
         let mut listeners = Announced::inherit(Arc::clone(&passed));
         let mut ports = OpenPorts::start(&on_ports(config)?)?;
         let mut groups = Vec::new();
@@ -141,5 +147,10 @@ fn open(
         }
     };
     announced.add_facts(&opened.listeners);
-    Ok(Some(OpenGroup { group: group.clone(), cores, seeds: opened.seeds }))
+    let receives = !announced.is_taking_over();
+    let mut seeds = opened.seeds;
+    if !receives {
+        seeds = seeds.into_iter().map(Seed::without_receiving).collect();
+    }
+    Ok(Some(OpenGroup { group: group.clone(), cores, seeds, receives }))
 }

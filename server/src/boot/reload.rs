@@ -34,6 +34,7 @@ use super::removed::RemovedListeners;
 use super::replies::Replies;
 use super::retired::Retired;
 use super::shared::{open_logs, start_tracing};
+use super::takeover::Takeover;
 use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
 use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
@@ -57,6 +58,8 @@ pub(super) struct Reloader<'a> {
     pub(super) admin: AdminAddress,
     /// Sockets that a service manager passed.
     pub(super) passed: Arc<Passed>,
+    /// Process that this one takes over from, or did.
+    pub(super) takeover: Option<Takeover>,
     pub(super) workers: Vec<WorkerHandle>,
     /// Fronts over TCP.
     pub(super) fronts: Fronts,

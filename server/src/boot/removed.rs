@@ -37,6 +37,11 @@ struct Attempt {
 }
 
 impl RemovedListeners {
+    /// Returns whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Takes the listeners of `previous` that `current` does not have, and no longer those that it has again.
     pub(super) fn take(&mut self, previous: &ConfigSnapshot, current: &ConfigSnapshot) {
         self.all.retain(|removed| !has(current, &removed.bound));

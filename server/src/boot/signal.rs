@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 /// A request of an operator or a service manager.
@@ -14,6 +14,8 @@ pub enum Signal {
     Reload,
     /// SIGUSR1: open log files again, as their names may lead to other files now.
     Reopen,
+    /// SIGUSR2: start the program anew, and leave the service to it.
+    Upgrade,
 }
 
 impl Signal {
@@ -22,6 +24,7 @@ impl Signal {
             SIGTERM | SIGINT | SIGQUIT => Some(Signal::Stop),
             SIGHUP => Some(Signal::Reload),
             SIGUSR1 => Some(Signal::Reopen),
+            SIGUSR2 => Some(Signal::Upgrade),
             _ => None,
         }
     }
@@ -35,7 +38,7 @@ pub fn watch<T: Send + 'static>(
     to: Sender<T>,
     message: impl Fn(Signal) -> T + Send + 'static,
 ) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever().filter_map(Signal::of) {
             if to.send(message(signal)).is_err() {

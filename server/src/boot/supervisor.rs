@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 use sluicegate_base::observe::lifecycle::Lifecycle;
 
-use super::control_socket::{ReloadVerdict, Reply};
+use super::control_socket::{ControlVerdict, Reply};
 use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
 use crate::worker::WorkerHandle;
@@ -70,6 +70,11 @@ impl Supervisor {
         self.notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
+    /// Reports that another process serves from now on.
+    pub(super) fn replaced(&mut self, process: u32) {
+        self.notify(&[NotifyState::MainPid(process)]);
+    }
+
     /// Reports that a reload begins.
     pub(super) fn reloading(&mut self) {
         // Managers of the kind notify-reload take no RELOADING=1 without the time.
@@ -129,7 +134,7 @@ impl Supervisor {
                 self.ready(&status);
                 for reply in replies {
                     // The client may have gone.
-                    let _ = reply.send(ReloadVerdict::Taken(status.clone()));
+                    let _ = reply.send(ControlVerdict::Taken(status.clone()));
                 }
             }
         }

@@ -8,14 +8,16 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::lifecycle::Phase;
 use sluicegate_dataplane::Features;
 
-use super::control_socket::{ReloadVerdict, Reply};
+use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::{BootError, one_line};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
 use super::observability::Observability;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
+use super::takeover::{self, OlderNews, Takeover};
 use super::totals::Totals;
+use super::upgrade::{self, NewerNews, Next, Upgrades};
 use crate::boot::signal::Signal;
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, MailboxSender, WorkerReport};
@@ -26,8 +28,12 @@ pub(super) enum Event {
     /// A front over TCP has drained or stopped.
     Front(Box<tcp::TcpCounters>),
     Signal(Signal),
-    /// Somebody asks at the control socket for a reload, and waits for the verdict.
-    Reload(Reply),
+    /// Somebody asks at the control socket, and waits for the verdict.
+    Asked(ControlRequest, Reply),
+    /// News of the process that an upgrade, of this number, has started.
+    Newer(u64, NewerNews),
+    /// News of the process that this one takes over from.
+    Older(OlderNews),
     /// ACME has obtained certificates.
     Certificates,
 }
@@ -70,14 +76,14 @@ pub(super) fn await_ready(
             Ok(Event::Worker(WorkerReport::Failed(cause))) => return Err(BootError::Worker(cause)),
             Ok(Event::Signal(Signal::Stop)) => return Ok(false),
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
-            Ok(Event::Signal(Signal::Reload)) => {
-                tracing::warn!("no reload while the server starts; send SIGHUP again");
+            Ok(Event::Signal(signal @ (Signal::Reload | Signal::Upgrade))) => {
+                tracing::warn!(?signal, "not while the server starts; send the signal again");
             }
             Ok(Event::Worker(WorkerReport::Stopped(..)) | Event::Front(_)) => {
                 return Err(BootError::WorkerStopped);
             }
             // The certificates were read later than these were written. The control socket is not open yet.
-            Ok(Event::Certificates | Event::Reload(_)) => {}
+            Ok(Event::Certificates | Event::Asked(..) | Event::Newer(..) | Event::Older(_)) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -101,30 +107,40 @@ pub(super) fn await_ready(
     Ok(true)
 }
 
-/// Waits for the signal to stop, drains and stops, and returns the totals. A second signal, or the end of
-/// `server.drain_timeout`, ends the drain at once.
+/// Ways to and from others, while the server runs.
+pub(super) struct Service<'a> {
+    pub(super) control: Control,
+    pub(super) upgrades: Upgrades,
+    pub(super) supervisor: &'a mut Supervisor,
+}
+
+/// Waits for the signal to stop, or for a process that takes over, drains and stops, and returns the totals. A second signal, or the end
+/// of `server.drain_timeout`, ends the drain at once.
 pub(super) fn run_down(
     inbox: &Receiver<Event>,
     mailboxes: &[MailboxSender],
     observability: &Observability,
     reloader: &mut Reloader<'_>,
-    supervisor: &mut Supervisor,
+    service: &mut Service<'_>,
 ) -> Totals {
     let mut totals = Totals::default();
     let mut running = mailboxes.len() + reloader.fronts.count();
     let mut deadline: Option<Instant> = None;
-    let mut stopped = false;
+    let (mut told_to_stop, mut stopped) = (false, false);
     // Time at which certificates that could not be put to use are tried again.
     let mut retry: Option<Instant> = None;
     while running > 0 {
-        supervisor.on_time(clock::now());
+        let now = clock::now();
+        service.supervisor.on_time(now);
         reloader.drop_unused();
-        reloader.upkeep.on_time(clock::now());
-        let next = supervisor.next();
+        reloader.upkeep.on_time(now);
+        let mut next_step = service.upgrades.on_time(reloader, now);
         if retry.is_some_and(|retry| clock::now() >= retry) {
             retry = install_certificates(reloader).map(|pause| clock::now() + pause);
         }
-        let until = [deadline, retry].into_iter().flatten().fold(next, Instant::min);
+        let next = service.supervisor.next();
+        let others = [deadline, retry, service.upgrades.next(now)].into_iter().flatten();
+        let until = if next_step == Next::GoOn { others.fold(next, Instant::min) } else { now };
         match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
             Ok(Event::Worker(WorkerReport::Stopped(endpoint, datagrams))) => {
                 running -= 1;
@@ -135,16 +151,19 @@ pub(super) fn run_down(
                 totals.add_front(&counters);
             }
             Ok(Event::Signal(Signal::Stop)) if deadline.is_none() => {
-                observability.lifecycle().set(Phase::Draining);
-                mailboxes.iter().for_each(|p| {
-                    p.send(Command::Drain);
-                });
-                reloader.fronts.send(|| FrontCommand::Drain);
-                let limit = reloader.config.server.drain_timeout;
-                // From here on no worker accepts a request that follows a response.
+                told_to_stop = true;
+                service.upgrades.cancel(now);
+                if let Some(takeover) = reloader.takeover.as_ref().filter(|one| !one.reads()) {
+                    takeover.give_up();
+                }
+                let limit = drain(mailboxes, observability, reloader);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
-                supervisor.stopping(limit);
+                service.supervisor.stopping(limit);
                 deadline = Some(clock::now() + limit);
+            }
+            // The first signal to a process that drains because another one serves: a service manager stops both.
+            Ok(Event::Signal(Signal::Stop)) if !std::mem::replace(&mut told_to_stop, true) => {
+                tracing::info!("drains already; a second signal stops at once");
             }
             // While the server drains, no connection begins that would use another certificate.
             Ok(Event::Certificates) if deadline.is_none() => {
@@ -152,11 +171,39 @@ pub(super) fn run_down(
             }
             Ok(Event::Worker(_) | Event::Certificates) => {}
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
-            Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => refuse(None),
-            Ok(Event::Reload(reply)) if deadline.is_some() => refuse(Some(reply)),
-            Ok(Event::Signal(Signal::Reload)) => reload(observability, reloader, supervisor, None),
-            Ok(Event::Reload(reply)) => reload(observability, reloader, supervisor, Some(reply)),
-            Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {}
+            Ok(Event::Signal(Signal::Reload)) => {
+                ask(
+                    ControlRequest::Reload,
+                    None,
+                    deadline.is_some(),
+                    (observability, reloader),
+                    service,
+                );
+            }
+            Ok(Event::Signal(Signal::Upgrade)) => {
+                let request = ControlRequest::Upgrade(None);
+                ask(request, None, deadline.is_some(), (observability, reloader), service);
+            }
+            Ok(Event::Asked(request, reply)) => {
+                ask(request, Some(reply), deadline.is_some(), (observability, reloader), service);
+            }
+            Ok(Event::Newer(number, news)) => {
+                next_step = service.upgrades.on_news(number, &news, reloader, now);
+            }
+            Ok(Event::Older(news)) => {
+                if !take_over(news, deadline.is_some(), reloader, service) {
+                    next_step = Next::Stop;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {
+                service.upgrades.on_silence(clock::now());
+            }
+            // Its connections are closed; datagrams of the process before still pass through this one, which has its own deadline.
+            Err(RecvTimeoutError::Timeout)
+                if stopped && reloader.takeover.as_ref().is_some_and(Takeover::is_connected) =>
+            {
+                deadline = Some(clock::now() + STOP_LIMIT);
+            }
             Ok(Event::Signal(Signal::Stop)) | Err(_) => {
                 if stopped {
                     return totals;
@@ -170,8 +217,108 @@ pub(super) fn run_down(
                 deadline = Some(clock::now() + STOP_LIMIT);
             }
         }
+        match next_step {
+            Next::GoOn => {}
+            Next::Drain(process) => {
+                // From here on it is the one that the service manager watches.
+                service.supervisor.replaced(process);
+                let limit = drain(mailboxes, observability, reloader);
+                tracing::info!(limit = ?limit, "draining beside the new process");
+                deadline.get_or_insert(clock::now() + limit);
+            }
+            Next::Undone => service.control.open(),
+            Next::Stop => {
+                told_to_stop = true;
+                deadline = Some(clock::now());
+            }
+        }
     }
     totals
+}
+
+/// Has the server drain: no worker accepts a request that follows a response from here on. Returns the time for it.
+fn drain(
+    mailboxes: &[MailboxSender],
+    observability: &Observability,
+    reloader: &Reloader<'_>,
+) -> Duration {
+    observability.lifecycle().set(Phase::Draining);
+    mailboxes.iter().for_each(|p| {
+        p.send(Command::Drain);
+    });
+    reloader.fronts.send(|| FrontCommand::Drain);
+    reloader.config.server.drain_timeout
+}
+
+/// Does what somebody asks for.
+fn ask(
+    request: ControlRequest,
+    reply: Option<Reply>,
+    is_draining: bool,
+    (observability, reloader): (&Observability, &mut Reloader<'_>),
+    service: &mut Service<'_>,
+) {
+    let is_new = request != ControlRequest::Reload && service.upgrades.is_orphaned();
+    let takes_over = reloader.takeover.as_ref().is_some_and(|takeover| !takeover.reads());
+    let reason = if is_draining && !is_new {
+        "not while the server drains"
+    } else if takes_over {
+        "this process has not taken over yet"
+    } else if service.upgrades.are_under_way() {
+        "not while the server is upgraded"
+    } else {
+        return match request {
+            ControlRequest::Reload => reload(observability, reloader, service.supervisor, reply),
+            ControlRequest::Upgrade(program) => service.upgrades.begin(program, reply, reloader),
+        };
+    };
+    tracing::warn!(?request, "refused: {reason}");
+    if let Some(reply) = reply {
+        // The client may have gone.
+        let _ = reply.send(ControlVerdict::Refused(reason.into()));
+    }
+}
+
+/// Takes over what the process before leaves. Returns false if it cannot.
+fn take_over(
+    news: OlderNews,
+    is_draining: bool,
+    reloader: &mut Reloader<'_>,
+    service: &mut Service<'_>,
+) -> bool {
+    let Some(takeover) = &mut reloader.takeover else {
+        return true;
+    };
+    match news {
+        OlderNews::Closed => {
+            takeover.set_oldest(None);
+            service.upgrades.tell_oldest(reloader.secrets.generation());
+            takeover::forget(&reloader.workers);
+            return true;
+        }
+        OlderNews::Oldest(generation) => {
+            takeover.set_oldest(Some(generation));
+            service.upgrades.tell_oldest(generation);
+            return true;
+        }
+        // It was told to stop before it had taken over.
+        OlderNews::Read | OlderNews::Gone if takeover.reads() || is_draining => return true,
+        OlderNews::Read | OlderNews::Gone => {}
+    }
+    if let Err(error) = upgrade::receive(&reloader.workers, true) {
+        tracing::error!(%error, "upgrade: a worker cannot read, so this process ends");
+        takeover.give_up();
+        return false;
+    }
+    if let Some(over_tcp) = takeover.over_tcp.take() {
+        reloader.fronts.adopt(over_tcp);
+    }
+    service.control.open();
+    takeover.on_reading();
+    tracing::info!("upgrade: this process has taken over");
+    let standing = reloader.standing();
+    service.supervisor.ready(&standing);
+    true
 }
 
 /// Puts certificates of ACME to use. Returns the pause until the next attempt if that fails: another file of the configuration may
@@ -192,15 +339,6 @@ fn install_certificates(reloader: &mut Reloader<'_>) -> Option<Duration> {
     Some(pause)
 }
 
-/// Refuses a reload while the server drains.
-fn refuse(reply: Option<Reply>) {
-    let reason = "no reload while the server drains";
-    tracing::warn!("{reason}");
-    if let Some(reply) = reply {
-        let _ = reply.send(ReloadVerdict::Refused(reason.into()));
-    }
-}
-
 /// Reloads the configuration. A client of the control socket learns of a refusal at once, and of success once every worker has applied
 /// the configuration.
 fn reload(
@@ -219,7 +357,7 @@ fn reload(
         Err(error) => {
             if let Some(reply) = reply.take() {
                 // The client may have gone.
-                let _ = reply.send(ReloadVerdict::Refused(error.lines()));
+                let _ = reply.send(ControlVerdict::Refused(error.lines()));
             }
             let (error, snapshot) = (one_line(&error), reloader.snapshot.generation);
             tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");

@@ -9,7 +9,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::exit::{EXIT_CONFIG, printed, shown, wrong};
-use crate::boot::{ReloadVerdict, ask_to_reload, control_socket};
+use crate::boot::{ControlVerdict, ask_to_reload, control_socket};
 
 /// Have the running server reload its configuration, and say whether it took it.
 ///
@@ -17,6 +17,13 @@ use crate::boot::{ReloadVerdict, ask_to_reload, control_socket};
 /// refused it; the previous one then stays in effect. The server listens at control.sock in its state_dir.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ReloadArgs {
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// The server that is asked, at its control socket.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ControlArgs {
     /// Configuration file of the server, whose state_dir has the socket.
     #[arg(required_unless_present_any = ["config", "socket"])]
     file: Option<PathBuf>,
@@ -26,9 +33,43 @@ pub(super) struct ReloadArgs {
     /// The server's control socket, instead of that in state_dir.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["file", "config"])]
     socket: Option<PathBuf>,
-    /// Fail after this many seconds; the server may still take the configuration later.
+    /// Fail after this many seconds; the server may still do it later.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u16).range(1..=3600))]
     timeout: u16,
+}
+
+/// The control socket, and the time for the verdict.
+pub(super) struct Control {
+    pub(super) socket: PathBuf,
+    pub(super) limit: Duration,
+}
+
+impl ControlArgs {
+    /// Finds the control socket, or returns the exit code of a wrong configuration, whose mistakes were told.
+    ///
+    /// # Errors
+    /// The configuration has none.
+    pub(super) fn find(
+        &self,
+        runtime_dir: Option<&Path>,
+        registry: &Registry,
+    ) -> anyhow::Result<Result<Control, u8>> {
+        let socket = match (&self.socket, self.file.as_ref().or(self.config.as_ref())) {
+            (Some(socket), _) => socket.clone(),
+            (None, Some(file)) => match Config::load(file, registry) {
+                Ok(config) => socket_of(&config, file, runtime_dir)?,
+                Err(error) => {
+                    let code = wrong(&error);
+                    eprintln!(
+                        "the server was not asked, and goes on with its previous configuration"
+                    );
+                    return Ok(Err(code));
+                }
+            },
+            (None, None) => bail!("a configuration file or --socket is needed"),
+        };
+        Ok(Ok(Control { socket, limit: Duration::from_secs(self.timeout.into()) }))
+    }
 }
 
 /// Asks the server, prints its verdict, and returns the exit code.
@@ -40,22 +81,13 @@ pub(super) fn run(
     runtime_dir: Option<&Path>,
     registry: &Registry,
 ) -> anyhow::Result<u8> {
-    let socket = match (&args.socket, args.file.as_ref().or(args.config.as_ref())) {
-        (Some(socket), _) => socket.clone(),
-        (None, Some(file)) => match Config::load(file, registry) {
-            Ok(config) => socket_of(&config, file, runtime_dir)?,
-            Err(error) => {
-                let code = wrong(&error);
-                eprintln!("the server was not asked, and goes on with its previous configuration");
-                return Ok(code);
-            }
-        },
-        (None, None) => bail!("a configuration file or --socket is needed"),
+    let Control { socket, limit } = match args.control.find(runtime_dir, registry)? {
+        Ok(control) => control,
+        Err(code) => return Ok(code),
     };
-    let limit = Duration::from_secs(args.timeout.into());
     match ask_to_reload(&socket, limit) {
-        Ok(ReloadVerdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
-        Ok(ReloadVerdict::Refused(reason)) => {
+        Ok(ControlVerdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
+        Ok(ControlVerdict::Refused(reason)) => {
             eprintln!("{}", shown(&reason));
             eprintln!("refused; the previous configuration stays in effect");
             Ok(EXIT_CONFIG)
@@ -75,7 +107,7 @@ fn socket_of(config: &Config, file: &Path, runtime_dir: Option<&Path>) -> anyhow
 }
 
 /// Adds to an error what can be done about it.
-fn explained(error: std::io::Error, socket: &Path, limit: Duration) -> anyhow::Error {
+pub(super) fn explained(error: std::io::Error, socket: &Path, limit: Duration) -> anyhow::Error {
     let at = socket.display();
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(

@@ -5,7 +5,9 @@ mod admission;
 pub(super) use admission::Admission;
 
 use std::cell::RefCell;
+use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,6 +49,8 @@ pub enum FrontCommand {
     Listen(Vec<(ListenerId, TcpListener)>),
     /// Returns what some connections are now.
     Inspect(Box<FrontInspection>),
+    /// Requests other descriptors of the sockets that listen.
+    Sockets(std::sync::mpsc::Sender<io::Result<Vec<(ListenerId, OwnedFd)>>>),
     /// Requests the counters.
     Report(oneshot::Sender<Box<TcpCounters>>),
     /// Accepts no more connections and closes each after its requests.
@@ -139,7 +143,7 @@ impl Front {
 
     /// Notes that the socket of a listener is closed.
     pub(super) fn on_close(&self, listener: &FrontListener) {
-        listener.is_listening.set(false);
+        listener.close();
         self.ended.notify_one();
     }
 

@@ -1,6 +1,9 @@
 //! Phases of a front's listeners, which their connections follow.
 
 use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,7 +27,9 @@ pub(super) struct FrontListener {
     id: ListenerId,
     phase: watch::Sender<Phase>,
     /// Whether the socket is open.
-    pub(super) is_listening: Cell<bool>,
+    is_listening: Cell<bool>,
+    /// Another descriptor of the socket while it is open.
+    socket: RefCell<Option<TcpListener>>,
     /// Settings before it was removed, for connections that have begun; `None` while the configuration has it.
     last: RefCell<Option<Arc<TcpListenerConfig>>>,
 }
@@ -32,6 +37,12 @@ pub(super) struct FrontListener {
 impl FrontListener {
     pub(super) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
+    }
+
+    /// Notes that its socket is closed.
+    pub(super) fn close(&self) {
+        self.is_listening.set(false);
+        self.socket.replace(None);
     }
 
     /// Waits until its connections are to be closed.
@@ -56,12 +67,27 @@ pub(super) struct ListenerPhases {
 }
 
 impl ListenerPhases {
+    /// Returns other descriptors of the sockets of those that serve.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub(super) fn duplicate_sockets(&self) -> io::Result<Vec<(ListenerId, OwnedFd)>> {
+        let mut sockets = Vec::new();
+        for one in &*self.all.borrow() {
+            if let (Phase::Serving, Some(socket)) = (*one.phase.borrow(), &*one.socket.borrow()) {
+                sockets.push((one.id, socket.try_clone()?.into()));
+            }
+        }
+        Ok(sockets)
+    }
+
     /// Adds a listener, in the phase of the front.
-    pub(super) fn add(&self, id: ListenerId) -> Rc<FrontListener> {
+    pub(super) fn add(&self, id: ListenerId, socket: Option<TcpListener>) -> Rc<FrontListener> {
         let added = Rc::new(FrontListener {
             id,
             phase: watch::Sender::new(self.whole()),
             is_listening: Cell::new(true),
+            socket: RefCell::new(socket),
             last: RefCell::default(),
         });
         self.all.borrow_mut().push(Rc::clone(&added));
@@ -144,7 +170,7 @@ mod tests {
     fn a_removed_listener_drains_while_the_others_serve() {
         let phases = ListenerPhases::default();
         let [both, one] = [config(&[0, 1]), config(&[1])];
-        let [left, kept] = [0, 1].map(|id| phases.add(ListenerId(id)));
+        let [left, kept] = [0, 1].map(|id| phases.add(ListenerId(id), None));
         let [first, second] = [left.phase(), kept.phase()];
         let removed = phases.drain(&both, &one);
         assert_eq!((*first.borrow(), *second.borrow()), (Phase::Draining, Phase::Serving));
@@ -156,7 +182,7 @@ mod tests {
         );
         assert!(phases.drain(&both, &one).is_empty(), "it drains already");
         // Its address is configured again meanwhile.
-        let again = phases.add(ListenerId(0)).phase();
+        let again = phases.add(ListenerId(0), None).phase();
         assert_eq!((*first.borrow(), *again.borrow()), (Phase::Draining, Phase::Serving));
         for stopped in &removed {
             phases.stop(stopped);
@@ -164,6 +190,6 @@ mod tests {
         assert_eq!((*first.borrow(), *again.borrow()), (Phase::Stopped, Phase::Serving));
         phases.enter(Phase::Draining);
         assert_eq!((*second.borrow(), *again.borrow()), (Phase::Draining, Phase::Draining));
-        assert_eq!(*phases.add(ListenerId(2)).phase().borrow(), Phase::Draining);
+        assert_eq!(*phases.add(ListenerId(2), None).phase().borrow(), Phase::Draining);
     }
 }

@@ -67,6 +67,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
             Some(FrontCommand::Inspect(inspection)) => {
                 drop(inspection.reply.send(Inspected::default()));
             }
+            Some(FrontCommand::Sockets(reply)) => drop(reply.send(Ok(Vec::new()))),
             Some(FrontCommand::Drain | FrontCommand::Stop) | None => return stopped(Box::default()),
         }
     };
@@ -117,6 +118,7 @@ fn execute(front: &Rc<Front>, command: FrontCommand) {
             spawn_local(async move { front.inspect(*inspection).await });
         }
         FrontCommand::Report(reply) => drop(reply.send(front.totals())),
+        FrontCommand::Sockets(reply) => drop(reply.send(front.listeners.duplicate_sockets())),
         FrontCommand::Drain => front.listeners.enter(Phase::Draining),
         FrontCommand::Stop => front.listeners.enter(Phase::Stopped),
     }
@@ -125,7 +127,7 @@ fn execute(front: &Rc<Front>, command: FrontCommand) {
 /// Accepts the connections of these sockets from now on.
 fn listen(front: &Rc<Front>, sockets: Vec<(ListenerId, TcpListener)>) {
     for (listener, socket) in sockets {
-        let listener = front.listeners.add(listener);
+        let listener = front.listeners.add(listener, socket.try_clone().ok());
         spawn_local(accept(Rc::clone(front), listener, socket));
     }
 }

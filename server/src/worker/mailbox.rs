@@ -1,5 +1,7 @@
 //! Commands of other threads to a worker.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +12,7 @@ use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, SwitchOutcome};
 use sluicegate_quic::endpoint::traces::{OrderedTrace, TraceOrder};
 use tokio::sync::oneshot;
 
-use super::WorkerStats;
+use super::{Neighbour, Side, WorkerStats};
 use crate::snapshot::{ConfigSnapshot, WorkerConfig};
 
 /// A message to a worker.
@@ -24,6 +26,16 @@ pub enum Command {
     Adopt(Arc<ConfigSnapshot>, Box<WorkerConfig>),
     /// Serve the listeners of the seed from now on, too, free the sockets of the others, and reply whether that was done.
     Rebind(Box<Seed>, Vec<ListenerId>, Sender<Result<(), OpenError>>),
+    /// Pass datagrams of a neighbouring process on to it, and take those that it passes on; with `None` there is none any more.
+    Neighbour(Side, Option<Box<Neighbour>>),
+    /// Leave new connections to the process of this generation, or to nobody.
+    LeaveNew(Option<u8>),
+    /// Read from the sockets no more, or again, and reply whether that was done.
+    Receive(bool, Sender<io::Result<()>>),
+    /// Return other descriptors of the sockets.
+    Sockets(Sender<io::Result<Vec<(ListenerId, OwnedFd)>>>),
+    /// Return the number of handshakes that are open.
+    HalfOpen(Sender<u64>),
     /// Reply, as a sign of life.
     Ping(oneshot::Sender<()>),
     /// Return what was counted so far and what is held.

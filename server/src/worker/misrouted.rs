@@ -47,7 +47,17 @@ struct Incoming {
 
 /// Makes the rings between `workers` workers. The result is in worker order.
 pub fn misrouted(workers: usize) -> Vec<Misrouted> {
-    let capacity = MIN_CAPACITY.max(CAPACITY / workers.max(1));
+    rings(workers, MIN_CAPACITY.max(CAPACITY / workers.max(1)))
+}
+
+/// Makes rings both ways between two threads, for so many datagrams each. Either has the other's index, 0 or 1.
+pub(super) fn pair(capacity: usize) -> (Misrouted, Misrouted) {
+    let mut ends = rings(2, capacity).into_iter();
+    let end = || Misrouted { outgoing: Vec::new(), incoming: Vec::new(), first: 0 };
+    (ends.next().unwrap_or_else(end), ends.next().unwrap_or_else(end))
+}
+
+fn rings(workers: usize, capacity: usize) -> Vec<Misrouted> {
     let mut ends: Vec<Misrouted> = (0..workers)
         .map(|_| Misrouted {
             outgoing: Vec::with_capacity(workers),

@@ -15,6 +15,7 @@ use sluicegate_quic::endpoint::{Endpoint, Ingest};
 use super::initials::filter_initials;
 use super::mailbox::{Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand};
 use super::misrouted::Misrouted;
+use super::neighbours::{Forwarded, Neighbours, Side};
 use super::report::WorkerReport;
 use super::spin::{Polling, Spin};
 use super::stats::{EndpointCounters, WorkerStats};
@@ -31,6 +32,8 @@ const MAILBOX_BUDGET: usize = 256;
 const INSPECTION_BUDGET: usize = 1024;
 /// Misrouted datagrams per turn.
 const MISROUTED_BUDGET: usize = 256;
+/// Datagrams of each neighbouring process per turn.
+const NEIGHBOUR_BUDGET: usize = 1024;
 /// Messages of the origin thread per turn.
 const ORIGIN_BUDGET: usize = 1024;
 /// Sessions per turn.
@@ -51,10 +54,13 @@ pub(super) struct Worker {
     inbox: Mailbox,
     peers: Arc<Vec<MailboxSender>>,
     misrouted: Misrouted,
+    neighbours: Neighbours,
     spin: Spin,
     times: TurnTimes,
     /// Question about connections, until all were looked at.
     inspection: Option<Box<Inspection>>,
+    /// It reads from its sockets. Else another process does.
+    receives: bool,
     stopping: bool,
 }
 
@@ -66,6 +72,7 @@ impl Worker {
         peers: Arc<Vec<MailboxSender>>,
         misrouted: Misrouted,
         polling: Polling,
+        receives: bool,
     ) -> Self {
         Self {
             driver,
@@ -73,9 +80,11 @@ impl Worker {
             inbox,
             peers,
             misrouted,
+            neighbours: Neighbours::default(),
             spin: Spin::new(polling),
             times: TurnTimes::default(),
             inspection: None,
+            receives,
             stopping: false,
         }
     }
@@ -103,12 +112,14 @@ impl Worker {
         now = read_clock();
         let spent = watch.lap(&mut self.times.receive, now);
         self.endpoint.end_receive(spent, now);
-        filter_initials(&mut self.driver, &mut self.endpoint, now);
+        if self.receives {
+            filter_initials(&mut self.driver, &mut self.endpoint, now);
+        }
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);
         self.inspect(now);
-        let misrouted_left = self.receive_misrouted(now);
+        let misrouted_left = self.receive_misrouted(now) | self.receive_from_neighbours(now);
         watch.lap(&mut self.times.mailbox, clock::now());
         let origin_left = self.endpoint.on_messages(ORIGIN_BUDGET, now);
         watch.lap(&mut self.times.origin, clock::now());
@@ -123,7 +134,8 @@ impl Worker {
         self.endpoint.flush_log();
         self.endpoint.flush_messages();
         unsent |= self.read_events(now);
-        self.stopping |= self.endpoint.is_drained();
+        // One that is between two others passes their datagrams on.
+        self.stopping |= self.endpoint.is_drained() && !self.neighbours.has_older();
         if self.stopping {
             return self.send_closes();
         }
@@ -163,23 +175,48 @@ impl Worker {
     }
 
     fn receive(&mut self, now: Instant) -> io::Result<()> {
-        let Self { driver, endpoint, peers, misrouted, .. } = self;
+        let Self { driver, endpoint, peers, misrouted, neighbours, .. } = self;
         let unix = clock::unix();
         driver.receive(RECEIVE_BUDGET, |meta, datagram| {
-            take(endpoint, misrouted, (meta, datagram), (now, unix));
+            let others = (&mut *misrouted, &mut *neighbours);
+            take(endpoint, others, None, (meta, datagram), (now, unix));
         })?;
         misrouted.flush(|worker| peers[worker].wake());
+        neighbours.flush();
         Ok(())
     }
 
     /// Takes datagrams of this worker's connections that reached other workers. Returns whether there are more.
     fn receive_misrouted(&mut self, now: Instant) -> bool {
-        let Self { endpoint, misrouted, .. } = self;
+        let Self { endpoint, misrouted, neighbours, .. } = self;
         let unix = clock::unix();
-        misrouted.receive(MISROUTED_BUDGET, |meta, datagram| {
+        let more = misrouted.receive(MISROUTED_BUDGET, |meta, datagram| {
             // It is handed over once: if it belongs to no connection here, it is dropped.
-            endpoint.ingest(meta, datagram, now, unix);
-        })
+            if let Ingest::Foreign(generation) = endpoint.ingest(meta, datagram, now, unix) {
+                forward(endpoint, neighbours, (generation, None), (meta, datagram), now);
+            }
+        });
+        neighbours.flush();
+        more
+    }
+
+    /// Takes datagrams that reached the processes before and after this one. Returns whether there are more.
+    fn receive_from_neighbours(&mut self, now: Instant) -> bool {
+        if !self.neighbours.are_there() {
+            return false;
+        }
+        let Self { endpoint, peers, misrouted, neighbours, .. } = self;
+        let unix = clock::unix();
+        let more = [Side::Older, Side::Newer].map(|side| {
+            neighbours.receive(side, NEIGHBOUR_BUDGET, |others, meta, datagram| {
+                endpoint.counters.taken_over += 1;
+                let others = (&mut *misrouted, others);
+                take(endpoint, others, Some(side), (meta, datagram), (now, unix));
+            })
+        });
+        misrouted.flush(|worker| peers[worker].wake());
+        neighbours.flush();
+        more.contains(&true)
     }
 
     fn read_mailbox(&mut self, now: Instant) {
@@ -191,9 +228,19 @@ impl Worker {
                     // Whoever asked may no longer wait.
                     let _ = reply.send(self.rebind(*added, &removed, now));
                 }
+                Some(Command::Neighbour(side, neighbour)) => {
+                    self.neighbours.set(side, neighbour.map(|neighbour| *neighbour));
+                }
+                Some(Command::LeaveNew(generation)) => self.endpoint.leave_new(generation),
+                Some(Command::Receive(on, reply)) => drop(reply.send(self.set_receiving(on))),
+                Some(Command::Sockets(reply)) => drop(reply.send(self.driver.duplicate_sockets())),
+                Some(Command::HalfOpen(reply)) => {
+                    let _ = reply.send(self.endpoint.gauges().half_open);
+                }
                 Some(Command::Stop) => {
                     self.endpoint.close_all(now);
-                    self.stopping = true;
+                    // Datagrams of the process before still pass through this one.
+                    self.stopping = !self.neighbours.has_older();
                 }
                 // Whoever asked may have gone.
                 Some(Command::Ping(reply)) => drop(reply.send(())),
@@ -235,16 +282,32 @@ impl Worker {
         removed: &[ListenerId],
         now: Instant,
     ) -> Result<(), OpenError> {
-        let Self { driver, endpoint, peers, misrouted, .. } = self;
+        let Self { driver, endpoint, peers, misrouted, neighbours, .. } = self;
         let unix = clock::unix();
         driver.rebind(added, removed, |meta, datagram| {
-            take(endpoint, misrouted, (meta, datagram), (now, unix));
+            let others = (&mut *misrouted, &mut *neighbours);
+            take(endpoint, others, None, (meta, datagram), (now, unix));
         })?;
         misrouted.flush(|worker| peers[worker].wake());
+        neighbours.flush();
         if let Some(filter) = self.endpoint.initial_filter() {
             // It was allowed before.
             let _ = self.driver.filter_initials(Some(&filter));
         }
+        Ok(())
+    }
+
+    /// Reads from the sockets no more, or again.
+    ///
+    /// # Errors
+    /// As with [`Driver::set_receiving`].
+    fn set_receiving(&mut self, on: bool) -> io::Result<()> {
+        // The filter belongs to the sockets, so to whoever reads.
+        let filter = self.endpoint.initial_filter().filter(|_| on);
+        // A backend may have none, and a host may forbid it.
+        let _ = self.driver.filter_initials(filter.as_ref());
+        self.driver.set_receiving(on)?;
+        self.receives = on;
         Ok(())
     }
 
@@ -327,10 +390,12 @@ impl Worker {
     }
 }
 
-/// Passes a datagram to its connection, or to the ring of the worker that owns it. `now` stands beside the time since 1970.
+/// Passes a datagram to its connection, to the ring of the worker that owns it, or to the process that does. It came `from` a
+/// neighbouring process, or from a socket. `now` stands beside the time since 1970.
 fn take(
     endpoint: &mut Endpoint<Http3Session>,
-    misrouted: &mut Misrouted,
+    (misrouted, neighbours): (&mut Misrouted, &mut Neighbours),
+    from: Option<Side>,
     (meta, datagram): (&RxMeta, &mut [u8]),
     (now, unix): (Instant, Duration),
 ) {
@@ -341,8 +406,25 @@ fn take(
                 endpoint.counters.on_drop(DropReason::MisroutedFull);
             }
         }
-        // No other process takes datagrams from this one.
-        Ingest::Foreign(_) => {
+        Ingest::Foreign(generation) => {
+            forward(endpoint, neighbours, (generation, from), (meta, datagram), now);
+        }
+    }
+}
+
+/// Passes a datagram on to the process of its generation.
+fn forward(
+    endpoint: &mut Endpoint<Http3Session>,
+    neighbours: &mut Neighbours,
+    (generation, from): (u8, Option<Side>),
+    (meta, datagram): (&RxMeta, &[u8]),
+    now: Instant,
+) {
+    match neighbours.forward(generation, from, meta, datagram) {
+        Forwarded::Sent => endpoint.counters.handed_over += 1,
+        Forwarded::Full => endpoint.counters.on_drop(DropReason::MisroutedFull),
+        // An ID of a generation that is alive would have a way to it.
+        Forwarded::Nowhere => {
             endpoint.reset_foreign(meta, datagram, now);
         }
     }

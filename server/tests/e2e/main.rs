@@ -70,6 +70,7 @@ mod tls_upstream;
 mod traces;
 mod transfer;
 mod unix_upstream;
+mod upgrade;
 mod upstream;
 mod waits;
 mod websocket;

@@ -5,6 +5,8 @@
 
 use std::time::Instant;
 
+#[cfg(doc)]
+use super::Ingest;
 use super::{Endpoint, Shutdown};
 use crate::application::Application;
 
@@ -15,6 +17,11 @@ impl<A: Application> Endpoint<A> {
     /// Returns whether new connections are refused.
     pub fn is_draining(&self) -> bool {
         self.shutdown.is_some()
+    }
+
+    /// Leaves new connections to the process of that generation: what belongs to no connection here is [`Ingest::Foreign`].
+    pub fn leave_new(&mut self, generation: Option<u8>) {
+        self.successor = generation;
     }
 
     /// Refuses new connections and, in the next turns, tells every client that no further request will be taken. A

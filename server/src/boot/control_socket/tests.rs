@@ -15,11 +15,11 @@ fn socket() -> (tempfile::TempDir, ControlSocket, Receiver<Reply>) {
 }
 
 fn open(path: PathBuf, events: Sender<Reply>) -> Option<ControlSocket> {
-    ControlSocket::open(Some(path), events, |reply| reply)
+    ControlSocket::open(Some(path), events, |_, reply| reply)
 }
 
 /// Waits for a request to reload, and gives a verdict.
-fn reply(inbox: &Receiver<Reply>, verdict: ReloadVerdict) {
+fn reply(inbox: &Receiver<Reply>, verdict: ControlVerdict) {
     let reply = inbox.recv_timeout(LIMIT).unwrap();
     reply.send(verdict).unwrap();
 }
@@ -28,13 +28,31 @@ fn reply(inbox: &Receiver<Reply>, verdict: ReloadVerdict) {
 fn the_verdict_of_the_main_thread_reaches_whoever_asked() {
     let (_folder, socket, inbox) = socket();
     for verdict in [
-        ReloadVerdict::Taken("configuration 2 is in effect".into()),
-        ReloadVerdict::Refused("a.toml:1:1: unknown key\na.toml:2:1: another".into()),
+        ControlVerdict::Taken("configuration 2 is in effect".into()),
+        ControlVerdict::Refused("a.toml:1:1: unknown key\na.toml:2:1: another".into()),
     ] {
         let path = socket.path.clone();
         let asked = thread::spawn(move || ask_to_reload(&path, LIMIT));
         reply(&inbox, verdict.clone());
         assert_eq!(asked.join().unwrap().unwrap(), verdict);
+    }
+}
+
+#[test]
+fn requests_are_lines_and_anything_else_is_refused() {
+    use ControlRequest::{Reload, Upgrade};
+    for (line, request) in [
+        ("reload\n", Some(Reload)),
+        ("upgrade\n", Some(Upgrade(None))),
+        ("upgrade /usr/bin/a b\n", Some(Upgrade(Some("/usr/bin/a b".into())))),
+        ("upgrade a\n", None),
+        ("upgrade \n", None),
+        ("upgraded\n", None),
+        ("reload", None),
+        ("reload \n", None),
+        ("", None),
+    ] {
+        assert_eq!(ControlRequest::parse(line.as_bytes()), request, "{line:?}");
     }
 }
 
@@ -47,7 +65,7 @@ fn two_requests_at_a_time_get_a_verdict_each() {
     };
     let asked = [ask(), ask()];
     for number in 0..2 {
-        reply(&inbox, ReloadVerdict::Taken(number.to_string()));
+        reply(&inbox, ControlVerdict::Taken(number.to_string()));
     }
     let mut verdicts = asked.map(|asked| asked.join().unwrap().text());
     verdicts.sort();
@@ -61,7 +79,7 @@ fn a_server_that_ends_first_and_one_that_is_late_are_errors() {
     assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
     // The main thread ends without a verdict.
     drop(inbox);
-    let ReloadVerdict::Refused(reason) = ask_to_reload(&socket.path, LIMIT).unwrap() else {
+    let ControlVerdict::Refused(reason) = ask_to_reload(&socket.path, LIMIT).unwrap() else {
         panic!("taken by nobody")
     };
     assert!(reason.contains("the server stops"), "{reason}");
@@ -70,7 +88,7 @@ fn a_server_that_ends_first_and_one_that_is_late_are_errors() {
 #[test]
 fn other_requests_reach_nobody() {
     let (_folder, socket, inbox) = socket();
-    for request in [&b"RELOAD\n"[..], b"reload ", b"\0\0\0\0\0\0\0", b"GET / HTTP/1.1\r\n"] {
+    for request in [&b"RELOAD\n"[..], b"reload \n", b"\0\0\0\0\0\0\0\n", b"GET / HTTP/1.1\r\n"] {
         let mut client = Client::connect(&socket.path).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
         client.write_all(request).unwrap();
@@ -82,8 +100,8 @@ fn other_requests_reach_nobody() {
     Client::connect(&socket.path).unwrap().write_all(b"rel").unwrap();
     let path = socket.path.clone();
     let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
-    reply(&inbox, ReloadVerdict::Taken("it".into()));
-    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("it".into()));
+    reply(&inbox, ControlVerdict::Taken("it".into()));
+    assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("it".into()));
     assert!(inbox.try_recv().is_err());
 }
 
@@ -94,11 +112,11 @@ fn a_silent_client_delays_nobody_and_may_still_ask() {
     silent.set_read_timeout(Some(LIMIT)).unwrap();
     let path = socket.path.clone();
     let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
-    reply(&inbox, ReloadVerdict::Taken("it".into()));
-    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("it".into()));
+    reply(&inbox, ControlVerdict::Taken("it".into()));
+    assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("it".into()));
     // It has not been closed for its silence in the meantime.
-    silent.write_all(RELOAD).unwrap();
-    reply(&inbox, ReloadVerdict::Taken("and it".into()));
+    silent.write_all(b"reload\n").unwrap();
+    reply(&inbox, ControlVerdict::Taken("and it".into()));
     let mut response = String::new();
     silent.read_to_string(&mut response).unwrap();
     assert_eq!(response, "taken and it\n");
@@ -114,8 +132,8 @@ fn of_too_many_silent_clients_the_first_gives_way() {
     };
     let mut silent: Vec<Client> = (0..=MOST_SILENT).map(connect).collect();
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
-    silent[1].write_all(RELOAD).unwrap();
-    reply(&inbox, ReloadVerdict::Taken("it".into()));
+    silent[1].write_all(b"reload\n").unwrap();
+    reply(&inbox, ControlVerdict::Taken("it".into()));
     let mut response = String::new();
     silent[1].read_to_string(&mut response).unwrap();
     assert_eq!(response, "taken it\n");
@@ -131,8 +149,8 @@ fn a_client_that_waits_for_its_verdict_does_not_give_way_to_silent_ones() {
         (0..=MOST_SILENT).map(|_| Client::connect(&socket.path).unwrap()).collect();
     silent[0].set_read_timeout(Some(LIMIT)).unwrap();
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
-    waiting.send(ReloadVerdict::Taken("it".into())).unwrap();
-    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("it".into()));
+    waiting.send(ControlVerdict::Taken("it".into())).unwrap();
+    assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("it".into()));
 }
 
 #[test]
@@ -141,7 +159,7 @@ fn a_request_beyond_those_that_may_wait_is_refused() {
     let ask = || {
         let mut client = Client::connect(&socket.path).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
-        client.write_all(RELOAD).unwrap();
+        client.write_all(b"reload\n").unwrap();
         client
     };
     let _first = ask();
@@ -157,9 +175,9 @@ fn a_request_beyond_those_that_may_wait_is_refused() {
     }
     let refused = received.recv_timeout(LIMIT).unwrap();
     assert!(refused.starts_with("refused too many"), "{refused}");
-    waiting.send(ReloadVerdict::Taken("it".into())).unwrap();
+    waiting.send(ControlVerdict::Taken("it".into())).unwrap();
     for _ in 0..MOST_REQUESTS {
-        reply(&inbox, ReloadVerdict::Taken("it".into()));
+        reply(&inbox, ControlVerdict::Taken("it".into()));
         assert_eq!(received.recv_timeout(LIMIT).unwrap(), "taken it\n");
     }
 }
@@ -167,8 +185,8 @@ fn a_request_beyond_those_that_may_wait_is_refused() {
 #[test]
 fn only_the_server_s_user_and_root_may_ask() {
     let own = rustix::process::geteuid().as_raw();
-    assert!(may_reload(0) && may_reload(own));
-    assert!(!may_reload(own + 1) && !may_reload(65_534));
+    assert!(may_ask(0) && may_ask(own));
+    assert!(!may_ask(own + 1) && !may_ask(65_534));
     let (_folder, socket, _inbox) = socket();
     let mode = fs::metadata(&socket.path).unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -185,8 +203,8 @@ fn a_socket_that_was_left_gives_way_and_that_of_a_successor_stays() {
         let path = path.clone();
         thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
     };
-    reply(&inbox, ReloadVerdict::Taken("by the second".into()));
-    assert_eq!(asked.join().unwrap(), ReloadVerdict::Taken("by the second".into()));
+    reply(&inbox, ControlVerdict::Taken("by the second".into()));
+    assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("by the second".into()));
     drop(second);
     assert!(!path.exists());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -202,7 +220,7 @@ fn a_folder_that_takes_no_socket_leaves_the_server_without() {
     for path in [folder.path().join("none").join(NAME), long] {
         assert!(open(path, events.clone()).is_none());
     }
-    assert!(ControlSocket::open(None, events, |reply| reply).is_none());
+    assert!(ControlSocket::open(None, events, |_, reply| reply).is_none());
 }
 
 #[test]

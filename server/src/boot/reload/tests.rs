@@ -83,6 +83,7 @@ fn reloader<'a>(
         snapshot: Arc::new(snapshot),
         admin: AdminAddress::open(&config.admin, &admin_state, &Passed::default()).unwrap(),
         passed: Arc::default(),
+        takeover: None,
         config,
         secrets,
         access: Arc::default(),

@@ -52,7 +52,7 @@ impl Bench {
     async fn new() -> Bench {
         Bench {
             list: ConnectionList::new(3),
-            listener: ListenerPhases::default().add(ListenerId(0)),
+            listener: ListenerPhases::default().add(ListenerId(0), None),
             socket: TcpListener::bind("127.0.0.1:0").await.unwrap(),
         }
     }

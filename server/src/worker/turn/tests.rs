@@ -38,6 +38,7 @@ impl Rig {
             Arc::new(vec![own.clone(), other]),
             ends.pop().unwrap(),
             Polling::default(),
+            true,
         );
         Rig { worker, neighbour, own, client, generation }
     }

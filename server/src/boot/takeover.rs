@@ -1,0 +1,262 @@
+//! The newer process's side of an upgrade: it takes over from the process that started it.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use rustix::stdio::{dup2_stdin, stdin};
+use sluicegate_base::secrets::{GENERATIONS, Purpose, Secrets};
+use sluicegate_config::Config;
+use thiserror::Error;
+
+use super::passed::{HandedSocket, Passed};
+use super::upgrade::lanes;
+use super::watch::Event;
+use crate::handover::message::PROTOCOL;
+use crate::handover::relay::{Labels, Relay};
+use crate::handover::{Channel, Message, SocketKind};
+use crate::snapshot::BoundListener;
+use crate::tcp::TcpConfig;
+use crate::worker::{Command, Side, WorkerHandle};
+
+/// Variable of the environment that says that the standard input is the way to the process before.
+pub(super) const VARIABLE: &str = "SLUICEGATE_TAKEOVER";
+/// Time for the process before to say what it hands over.
+const OFFER: Duration = Duration::from_secs(10);
+
+/// What the process before says while this one runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OlderNews {
+    /// It reads the sockets no more.
+    Read,
+    /// The oldest process that still runs is of this generation now.
+    Oldest(u8),
+    /// It has ended.
+    Gone,
+    /// Nothing can come from it any more, nor go to it.
+    Closed,
+}
+
+/// The process before, of which this one takes over.
+pub(super) struct Takeover {
+    channel: Arc<Channel>,
+    /// Stream of datagrams.
+    stream: Option<UnixStream>,
+    /// Generation of its connection IDs.
+    generation: u8,
+    /// What it says of its secrets.
+    secrets: String,
+    /// Generation of the oldest process that still runs, if it is none that this one knows to have ended.
+    oldest: Option<u8>,
+    /// Numbers of the addresses of QUIC, with their listeners.
+    labels: Vec<(u16, String, SocketAddr)>,
+    reads: bool,
+    /// Configuration of the fronts over TCP, until this process takes over.
+    pub(super) over_tcp: Option<Arc<TcpConfig>>,
+}
+
+impl Takeover {
+    /// Takes what the process before hands over, if one has started this process.
+    ///
+    /// # Errors
+    /// It does not say, or not in this protocol.
+    pub(super) fn find() -> Result<Option<(Takeover, Passed)>, TakeoverError> {
+        if std::env::var_os(VARIABLE).is_none() {
+            return Ok(None);
+        }
+        let channel = stdin().as_fd().try_clone_to_owned().map_err(TakeoverError::Channel)?;
+        // The copy alone is used, and no program that this one starts gets it.
+        let nothing = File::open("/dev/null").map_err(TakeoverError::Channel)?;
+        dup2_stdin(&nothing).map_err(|error| TakeoverError::Channel(error.into()))?;
+        let channel = Channel::of(channel);
+        channel.set_limit(Some(OFFER)).map_err(TakeoverError::Channel)?;
+        let taken = Takeover::receive(channel)?;
+        Ok(Some(taken))
+    }
+
+    fn receive(channel: Channel) -> Result<(Takeover, Passed), TakeoverError> {
+        let receive = || {
+            let received = channel.receive().map_err(TakeoverError::Channel)?;
+            received.ok_or(TakeoverError::Channel(io::ErrorKind::UnexpectedEof.into()))
+        };
+        let (Message::Hello { protocol, generation, oldest, secrets, sockets }, Some(stream)) =
+            receive()?
+        else {
+            return Err(TakeoverError::Strange);
+        };
+        if protocol != PROTOCOL {
+            return Err(TakeoverError::Protocol(protocol));
+        }
+        let (mut handed, mut labels) = (Vec::new(), Vec::<(u16, String, SocketAddr)>::new());
+        for _ in 0..sockets {
+            let (Message::Socket { kind, listener, configured, label }, Some(socket)) = receive()?
+            else {
+                return Err(TakeoverError::Strange);
+            };
+            let is_new = !labels.iter().any(|(other, ..)| *other == label);
+            if kind == SocketKind::Udp && is_new {
+                labels.push((label, listener.clone(), configured));
+            }
+            handed.push(HandedSocket { kind, listener, configured, socket });
+        }
+        channel.set_limit(None).map_err(TakeoverError::Channel)?;
+        let takeover = Takeover {
+            channel: Arc::new(channel),
+            stream: Some(stream.into()),
+            generation,
+            secrets,
+            oldest: Some(oldest),
+            labels,
+            reads: false,
+            over_tcp: None,
+        };
+        Ok((takeover, Passed::handed_over(handed)))
+    }
+
+    /// Checks that the secrets are those of the process before, and that no process that still runs makes connection IDs of the same
+    /// generation as this one.
+    ///
+    /// # Errors
+    /// They are others, or one does.
+    pub(super) fn check(&self, secrets: &Secrets) -> Result<(), TakeoverError> {
+        if fingerprint(secrets) != self.secrets {
+            return Err(TakeoverError::Secrets);
+        }
+        let generation = secrets.generation();
+        let Some(oldest) = self.oldest else {
+            return Ok(());
+        };
+        let since = |one: u8| (GENERATIONS + one - oldest) % GENERATIONS;
+        if since(generation) <= since(self.generation) {
+            return Err(TakeoverError::Generations);
+        }
+        Ok(())
+    }
+
+    /// Returns the generation of the oldest process that still runs, beside this one.
+    pub(super) fn oldest(&self) -> Option<u8> {
+        self.oldest
+    }
+
+    /// Notes which process is the oldest now. What it said before its end may come after that.
+    pub(super) fn set_oldest(&mut self, oldest: Option<u8>) {
+        self.oldest = self.oldest.and(oldest);
+    }
+
+    /// Connects the workers with the process before, which may send datagrams from now on, and tells it that this one serves.
+    ///
+    /// # Errors
+    /// It has ended, or the system gives no thread.
+    pub(super) fn ready(
+        &mut self,
+        workers: &[WorkerHandle],
+        (config, bound): (&Config, &[BoundListener]),
+        (generation, events): (u8, &Sender<Event>),
+    ) -> io::Result<()> {
+        let mut labels = Labels::default();
+        for (label, listener, configured) in &self.labels {
+            let mut bound = bound.iter().filter(|bound| bound.at.protocols.has_quic());
+            let found = bound.find(|bound| bound.name == *listener && bound.is_at(*configured));
+            if let Some(found) = found {
+                let group = config.groups.iter().position(|group| group.name == found.at.group);
+                let group = group.and_then(|group| u8::try_from(group).ok()).unwrap_or(u8::MAX);
+                labels.add(*label, found.at.id, group);
+            }
+        }
+        let notify = Arc::default();
+        let lanes = lanes(workers, config, (Side::Older, self.generation), &notify);
+        let relay = Relay::new(lanes, labels, notify);
+        let closed = events.clone();
+        if let Some(stream) = self.stream.take() {
+            relay.start(stream, move || drop(closed.send(Event::Older(OlderNews::Closed))))?;
+        }
+        self.channel.send(&Message::Ready { generation }, None)?;
+        let (channel, events) = (Arc::clone(&self.channel), events.clone());
+        std::thread::Builder::new().name("takeover".into()).spawn(move || {
+            loop {
+                let news = match channel.receive() {
+                    Ok(Some((Message::Read, _))) => OlderNews::Read,
+                    Ok(Some((Message::Oldest { generation }, _))) => OlderNews::Oldest(generation),
+                    Ok(Some(_)) => continue,
+                    Ok(None) | Err(_) => OlderNews::Gone,
+                };
+                if events.send(Event::Older(news)).is_err() || news == OlderNews::Gone {
+                    return;
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Notes that the workers read, and tells the process before.
+    pub(super) fn on_reading(&mut self) {
+        // It may have ended.
+        let _ = self.channel.send(&Message::Reading, None);
+        self.reads = true;
+    }
+
+    /// Tells the process before that this one has left the service to a newer one.
+    pub(super) fn on_replaced(&self) {
+        // It may have ended.
+        let _ = self.channel.send(&Message::Replaced, None);
+    }
+
+    /// Returns whether datagrams of the process before may still come.
+    pub(super) fn is_connected(&self) -> bool {
+        self.oldest.is_some()
+    }
+
+    /// Tells the process before that this one does not take over.
+    pub(super) fn give_up(&self) {
+        self.channel.close();
+    }
+
+    /// Returns whether the workers read the sockets.
+    pub(super) fn reads(&self) -> bool {
+        self.reads
+    }
+}
+
+/// Returns which secrets they are, and nothing else of them.
+pub(super) fn fingerprint(secrets: &Secrets) -> String {
+    HEXLOWER.encode(&secrets.current().derive::<16>(Purpose::KeyId))
+}
+
+/// Has the workers pass nothing more to the process before.
+pub(super) fn forget(workers: &[WorkerHandle]) {
+    for worker in workers {
+        worker.mailbox.send(Command::Neighbour(Side::Older, None));
+    }
+}
+
+/// Error of taking over from another process.
+#[derive(Debug, Error)]
+pub enum TakeoverError {
+    /// The way to the process before is broken.
+    #[error("cannot learn what the process before hands over: {0}")]
+    Channel(#[source] io::Error),
+    /// The secrets are others.
+    #[error(
+        "the secrets are not those of the running server: keep its `state_dir` and `secrets_file` for an upgrade, or restart"
+    )]
+    Secrets,
+    /// There are as many processes as generations.
+    #[error("{} processes of this server still drain: wait until some have ended, or set a shorter `drain_timeout`", GENERATIONS - 1)]
+    Generations,
+    /// What it says is not of the protocol.
+    #[error(
+        "the process before says something else than what it hands over: it may be of another version; restart instead"
+    )]
+    Strange,
+    /// It speaks another version of the protocol.
+    #[error(
+        "the process before hands over by version {0} of the protocol, and this one knows version {PROTOCOL}: restart instead"
+    )]
+    Protocol(u64),
+}

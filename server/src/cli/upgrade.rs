@@ -1,0 +1,58 @@
+//! `sluicegate upgrade` has the running server replaced by a new process, and prints the verdict.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use sluicegate_cc::Registry;
+
+use super::exit::{printed, shown};
+use super::reload::{Control, ControlArgs};
+use crate::boot::{ControlVerdict, ask_to_upgrade};
+
+/// Exit code if the server goes on as before.
+const EXIT_REFUSED: u8 = 2;
+
+/// Replace the running server by a new process, without losing a connection.
+///
+/// The server starts its program again, which may be a newer or an older version, with the same arguments. Once it serves, it takes new
+/// connections; those that are open end with the former process, which drains for up to `drain_timeout`. If the new process cannot
+/// start, nothing changes. Run it as root or as the server's user; SIGUSR2 asks for the same. The exit code is 0 once the new process
+/// serves, and 2 if the server goes on as before.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct UpgradeArgs {
+    #[command(flatten)]
+    control: ControlArgs,
+    /// Program to start [default: the file of the running one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// Asks the server, prints its verdict, and returns the exit code.
+///
+/// # Errors
+/// No server can be asked, or it does not reply.
+pub(super) fn run(
+    args: &UpgradeArgs,
+    runtime_dir: Option<&Path>,
+    registry: &Registry,
+) -> anyhow::Result<u8> {
+    let Control { socket, limit } = match args.control.find(runtime_dir, registry)? {
+        Ok(control) => control,
+        Err(code) => return Ok(code),
+    };
+    let program = args.program.as_ref().map(|program| {
+        std::fs::canonicalize(program)
+            .with_context(|| format!("cannot start {}", program.display()))
+    });
+    let program = program.transpose()?;
+    match ask_to_upgrade(&socket, program.as_deref(), limit) {
+        Ok(ControlVerdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
+        Ok(ControlVerdict::Refused(reason)) => {
+            eprintln!("{}", shown(&reason));
+            eprintln!("refused; the server goes on as before");
+            Ok(EXIT_REFUSED)
+        }
+        Err(error) => Err(super::reload::explained(error, &socket, limit)),
+    }
+}

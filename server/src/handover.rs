@@ -1,0 +1,15 @@
+//! One process of the server takes over from another: what passes between the two while a server is upgraded.
+//!
+//! The older process starts the newer one with an end of a [`Channel`], offers it the listening sockets, and goes on reading them. Both
+//! forward datagrams that belong to the other ([`relay`]), by the generation in the connection IDs. Once the newer one serves and the older
+//! one has no handshake open, the reading changes sides ([`Stage`]), and the older one drains.
+
+pub(crate) mod channel;
+pub(crate) mod frame;
+pub(crate) mod message;
+pub(crate) mod relay;
+pub(crate) mod stage;
+
+pub(crate) use channel::Channel;
+pub(crate) use message::{Message, SocketKind};
+pub(crate) use stage::{Action, News, Stage};

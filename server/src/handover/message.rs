@@ -1,0 +1,184 @@
+//! What the two processes say to each other, as JSON: a later version may add fields.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+/// Version of the protocol. Processes that speak different ones do not take over from each other.
+pub(crate) const PROTOCOL: u64 = 1;
+
+/// Use of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketKind {
+    /// QUIC.
+    Udp,
+    /// HTTP/1.1 and HTTP/2.
+    Tcp,
+    /// Pages of the admin address.
+    Admin,
+}
+
+impl SocketKind {
+    const ALL: [SocketKind; 3] = [SocketKind::Udp, SocketKind::Tcp, SocketKind::Admin];
+
+    fn name(self) -> &'static str {
+        match self {
+            SocketKind::Udp => "udp",
+            SocketKind::Tcp => "tcp",
+            SocketKind::Admin => "admin",
+        }
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// The older process begins: its generation, and how many sockets follow. Beside it is the stream for datagrams.
+    Hello {
+        /// Version of the protocol.
+        protocol: u64,
+        /// Generation of its connection IDs.
+        generation: u8,
+        /// Generation of the oldest process that still runs.
+        oldest: u8,
+        /// What is known of its secrets: which they are, and nothing else.
+        secrets: String,
+        /// Number of the messages with sockets that follow.
+        sockets: usize,
+    },
+    /// A socket is beside it. Those of an address come in the order of its workers.
+    Socket {
+        /// Use of the socket.
+        kind: SocketKind,
+        /// Name of its listener.
+        listener: String,
+        /// Address in the configuration.
+        configured: SocketAddr,
+        /// Number of the address, by which frames name it.
+        label: u16,
+    },
+    /// The newer process serves, but for reading the sockets of QUIC.
+    Ready {
+        /// Generation of its connection IDs.
+        generation: u8,
+    },
+    /// The oldest process that still runs is of this generation now.
+    Oldest {
+        /// Generation of its connection IDs.
+        generation: u8,
+    },
+    /// The older process reads no more: the newer one shall.
+    Read,
+    /// The newer one reads.
+    Reading,
+    /// The newer one has left the service to a newer one still.
+    Replaced,
+    /// A message of a later version, which may be passed over.
+    Unknown,
+}
+
+impl Message {
+    pub(super) fn to_text(&self) -> String {
+        let value = match self {
+            Message::Hello { protocol, generation, oldest, secrets, sockets } => json!({
+                "type": "hello", "protocol": protocol, "generation": generation, "oldest": oldest,
+                "secrets": secrets, "sockets": sockets,
+            }),
+            Message::Socket { kind, listener, configured, label } => json!({
+                "type": "socket", "kind": kind.name(), "listener": listener,
+                "configured": configured.to_string(), "label": label,
+            }),
+            Message::Ready { generation } => json!({ "type": "ready", "generation": generation }),
+            Message::Oldest { generation } => json!({ "type": "oldest", "generation": generation }),
+            Message::Read => json!({ "type": "read" }),
+            Message::Reading => json!({ "type": "reading" }),
+            Message::Replaced => json!({ "type": "replaced" }),
+            Message::Unknown => json!({ "type": "unknown" }),
+        };
+        value.to_string()
+    }
+
+    /// Reads a message; `None` if it is none of this protocol.
+    pub(crate) fn parse(text: &[u8]) -> Option<Message> {
+        let value: Value = serde_json::from_slice(text).ok()?;
+        let small = |key: &str| u8::try_from(value[key].as_u64()?).ok();
+        let generation = || small("generation");
+        Some(match value["type"].as_str()? {
+            "hello" => Message::Hello {
+                protocol: value["protocol"].as_u64()?,
+                generation: generation()?,
+                oldest: small("oldest")?,
+                secrets: value["secrets"].as_str()?.to_owned(),
+                sockets: usize::try_from(value["sockets"].as_u64()?).ok()?,
+            },
+            "socket" => {
+                let kind = value["kind"].as_str()?;
+                Message::Socket {
+                    kind: SocketKind::ALL.into_iter().find(|one| one.name() == kind)?,
+                    listener: value["listener"].as_str()?.to_owned(),
+                    configured: value["configured"].as_str()?.parse().ok()?,
+                    label: u16::try_from(value["label"].as_u64()?).ok()?,
+                }
+            }
+            "ready" => Message::Ready { generation: generation()? },
+            "oldest" => Message::Oldest { generation: generation()? },
+            "read" => Message::Read,
+            "reading" => Message::Reading,
+            "replaced" => Message::Replaced,
+            _ => Message::Unknown,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_is_read_as_it_was_written() {
+        let socket = |kind, configured: &str| Message::Socket {
+            kind,
+            listener: "a \"b\"".to_owned(),
+            configured: configured.parse().unwrap(),
+            label: 65_535,
+        };
+        let all = [
+            Message::Hello {
+                protocol: PROTOCOL,
+                generation: 63,
+                oldest: 60,
+                secrets: "a0".to_owned(),
+                sockets: 1280,
+            },
+            socket(SocketKind::Udp, "[fe80::1%3]:443"),
+            socket(SocketKind::Tcp, "0.0.0.0:0"),
+            socket(SocketKind::Admin, "127.0.0.1:9180"),
+            Message::Ready { generation: 0 },
+            Message::Oldest { generation: 7 },
+            Message::Read,
+            Message::Reading,
+            Message::Replaced,
+        ];
+        for message in all {
+            assert_eq!(Message::parse(message.to_text().as_bytes()), Some(message));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for text in [
+            "",
+            "7",
+            "{}",
+            "[]",
+            "{\"type\":7}",
+            "{\"type\":\"hello\"}",
+            "{\"type\":\"ready\",\"generation\":256}",
+            "{\"type\":\"socket\",\"kind\":\"udp\",\"listener\":\"a\",\"configured\":\"x\",\"label\":0}",
+        ] {
+            assert_eq!(Message::parse(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(Message::parse(&[0xff, 0]), None);
+        assert_eq!(Message::parse(b"{\"type\":\"sing\"}"), Some(Message::Unknown));
+    }
+}

@@ -1,0 +1,231 @@
+//! Carries datagrams between the workers of this process and the neighbouring one, over a stream.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::UnixStream as StdStream;
+use std::sync::Arc;
+
+use sluicegate_dataplane::{ListenerId, RxMeta};
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+use super::frame::{Frame, NoFrame};
+use crate::worker::{MailboxSender, Misrouted};
+
+/// Bytes that wait for room in the stream at most. What comes then waits in the rings of the workers, and is dropped where they are full.
+const MOST_WAITING: usize = 4 << 20;
+/// Bytes that one read takes.
+const READ: usize = 256 << 10;
+/// Datagrams of each worker in one round.
+const ROUND: usize = 256;
+
+/// A worker's end.
+pub(crate) struct Lane {
+    /// Index of its group.
+    pub(crate) group: u8,
+    /// Index of the worker.
+    pub(crate) worker: u8,
+    /// Ring to and from it.
+    pub(crate) ring: Misrouted,
+    /// Its mailbox, which wakes it.
+    pub(crate) mailbox: MailboxSender,
+}
+
+/// Numbers of the listening addresses, by which frames name them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Labels {
+    /// Listener of each number, and index of its group.
+    listeners: HashMap<u16, (ListenerId, u8)>,
+    labels: HashMap<ListenerId, u16>,
+}
+
+impl Labels {
+    /// Adds the number of a listener, whose group has this index.
+    pub(crate) fn add(&mut self, label: u16, listener: ListenerId, group: u8) {
+        self.listeners.insert(label, (listener, group));
+        self.labels.insert(listener, label);
+    }
+}
+
+/// The thread's part of the way to another process.
+pub(crate) struct Relay {
+    lanes: Vec<Lane>,
+    labels: Labels,
+    /// Workers wake it.
+    notify: Arc<Notify>,
+    /// Datagrams that came for no worker or address of this process, and those of a full ring.
+    dropped: u64,
+    out: Vec<u8>,
+    /// Bytes of `out` that were written.
+    written: usize,
+    read: Vec<u8>,
+    /// Bytes of `read` that were read and not delivered.
+    unread: usize,
+    /// Indexes of the lanes of each group, by worker.
+    by_group: HashMap<u8, Vec<usize>>,
+}
+
+impl Relay {
+    /// Makes one.
+    pub(crate) fn new(lanes: Vec<Lane>, labels: Labels, notify: Arc<Notify>) -> Relay {
+        let mut by_group = HashMap::<u8, Vec<usize>>::new();
+        for (index, lane) in lanes.iter().enumerate() {
+            by_group.entry(lane.group).or_default().push(index);
+        }
+        Relay {
+            lanes,
+            labels,
+            notify,
+            dropped: 0,
+            out: Vec::new(),
+            written: 0,
+            read: Vec::new(),
+            unread: 0,
+            by_group,
+        }
+    }
+
+    /// Starts a thread that carries datagrams until the other process closes the stream, and then calls `ended`.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(
+        self,
+        stream: StdStream,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("handover".into()).spawn(move || {
+            let (dropped, result) = runtime.block_on(self.run(stream));
+            if let Err(error) = result {
+                tracing::debug!(%error, "the stream of datagrams to another process has ended");
+            }
+            if dropped > 0 {
+                tracing::warn!(
+                    dropped,
+                    "datagrams of another process of this server found no room or no worker"
+                );
+            }
+            ended();
+        })?;
+        Ok(())
+    }
+
+    /// Carries datagrams. Returns how many were dropped, too.
+    async fn run(mut self, stream: StdStream) -> (u64, io::Result<()>) {
+        let result = match UnixStream::from_std(stream) {
+            Ok(stream) => self.carry(&stream).await,
+            Err(error) => Err(error),
+        };
+        (self.dropped, result)
+    }
+
+    async fn carry(&mut self, stream: &UnixStream) -> io::Result<()> {
+        loop {
+            let more = self.take_from_workers();
+            if self.written < self.out.len() {
+                self.write(stream)?;
+            }
+            let (is_blocked, notify) = (self.written < self.out.len(), Arc::clone(&self.notify));
+            tokio::select! {
+                ready = stream.readable() => {
+                    ready?;
+                    if !self.receive(stream)? {
+                        return Ok(());
+                    }
+                }
+                ready = stream.writable(), if is_blocked => ready?,
+                () = notify.notified(), if !more => {}
+                () = tokio::task::yield_now(), if more && !is_blocked => {}
+            }
+        }
+    }
+
+    /// Appends what workers have for the other process. Returns whether there is more.
+    fn take_from_workers(&mut self) -> bool {
+        let mut more = false;
+        let Relay { lanes, labels, out, dropped, .. } = self;
+        for Lane { worker, ring, .. } in lanes {
+            if out.len() >= MOST_WAITING {
+                return true;
+            }
+            more |= ring.receive(ROUND, |meta, datagram| {
+                let Some(label) = labels.labels.get(&meta.listener) else {
+                    *dropped += 1;
+                    return;
+                };
+                let RxMeta { peer, local, ecn, .. } = *meta;
+                let (worker, label) = (*worker, *label);
+                Frame { worker, label, peer, local, ecn, datagram }.write(out);
+            });
+        }
+        more
+    }
+
+    fn write(&mut self, stream: &UnixStream) -> io::Result<()> {
+        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match stream.try_write(rest) {
+                Ok(length) => self.written += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        } else if self.written > MOST_WAITING / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Passes what has come to the workers. Returns whether the stream is still open.
+    fn receive(&mut self, stream: &UnixStream) -> io::Result<bool> {
+        if self.read.len() < self.unread + READ {
+            self.read.resize(self.unread + READ, 0);
+        }
+        let room = self.read.get_mut(self.unread..).unwrap_or_default();
+        match stream.try_read(room) {
+            Ok(0) => return Ok(false),
+            Ok(received) => self.unread += received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        let mut at = 0;
+        while let Some(bytes) = self.read.get(at..self.unread) {
+            match Frame::read(bytes) {
+                Ok(Some((frame, length))) => {
+                    at += length;
+                    let lane =
+                        self.labels.listeners.get(&frame.label).and_then(|(listener, group)| {
+                            let workers = self.by_group.get(group)?;
+                            let worker = usize::from(frame.worker) % workers.len();
+                            Some((*listener, self.lanes.get_mut(*workers.get(worker)?)?))
+                        });
+                    if !lane.is_some_and(|(listener, lane)| lane.deliver(listener, &frame)) {
+                        self.dropped += 1;
+                    }
+                }
+                Ok(None) => break,
+                Err(NoFrame) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+        self.read.copy_within(at..self.unread, 0);
+        self.unread -= at;
+        for Lane { ring, mailbox, .. } in &mut self.lanes {
+            ring.flush(|_| mailbox.wake());
+        }
+        Ok(true)
+    }
+}
+
+impl Lane {
+    /// Passes a datagram to the worker, who knows whose it is. Returns false where there is no room.
+    fn deliver(&mut self, listener: ListenerId, frame: &Frame<'_>) -> bool {
+        let Frame { peer, local, ecn, datagram, .. } = *frame;
+        // At the other end of the pair.
+        self.ring.send(0, &RxMeta { listener, peer, local, ecn }, datagram)
+    }
+}

@@ -1,0 +1,247 @@
+//! The server is replaced by a new process while clients are served.
+
+mod afterwards;
+mod faults;
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::admin::{ADMIN, address, metrics};
+use crate::client::{Client, Counted, run};
+use crate::installed;
+use crate::on_every_backend;
+use crate::server::{Folder, PAGE, Server, Setup};
+use crate::tcp::{PROTOCOLS, curl};
+
+on_every_backend!(
+    no_request_fails_while_the_server_is_upgraded,
+    clients_that_must_retry_get_in_during_an_upgrade,
+    #[ignore = "long: two hundred upgrades"]
+    no_request_fails_in_two_hundred_upgrades,
+);
+
+/// Upgrades during which one download goes on, from the first process to the last.
+const CHAIN: u64 = 8;
+/// Bytes of it between two upgrades.
+const PIECE: u64 = 1 << 20;
+/// Size of the download, bytes.
+const LONG: u64 = 2 * CHAIN * PIECE;
+
+fn setup(backend: &str) -> Setup {
+    Setup::new(backend)
+        .with("[server]\nstate_dir = \"state\"\ndrain_timeout = \"5m\"")
+        .with(ADMIN)
+        .replace(
+            "[[group]]\nname = \"default\"\n",
+            "[[group]]\nname = \"default\"\ncores = [0, 0]\n",
+        )
+        .listener("main", "127.0.0.1:0", "cubic")
+}
+
+/// A server of several processes, one after the other. The last one ends with it.
+struct Line {
+    server: Server,
+    folder: Folder,
+    /// Process that serves.
+    process: String,
+}
+
+impl Line {
+    fn start(setup: &Setup) -> Line {
+        let folder = Folder::new();
+        let server = Server::start(setup, &folder);
+        let process = server.process.id().to_string();
+        Line { server, folder, process }
+    }
+
+    /// Returns `sluicegate upgrade` with these arguments.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let socket = self.folder.path("state/control.sock");
+        let mut command = Command::new(installed::server());
+        command.arg("upgrade").arg("--socket").arg(socket).args(arguments);
+        command
+    }
+
+    /// Runs it. Returns its exit code, and what it says.
+    fn ask(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        said(self.command(arguments))
+    }
+
+    /// Has the server upgraded.
+    fn upgrade(&mut self) {
+        let result = self.ask(&[]);
+        self.go_on(result);
+    }
+
+    /// Has the server upgraded while other tasks go on.
+    async fn upgrade_beside(&mut self) {
+        let command = self.command(&[]);
+        let thread = std::thread::spawn(|| said(command));
+        while !thread.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        self.go_on(thread.join().unwrap());
+    }
+
+    fn go_on(&mut self, (code, said): (Option<i32>, String)) {
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&format!("process {} drains", self.process)), "{said}");
+        let process = said.split_whitespace().nth(1).unwrap().to_owned();
+        assert_ne!(process, self.process);
+        self.process = process;
+    }
+
+    /// Ends the process that serves, and waits for the end of all.
+    fn end(mut self) -> Vec<String> {
+        let order = format!("kill -TERM {}", self.process);
+        assert!(Command::new("sh").args(["-c", &order]).status().unwrap().success());
+        assert_eq!(self.server.process.wait().code(), Some(0), "{:#?}", self.server.process.said);
+        self.server.process.said.clone()
+    }
+}
+
+fn said(mut command: Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+/// Checks that a request was not served because the server goes away. One that crosses GOAWAY is rejected unseen, which says that it may
+/// be sent again (RFC 9114 §4.1.1).
+fn assert_is_going_away(error: &h3::error::StreamError) {
+    let said = error.to_string();
+    let is_going_away = error.is_h3_no_error() || said.contains("Remote is closing");
+    assert!(is_going_away || said.contains("H3_REQUEST_REJECTED"), "{said}");
+}
+
+/// Asks for the page until it is stopped: over one connection after the other, of which each ends by GOAWAY alone.
+async fn ask_on(client: Client, server: SocketAddr, stop: Rc<Cell<bool>>, count: Rc<Cell<u64>>) {
+    while !stop.get() {
+        let mut session = client.connect(server).await;
+        while !stop.get() {
+            match session.try_get("/").await {
+                Ok(response) => assert_eq!(response.text().await, PAGE),
+                Err(error) => {
+                    assert_is_going_away(&error);
+                    break;
+                }
+            }
+            count.set(count.get() + 1);
+        }
+    }
+}
+
+fn no_request_fails_while_the_server_is_upgraded(backend: &str) {
+    requests_go_on(&setup(backend), CHAIN);
+}
+
+fn no_request_fails_in_two_hundred_upgrades(backend: &str) {
+    requests_go_on(&setup(backend), 200);
+}
+
+/// The connection of a client that got a Retry has an ID that the process of the Retry has made.
+fn clients_that_must_retry_get_in_during_an_upgrade(backend: &str) {
+    let mut line = Line::start(&setup(backend).with("[quic]\nretry_above = 0"));
+    let at = line.server.address();
+    run(LocalSet::new().run_until(async {
+        let (stop, count) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+        let load: Vec<_> = (0..8)
+            .map(|_| {
+                let client = Client::new(&line.folder);
+                let (stop, count) = (Rc::clone(&stop), Rc::clone(&count));
+                spawn_local(async move {
+                    while !stop.get() {
+                        // Without a token of an earlier connection.
+                        let client = client.elsewhere(std::net::Ipv4Addr::LOCALHOST);
+                        let mut session = client.connect(at).await;
+                        match session.try_get("/").await {
+                            Ok(response) => assert_eq!(response.text().await, PAGE),
+                            Err(error) => assert_is_going_away(&error),
+                        }
+                        count.set(count.get() + 1);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            let until = count.get() + 20;
+            line.upgrade_beside().await;
+            while count.get() < until && !load.iter().any(|task| task.is_finished()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        stop.set(true);
+        for task in load {
+            task.await.unwrap();
+        }
+    }));
+    let said = line.end();
+    let retries = said.iter().filter(|text| text.contains("total of connections"));
+    assert!(retries.into_iter().any(|text| !text.contains("retries=0 ")), "{said:#?}");
+}
+
+fn requests_go_on(setup: &Setup, upgrades: u64) {
+    let mut line = Line::start(setup);
+    let (admin, at) = (address(&mut line.server), line.server.address());
+    let has_curl =
+        PROTOCOLS.iter().all(|one| curl(&line.server, &line.folder, &[one], "/").is_some());
+    run(LocalSet::new().run_until(async {
+        let (stop, count) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+        let mut load: Vec<_> = (0..4)
+            .map(|_| {
+                let client = Client::new(&line.folder);
+                spawn_local(ask_on(client, at, Rc::clone(&stop), Rc::clone(&count)))
+            })
+            .collect();
+        // It takes little at a time, so that its download is open all the time.
+        let slow = Client::new(&line.folder).taking(64 << 10);
+        let mut first = slow.connect(at).await;
+        let mut long = first.get(&format!("/bytes/{LONG}")).await;
+        let mut counted = Counted::default();
+        for number in 0..upgrades {
+            let until = count.get() + 20;
+            line.upgrade_beside().await;
+            let target = counted.bytes + PIECE;
+            long.count(&mut counted, target).await;
+            if number % CHAIN == CHAIN - 1 {
+                long.count_to_the_end(&mut counted, LONG).await;
+                first = slow.connect(at).await;
+                long = first.get(&format!("/bytes/{LONG}")).await;
+                counted = Counted::default();
+            }
+            while count.get() < until {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                if let Some(ended) = load.iter_mut().find(|task| task.is_finished()) {
+                    ended.await.unwrap();
+                }
+            }
+            if has_curl {
+                for protocol in PROTOCOLS {
+                    let page = curl(&line.server, &line.folder, &[protocol], "/");
+                    assert_eq!(page.as_deref(), Some(PAGE.as_bytes()));
+                }
+            }
+        }
+        assert!(metrics(admin)["sluicegate_datagrams_handed_over_total"] > 0.0);
+        long.count_to_the_end(&mut counted, LONG).await;
+        drop(first);
+        stop.set(true);
+        for task in load {
+            task.await.unwrap();
+        }
+    }));
+    let said = line.end();
+    let served = said.iter().filter(|text| text.contains("upgrade: this process has taken over"));
+    assert_eq!(served.count() as u64, upgrades);
+    for totals in said.iter().filter(|text| text.contains("total of requests")) {
+        for zero in ["malformed=0", "cancelled=0", "errors=0", "status_5xx=0"] {
+            assert!(totals.contains(zero), "{totals}");
+        }
+    }
+    assert!(!said.iter().any(|text| text.contains("ERROR")), "{said:#?}");
+}

@@ -1,0 +1,103 @@
+//! What an operator does after an upgrade, and what becomes of the processes.
+
+use std::net::TcpStream;
+use std::process::Command;
+
+use super::{Line, setup};
+use crate::client::{Client, Counted, run};
+use crate::on_auto;
+use crate::server::{PAGE, Server, Setup};
+
+on_auto!(
+    listeners_are_removed_and_come_back_after_an_upgrade,
+    the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed,
+    an_upgrade_that_is_under_way_ends_with_the_server,
+    a_server_that_spins_is_upgraded,
+);
+
+const LONG: u64 = 8 << 20;
+
+fn kill(process: &str) {
+    let order = format!("kill -KILL {process}");
+    assert!(Command::new("sh").args(["-c", &order]).status().unwrap().success());
+}
+
+/// Has the process that serves reload.
+fn reload(line: &mut Line, setup: &Setup) {
+    Server::write(setup, &line.folder);
+    let mut command = Command::new(crate::installed::server());
+    let command = command.args(["reload", "--socket"]).arg(line.folder.path("state/control.sock"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn listeners_are_removed_and_come_back_after_an_upgrade(backend: &str) {
+    let one = setup(backend);
+    let two = one.clone().listener("second", "127.0.0.1:0", "cubic");
+    let mut line = Line::start(&two);
+    let second = line.server.listener("second").0;
+    line.upgrade();
+    assert!(TcpStream::connect(second).is_ok());
+    reload(&mut line, &one);
+    // Its sockets close once its connections have ended.
+    let mut refused = false;
+    for _ in 0..1000 {
+        refused = TcpStream::connect(second).is_err();
+        if refused {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(refused, "somebody still listens at {second}");
+    let again = one.listener("second", &second.to_string(), "cubic");
+    reload(&mut line, &again);
+    run(async {
+        let mut session = Client::new(&line.folder).connect(second).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+    });
+    line.end();
+}
+
+fn the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed(backend: &str) {
+    let mut line = Line::start(&setup(backend));
+    let at = line.server.address();
+    run(async {
+        let mut session = Client::new(&line.folder).taking(64 << 10).connect(at).await;
+        let mut long = session.get(&format!("/bytes/{LONG}")).await;
+        let mut counted = Counted::default();
+        long.count(&mut counted, 1).await;
+        let first = line.process.clone();
+        line.upgrade();
+        kill(&line.process);
+        line.process = first;
+        line.server.process.line_with(&["the new process is gone while this one drains"]);
+        long.count(&mut counted, LONG / 2).await;
+        line.upgrade();
+        let mut other = Client::new(&line.folder).connect(at).await;
+        assert_eq!(other.get("/").await.text().await, PAGE);
+        long.count_to_the_end(&mut counted, LONG).await;
+    });
+    line.end();
+}
+
+fn an_upgrade_that_is_under_way_ends_with_the_server(backend: &str) {
+    if !super::faults::is_root() {
+        return;
+    }
+    let mut line = Line::start(&setup(backend));
+    let path = super::faults::program(&line, "exec sleep 600");
+    let mut command = line.command(&["--program", &path]);
+    let asking = std::thread::spawn(move || command.output().unwrap());
+    line.server.process.line_with(&["the new process starts"]);
+    line.server.process.last_words();
+    let output = asking.join().unwrap();
+    assert!(!output.status.success());
+}
+
+fn a_server_that_spins_is_upgraded(backend: &str) {
+    let setup = setup(backend).replace("cores = [0, 0]\n", "cores = [0]\nspin = \"50us\"\n");
+    let mut line = Line::start(&setup);
+    line.upgrade();
+    line.upgrade();
+    line.end();
+}
