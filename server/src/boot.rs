@@ -120,7 +120,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         Some(passed) => Plan::inherit(&shared, registry, &observability.admin_state, passed)?,
     };
     if let Some(takeover) = &takeover {
-        takeover.check(&shared.secrets)?;
+        takeover.check(&shared.secrets, &shared.cids)?;
     }
     let (events, inbox) = channel();
     let mut prepared = Vec::new();
@@ -186,10 +186,11 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         steering: shared.cids.steering(),
         renewals,
     };
+    let layout = takeover::layout(&shared.cids);
     // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
     drop(shared);
     let mut control = Control::new(places.control, events.clone());
-    let upgrades = Upgrades::new(events);
+    let upgrades = Upgrades::new(events, layout);
     if reloader.takeover.is_none() {
         control.open();
         supervisor.ready(&reloader.standing());

@@ -13,6 +13,7 @@ use data_encoding::HEXLOWER;
 use rustix::stdio::{dup2_stdin, stdin};
 use sluicegate_base::secrets::{GENERATIONS, Purpose, Secrets};
 use sluicegate_config::Config;
+use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
 use super::passed::{HandedSocket, Passed};
@@ -50,6 +51,8 @@ pub(super) struct Takeover {
     stream: Option<UnixStream>,
     /// Generation of its connection IDs.
     generation: u8,
+    /// What it says of its connection IDs.
+    layout: String,
     /// What it says of its secrets.
     secrets: String,
     /// Generation of the oldest process that still runs, if it is none that this one knows to have ended.
@@ -85,8 +88,10 @@ impl Takeover {
             let received = channel.receive().map_err(TakeoverError::Channel)?;
             received.ok_or(TakeoverError::Channel(io::ErrorKind::UnexpectedEof.into()))
         };
-        let (Message::Hello { protocol, generation, oldest, secrets, sockets }, Some(stream)) =
-            receive()?
+        let (
+            Message::Hello { protocol, generation, oldest, layout, secrets, sockets },
+            Some(stream),
+        ) = receive()?
         else {
             return Err(TakeoverError::Strange);
         };
@@ -110,6 +115,7 @@ impl Takeover {
             channel: Arc::new(channel),
             stream: Some(stream.into()),
             generation,
+            layout,
             secrets,
             oldest: Some(oldest),
             labels,
@@ -119,12 +125,15 @@ impl Takeover {
         Ok((takeover, Passed::handed_over(handed)))
     }
 
-    /// Checks that the secrets are those of the process before, and that no process that still runs makes connection IDs of the same
+    /// Checks that layout of IDs and secrets are those of the process before, and that no process that still runs makes connection IDs of the same
     /// generation as this one.
     ///
     /// # Errors
     /// They are others, or one does.
-    pub(super) fn check(&self, secrets: &Secrets) -> Result<(), TakeoverError> {
+    pub(super) fn check(&self, secrets: &Secrets, cids: &CidSchemes) -> Result<(), TakeoverError> {
+        if layout(cids) != self.layout {
+            return Err(TakeoverError::Layout);
+        }
         if fingerprint(secrets) != self.secrets {
             return Err(TakeoverError::Secrets);
         }
@@ -223,6 +232,11 @@ impl Takeover {
     }
 }
 
+/// Returns the layout of connection IDs, as far as another process must know it to tell whose they are.
+pub(super) fn layout(cids: &CidSchemes) -> String {
+    format!("{} {:?}", cids.scheme().cid_len(), cids.steering())
+}
+
 /// Returns which secrets they are, and nothing else of them.
 pub(super) fn fingerprint(secrets: &Secrets) -> String {
     HEXLOWER.encode(&secrets.current().derive::<16>(Purpose::KeyId))
@@ -241,6 +255,12 @@ pub enum TakeoverError {
     /// The way to the process before is broken.
     #[error("cannot learn what the process before hands over: {0}")]
     Channel(#[source] io::Error),
+    /// The connection IDs have another layout.
+    #[error(
+        "the connection IDs of this configuration have another layout than those of the running server: keep the lengths in \
+         `quic.connection_ids` for an upgrade, or restart"
+    )]
+    Layout,
     /// The secrets are others.
     #[error(
         "the secrets are not those of the running server: keep its `state_dir` and `secrets_file` for an upgrade, or restart"

@@ -41,6 +41,8 @@ pub(super) struct Upgrades {
     /// Program to start, unless another is asked for: the file of this one.
     program: io::Result<PathBuf>,
     events: Sender<Event>,
+    /// Layout of the connection IDs.
+    layout: String,
     current: Option<Upgrade>,
     /// Number of upgrades so far.
     begun: u64,
@@ -92,11 +94,19 @@ pub(super) enum Next {
 }
 
 impl Upgrades {
-    pub(super) fn new(events: Sender<Event>) -> Upgrades {
+    pub(super) fn new(events: Sender<Event>, layout: String) -> Upgrades {
         // As it was started: a link may lead to another version by now. The kernel's link would lead to a file that is gone.
         let named = std::env::args_os().next().map(PathBuf::from).filter(|path| path.is_absolute());
         let program = named.map_or_else(std::env::current_exe, Ok);
-        Upgrades { program, events, current: None, begun: 0, handed_over: None, is_orphaned: false }
+        Upgrades {
+            program,
+            events,
+            layout,
+            current: None,
+            begun: 0,
+            handed_over: None,
+            is_orphaned: false,
+        }
     }
 
     /// Starts the newer process. `reply` gets the verdict once it serves, or has failed.
@@ -192,6 +202,7 @@ impl Upgrades {
             protocol: PROTOCOL,
             generation,
             oldest: oldest.unwrap_or(generation),
+            layout: self.layout.clone(),
             secrets: fingerprint(&reloader.secrets),
             sockets: sockets.len(),
         };

@@ -41,6 +41,8 @@ pub(crate) enum Message {
         generation: u8,
         /// Generation of the oldest process that still runs.
         oldest: u8,
+        /// Length of its connection IDs, and where their bytes stand.
+        layout: String,
         /// What is known of its secrets: which they are, and nothing else.
         secrets: String,
         /// Number of the messages with sockets that follow.
@@ -80,9 +82,9 @@ pub(crate) enum Message {
 impl Message {
     pub(super) fn to_text(&self) -> String {
         let value = match self {
-            Message::Hello { protocol, generation, oldest, secrets, sockets } => json!({
+            Message::Hello { protocol, generation, oldest, layout, secrets, sockets } => json!({
                 "type": "hello", "protocol": protocol, "generation": generation, "oldest": oldest,
-                "secrets": secrets, "sockets": sockets,
+                "layout": layout, "secrets": secrets, "sockets": sockets,
             }),
             Message::Socket { kind, listener, configured, label } => json!({
                 "type": "socket", "kind": kind.name(), "listener": listener,
@@ -108,6 +110,7 @@ impl Message {
                 protocol: value["protocol"].as_u64()?,
                 generation: generation()?,
                 oldest: small("oldest")?,
+                layout: value["layout"].as_str()?.to_owned(),
                 secrets: value["secrets"].as_str()?.to_owned(),
                 sockets: usize::try_from(value["sockets"].as_u64()?).ok()?,
             },
@@ -147,6 +150,7 @@ mod tests {
                 protocol: PROTOCOL,
                 generation: 63,
                 oldest: 60,
+                layout: "16".to_owned(),
                 secrets: "a0".to_owned(),
                 sockets: 1280,
             },

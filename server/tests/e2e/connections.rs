@@ -191,7 +191,7 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         assert!(text.contains("waits for  stream_flow_control, for "), "{text}");
         assert!(text.contains("the client takes no more data on its streams"), "{text}");
         assert!(text.contains("old, waits for stream_flow_control ("), "{text}");
-        page_shows(&folder, admin, (id, client, "stream 0: request "));
+        page_shows(&folder, admin, (id, client, "stream 0: request,"));
         // Both connections leave by the client's only socket.
         for words in [vec!["--admin", &at], vec!["--admin", &at, client]] {
             let table = String::from_utf8(why(&words).stdout).unwrap();

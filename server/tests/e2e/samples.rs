@@ -29,7 +29,7 @@ fn folder() -> Folder {
     }
     std::fs::create_dir(folder.path("static")).unwrap();
     let secrets = folder.path("secrets/secrets.txt");
-    std::fs::write(&secrets, "5a".repeat(32)).unwrap();
+    std::fs::write(&secrets, "5a3c".repeat(16)).unwrap();
     std::fs::set_permissions(&secrets, std::fs::Permissions::from_mode(0o600)).unwrap();
     folder
 }

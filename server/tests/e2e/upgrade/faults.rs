@@ -66,6 +66,11 @@ fn a_process_that_cannot_take_over_changes_nothing(backend: &str) {
     for (change, part) in [
         (("cores = [0, 0]", "cores = [0]"), "an upgrade keeps the number"),
         (("name = \"main\"", "name = \"other\""), "reload the configuration first"),
+        (("state_dir = \"state\"", "state_dir = \"other\""), "the secrets are not those"),
+        (
+            ("[server]\n", "[quic.connection_ids]\nformat = \"quic-lb\"\n[server]\n"),
+            "have another layout",
+        ),
         (("cores = [0, 0]", "cores = 7 7"), ""),
     ] {
         Server::write(&setup(backend).replace(change.0, change.1), &line.folder);
