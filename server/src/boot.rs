@@ -10,8 +10,10 @@ mod control_socket;
 mod cores;
 mod descriptors;
 mod error;
+mod events;
 mod group;
 mod host_needs;
+mod lanes;
 mod limits;
 mod listen;
 mod listener_settings;
@@ -59,6 +61,7 @@ use self::control_socket::Control;
 pub use self::control_socket::{ControlVerdict, ask_to_reload, ask_to_upgrade, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
+use self::events::Event;
 use self::group::prepare_group;
 pub(crate) use self::host_needs::host_needs;
 use self::listener_settings::{Before, prepare};
@@ -79,7 +82,7 @@ use self::takeover::Takeover;
 use self::tcp::{Fronts, tcp_config};
 use self::upgrade::Upgrades;
 use self::upkeep::Upkeep;
-use self::watch::{Event, Service, await_ready, run_down};
+use self::watch::{Service, await_ready, run_down};
 use crate::snapshot::ConfigSnapshot;
 use crate::telemetry::Collector;
 use crate::worker::{self, MailboxSender, WorkerHandle, WorkerReport, WorkerSetup};
@@ -186,11 +189,10 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         steering: shared.cids.steering(),
         renewals,
     };
-    let layout = takeover::layout(&shared.cids);
+    let upgrades = Upgrades::new(events.clone(), &shared.cids);
     // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
     drop(shared);
-    let mut control = Control::new(places.control, events.clone());
-    let upgrades = Upgrades::new(events, layout);
+    let mut control = Control::new(places.control, events.clone(), Event::Asked);
     if reloader.takeover.is_none() {
         control.open();
         supervisor.ready(&reloader.standing());

@@ -24,8 +24,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::watch::Event;
-
 /// Name of the socket in its folder.
 const NAME: &str = "control.sock";
 /// Request to reload.
@@ -111,22 +109,26 @@ pub(super) type Reply = oneshot::Sender<ControlVerdict>;
 
 /// The place of the control socket, until it is opened and afterwards.
 pub(super) struct Control {
-    path: Option<PathBuf>,
-    events: Sender<Event>,
+    open: Box<dyn Fn() -> Option<ControlSocket>>,
     socket: Option<ControlSocket>,
 }
 
 impl Control {
-    pub(super) fn new(path: Option<PathBuf>, events: Sender<Event>) -> Control {
-        Control { path, events, socket: None }
+    /// Makes it of the arguments of [`ControlSocket::open`].
+    pub(super) fn new<T: Send + 'static>(
+        path: Option<PathBuf>,
+        events: Sender<T>,
+        message: fn(ControlRequest, Reply) -> T,
+    ) -> Control {
+        let open = move || ControlSocket::open(path.clone(), events.clone(), message);
+        Control { open: Box::new(open), socket: None }
     }
 
     /// Opens it, unless it is open at its place: another process may have had it since.
     pub(super) fn open(&mut self) {
-        if self.socket.as_ref().is_some_and(ControlSocket::is_in_place) {
-            return;
+        if !self.socket.as_ref().is_some_and(ControlSocket::is_in_place) {
+            self.socket = (self.open)();
         }
-        self.socket = ControlSocket::open(self.path.clone(), self.events.clone(), Event::Asked);
     }
 }
 

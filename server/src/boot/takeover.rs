@@ -16,11 +16,11 @@ use sluicegate_config::Config;
 use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
+use super::events::{Event, OlderNews};
+use super::lanes::lanes;
 use super::passed::{HandedSocket, Passed};
-use super::upgrade::lanes;
-use super::watch::Event;
 use crate::handover::message::PROTOCOL;
-use crate::handover::relay::{Labels, Relay};
+use crate::handover::relay::{AddressLabels, Relay};
 use crate::handover::{Channel, Message, SocketKind};
 use crate::snapshot::BoundListener;
 use crate::tcp::TcpConfig;
@@ -31,19 +31,6 @@ pub(super) const VARIABLE: &str = "SLUICEGATE_TAKEOVER";
 /// Time for the process before to say what it hands over.
 const OFFER: Duration = Duration::from_secs(10);
 
-/// What the process before says while this one runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OlderNews {
-    /// It reads the sockets no more.
-    Read,
-    /// The oldest process that still runs is of this generation now.
-    Oldest(u8),
-    /// It has ended.
-    Gone,
-    /// Nothing can come from it any more, nor go to it.
-    Closed,
-}
-
 /// The process before, of which this one takes over.
 pub(super) struct Takeover {
     channel: Arc<Channel>,
@@ -53,6 +40,8 @@ pub(super) struct Takeover {
     generation: u8,
     /// What it says of its connection IDs.
     layout: String,
+    /// Kinds of connection IDs that it and older processes make.
+    kinds: Vec<String>,
     /// What it says of its secrets.
     secrets: String,
     /// Generation of the oldest process that still runs, if it is none that this one knows to have ended.
@@ -89,7 +78,7 @@ impl Takeover {
             received.ok_or(TakeoverError::Channel(io::ErrorKind::UnexpectedEof.into()))
         };
         let (
-            Message::Hello { protocol, generation, oldest, layout, secrets, sockets },
+            Message::Hello { protocol, generation, oldest, layout, kinds, secrets, sockets },
             Some(stream),
         ) = receive()?
         else {
@@ -116,6 +105,7 @@ impl Takeover {
             stream: Some(stream.into()),
             generation,
             layout,
+            kinds,
             secrets,
             oldest: Some(oldest),
             labels,
@@ -131,7 +121,8 @@ impl Takeover {
     /// # Errors
     /// They are others, or one does.
     pub(super) fn check(&self, secrets: &Secrets, cids: &CidSchemes) -> Result<(), TakeoverError> {
-        if layout(cids) != self.layout {
+        let own = cids.kinds();
+        if layout(cids) != self.layout || self.kinds.iter().any(|kind| !own.contains(kind)) {
             return Err(TakeoverError::Layout);
         }
         if fingerprint(secrets) != self.secrets {
@@ -146,6 +137,11 @@ impl Takeover {
             return Err(TakeoverError::Generations);
         }
         Ok(())
+    }
+
+    /// Returns the kinds of connection IDs that processes make which still run, beside this one.
+    pub(super) fn kinds(&self) -> &[String] {
+        if self.oldest.is_some() { &self.kinds } else { &[] }
     }
 
     /// Returns the generation of the oldest process that still runs, beside this one.
@@ -168,7 +164,7 @@ impl Takeover {
         (config, bound): (&Config, &[BoundListener]),
         (generation, events): (u8, &Sender<Event>),
     ) -> io::Result<()> {
-        let mut labels = Labels::default();
+        let mut labels = AddressLabels::default();
         for (label, listener, configured) in &self.labels {
             let mut bound = bound.iter().filter(|bound| bound.at.protocols.has_quic());
             let found = bound.find(|bound| bound.name == *listener && bound.is_at(*configured));
@@ -255,10 +251,10 @@ pub enum TakeoverError {
     /// The way to the process before is broken.
     #[error("cannot learn what the process before hands over: {0}")]
     Channel(#[source] io::Error),
-    /// The connection IDs have another layout.
+    /// IDs of the process before would not be told from a stranger's.
     #[error(
-        "the connection IDs of this configuration have another layout than those of the running server: keep the lengths in \
-         `quic.connection_ids` for an upgrade, or restart"
+        "this configuration does not read the connection IDs of the running server: keep the table that it makes them by in \
+         `quic.connection_ids`, with its lengths, server ID and key, until its connections have ended, or restart"
     )]
     Layout,
     /// The secrets are others.

@@ -13,17 +13,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use sluicegate_base::{affinity, clock};
 use sluicegate_config::{Config, Scheduler};
 use sluicegate_dataplane::Backend;
-use tokio::sync::Notify;
+use sluicegate_quic::cid::CidSchemes;
 
 use super::control_socket::{ControlVerdict, Reply};
+use super::events::{Event, NewerNews};
+use super::lanes::lanes;
 use super::reload::Reloader;
-use super::takeover::{Takeover, VARIABLE, fingerprint};
-use super::watch::Event;
+use super::takeover::{Takeover, VARIABLE, fingerprint, layout};
 use crate::handover::message::PROTOCOL;
-use crate::handover::relay::{Labels, Lane, Relay};
+use crate::handover::relay::{AddressLabels, Relay};
 use crate::handover::{Action, Channel, Message, News, SocketKind, Stage};
 use crate::tcp::FrontCommand;
-use crate::worker::{Command, Neighbour, Side, WorkerHandle};
+use crate::worker::{Command, Side, WorkerHandle};
 
 /// Time for all workers to reply.
 const REPLY: Duration = Duration::from_secs(5);
@@ -43,6 +44,8 @@ pub(super) struct Upgrades {
     events: Sender<Event>,
     /// Layout of the connection IDs.
     layout: String,
+    /// Kind of those that this process makes.
+    kind: Option<String>,
     current: Option<Upgrade>,
     /// Number of upgrades so far.
     begun: u64,
@@ -55,7 +58,7 @@ pub(super) struct Upgrades {
 /// Listening sockets, and the numbers of the addresses of QUIC.
 struct HandedOver {
     sockets: Vec<(Message, OwnedFd)>,
-    labels: Labels,
+    labels: AddressLabels,
 }
 
 impl HandedOver {
@@ -72,7 +75,7 @@ struct Upgrade {
     stage: Stage,
     channel: Arc<Channel>,
     stream: Option<UnixStream>,
-    labels: Labels,
+    labels: AddressLabels,
     process: u32,
     /// Time at which the newer process is ended, or open handshakes are no longer waited for.
     patience: Instant,
@@ -94,14 +97,15 @@ pub(super) enum Next {
 }
 
 impl Upgrades {
-    pub(super) fn new(events: Sender<Event>, layout: String) -> Upgrades {
+    pub(super) fn new(events: Sender<Event>, cids: &CidSchemes) -> Upgrades {
         // As it was started: a link may lead to another version by now. The kernel's link would lead to a file that is gone.
         let named = std::env::args_os().next().map(PathBuf::from).filter(|path| path.is_absolute());
         let program = named.map_or_else(std::env::current_exe, Ok);
         Upgrades {
             program,
             events,
-            layout,
+            layout: layout(cids),
+            kind: cids.kinds().into_iter().next(),
             current: None,
             begun: 0,
             handed_over: None,
@@ -203,6 +207,13 @@ impl Upgrades {
             generation,
             oldest: oldest.unwrap_or(generation),
             layout: self.layout.clone(),
+            kinds: reloader
+                .takeover
+                .iter()
+                .flat_map(|takeover| takeover.kinds())
+                .chain(&self.kind)
+                .cloned()
+                .collect(),
             secrets: fingerprint(&reloader.secrets),
             sockets: sockets.len(),
         };
@@ -445,51 +456,6 @@ fn spawn(command: &mut std::process::Command) -> io::Result<Child> {
     })
 }
 
-/// Makes lanes between workers and the thread that carries their datagrams, and tells the workers of them.
-pub(super) fn lanes(
-    workers: &[WorkerHandle],
-    config: &Config,
-    (side, generation): (Side, u8),
-    notify: &Arc<Notify>,
-) -> Vec<Lane> {
-    let lanes = workers.iter().map(|worker| {
-        let (neighbour, ring) = Neighbour::new(generation, Arc::clone(notify));
-        worker.mailbox.send(Command::Neighbour(side, Some(Box::new(neighbour))));
-        let group = config.groups.iter().position(|group| group.name == worker.group);
-        Lane {
-            group: group.and_then(|group| u8::try_from(group).ok()).unwrap_or(u8::MAX),
-            worker: u8::try_from(worker.index).unwrap_or(u8::MAX),
-            ring,
-            mailbox: worker.mailbox.clone(),
-        }
-    });
-    lanes.collect()
-}
-
-/// What the newer process says, or became of it.
-#[derive(Clone, Debug)]
-pub(super) enum NewerNews {
-    News(News),
-    /// It has ended, for this reason.
-    Ended(String),
-}
-
-impl NewerNews {
-    fn news(&self) -> News {
-        match self {
-            NewerNews::News(news) => *news,
-            NewerNews::Ended(_) => News::Gone,
-        }
-    }
-
-    fn reason(&self) -> &str {
-        match self {
-            NewerNews::News(_) => "",
-            NewerNews::Ended(reason) => reason,
-        }
-    }
-}
-
 /// What is handed over.
 struct Offer {
     hello: Message,
@@ -541,7 +507,7 @@ fn follow(mut child: Child, channel: &Channel, offer: Offer, report: impl Fn(New
 fn gather(reloader: &Reloader<'_>) -> io::Result<HandedOver> {
     let of_quic = ask(&reloader.workers, Command::Sockets)?;
     let of_tcp = ask_fronts(&reloader.workers)?;
-    let mut labels = Labels::default();
+    let mut labels = AddressLabels::default();
     let mut all = Vec::new();
     for (label, bound) in (0u16..).zip(&reloader.snapshot.bound_listeners) {
         let group = reloader.config.groups.iter().position(|group| group.name == bound.at.group);

@@ -10,33 +10,18 @@ use sluicegate_dataplane::Features;
 
 use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::{BootError, one_line};
+use super::events::{Event, OlderNews};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
 use super::observability::Observability;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
-use super::takeover::{self, OlderNews, Takeover};
+use super::takeover::{self, Takeover};
 use super::totals::Totals;
-use super::upgrade::{self, NewerNews, Next, Upgrades};
+use super::upgrade::{self, Next, Upgrades};
 use crate::boot::signal::Signal;
-use crate::tcp::{self, FrontCommand};
+use crate::tcp::FrontCommand;
 use crate::worker::{Command, MailboxSender, WorkerReport};
-
-/// An event for the main thread.
-pub(super) enum Event {
-    Worker(WorkerReport),
-    /// A front over TCP has drained or stopped.
-    Front(Box<tcp::TcpCounters>),
-    Signal(Signal),
-    /// Somebody asks at the control socket, and waits for the verdict.
-    Asked(ControlRequest, Reply),
-    /// News of the process that an upgrade, of this number, has started.
-    Newer(u64, NewerNews),
-    /// News of the process that this one takes over from.
-    Older(OlderNews),
-    /// ACME has obtained certificates.
-    Certificates,
-}
 
 /// Waits until every worker serves, and logs the listeners. Returns `false` if the signal to stop came first.
 pub(super) fn await_ready(

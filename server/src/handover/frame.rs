@@ -13,7 +13,7 @@ const LARGEST: usize = 65_535;
 
 /// A datagram with its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct ForwardedDatagram<'a> {
     /// Index of the worker that received it, in its group.
     pub(crate) worker: u8,
     /// Number of the listening address, which both processes know.
@@ -30,9 +30,9 @@ pub(crate) struct Frame<'a> {
 
 /// The bytes are no frame, so nothing that follows can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoFrame;
+pub(crate) struct NoForwardedDatagram;
 
-impl<'a> Frame<'a> {
+impl<'a> ForwardedDatagram<'a> {
     /// Appends it to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let length = u32::try_from(self.datagram.len()).unwrap_or(u32::MAX);
@@ -49,23 +49,26 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// It is none.
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Option<(Frame<'a>, usize)>, NoFrame> {
+    pub(crate) fn read(
+        bytes: &'a [u8],
+    ) -> Result<Option<(ForwardedDatagram<'a>, usize)>, NoForwardedDatagram> {
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else {
             return Ok(None);
         };
-        let (length, head) = head.split_first_chunk::<4>().ok_or(NoFrame)?;
-        let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| NoFrame)?;
+        let (length, head) = head.split_first_chunk::<4>().ok_or(NoForwardedDatagram)?;
+        let length =
+            usize::try_from(u32::from_be_bytes(*length)).map_err(|_| NoForwardedDatagram)?;
         if length > LARGEST {
-            return Err(NoFrame);
+            return Err(NoForwardedDatagram);
         }
         let Some(datagram) = rest.get(..length) else {
             return Ok(None);
         };
         let [worker, high, low, ecn, addresses @ ..] = head else {
-            return Err(NoFrame);
+            return Err(NoForwardedDatagram);
         };
-        let (peer, local) = addresses.split_at_checked(ADDRESS).ok_or(NoFrame)?;
-        let frame = Frame {
+        let (peer, local) = addresses.split_at_checked(ADDRESS).ok_or(NoForwardedDatagram)?;
+        let frame = ForwardedDatagram {
             worker: *worker,
             label: u16::from_be_bytes([*high, *low]),
             peer: read_address(peer)?,
@@ -88,18 +91,18 @@ fn write_address(address: SocketAddr, out: &mut Vec<u8>) {
     out.extend_from_slice(&scope.to_be_bytes());
 }
 
-fn read_address(bytes: &[u8]) -> Result<SocketAddr, NoFrame> {
-    let (family, rest) = bytes.split_first().ok_or(NoFrame)?;
-    let (ip, rest) = rest.split_first_chunk::<16>().ok_or(NoFrame)?;
-    let (port, scope) = rest.split_first_chunk::<2>().ok_or(NoFrame)?;
+fn read_address(bytes: &[u8]) -> Result<SocketAddr, NoForwardedDatagram> {
+    let (family, rest) = bytes.split_first().ok_or(NoForwardedDatagram)?;
+    let (ip, rest) = rest.split_first_chunk::<16>().ok_or(NoForwardedDatagram)?;
+    let (port, scope) = rest.split_first_chunk::<2>().ok_or(NoForwardedDatagram)?;
     let (ip, port) = (Ipv6Addr::from(*ip), u16::from_be_bytes(*port));
     match family {
-        4 => Ok(SocketAddr::new(IpAddr::V4(ip.to_ipv4_mapped().ok_or(NoFrame)?), port)),
+        4 => Ok(SocketAddr::new(IpAddr::V4(ip.to_ipv4_mapped().ok_or(NoForwardedDatagram)?), port)),
         6 => {
-            let scope = u32::from_be_bytes(scope.try_into().map_err(|_| NoFrame)?);
+            let scope = u32::from_be_bytes(scope.try_into().map_err(|_| NoForwardedDatagram)?);
             Ok(SocketAddrV6::new(ip, port, 0, scope).into())
         }
-        _ => Err(NoFrame),
+        _ => Err(NoForwardedDatagram),
     }
 }
 
@@ -109,10 +112,10 @@ mod tests {
 
     use super::*;
 
-    fn frame<'a>(peer: &str, local: &str, datagram: &'a [u8]) -> Frame<'a> {
+    fn frame<'a>(peer: &str, local: &str, datagram: &'a [u8]) -> ForwardedDatagram<'a> {
         let [peer, local] = [peer, local].map(|address| address.parse().unwrap());
         let ecn = Ecn::CongestionExperienced;
-        Frame { worker: 255, label: 513, peer, local, ecn, datagram }
+        ForwardedDatagram { worker: 255, label: 513, peer, local, ecn, datagram }
     }
 
     #[test]
@@ -126,11 +129,11 @@ mod tests {
         let mut bytes = Vec::new();
         all.iter().for_each(|frame| frame.write(&mut bytes));
         for expected in all {
-            let (frame, length) = Frame::read(&bytes).unwrap().unwrap();
+            let (frame, length) = ForwardedDatagram::read(&bytes).unwrap().unwrap();
             assert_eq!(frame, expected);
             bytes.drain(..length);
         }
-        assert_eq!(Frame::read(&bytes), Ok(None));
+        assert_eq!(ForwardedDatagram::read(&bytes), Ok(None));
     }
 
     #[test]
@@ -138,14 +141,14 @@ mod tests {
         let mut bytes = Vec::new();
         frame("192.0.2.1:1", "198.51.100.1:443", b"abc").write(&mut bytes);
         for length in 0..bytes.len() {
-            assert_eq!(Frame::read(&bytes[..length]), Ok(None), "{length}");
+            assert_eq!(ForwardedDatagram::read(&bytes[..length]), Ok(None), "{length}");
         }
     }
 
     proptest! {
         #[test]
         fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            if let Ok(Some((frame, length))) = Frame::read(&bytes) {
+            if let Ok(Some((frame, length))) = ForwardedDatagram::read(&bytes) {
                 let mut again = Vec::new();
                 frame.write(&mut again);
                 prop_assert_eq!(again.len(), length);

@@ -43,6 +43,8 @@ pub(crate) enum Message {
         oldest: u8,
         /// Length of its connection IDs, and where their bytes stand.
         layout: String,
+        /// Names of the kinds of connection IDs that it and older processes make.
+        kinds: Vec<String>,
         /// What is known of its secrets: which they are, and nothing else.
         secrets: String,
         /// Number of the messages with sockets that follow.
@@ -82,10 +84,12 @@ pub(crate) enum Message {
 impl Message {
     pub(super) fn to_text(&self) -> String {
         let value = match self {
-            Message::Hello { protocol, generation, oldest, layout, secrets, sockets } => json!({
-                "type": "hello", "protocol": protocol, "generation": generation, "oldest": oldest,
-                "layout": layout, "secrets": secrets, "sockets": sockets,
-            }),
+            Message::Hello { protocol, generation, oldest, layout, kinds, secrets, sockets } => {
+                json!({
+                    "type": "hello", "protocol": protocol, "generation": generation, "oldest": oldest,
+                    "layout": layout, "kinds": kinds, "secrets": secrets, "sockets": sockets,
+                })
+            }
             Message::Socket { kind, listener, configured, label } => json!({
                 "type": "socket", "kind": kind.name(), "listener": listener,
                 "configured": configured.to_string(), "label": label,
@@ -111,6 +115,7 @@ impl Message {
                 generation: generation()?,
                 oldest: small("oldest")?,
                 layout: value["layout"].as_str()?.to_owned(),
+                kinds: texts(&value["kinds"])?,
                 secrets: value["secrets"].as_str()?.to_owned(),
                 sockets: usize::try_from(value["sockets"].as_u64()?).ok()?,
             },
@@ -133,6 +138,11 @@ impl Message {
     }
 }
 
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let texts = value.as_array()?.iter();
+    texts.map(|text| Some(text.as_str()?.to_owned())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +161,7 @@ mod tests {
                 generation: 63,
                 oldest: 60,
                 layout: "16".to_owned(),
+                kinds: vec!["plain".to_owned()],
                 secrets: "a0".to_owned(),
                 sockets: 1280,
             },

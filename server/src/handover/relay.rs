@@ -9,7 +9,7 @@ use sluicegate_dataplane::{ListenerId, RxMeta};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
-use super::frame::{Frame, NoFrame};
+use super::frame::{ForwardedDatagram, NoForwardedDatagram};
 use crate::worker::{MailboxSender, Misrouted};
 
 /// Bytes that wait for room in the stream at most. What comes then waits in the rings of the workers, and is dropped where they are full.
@@ -33,13 +33,13 @@ pub(crate) struct Lane {
 
 /// Numbers of the listening addresses, by which frames name them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Labels {
+pub(crate) struct AddressLabels {
     /// Listener of each number, and index of its group.
     listeners: HashMap<u16, (ListenerId, u8)>,
     labels: HashMap<ListenerId, u16>,
 }
 
-impl Labels {
+impl AddressLabels {
     /// Adds the number of a listener, whose group has this index.
     pub(crate) fn add(&mut self, label: u16, listener: ListenerId, group: u8) {
         self.listeners.insert(label, (listener, group));
@@ -50,7 +50,7 @@ impl Labels {
 /// The thread's part of the way to another process.
 pub(crate) struct Relay {
     lanes: Vec<Lane>,
-    labels: Labels,
+    labels: AddressLabels,
     /// Workers wake it.
     notify: Arc<Notify>,
     /// Datagrams that came for no worker or address of this process, and those of a full ring.
@@ -67,7 +67,7 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// Makes one.
-    pub(crate) fn new(lanes: Vec<Lane>, labels: Labels, notify: Arc<Notify>) -> Relay {
+    pub(crate) fn new(lanes: Vec<Lane>, labels: AddressLabels, notify: Arc<Notify>) -> Relay {
         let mut by_group = HashMap::<u8, Vec<usize>>::new();
         for (index, lane) in lanes.iter().enumerate() {
             by_group.entry(lane.group).or_default().push(index);
@@ -157,7 +157,7 @@ impl Relay {
                 };
                 let RxMeta { peer, local, ecn, .. } = *meta;
                 let (worker, label) = (*worker, *label);
-                Frame { worker, label, peer, local, ecn, datagram }.write(out);
+                ForwardedDatagram { worker, label, peer, local, ecn, datagram }.write(out);
             });
         }
         more
@@ -195,7 +195,7 @@ impl Relay {
         }
         let mut at = 0;
         while let Some(bytes) = self.read.get(at..self.unread) {
-            match Frame::read(bytes) {
+            match ForwardedDatagram::read(bytes) {
                 Ok(Some((frame, length))) => {
                     at += length;
                     let lane =
@@ -209,7 +209,7 @@ impl Relay {
                     }
                 }
                 Ok(None) => break,
-                Err(NoFrame) => return Err(io::ErrorKind::InvalidData.into()),
+                Err(NoForwardedDatagram) => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
         self.read.copy_within(at..self.unread, 0);
@@ -223,8 +223,8 @@ impl Relay {
 
 impl Lane {
     /// Passes a datagram to the worker, who knows whose it is. Returns false where there is no room.
-    fn deliver(&mut self, listener: ListenerId, frame: &Frame<'_>) -> bool {
-        let Frame { peer, local, ecn, datagram, .. } = *frame;
+    fn deliver(&mut self, listener: ListenerId, frame: &ForwardedDatagram<'_>) -> bool {
+        let ForwardedDatagram { peer, local, ecn, datagram, .. } = *frame;
         // At the other end of the pair.
         self.ring.send(0, &RxMeta { listener, peer, local, ecn }, datagram)
     }

@@ -127,6 +127,16 @@ impl CidSchemes {
         self.scheme().steering()
     }
 
+    /// Returns a name for each kind of ID that the scheme takes for its own; it makes those of the first. The names tell nothing of keys.
+    pub fn kinds(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Plain => vec!["plain".to_owned()],
+            Kind::Katran(katran) => vec![format!("{:?}", katran.host)],
+            Kind::QuicLb { pools, .. } if pools.is_empty() => vec!["unroutable".to_owned()],
+            Kind::QuicLb { pools, .. } => pools.iter().map(Pool::name).collect(),
+        }
+    }
+
     /// Returns the layout of an ID in words, if the configuration has one: `19 bytes: octet 1, …`.
     pub fn layout(&self) -> Option<&str> {
         self.layout.as_deref()

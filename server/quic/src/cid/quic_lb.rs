@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use boring::sha::sha256;
+use data_encoding::HEXLOWER;
 use sluicegate_base::entropy::Entropy;
 use sluicegate_base::secrets::{MAX_NONCE, NonceSource, Nonces};
 use sluicegate_cid::{
@@ -35,6 +37,14 @@ impl Pool {
     pub(super) fn format(&self) -> Result<QuicLb, QuicLbError> {
         let lengths = Lengths { server_id: self.server_id.len(), nonce: self.nonce };
         QuicLb::new(self.config, lengths, self.key.as_ref())
+    }
+
+    /// Returns a name of what its IDs look like.
+    pub(super) fn name(&self) -> String {
+        let lengths = [self.server_id.len(), self.nonce].map(|len| u8::try_from(len).unwrap_or(0));
+        let key = self.key.as_ref().map_or(&[][..], |key| key);
+        let facts = [&[self.config][..], &lengths, &self.server_id, key].concat();
+        HEXLOWER.encode(&sha256(&facts))
     }
 
     /// Returns the length of the routing part, bytes.

@@ -13,6 +13,7 @@ use crate::server::{PAGE, Server};
 on_auto!(
     a_process_that_cannot_take_over_changes_nothing,
     without_a_state_directory_there_is_no_upgrade,
+    connection_ids_of_the_running_server_must_be_read,
     a_process_that_is_killed_before_it_serves_changes_nothing,
 );
 
@@ -69,7 +70,7 @@ fn a_process_that_cannot_take_over_changes_nothing(backend: &str) {
         (("state_dir = \"state\"", "state_dir = \"other\""), "the secrets are not those"),
         (
             ("[server]\n", "[quic.connection_ids]\nformat = \"quic-lb\"\n[server]\n"),
-            "have another layout",
+            "does not read the connection IDs",
         ),
         (("cores = [0, 0]", "cores = 7 7"), ""),
     ] {
@@ -82,6 +83,28 @@ fn a_process_that_cannot_take_over_changes_nothing(backend: &str) {
         assert_serves(&line);
     }
     Server::write(&setup(backend), &line.folder);
+    line.upgrade();
+    assert_serves(&line);
+    line.end();
+}
+
+fn connection_ids_of_the_running_server_must_be_read(backend: &str) {
+    let table = |config: u8, id: &str| {
+        format!(
+            "[[quic.connection_ids]]\nformat = \"quic-lb\"\nconfig = {config}\nserver_id = \"{id}\"\nnonce = 8\n"
+        )
+    };
+    let of = |tables: &[String]| setup(backend).with(&tables.concat());
+    let mut line = Line::start(&of(&[table(0, "0x0102")]));
+    for others in [table(0, "0x0103"), table(1, "0x0102")] {
+        Server::write(&of(&[others]), &line.folder);
+        let (code, said) = line.ask(&[]);
+        assert!(code == Some(2) && said.contains("exit status"), "{said}");
+        line.server.process.line_with(&["does not read the connection IDs"]);
+        assert_serves(&line);
+    }
+    // A rotation: those of before are read, too.
+    Server::write(&of(&[table(1, "0x0103"), table(0, "0x0102")]), &line.folder);
     line.upgrade();
     assert_serves(&line);
     line.end();
