@@ -117,7 +117,7 @@ impl Comparison {
         seed: u64,
     ) -> Result<Option<Duration>> {
         let downloads = vec![Download::new(algorithm, Source::Bulk(self.bytes))];
-        let outcomes = run(&Scenario::new(server, downloads, &self.path, (LIMIT, seed)))?;
+        let outcomes = run(&Scenario::new(server, downloads, &self.path, LIMIT, seed))?;
         Ok(outcomes.first().and_then(|outcome| outcome.completed))
     }
 

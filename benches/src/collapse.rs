@@ -35,5 +35,5 @@ pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
     };
     let path = Bottleneck { loss: vec![LOSS], ack_loss, ..Bottleneck::unlimited(ONE_WAY_DELAY) };
     let downloads = vec![Download::new(control, Source::Bulk(BYTES))];
-    Scenario::new(Server::Bare, downloads, &path, (LIMIT, seed))
+    Scenario::new(Server::Bare, downloads, &path, LIMIT, seed)
 }

@@ -80,7 +80,8 @@ impl Scenario {
         server: Server,
         downloads: Vec<Download>,
         path: &Bottleneck,
-        (limit, seed): (Duration, u64),
+        limit: Duration,
+        seed: u64,
     ) -> Self {
         let (down, up) = directions(path);
         Self {

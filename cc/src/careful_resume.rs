@@ -192,9 +192,9 @@ impl Layer for CarefulResume {
                     && now <= self.confirmed_until
                     && *acked >= self.initial_window
                     && is_full(self.inner.cwnd())
-                    && let Some(rtt) = self.rtt
+                    && let Some((latest, min)) = self.rtt
                 {
-                    self.try_jump(now, in_flight, rtt);
+                    self.try_jump(now, in_flight, latest, min);
                 }
             }
             Phase::Unvalidated { jump, pipe }

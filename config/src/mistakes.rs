@@ -39,7 +39,7 @@ pub(crate) fn of_keys(
     mistakes.truncate(REPORTED);
     let errors = mistakes.into_iter().map(|mistake| match mistake.key {
         Wrong::Unknown(word, entries) => {
-            source.unknown_of(&mistake.table, (mistake.at, word), entries)
+            source.unknown_of(&mistake.table, mistake.at, word, entries)
         }
         Wrong::Missing(key) => source.missing(&mistake.table, mistake.at, &key),
     });

@@ -76,7 +76,7 @@ impl Source<'_> {
         let known: Vec<&str> = table.keys().map(|key| key.name).collect();
         match strangers(entries, &known).first() {
             None => Ok(()),
-            Some(&stranger) => Err(self.unknown_of(table, stranger, entries)),
+            Some(&(at, word)) => Err(self.unknown_of(table, at, word, entries)),
         }
     }
 
@@ -86,7 +86,8 @@ impl Source<'_> {
     pub(crate) fn unknown_of(
         &self,
         table: &Table,
-        (at, word): (usize, &str),
+        at: usize,
+        word: &str,
         entries: &DeTable<'_>,
     ) -> Error {
         let known: Vec<&str> = table.keys().map(|key| key.name).collect();

@@ -23,7 +23,8 @@ impl Ingress {
         &mut self,
         message: Message<'_>,
         binding: &Binding,
-        (counters, events): (&mut Counters, &mut Events),
+        counters: &mut Counters,
+        events: &mut Events,
         budget: &mut Budget,
         sink: &mut impl FnMut(&RxMeta, &mut [u8]),
     ) -> bool {

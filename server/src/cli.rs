@@ -165,7 +165,7 @@ fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result
         Err(error) => return failed(error.into(), Some(&args.file), &config),
     };
     let out = &mut std::io::stdout().lock();
-    let code = printed(route::print(&explanation, (&args.file, &config), out))?;
+    let code = printed(route::print(&explanation, &args.file, &config, out))?;
     let responds = explanation.verdicts.contains(&RouteVerdict::Responds);
     Ok(if responds { code } else { route::EXIT_NO_ROUTE })
 }

@@ -15,7 +15,7 @@ use crate::h3::{self, Http3Session};
 use sluicegate_base::observe::certificates::Certificate;
 use sluicegate_base::observe::request_logs::{RequestLogWriters, RequestLogs};
 use sluicegate_base::secrets::Secrets;
-use sluicegate_base::tls::Identities;
+use sluicegate_base::tls::{Identities, ListenerTls};
 use sluicegate_http::route::Site;
 use sluicegate_http::trusted_proxies::TrustedProxies;
 use sluicegate_quic::congestion::selection::Selection;
@@ -173,21 +173,22 @@ impl ConfigSnapshot {
     /// Certificates or settings that cannot be used.
     pub fn for_worker(
         &self,
-        (group, index): (&str, usize),
+        group: &str,
+        index: usize,
         secrets: &Secrets,
     ) -> Result<WorkerConfig, WorkerConfigError> {
         let of_group = self.bound_listeners.iter().filter(|b| b.at.group == group);
         let of_group = of_group.filter(|b| b.at.protocols.has_quic());
         let listeners = of_group.map(|bound| {
             let settings = &bound.settings;
-            let identities = (&settings.identities.first, &settings.identities.others);
-            let mut config = server_config::<Http3Session>(
-                &bound.name,
-                identities,
-                &self.quic,
-                &self.limits,
+            let tls = ListenerTls {
+                listener: &bound.name,
                 secrets,
-            )?;
+                quic: &self.quic,
+                limits: &self.limits,
+            };
+            let Identities { first, others, .. } = &*settings.identities;
+            let mut config = server_config::<Http3Session>(&tls, first, others)?;
             config.enable_ecn(settings.ecn);
             let listener = Listener {
                 name: bound.name.as_str().into(),
@@ -234,5 +235,5 @@ pub(crate) fn plain_settings(worker: u8, workers: usize) -> Settings<Http3Sessio
         h3::config(&limits).expect("settings"),
         sluicegate_base::clock::now(),
     );
-    sluicegate_quic::testing::plain((worker, workers), sessions, Arc::default())
+    sluicegate_quic::testing::plain(worker, workers, sessions, Arc::default())
 }

@@ -229,7 +229,7 @@ fn connect(
         ..Download::new(control, source)
     });
     let (downloads, path) = (downloads.collect(), &scenario.bottleneck);
-    let scenario = virtual_net::Scenario::new(server, downloads, path, (limit, seed));
+    let scenario = virtual_net::Scenario::new(server, downloads, path, limit, seed);
     Ok(virtual_net::run(&scenario)?.into_iter().map(Record::from).collect())
 }
 

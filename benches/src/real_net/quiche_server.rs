@@ -68,16 +68,15 @@ fn serve(
     let mut buffer = vec![0; LARGEST];
     while !stop.load(Ordering::Relaxed) {
         while let Some((length, from)) = receive(socket, &mut buffer)? {
-            let ends = (from, local);
             let server = match &mut connection {
                 Some(server) => server,
                 none => {
                     let body = Source::Bulk(bytes);
-                    none.insert(BareConnection::accept(&mut config, ends, body, start)?)
+                    none.insert(BareConnection::accept(&mut config, from, local, body, start)?)
                 }
             };
-            let datagram = (&mut buffer[..length], Ecn::NotCapable);
-            server.receive(ends, datagram, quiche::clock::now());
+            let datagram = &mut buffer[..length];
+            server.receive(from, local, datagram, Ecn::NotCapable, quiche::clock::now());
         }
         let mut limit = NAP;
         if let Some(server) = &mut connection {

@@ -143,9 +143,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Returns a client at the first of the addresses that sends its requests once connected to the second.
+    /// Returns a client at `local` that sends its requests once connected to `peer`.
     pub(super) fn connect(
-        ends: (SocketAddr, SocketAddr),
+        local: SocketAddr,
+        peer: SocketAddr,
         plan: Plan,
         receiver: Receiver,
     ) -> Result<Self, SimulationError> {
@@ -169,7 +170,7 @@ impl Client {
         }
         let name = ServerName::Dns("localhost");
         Ok(Self {
-            http: Http3Client::new(&mut config, name, &[1; 16], ends)?,
+            http: Http3Client::new(&mut config, name, &[1; 16], local, peer)?,
             plan,
             reader: Reader::new(window),
             upload: None,
@@ -187,7 +188,9 @@ impl Client {
     /// Takes a datagram with its ECN field; one that quiche refuses is gone. `in_order` tells whether it is the one after the last.
     pub(super) fn receive(
         &mut self,
-        (datagram, ecn, in_order): (&mut [u8], quiche::Ecn, bool),
+        datagram: &mut [u8],
+        ecn: quiche::Ecn,
+        in_order: bool,
         now: Instant,
     ) {
         self.http.receive(datagram, ecn);

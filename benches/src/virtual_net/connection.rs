@@ -44,7 +44,8 @@ pub(crate) struct BareConnection {
 impl BareConnection {
     pub(crate) fn accept(
         config: &mut quiche::Config,
-        (peer, local): (SocketAddr, SocketAddr),
+        peer: SocketAddr,
+        local: SocketAddr,
         body: Source,
         start: Instant,
     ) -> Result<Self, SimulationError> {
@@ -115,8 +116,10 @@ impl BareConnection {
 impl Sender for BareConnection {
     fn receive(
         &mut self,
-        (from, to): (SocketAddr, SocketAddr),
-        (datagram, _): (&mut [u8], Ecn),
+        from: SocketAddr,
+        to: SocketAddr,
+        datagram: &mut [u8],
+        _: Ecn,
         _: Instant,
     ) {
         // What it refuses is gone, as in the product.

@@ -80,9 +80,9 @@ pub fn goodput_under(flood: Flood) -> Result<Goodput, SimulationError> {
         host
     });
     let (path, end) = (Bottleneck::unlimited(Duration::ZERO), begins + MEASURED);
-    let scenario = Scenario::new(Server::default(), Vec::new(), &path, (end, 1));
+    let scenario = Scenario::new(Server::default(), Vec::new(), &path, end, 1);
     let scenario = Scenario { turn_interval: TURN, ..scenario };
-    let mut net = Net::new(&scenario, (clock, sender), hosts.collect());
+    let mut net = Net::new(&scenario, clock, sender, hosts.collect());
     net.run()?;
     let received_by = |time| -> u64 {
         let first = net.hosts().filter(|host| !host.second);
@@ -109,11 +109,13 @@ struct Flooded {
 impl Sender for Flooded {
     fn receive(
         &mut self,
-        ends: (SocketAddr, SocketAddr),
-        datagram: (&mut [u8], Ecn),
+        from: SocketAddr,
+        to: SocketAddr,
+        datagram: &mut [u8],
+        ecn: Ecn,
         now: Instant,
     ) {
-        self.worker.receive(ends, datagram, now);
+        self.worker.receive(from, to, datagram, ecn, now);
     }
 
     fn turn(
@@ -129,7 +131,7 @@ impl Sender for Flooded {
             for number in 0..STRANGERS {
                 if let Some(mut datagram) = stranger(self.flood, number) {
                     let from = SocketAddr::new(STRANGERS_HOST, 1_024 + number);
-                    worker.receive((from, SERVER), (&mut datagram, Ecn::NotCapable), now);
+                    worker.receive(from, SERVER, &mut datagram, Ecn::NotCapable, now);
                 }
             }
         }

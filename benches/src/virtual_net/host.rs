@@ -170,8 +170,10 @@ impl ClientHost {
     /// Takes a packet with its place among those sent to an address of the client.
     pub(super) fn receive(
         &mut self,
-        (address, number): (usize, u64),
-        (datagram, ecn): (&mut [u8], quiche::Ecn),
+        address: usize,
+        number: u64,
+        datagram: &mut [u8],
+        ecn: quiche::Ecn,
         clock: &VirtualClock,
     ) {
         if address != self.number_at(clock.elapsed()) {
@@ -180,15 +182,15 @@ impl ClientHost {
         let in_order = self.expected == (address, number);
         self.expected = (address, number + 1);
         if let Some(client) = &mut self.client {
-            client.receive((datagram, ecn, in_order), clock.now());
+            client.receive(datagram, ecn, in_order, clock.now());
         }
     }
 
     /// Starts its connection, if it has none.
     pub(super) fn connect(&mut self, elapsed: Duration) -> Result<(), SimulationError> {
         if self.client.is_none() {
-            let ends = (self.address_at(elapsed), self.server());
-            self.client = Some(Client::connect(ends, self.plan.clone(), self.receiver)?);
+            let (local, peer) = (self.address_at(elapsed), self.server());
+            self.client = Some(Client::connect(local, peer, self.plan.clone(), self.receiver)?);
         }
         Ok(())
     }

@@ -40,7 +40,8 @@ impl<S: Sender> Net<S> {
     /// Returns the network of a scenario, between a sender and the clients of its downloads.
     pub(super) fn new(
         scenario: &Scenario,
-        (clock, sender): (VirtualClock, S),
+        clock: VirtualClock,
+        sender: S,
         hosts: Vec<ClientHost>,
     ) -> Self {
         let hosts = (0..).zip(hosts).map(|(number, host)| {
@@ -210,11 +211,7 @@ impl<S: Sender> Net<S> {
         while let Some(mut packet) = self.down.take_delivery(elapsed) {
             let (host, _) = &mut self.hosts[packet.flow % count];
             let ecn = received_ecn(packet.ecn, packet.ce);
-            host.receive(
-                (packet.flow / count, packet.number),
-                (&mut packet.bytes, ecn),
-                &self.clock,
-            );
+            host.receive(packet.flow / count, packet.number, &mut packet.bytes, ecn, &self.clock);
             self.down.recycle(packet.bytes);
         }
         if !self.is_senders_turn() {
@@ -222,10 +219,10 @@ impl<S: Sender> Net<S> {
         }
         for (host, up) in &mut self.hosts {
             while let Some(mut packet) = up.take_delivery(elapsed) {
-                let ends = (host.address_at(packet.departed), host.server());
+                let (from, to) = (host.address_at(packet.departed), host.server());
                 let ecn = dataplane::Ecn::NotCapable;
                 self.received += 1;
-                self.sender.receive(ends, (&mut packet.bytes, ecn), now);
+                self.sender.receive(from, to, &mut packet.bytes, ecn, now);
                 up.recycle(packet.bytes);
             }
         }

@@ -44,7 +44,7 @@ pub fn run(scenario: &Scenario) -> Result<Vec<Outcome>, SimulationError> {
                 host.receiver = Receiver::Browser(one.receive_window);
                 host
             });
-            finish(scenario, (clock, worker), hosts.collect())
+            finish(scenario, clock, worker, hosts.collect())
         }
         Server::Bare => {
             let body = first.source.clone();
@@ -52,23 +52,24 @@ pub fn run(scenario: &Scenario) -> Result<Vec<Outcome>, SimulationError> {
             let mut host = ClientHost::new(0, Plan::Timed([(Duration::ZERO, whole)].into()));
             host.receiver = Receiver::Bare;
             host.connect(Duration::ZERO)?;
-            let ends = (host.address_at(Duration::ZERO), host.server());
+            let (peer, local) = (host.address_at(Duration::ZERO), host.server());
             let mut config = tls::server(first.control)?;
-            let mut sender = BareConnection::accept(&mut config, ends, body, clock.now())?;
+            let mut sender = BareConnection::accept(&mut config, peer, local, body, clock.now())?;
             if first.control == SPECIMEN {
                 sender.trace();
             }
-            finish(scenario, (clock, sender), vec![host])
+            finish(scenario, clock, sender, vec![host])
         }
     }
 }
 
 fn finish<S: Sender>(
     scenario: &Scenario,
-    ends: (VirtualClock, S),
+    clock: VirtualClock,
+    sender: S,
     hosts: Vec<ClientHost>,
 ) -> Result<Vec<Outcome>, SimulationError> {
-    let mut net = Net::new(scenario, ends, hosts);
+    let mut net = Net::new(scenario, clock, sender, hosts);
     net.run()?;
     Ok(net.into_outcomes())
 }

@@ -12,7 +12,14 @@ use super::watch::View;
 /// The end that sends bodies. Between turns it only receives.
 pub(crate) trait Sender {
     /// Takes one datagram with its source and destination.
-    fn receive(&mut self, ends: (SocketAddr, SocketAddr), datagram: (&mut [u8], Ecn), now: Instant);
+    fn receive(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        datagram: &mut [u8],
+        ecn: Ecn,
+        now: Instant,
+    );
 
     /// Does the rest of a turn, and hands each datagram to `send` with its destination.
     ///

@@ -93,9 +93,9 @@ impl Run {
         let worker = Worker::with_identity(&identity, clock.now(), change, [None, None])?;
         let path =
             Bottleneck { rate: vec![(Duration::ZERO, RATE)], ..Bottleneck::unlimited(DELAY) };
-        let scenario = Scenario::new(Server::default(), Vec::new(), &path, (LIMIT, SEED));
+        let scenario = Scenario::new(Server::default(), Vec::new(), &path, LIMIT, SEED);
         let hosts = (0..clients).map(|number| ClientHost::new(number, plan.clone()));
-        let net = Net::new(&scenario, (clock, worker), hosts.collect());
+        let net = Net::new(&scenario, clock, worker, hosts.collect());
         let mut run = Self { net, _random: random };
         run.finish()?;
         Ok(run)

@@ -99,7 +99,7 @@ impl Wire {
             self.serve(now);
         } else if let Some(delivery) = self.bottleneck.data(now, size) {
             let packet = copy(&mut self.spare, packet);
-            self.insert(at, (flow, number, ecn), packet, delivery);
+            self.insert(at, flow, number, ecn, packet, delivery);
         }
     }
 
@@ -113,7 +113,7 @@ impl Wire {
         {
             let departed = queued.arrived.saturating_since(Time::ZERO);
             let (number, packet) = queued.packet;
-            self.insert(departed, (queued.flow, number, queued.ecn), packet, delivery);
+            self.insert(departed, queued.flow, number, queued.ecn, packet, delivery);
         }
     }
 
@@ -130,7 +130,9 @@ impl Wire {
     fn insert(
         &mut self,
         departed: Duration,
-        (flow, number, ecn): (usize, u64, Ecn),
+        flow: usize,
+        number: u64,
+        ecn: Ecn,
         packet: Vec<u8>,
         delivery: Delivery,
     ) {

@@ -11,7 +11,7 @@ use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::connections::{ConnectionFilter, Order};
 use sluicegate_base::secrets::Secrets;
-use sluicegate_base::tls::{Alternatives, Identity};
+use sluicegate_base::tls::{Alternatives, Identity, ListenerTls};
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
@@ -74,13 +74,14 @@ impl Worker {
                     }
                     None => Selection::of(listener, &registry, [0; 32], None)?,
                 };
-                let mut transport = server_config::<Http3Session>(
-                    "main",
-                    (identity, &Alternatives::default()),
-                    &config.quic,
-                    &config.limits,
-                    &secrets,
-                )?;
+                let tls = ListenerTls {
+                    listener: "main",
+                    secrets: &secrets,
+                    quic: &config.quic,
+                    limits: &config.limits,
+                };
+                let others = Alternatives::default();
+                let mut transport = server_config::<Http3Session>(&tls, identity, &others)?;
                 transport.enable_ecn(listener.ecn);
                 Ok(Listener {
                     lease: Lease::default(),
@@ -132,8 +133,10 @@ impl Worker {
 impl Sender for Worker {
     fn receive(
         &mut self,
-        (from, to): (SocketAddr, SocketAddr),
-        (datagram, ecn): (&mut [u8], Ecn),
+        from: SocketAddr,
+        to: SocketAddr,
+        datagram: &mut [u8],
+        ecn: Ecn,
         now: Instant,
     ) {
         let meta = RxMeta { listener: listener_of(to), peer: from, local: to, ecn };

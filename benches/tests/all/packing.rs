@@ -24,7 +24,7 @@ pub(crate) fn load(
     let path = Bottleneck::new(20_000_000, Duration::from_millis(40), 1.0);
     let server = Server::Endpoint { max_udp_payload: 1_472 };
     let limit = Duration::from_secs(60);
-    let scenario = Scenario::new(server, vec![download], &path, (limit, 1));
+    let scenario = Scenario::new(server, vec![download], &path, limit, 1);
     let outcomes = run(&Scenario { max_datagram, ..scenario });
     let outcome = outcomes.expect("both ends can be set up").remove(0);
     assert!(outcome.completed.is_some());

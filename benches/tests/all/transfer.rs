@@ -23,7 +23,7 @@ fn endless(algorithm: &'static str) -> Download {
 /// Returns downloads for ten seconds over 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product.
 fn setup(downloads: Vec<Download>) -> Scenario {
     let path = Bottleneck::new(20 * MBIT, 2 * DELAY, 1.0);
-    Scenario::new(Server::default(), downloads, &path, (secs(10), 3))
+    Scenario::new(Server::default(), downloads, &path, secs(10), 3)
 }
 
 /// Runs such downloads after a change to the path towards the clients.

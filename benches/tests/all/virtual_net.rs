@@ -17,7 +17,7 @@ fn download_within(
     path: &Bottleneck,
 ) -> Outcome {
     let downloads = vec![Download::new(control, source)];
-    let outcomes = run(&Scenario::new(Server::Bare, downloads, path, (limit, 1)));
+    let outcomes = run(&Scenario::new(Server::Bare, downloads, path, limit, 1));
     outcomes.expect("both ends can be set up").remove(0)
 }
 

@@ -101,7 +101,7 @@ impl Cause {
         download.receive_window =
             window.map(|(bytes, bits_per_second)| ReceiveWindow { bytes, bits_per_second });
         let mut scenario =
-            Scenario::new(Server::default(), vec![download], &path, (self.limit(), seed));
+            Scenario::new(Server::default(), vec![download], &path, self.limit(), seed);
         match self {
             Cause::UnprovedAddress => {
                 scenario.large_certificate = true;

@@ -28,12 +28,7 @@ impl CarefulResume {
     }
 
     /// Enters the Unvalidated Phase if the path is confirmed, and stops resuming otherwise. `in_flight` fills the window.
-    pub(super) fn try_jump(
-        &mut self,
-        now: Time,
-        in_flight: u64,
-        (latest, min): (Duration, Duration),
-    ) {
+    pub(super) fn try_jump(&mut self, now: Time, in_flight: u64, latest: Duration, min: Duration) {
         let Some((window, saved_rtt)) = self.confirmed(min) else {
             self.release();
             self.finish();

@@ -191,7 +191,7 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     check_telemetry(config, top)?;
     resolve_pools(config, top)?;
     let compress = Arc::new(config.compress.clone());
-    site::resolve(&mut config.routes, (&config.sites, &compress), top)?;
+    site::resolve(&mut config.routes, &config.sites, &compress, top)?;
     check_routes(config, top)
 }
 

@@ -154,7 +154,7 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
     for (edits, place) in std::iter::once(request).chain(responses) {
         let fields = edits.set.iter().chain(&edits.add);
         let groups = fields.map(|(_, value)| Template::of_field(value).groups());
-        check_groups((groups.max().unwrap_or(0), place), route, section)?;
+        check_groups(groups.max().unwrap_or(0), place, route, section)?;
     }
     if let (Handler::Files(files), Some(Handler::FastCgi(fastcgi))) =
         (&route.handler, &route.fallback.0)
@@ -172,14 +172,15 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
             | Handler::ConnectUdp(_) => continue,
         };
         let groups = text.map_or(0, |text| Template::new(text).groups());
-        check_groups((groups, place), route, section)?;
+        check_groups(groups, place, route, section)?;
     }
     Ok(())
 }
 
 /// Refuses groups that a path of the route does not have.
 fn check_groups(
-    (named, place): (usize, &str),
+    named: usize,
+    place: &str,
     route: &Route,
     section: &Section<'_>,
 ) -> Result<(), Error> {

@@ -139,11 +139,12 @@ fn check_site(site: &mut SiteDefaults, section: &Section<'_>) -> Result<(), Erro
 /// Gives each route what it takes from its site, and the settings of compression.
 pub(super) fn resolve(
     routes: &mut [Route],
-    (sites, compress): (&[SiteDefaults], &Arc<Compress>),
+    sites: &[SiteDefaults],
+    compress: &Arc<Compress>,
     top: &Section<'_>,
 ) -> Result<(), Error> {
     for (index, route) in routes.iter_mut().enumerate() {
-        inherit(index, route, (sites, compress), top)?;
+        inherit(index, route, sites, compress, top)?;
         if let Some(status) = route.redirect_without_location() {
             let found = format!("fixed response with status {status} and no `location`");
             let expected = "a [route.redirect], or `location` in [route.response_headers]";
@@ -158,7 +159,8 @@ pub(super) fn resolve(
 fn inherit(
     index: usize,
     route: &mut Route,
-    (sites, compress): (&[SiteDefaults], &Arc<Compress>),
+    sites: &[SiteDefaults],
+    compress: &Arc<Compress>,
     top: &Section<'_>,
 ) -> Result<(), Error> {
     let Some(name) = route.site.name() else {

@@ -122,16 +122,16 @@ pub fn write_headers(
     let (ip, udp) = rest.split_at_mut(ip);
     let (addresses, ethertype) = match (header.source, header.destination) {
         (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
-            write_ipv4(ip, counted, header, (source, destination), checksums.ip);
+            write_ipv4(ip, counted, header, source, destination, checksums.ip);
             (&ip[12..], ethertype::IPV4)
         }
         (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
-            write_ipv6(ip, counted, header, (source, destination));
+            write_ipv6(ip, counted, header, source, destination);
             (&ip[8..], ethertype::IPV6)
         }
         _ => return Err(WriteError::Families),
     };
-    write_udp(udp, udp_len, header, (addresses, payload), checksums.udp);
+    write_udp(udp, udp_len, header, addresses, payload, checksums.udp);
     write_ethernet(ethernet, header, ethertype);
     Ok(frame)
 }
@@ -152,7 +152,8 @@ fn write_ipv4(
     ip: &mut [u8],
     total_len: u16,
     header: &TxHeader,
-    (source, destination): (SocketAddrV4, SocketAddrV4),
+    source: SocketAddrV4,
+    destination: SocketAddrV4,
     checksum: IpChecksum,
 ) {
     ip[0] = 0x45;
@@ -175,7 +176,8 @@ fn write_ipv6(
     ip: &mut [u8],
     payload_len: u16,
     header: &TxHeader,
-    (source, destination): (SocketAddrV6, SocketAddrV6),
+    source: SocketAddrV6,
+    destination: SocketAddrV6,
 ) {
     let label = flow_label(source, destination);
     let first = 6 << 28 | u32::from(header.ecn & 3) << 20 | label;
@@ -209,7 +211,8 @@ fn write_udp(
     udp: &mut [u8],
     len: u16,
     header: &TxHeader,
-    (addresses, payload): (&[u8], &[u8]),
+    addresses: &[u8],
+    payload: &[u8],
     checksum: UdpChecksum,
 ) {
     udp[..2].copy_from_slice(&header.source.port().to_be_bytes());

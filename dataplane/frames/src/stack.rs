@@ -155,10 +155,10 @@ impl Stack {
             Ok(Packet::Arp(arp)) => self.on_arp(&arp, now_ms, send),
             Ok(Packet::Icmp(icmp)) => match icmp.addresses {
                 Addresses::V4(source, destination) => {
-                    self.on_icmpv4(&icmp, (source, destination), now_ms, send);
+                    self.on_icmpv4(&icmp, source, destination, now_ms, send);
                 }
                 Addresses::V6(source, destination) => {
-                    self.on_icmpv6(&icmp, (source, destination), now_ms, send);
+                    self.on_icmpv6(&icmp, source, destination, now_ms, send);
                 }
             },
             Ok(Packet::Udp(_)) | Err(_) => self.counters.ignored += 1,

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use self::completion::Token;
 use self::probe::Failure;
-use self::ring::Ring;
+use self::ring::{Ring, RingSizes};
 use self::socket::Socket;
 use crate::binding::{Binding, filter_initials};
 use crate::contract::Dataplane;
@@ -136,9 +136,12 @@ impl Uring {
         let waker = waker.map_err(|error| ("eventfd", error))?;
         let eventfd = waker.eventfd().map_or(-1, |fd| fd.as_raw_fd());
         let fds: Vec<_> = bindings.iter().map(|b| b.as_fd().as_raw_fd()).collect();
-        let buffers = tx::Transmitter::buffers(options, bindings.len());
-        let slots = (tx::HEADS, buffers);
-        let ring = Ring::open(options.rx_buffers, slots, &fds, eventfd)?;
+        let sizes = RingSizes {
+            rx_buffers: options.rx_buffers,
+            heads: tx::HEADS,
+            tx_buffers: tx::Transmitter::buffers(options, bindings.len()),
+        };
+        let ring = Ring::open(sizes, &fds, eventfd)?;
         Ok((ring, waker))
     }
 
@@ -243,7 +246,7 @@ impl Dataplane for Uring {
     ) -> io::Result<usize> {
         self.reap()?;
         let (counters, events) = (&mut self.counters, &mut self.events);
-        self.rx.deliver(&mut self.ring, &mut self.sockets, (counters, events), budget, sink)
+        self.rx.deliver(&mut self.ring, &mut self.sockets, counters, events, budget, sink)
     }
 
     fn transmit<R>(

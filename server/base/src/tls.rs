@@ -8,8 +8,8 @@ pub mod sni;
 mod tickets;
 mod validity;
 
-pub use contexts::{alternatives, quic_context, tcp_context};
+pub use contexts::ListenerTls;
 pub use error::TlsError;
-pub use identity::{Identities, Identity};
+pub use identity::{CertificateSummary, Identities, Identity};
 pub use options::TlsOptions;
 pub use sni::Alternatives;

@@ -46,8 +46,8 @@ pub async fn serve(
     match find(thread, route, rest, &request.head).await {
         Ok(script) => {
             let prefix = request.head.path.strip_suffix(rest).unwrap_or_default();
-            let exchange = Exchange::new(thread, (route, admitted), &request, reporter);
-            exchange.run((prefix, &script), body, reply).await;
+            let exchange = Exchange::new(thread, route, admitted, &request, reporter);
+            exchange.run(prefix, &script, body, reply).await;
         }
         Err(mut response) => {
             drop(body);

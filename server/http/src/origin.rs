@@ -180,7 +180,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             let local = LocalHandlers(Rc::clone(&handlers) as Rc<dyn RunHandler>);
             let front = front.map(|start| spawn_local(start(local)));
             let execute = |command| handlers.execute(command);
-            pump::run(worker_ring, (commands, execute), handler).await;
+            pump::run(worker_ring, commands, execute, handler).await;
             if let Some(front) = front {
                 // It drains by itself; an error is a panic, which has ended the process.
                 let _ = front.await;

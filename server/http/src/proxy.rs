@@ -86,7 +86,7 @@ pub async fn serve(
     tally.count(|c| c.requests += 1);
     let reporter = incoming.reporter();
     let Incoming { request, body, reply } = incoming;
-    let exchange = Exchange::new(pools, (proxy, rules), (request, body), reporter);
+    let exchange = Exchange::new(pools, proxy, rules, request, body, reporter);
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),
         Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),

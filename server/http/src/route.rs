@@ -29,6 +29,7 @@ use sluicegate_config::Limits;
 pub use self::access::{Access, Denial};
 pub use self::action::{OriginHandler, RouteAction};
 pub use self::compiled::Route;
+use self::compiled::SiteCompiler;
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, RouteVerdict, explain};
 pub use self::local::ambiguous_path;
@@ -111,31 +112,34 @@ impl Site {
         identification: Identification,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
-        let of_site = (limits, identification.field());
         let mut names_ids = false;
         let none: (SitePools, SiteFolders, SiteRateLimits) = Default::default();
         let (pools, folders, rate_limits) = before.map_or((&none.0, &none.1, &none.2), |site| {
             (&site.pools, &site.folders, &site.rate_limits)
         });
-        let mut pools = PoolCompiler::new(pools);
-        let mut folders = FolderCompiler::new(folders);
+        let mut compiler = SiteCompiler {
+            limits,
+            request_id: identification.field(),
+            pools: PoolCompiler::new(pools),
+            folders: FolderCompiler::new(folders),
+        };
         let mut rate_limits = RateLimitCompiler::new(rate_limits);
         for (place, route) in routes.iter().enumerate() {
             let access = Arc::new(Access::compile(route, &mut rate_limits)?);
-            let of_route = (place, route, access);
-            for compiled in Route::compile(of_route, of_site, &mut pools, &mut folders)? {
+            for compiled in Route::compile(place, route, &access, &mut compiler)? {
                 names_ids |= compiled.names_id();
                 table.add(route.hosts(), &compiled);
             }
         }
         table.sort();
+        let (pools, folders) = (compiler.pools.finish(), compiler.folders.finish());
         Ok(Site {
             table,
             limits: limits.clone(),
             identification: Arc::new(identification),
             names_ids,
-            pools: pools.finish(),
-            folders: folders.finish(),
+            pools,
+            folders,
             file_store: FileStore::after(before.map(|site| &site.file_store), limits),
             rate_limits: rate_limits.finish(),
         })

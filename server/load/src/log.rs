@@ -8,11 +8,19 @@ use std::time::{Duration, Instant};
 /// Bytes that a thread collects before it writes them.
 const FLUSH: usize = 64 << 10;
 
+/// Time at which a run starts.
+#[derive(Clone, Copy)]
+pub(crate) struct RunStart {
+    /// By the clock.
+    pub(crate) at: Instant,
+    /// Since 1970.
+    pub(crate) unix: Duration,
+}
+
 /// The file.
 pub(crate) struct LogFile {
     file: File,
-    /// Start of the run, by the clock and since 1970.
-    start: (Instant, Duration),
+    start: RunStart,
 }
 
 impl LogFile {
@@ -20,7 +28,7 @@ impl LogFile {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn open(path: &Path, start: (Instant, Duration)) -> std::io::Result<Self> {
+    pub(crate) fn open(path: &Path, start: RunStart) -> std::io::Result<Self> {
         let file = File::options().append(true).create(true).open(path)?;
         Ok(LogFile { file, start })
     }
@@ -41,8 +49,8 @@ impl<'a> RequestLog<'a> {
 
     /// Writes a line; `status` is `None` if there was no complete response.
     pub(crate) fn write(&mut self, start: Instant, status: Option<u16>, end: Instant) {
-        let (begin, unix) = self.log.start;
-        let wall = unix + start.saturating_duration_since(begin);
+        let run = self.log.start;
+        let wall = run.unix + start.saturating_duration_since(run.at);
         let took = end.saturating_duration_since(start).as_micros();
         let status = status.map_or(-1, i32::from);
         let line = format!("{}\t{status}\t{took}\n", wall.as_micros());
@@ -78,7 +86,8 @@ mod tests {
     fn lines_have_start_status_and_duration() {
         let path = std::env::temp_dir().join(format!("sluicegate-load-{}", std::process::id()));
         let begin = Instant::now();
-        let file = LogFile::open(&path, (begin, Duration::from_secs(10))).unwrap();
+        let file =
+            LogFile::open(&path, RunStart { at: begin, unix: Duration::from_secs(10) }).unwrap();
         let mut log = RequestLog::new(&file);
         let start = begin + Duration::from_micros(5);
         log.write(start, Some(204), start + Duration::from_micros(77));

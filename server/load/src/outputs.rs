@@ -3,12 +3,11 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
 use crate::interval::Interval;
-use crate::log::LogFile;
+use crate::log::{LogFile, RunStart};
 use crate::options::LoadArgs;
 use crate::report::Report;
 use crate::{hgrm, html};
@@ -49,11 +48,11 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Opens the files of a run that starts at `start`, by the clock and since 1970.
+    /// Opens the files of a run that starts at `start`.
     ///
     /// # Errors
     /// One of them cannot be written.
-    pub(crate) fn open(args: &LoadArgs, start: (Instant, Duration)) -> anyhow::Result<Outputs> {
+    pub(crate) fn open(args: &LoadArgs, start: RunStart) -> anyhow::Result<Outputs> {
         if let Some(base) = args.qlog_file_base.as_deref() {
             // Connections make the files of their traces; the first one stands for all.
             writable(&trace(base, 0, 0), |path| File::create(path))?;
@@ -102,6 +101,8 @@ fn writable<T>(path: &Path, open: impl FnOnce(&Path) -> std::io::Result<T>) -> a
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::options;
 
@@ -117,7 +118,8 @@ mod tests {
             "--html",
         ] {
             let args = options::parse(&[option, "/nowhere/file", "a"]).unwrap();
-            let opened = Outputs::open(&args, (Instant::now(), Duration::ZERO));
+            let opened =
+                Outputs::open(&args, RunStart { at: Instant::now(), unix: Duration::ZERO });
             let error = format!("{:#}", opened.map(drop).unwrap_err());
             assert!(error.starts_with("cannot write /nowhere/file"), "{option}: {error}");
         }

@@ -24,7 +24,8 @@ pub(crate) struct Printer<'a, O, E> {
 impl<'a, O: Write, E: Write> Printer<'a, O, E> {
     pub(crate) fn new(
         args: &'a LoadArgs,
-        (out, err): (&'a mut O, &'a mut E),
+        out: &'a mut O,
+        err: &'a mut E,
         file: &'a mut OutputFile,
     ) -> Self {
         let every = args.intervals();

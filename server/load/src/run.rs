@@ -13,7 +13,7 @@ use crate::barrier::StartBarrier;
 use crate::busy::Busy;
 use crate::client::connector::Connector;
 use crate::context::{Context, Line};
-use crate::log::{LogFile, RequestLog};
+use crate::log::{LogFile, RequestLog, RunStart};
 use crate::options::{Format, LoadArgs};
 use crate::outputs::Outputs;
 use crate::plan::{Plan, RequestCount};
@@ -57,30 +57,29 @@ pub fn run(
     allow_descriptors(args)?;
     // Mistakes are found before anything starts.
     drop(Connector::new(&plan, registry)?);
-    let start = ((clock.now)(), (clock.unix)());
-    let (begin, unix) = start;
+    let start = RunStart { at: (clock.now)(), unix: (clock.unix)() };
     let mut outputs = Outputs::open(args, start)?;
     for warning in plan.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
-    let mut printer = Printer::new(args, (out, err), &mut outputs.intervals);
+    let mut printer = Printer::new(args, out, err, &mut outputs.intervals);
     printer.report("starting benchmark...")?;
     for share in shares(&plan) {
         printer.report(&share.announcement(args))?;
     }
-    let way = (stop, outputs.log.as_ref());
+    let log = outputs.log.as_ref();
     let (mut tally, printed) =
-        run_threads(&plan, registry, clock, way, &mut |line| printer.print(line));
+        run_threads(&plan, registry, clock, stop, log, &mut |line| printer.print(line));
     let (intervals, mut unwritten) = (printer.intervals, printer.unwritten);
     let stopped = stop.load(Ordering::Relaxed);
     tally.close(plan.total().filter(|_| !stopped));
-    let wall = (clock.now)().saturating_duration_since(begin);
+    let wall = (clock.now)().saturating_duration_since(start.at);
     let warm_up = args.duration.and(args.warm_up_time).unwrap_or_default();
     let counted = wall.saturating_sub(warm_up);
     let report = Report {
         tally: &tally,
         is_quic: plan.protocol.is_quic(),
-        unix,
+        unix: start.unix,
         wall,
         counted: args.duration.map_or(counted, |time| time.min(counted)),
         verdict: Busy::verdict(&tally.busy),
@@ -115,7 +114,8 @@ fn run_threads(
     plan: &Plan,
     registry: &Registry,
     clock: Clock,
-    (stop, log): (&AtomicBool, Option<&LogFile>),
+    stop: &AtomicBool,
+    log: Option<&LogFile>,
     print: &mut impl FnMut(Line) -> std::io::Result<()>,
 ) -> (Tally, std::io::Result<()>) {
     let (lines, received) = channel();
@@ -130,7 +130,7 @@ fn run_threads(
             let work = move || -> anyhow::Result<Tally> {
                 let cx = Context::new(plan, log, lines, clock.now)?;
                 let connector = Connector::new(plan, registry)?;
-                Ok(Worker::new(cx, connector, share, (stop, arrival))?.run())
+                Ok(Worker::new(cx, connector, share, stop, arrival)?.run())
             };
             let name = format!("load {}", share.thread);
             let thread = std::thread::Builder::new().name(name.clone());

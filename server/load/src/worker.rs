@@ -109,7 +109,8 @@ impl<'a> Worker<'a> {
         cx: Context<'a>,
         connector: Connector,
         share: Share,
-        (stop, arrival): (&'a AtomicBool, BarrierArrival<'a>),
+        stop: &'a AtomicBool,
+        arrival: BarrierArrival<'a>,
     ) -> anyhow::Result<Self> {
         Ok(Worker {
             begin: cx.now,

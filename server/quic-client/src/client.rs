@@ -120,7 +120,8 @@ impl Http3Client {
         config: &mut Config,
         name: ServerName<'_>,
         id: &[u8],
-        (local, peer): (SocketAddr, SocketAddr),
+        local: SocketAddr,
+        peer: SocketAddr,
     ) -> quiche::Result<Http3Client> {
         let (sni, ip) = match name {
             ServerName::Dns(name) => (Some(name), None),

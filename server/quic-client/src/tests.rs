@@ -61,7 +61,7 @@ impl Pair {
         crate::set_time(Some(now));
         let name = ServerName::Dns("localhost");
         let mut client =
-            Http3Client::new(&mut client_config(trust), name, &[1; 8], (local, peer)).unwrap();
+            Http3Client::new(&mut client_config(trust), name, &[1; 8], local, peer).unwrap();
         if let Some(session) = session {
             client.resume(session, true).unwrap();
         }

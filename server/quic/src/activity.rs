@@ -84,7 +84,8 @@ impl Activity {
     /// a look at the paths and is called only where it matters.
     pub(super) fn note(
         &mut self,
-        (taken, idle): (u64, bool),
+        taken: u64,
+        idle: bool,
         unacked: impl FnOnce() -> bool,
         now: Instant,
     ) -> bool {
@@ -107,7 +108,7 @@ impl Activity {
         since: Instant,
         now: Instant,
     ) -> Option<Instant> {
-        self.note((load.taken, load.idle), || load.unacked, now);
+        self.note(load.taken, load.idle, || load.unacked, now);
         let acknowledged = if load.unacked { since + LINGER } else { now };
         match self.requests {
             Requests::Open if load.idle => {

@@ -24,6 +24,7 @@ use recorder::LastDumps;
 use sluicegate_base::address::UnvalidatedAddress;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::account::{Account, Wait};
+pub use switch::ControllerState;
 use trace::ConnectionTrace;
 pub(crate) use trace::TraceLabels;
 pub(crate) use waits::Rest;

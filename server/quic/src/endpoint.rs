@@ -265,7 +265,7 @@ impl<A: Application> Endpoint<A> {
         match header.kind {
             HeaderKind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
             HeaderKind::Initial => {
-                if let Some(slot) = self.admit_noted(meta, &header, (now, unix))
+                if let Some(slot) = self.admit_noted(meta, &header, now, unix)
                     && self.receive(slot, meta, datagram, now)
                         == Err(quiche::Error::InvalidTransportParam)
                 {
@@ -343,7 +343,7 @@ impl<A: Application> Endpoint<A> {
         }
         let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
         let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
-        let received = connection.receive(datagram, (info, ecn), now);
+        let received = connection.receive(datagram, info, ecn, now);
         connection.move_ecn(&mut self.counters.ecn);
         if let Err(error) = received {
             self.counters.on_drop(DropReason::ProtocolError);

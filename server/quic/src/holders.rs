@@ -48,6 +48,14 @@ pub(super) struct Holders {
     unproved: Clients<SourcePrefix>,
 }
 
+/// Connections of a client that somebody claims to be.
+pub(super) struct ClaimedConnections {
+    /// Connections whose client has proved that it is this one.
+    pub(super) own: u64,
+    /// With those of everybody who claims to be it.
+    pub(super) with_unproved: u64,
+}
+
 impl Holders {
     /// Returns how many connections `holder` has.
     pub(super) fn open(&self, holder: Holder) -> u64 {
@@ -58,12 +66,11 @@ impl Holders {
         }
     }
 
-    /// Returns how many connections the client has that a sender claims to be, and how many it would have if those of everybody who
-    /// claims to be it were its own.
-    pub(super) fn claimed(&self, source: UnvalidatedAddress) -> (u64, u64) {
+    /// Returns the connections of the client that a sender claims to be.
+    pub(super) fn claimed(&self, source: UnvalidatedAddress) -> ClaimedConnections {
         let source = SourcePrefix::from(source);
         let own = self.clients.open(source.claimed_client());
-        (own, own + self.unproved.open(source))
+        ClaimedConnections { own, with_unproved: own + self.unproved.open(source) }
     }
 
     /// Counts a connection that `holder` has opened.

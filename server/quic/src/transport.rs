@@ -1,8 +1,6 @@
 //! quiche's configuration of a listener: transport parameters and TLS.
 
-use sluicegate_base::secrets::Secrets;
-use sluicegate_base::tls::{self, Alternatives, Identity, TlsError};
-use sluicegate_config::{Limits, Quic};
+use sluicegate_base::tls::{Alternatives, Identity, ListenerTls, TlsError};
 use thiserror::Error;
 
 use super::application::Application;
@@ -18,18 +16,17 @@ pub enum TransportError {
     Engine(#[from] quiche::Error),
 }
 
-/// Makes quiche's configuration for connections of `listener`, without a congestion controller.
+/// Makes quiche's configuration for connections of a listener, without a congestion controller.
 ///
 /// # Errors
 /// A certificate or key that cannot be used, or a setting that quiche refuses.
 pub fn server_config<A: Application>(
-    listener: &str,
-    identities: (&Identity, &Alternatives),
-    quic: &Quic,
-    limits: &Limits,
-    secrets: &Secrets,
+    tls: &ListenerTls<'_>,
+    first: &Identity,
+    others: &Alternatives,
 ) -> Result<quiche::Config, TransportError> {
-    let context = tls::quic_context((listener, secrets), identities, quic, limits)?;
+    let context = tls.quic_context(first, others)?;
+    let ListenerTls { quic, limits, .. } = *tls;
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;
     config.set_application_protos(A::PROTOCOLS)?;

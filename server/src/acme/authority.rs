@@ -1,5 +1,6 @@
 //! The authority's directory, and the account there.
 
+use std::ops::Range;
 use std::path::Path;
 
 use instant_acme::{
@@ -17,6 +18,14 @@ use super::store::Lock;
 /// An authority at which this server has an account.
 pub(super) struct Authority {
     pub(super) account: Account,
+}
+
+/// An authority's suggestion of when to renew a certificate (RFC 9773).
+pub(super) struct Suggestion {
+    /// Times of the renewal, in seconds since 1970.
+    pub(super) window: Range<i64>,
+    /// Time until the authority is asked again, seconds.
+    pub(super) pause: i64,
 }
 
 impl Authority {
@@ -61,12 +70,11 @@ impl Authority {
         Ok(Authority { account })
     }
 
-    /// Returns the window in which the authority suggests to renew a certificate, in seconds since 1970, and the time until it is asked
-    /// again, seconds; `None` if it suggests nothing.
-    pub(super) async fn suggested_window(
+    /// Returns when the authority suggests to renew a certificate; `None` if it suggests nothing.
+    pub(super) async fn suggestion(
         &self,
         certificate: &CertificateIdentifier<'_>,
-    ) -> Option<((i64, i64), i64)> {
+    ) -> Option<Suggestion> {
         let (suggestion, pause) = match self.account.renewal_info(certificate).await {
             Ok(found) => found,
             Err(error) => {
@@ -75,8 +83,10 @@ impl Authority {
             }
         };
         let window = suggestion.suggested_window;
-        let window = (window.start.unix_timestamp(), window.end.unix_timestamp());
-        Some((window, i64::try_from(pause.as_secs()).unwrap_or(i64::MAX)))
+        Some(Suggestion {
+            window: window.start.unix_timestamp()..window.end.unix_timestamp(),
+            pause: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
+        })
     }
 }
 

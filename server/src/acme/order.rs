@@ -103,8 +103,8 @@ async fn prove(
             return Err(AcmeError::new(AcmeFailure::Challenge, cause));
         };
         let authorized = challenge.key_authorization();
-        let place = (name.as_str(), challenge.token.as_str());
-        published.push(store.publish(kind, place, authorized.as_str(), lock)?);
+        let (token, authorization) = (challenge.token.as_str(), authorized.as_str());
+        published.push(store.publish(kind, &name, token, authorization, lock)?);
         challenge.set_ready().await?;
     }
     Ok(published)

@@ -11,7 +11,7 @@ use sluicegate_base::observe::acme::AcmeStatus;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use super::authority::Authority;
+use super::authority::{Authority, Suggestion};
 use super::error::AcmeError;
 use super::issued::Issued;
 use super::order::{Wanted, obtain, turned};
@@ -200,7 +200,7 @@ impl Renewer {
         let Some(authority) = &self.authority else {
             return;
         };
-        if let Some((window, pause)) = authority.suggested_window(&identifier).await {
+        if let Some(Suggestion { window, pause }) = authority.suggestion(&identifier).await {
             let (validity, written) = (issued.validity, stamp.written());
             let certificate = self.certificate(names);
             certificate.renewal = validity.suggested_renewal(window, written, jitter());

@@ -1,5 +1,7 @@
 //! When certificates are renewed, and when a failure is followed by another attempt. Times are in seconds since 1970.
 
+use std::ops::Range;
+
 /// Time after the first failure until the next attempt, seconds. Let's Encrypt allows five failures for a name in an hour.
 const FIRST_RETRY: i64 = 120;
 /// Longest time between two attempts, seconds.
@@ -39,14 +41,10 @@ impl Validity {
 
     /// Returns the time of the renewal within the window that the authority suggests. It is not so late that the certificate may
     /// expire, and not so soon after `issued` that one renewal follows the other.
-    pub(super) fn suggested_renewal(
-        self,
-        (start, end): (i64, i64),
-        issued: i64,
-        jitter: f64,
-    ) -> i64 {
+    pub(super) fn suggested_renewal(self, window: Range<i64>, issued: i64, jitter: f64) -> i64 {
         let lifetime = self.lifetime();
-        let chosen = start.saturating_add(part(end.saturating_sub(start).max(0), jitter));
+        let length = window.end.saturating_sub(window.start).max(0);
+        let chosen = window.start.saturating_add(part(length, jitter));
         let last = self.to - lifetime / 6;
         chosen.min(last).max(issued + self.least_age())
     }
@@ -94,15 +92,15 @@ mod tests {
     #[test]
     fn suggested_windows_count_but_neither_expire_nor_chase() {
         let quarter = Validity { from: 0, to: 90 * DAY };
-        let at = |window, issued, jitter| quarter.suggested_renewal(window, issued, jitter);
-        assert_eq!(at((50 * DAY, 52 * DAY), 0, 0.5), 51 * DAY);
+        let at = |start, end, issued, jitter| quarter.suggested_renewal(start..end, issued, jitter);
+        assert_eq!(at(50 * DAY, 52 * DAY, 0, 0.5), 51 * DAY);
         // A window in the past, as for a certificate that will be revoked, is now.
-        assert_eq!(at((DAY, 2 * DAY), 10 * DAY, 0.5), 10 * DAY + LEAST_AGE);
-        assert_eq!(at((100 * DAY, 200 * DAY), 0, 0.5), 75 * DAY);
-        assert_eq!(at((9 * DAY, 8 * DAY), 0, 0.5), 9 * DAY);
-        assert_eq!(at((i64::MIN, i64::MAX), 0, 0.5), LEAST_AGE);
+        assert_eq!(at(DAY, 2 * DAY, 10 * DAY, 0.5), 10 * DAY + LEAST_AGE);
+        assert_eq!(at(100 * DAY, 200 * DAY, 0, 0.5), 75 * DAY);
+        assert_eq!(at(9 * DAY, 8 * DAY, 0, 0.5), 9 * DAY);
+        assert_eq!(at(i64::MIN, i64::MAX, 0, 0.5), LEAST_AGE);
         let minute = Validity { from: 0, to: 60 };
-        assert_eq!(minute.suggested_renewal((-DAY, DAY), 0, 0.0), 20);
+        assert_eq!(minute.suggested_renewal(-DAY..DAY, 0, 0.0), 20);
     }
 
     #[test]

@@ -172,7 +172,8 @@ impl AcmeStore {
     pub(super) fn publish(
         &self,
         challenge: AcmeChallenge,
-        (name, token): (&str, &str),
+        name: &str,
+        token: &str,
         authorization: &str,
         _: &Lock,
     ) -> Result<Published, AcmeError> {
@@ -308,20 +309,20 @@ mod tests {
         let lock = first.lock().unwrap().unwrap();
         assert!(second.lock().unwrap().is_none());
         let challenge = AcmeChallenge::Http01;
-        let place = ("a.example", "token");
-        let published = first.publish(challenge, place, "token.key", &lock).unwrap();
+        let published = first.publish(challenge, "a.example", "token", "token.key", &lock).unwrap();
         let path = "/.well-known/acme-challenge/token";
         assert_eq!(second.challenges().http_01(path).await.as_deref(), Some("token.key"));
         drop(published);
         assert_eq!(second.challenges().http_01(path).await, None);
         // As if the process had been killed.
-        std::mem::forget(first.publish(challenge, place, "token.key", &lock));
+        std::mem::forget(first.publish(challenge, "a.example", "token", "token.key", &lock));
         drop(lock);
         assert!(second.lock().unwrap().is_some());
         assert_eq!(second.challenges().http_01(path).await, None);
         let bad = first.publish(
             challenge,
-            ("a.example", "../account"),
+            "a.example",
+            "../account",
             "x",
             &first.lock().unwrap().unwrap(),
         );

@@ -60,7 +60,8 @@ impl AdminState {
 pub(super) async fn respond<B>(
     request: Request<B>,
     admin_state: &AdminState,
-    (deadline, place): (&ConnectionDeadline, &Place),
+    deadline: &ConnectionDeadline,
+    place: &Place,
     local: IpAddr,
 ) -> Result<Page, Infallible>
 where

@@ -91,7 +91,8 @@ impl AdminServer {
     /// # Errors
     /// The system gives no thread.
     pub fn on(
-        (address, socket): (SocketAddr, TcpListener),
+        address: SocketAddr,
+        socket: TcpListener,
         admin_state: Arc<AdminState>,
     ) -> Result<AdminServer, AdminError> {
         open(socket, admin_state).map_err(|source| AdminError::new(address, source))
@@ -189,7 +190,7 @@ async fn serve_connection(
     };
     let service = service_fn(move |request| {
         let (admin_state, deadline) = (Arc::clone(&admin_state), deadline.clone());
-        async move { pages::respond(request, &admin_state, (&deadline, place), local).await }
+        async move { pages::respond(request, &admin_state, &deadline, place, local).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

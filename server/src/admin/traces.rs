@@ -129,7 +129,7 @@ async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQu
     let mut outcome =
         Outcome { traced: Vec::new(), left_out: 0, is_over_tcp: false, silent: Vec::new() };
     if watch.is_some() {
-        outcome.send(workers, (&[], false), watch).await;
+        outcome.send(workers, &[], false, watch).await;
     }
     let selection = match &query.target {
         Target::Connection(id) => ConnectionFilter { id: Some(id.clone()), ..Default::default() },
@@ -148,7 +148,7 @@ async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQu
     let ids: Vec<_> = found.shown.into_iter().map(|(_, _, one)| one.id).collect();
     outcome.note_silent(found.silent);
     if !ids.is_empty() {
-        outcome.send(workers, (&ids, query.recorder), None).await;
+        outcome.send(workers, &ids, query.recorder, None).await;
     }
     outcome
 }
@@ -157,7 +157,8 @@ impl Outcome {
     async fn send(
         &mut self,
         workers: &WorkerQueries,
-        (running, recorded): (&[Vec<u8>], bool),
+        running: &[Vec<u8>],
+        recorded: bool,
         next: Option<Arc<TraceWatch>>,
     ) {
         let command = |reply| {

@@ -41,7 +41,7 @@ impl AdminAddress {
         let start = |address| {
             let admin_state = Arc::clone(admin_state);
             let started = match passed.admin(address)? {
-                Some(socket) => AdminServer::on((address, socket), admin_state),
+                Some(socket) => AdminServer::on(address, socket, admin_state),
                 None => AdminServer::start(address, admin_state),
             };
             started.map_err(BootError::Admin)

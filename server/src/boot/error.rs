@@ -172,7 +172,8 @@ pub enum BootError {
 
 impl BootError {
     pub(super) fn listener(
-        (name, addresses): (&str, &[SocketAddr]),
+        name: &str,
+        addresses: &[SocketAddr],
         source: impl Into<ListenerError>,
     ) -> BootError {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -306,8 +307,7 @@ mod tests {
     #[test]
     fn a_line_names_the_place_and_the_cause() {
         let addresses = ["127.0.0.1:1", "[::1]:2"].map(|address| address.parse().unwrap());
-        let at = ("main", &addresses[..]);
-        let error = BootError::listener(at, ListenerError::TooManyAddresses);
+        let error = BootError::listener("main", &addresses, ListenerError::TooManyAddresses);
         let line = "listener `main` at 127.0.0.1:1, [::1]:2: more than 65536 listening addresses";
         assert_eq!(one_line(&error), line);
         let keys = vec!["log.level".to_owned(), "admin.address".to_owned()];
@@ -323,7 +323,7 @@ mod tests {
         let admin =
             AdminError::Os { address, source: io::Error::from_raw_os_error(libc::EADDRINUSE) };
         for error in [
-            BootError::listener(("main", &[address]), ListenerError::BindTcp(tcp)),
+            BootError::listener("main", &[address], ListenerError::BindTcp(tcp)),
             BootError::Admin(admin),
         ] {
             let line = one_line(&error);

@@ -59,7 +59,7 @@ pub(super) fn prepare_group(
                 core,
                 seed,
                 settings: Box::new(move |snapshot| {
-                    settings(&shared, snapshot, &group_name, (index, workers), origin_ring)
+                    settings(&shared, snapshot, &group_name, index, workers, origin_ring)
                 }),
                 origin,
                 front,
@@ -144,10 +144,11 @@ fn settings(
     shared: &Shared,
     snapshot: &ConfigSnapshot,
     group: &str,
-    (worker, workers): (u8, usize),
+    worker: u8,
+    workers: usize,
     origin_ring: OriginRing,
 ) -> Result<Settings<Http3Session>, String> {
-    let own = snapshot.for_worker((group, usize::from(worker)), &shared.secrets);
+    let own = snapshot.for_worker(group, usize::from(worker), &shared.secrets);
     let own = own.map_err(|e| e.to_string())?;
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
     sessions.origin_ring = Some(origin_ring);

@@ -263,8 +263,7 @@ pub(super) fn open_listener(
             None if has_quic => open_quic(listener, *address, announced, bound_listeners),
             None => open_http(listener, *address, announced, bound_listeners.workers),
         };
-        let at =
-            opened.map_err(|error| BootError::listener((&listener.name, &[*address]), error))?;
+        let at = opened.map_err(|error| BootError::listener(&listener.name, &[*address], error))?;
         if has_quic && is_new {
             announced.lines.push(Line {
                 id: at.id,

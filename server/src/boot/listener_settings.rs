@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate_base::observe::certificates::Certificate;
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::{
-    Alternatives, Identities, Identity, TlsError, TlsOptions, alternatives,
+    Alternatives, CertificateSummary, Identities, Identity, ListenerTls, TlsError, TlsOptions,
 };
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener, Tls};
@@ -38,7 +38,7 @@ pub(super) fn prepare(
     before: Before<'_>,
 ) -> Result<ListenerSettings, BootError> {
     let prepared = try_prepare(listener, registry, config, secrets, before);
-    prepared.map_err(|error| BootError::listener((&listener.name, &listener.addresses), error))
+    prepared.map_err(|error| BootError::listener(&listener.name, &listener.addresses, error))
 }
 
 fn try_prepare(
@@ -68,7 +68,7 @@ fn try_prepare(
     let all = all.zip(automatic.chain([false]));
     let obtained = all.filter(|(identity, _)| !identity.is_placeholder());
     let expiries = obtained.map(|(identity, automatic)| {
-        let (first_name, (not_before, not_after)) = identity.validity()?;
+        let CertificateSummary { name: first_name, not_before, not_after } = identity.summary()?;
         Ok(Certificate {
             listener: name.clone(),
             name: first_name,
@@ -78,14 +78,10 @@ fn try_prepare(
         })
     });
     let expiries = expiries.collect::<Result<Vec<_>, TlsError>>()?;
-    let others = alternatives(
-        (name, secrets),
-        &others,
-        &config.quic,
-        &config.limits,
-        before.alternatives.unwrap_or(&Alternatives::default()),
-    )?;
-    server_config::<Http3Session>(name, (&first, &others), &config.quic, &config.limits, secrets)?;
+    let tls = ListenerTls { listener: name, secrets, quic: &config.quic, limits: &config.limits };
+    let others =
+        tls.alternatives(&others, before.alternatives.unwrap_or(&Alternatives::default()))?;
+    server_config::<Http3Session>(&tls, &first, &others)?;
     let identities = Identities { first, others, expiries };
     Ok(ListenerSettings {
         trusted_proxies: Arc::new(TrustedProxies::of(listener)),

@@ -219,20 +219,20 @@ mod tests {
         let expected = [expected[0], Index(1), expected[1], expected[2]];
         assert_eq!(place(&users, &config), Some(expected.to_vec()));
         let key = TlsError::File { path: "b-key.pem".to_owned(), cause: cause() };
-        let key = BootError::listener(("a", &[]), key);
+        let key = BootError::listener("a", &[], key);
         let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
         assert_eq!(place(&key, &config), Some(expected.to_vec()));
         let authorities = TlsError::File { path: "c.pem".to_owned(), cause: cause() };
-        let authorities = BootError::listener(("a", &[]), authorities);
+        let authorities = BootError::listener("a", &[], authorities);
         let expected = [Key("listener"), Index(0), Key("client_ca")];
         assert_eq!(place(&authorities, &config), Some(expected.to_vec()));
         let folder = TlsError::Tls { origin: "k".to_owned(), cause: String::new(), remedy: "" };
-        let folder = BootError::listener(("a", &[]), folder);
+        let folder = BootError::listener("a", &[], folder);
         let expected = [Key("listener"), Index(0), Key("key_log")];
         assert_eq!(place(&folder, &config), Some(expected.to_vec()));
         let open = TlsError::TooOpen(TooOpen::of("a-key.pem"));
         let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
-        let open = BootError::listener(("a", &[]), open);
+        let open = BootError::listener("a", &[], open);
         assert_eq!(place(&open, &config), Some(expected.to_vec()));
         // What is wrong with a key shows only when QUIC's configuration is made.
         let broken = TlsError::Tls {
@@ -240,10 +240,10 @@ mod tests {
             cause: String::new(),
             remedy: "",
         };
-        let broken = BootError::listener(("a", &[]), TransportError::from(broken));
+        let broken = BootError::listener("a", &[], TransportError::from(broken));
         let expected = [Key("listener"), Index(0), Key("tls")];
         assert_eq!(place(&broken, &config), Some(expected.to_vec()));
-        let busy = BootError::listener(("a", &[]), ListenerError::TooManyAddresses);
+        let busy = BootError::listener("a", &[], ListenerError::TooManyAddresses);
         assert_eq!(place(&busy, &config), None);
     }
 

@@ -39,7 +39,8 @@ pub(super) fn rebind(
         {
             let group = group.name.clone();
             return Err(BootError::listener(
-                (&first.name, &first.addresses),
+                &first.name,
+                &first.addresses,
                 ListenerError::NoWorkers { group },
             ));
         }
@@ -69,8 +70,7 @@ fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
         let group = config.groups.iter().find(|group| group.name == kept.at.group);
         let on_port = group.is_some_and(|group| group.backend == Backend::Dpdk);
         if on_port && kept.at.protocols.has_quic() {
-            let at = (&*kept.name, &[kept.at.local][..]);
-            return Err(BootError::listener(at, ListenerError::OnPort));
+            return Err(BootError::listener(&kept.name, &[kept.at.local], ListenerError::OnPort));
         }
     }
     Ok(())

@@ -143,10 +143,8 @@ impl Reloader<'_> {
     ) -> Result<(), ReloadError> {
         let snapshot = Arc::new(snapshot);
         // Whatever can fail comes before the first worker learns of it.
-        let of_worker = |worker: &WorkerHandle| {
-            let place = (&*worker.group, worker.index);
-            snapshot.for_worker(place, &self.secrets)
-        };
+        let of_worker =
+            |worker: &WorkerHandle| snapshot.for_worker(&worker.group, worker.index, &self.secrets);
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let tcp = tcp_config(&config, &snapshot, &self.secrets)?;

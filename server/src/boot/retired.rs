@@ -52,7 +52,7 @@ mod tests {
     use crate::snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
     use sluicegate_base::observe::request_logs::RequestLogWriters;
     use sluicegate_base::secrets::Secrets;
-    use sluicegate_base::tls::{Identities, Identity};
+    use sluicegate_base::tls::{Identities, Identity, ListenerTls};
     use sluicegate_quic::congestion::selection::Selection;
     use sluicegate_quic::settings::Lease;
 
@@ -64,8 +64,9 @@ mod tests {
         let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
         let secrets = Secrets::in_memory();
         let make = |others: &[Identity], before: &Alternatives| {
-            sluicegate_base::tls::alternatives(("main", &secrets), others, &quic, &limits, before)
-                .unwrap()
+            let tls =
+                ListenerTls { listener: "main", secrets: &secrets, quic: &quic, limits: &limits };
+            tls.alternatives(others, before).unwrap()
         };
         let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
             generation,

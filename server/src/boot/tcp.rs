@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use sluicegate_base::networks::Networks;
 use sluicegate_base::secrets::Secrets;
-use sluicegate_base::tls::tcp_context;
+use sluicegate_base::tls::ListenerTls;
 use sluicegate_config::{Config, Listener, PlainHttp};
 use sluicegate_dataplane::ListenerId;
 use sluicegate_http::route::Site;
@@ -75,10 +75,11 @@ pub(super) fn tcp_config(
             front.redirect = first.and_then(|first| redirect(listener?, first.at.local.port()));
             return Ok((bound.at.id, Arc::new(front)));
         }
-        let identities = (&settings.identities.first, &settings.identities.others);
-        let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
-        let at = (&**name, &[bound.at.local][..]);
-        let mut context = context.map_err(|error| BootError::listener(at, error))?;
+        let tls =
+            ListenerTls { listener: name, secrets, quic: &config.quic, limits: &config.limits };
+        let context = tls.tcp_context(&settings.identities.first, &settings.identities.others);
+        let mut context =
+            context.map_err(|error| BootError::listener(name, &[bound.at.local], error))?;
         if let Some(challenges) = challenges.clone() {
             challenges.answer_tls_alpn_01(&mut context);
         }

@@ -55,7 +55,7 @@ pub(super) fn run(args: &CheckArgs, registry: &Registry) -> anyhow::Result<u8> {
         Ok(examined) => examined,
         Err(error) => return failed(error, Some(file), &config),
     };
-    if let Some(code) = against(args.against.as_deref(), (file, &config), registry) {
+    if let Some(code) = against(args.against.as_deref(), file, &config, registry) {
         return Ok(code);
     }
     if args.resolve {
@@ -82,7 +82,8 @@ pub(super) fn run(args: &CheckArgs, registry: &Registry) -> anyhow::Result<u8> {
 /// them; `None` if there are none.
 fn against(
     running: Option<&Path>,
-    (file, config): (&Path, &Config),
+    file: &Path,
+    config: &Config,
     registry: &Registry,
 ) -> Option<u8> {
     let running = match Config::load(running?, registry) {

@@ -185,12 +185,12 @@ fn follow(
     let mut request = args.to_request(&url)?;
     for _ in 0..=MAX_REDIRECTS {
         let (handshake, fetched) =
-            exchange(args, (&url, &request), deadline, clock, (&mut *stdout, &mut *stderr))?;
+            exchange(args, &url, &request, deadline, clock, &mut *stdout, &mut *stderr)?;
         let Some(location) = fetched.location.as_ref().filter(|_| args.location) else {
             return Ok((handshake, fetched));
         };
         let next = request::target(&url, location)?;
-        request = request.redirected(fetched.status, args.request.is_some(), (&url, &next));
+        request = request.redirected(fetched.status, args.request.is_some(), &url, &next);
         url = next;
     }
     bail!("more than {MAX_REDIRECTS} redirects")
@@ -199,10 +199,12 @@ fn follow(
 /// Connects and fetches; also returns the time when the handshake was complete.
 fn exchange(
     args: &GetArgs,
-    (url, request): (&Url, &Request),
+    url: &Url,
+    request: &Request,
     deadline: Instant,
     clock: fn() -> Instant,
-    (stdout, stderr): (&mut impl Write, &mut impl Write),
+    stdout: &mut impl Write,
+    stderr: &mut impl Write,
 ) -> anyhow::Result<(Instant, Fetched)> {
     let addresses = args.addresses(url)?;
     let trust = if args.insecure {

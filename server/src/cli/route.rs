@@ -79,7 +79,8 @@ impl RouteArgs {
 /// Prints the explanation: first the route that responds, then the others in the order of the file.
 pub(super) fn print(
     explanation: &Explanation,
-    (file, config): (&Path, &Config),
+    file: &Path,
+    config: &Config,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let named = |at: usize| {

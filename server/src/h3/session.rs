@@ -186,7 +186,7 @@ impl Application for Http3Session {
         path: ClientPath,
         context: &mut SessionContext,
     ) -> Option<Http3Session> {
-        match Http3Session::new(conn, &context.h3, key, (peer, path)) {
+        match Http3Session::new(conn, &context.h3, key, peer, path) {
             Ok(session) => Some(session),
             Err(error) => {
                 tracing::debug!(%error, "no HTTP/3 session");
@@ -363,7 +363,8 @@ impl Http3Session {
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
         key: ConnectionKey,
-        (connection, path): (PeerConnection, ClientPath),
+        connection: PeerConnection,
+        path: ClientPath,
     ) -> Result<Http3Session, Error> {
         let connection = PeerConnection {
             server_name: conn.server_name().map(Box::from),

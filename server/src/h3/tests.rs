@@ -108,7 +108,8 @@ impl Pair {
             &mut server,
             &config,
             key,
-            (PeerConnection::http3("l".into(), Box::default(), "cubic"), path),
+            PeerConnection::http3("l".into(), Box::default(), "cubic"),
+            path,
         )
         .unwrap();
         let plain = quiche::h3::Config::new().unwrap();

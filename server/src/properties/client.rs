@@ -26,7 +26,7 @@ impl Client {
         config.set_initial_max_streams_bidi(1);
         config.set_active_connection_id_limit(4);
         let name = ServerName::Ip(server.ip());
-        let http = Http3Client::new(&mut config, name, &[id; 16], (address, server));
+        let http = Http3Client::new(&mut config, name, &[id; 16], address, server);
         Client { http: http.expect("a client without peculiarities") }
     }
 

@@ -178,8 +178,8 @@ impl Worker {
         let Self { driver, endpoint, peers, misrouted, neighbours, .. } = self;
         let unix = clock::unix();
         driver.receive(RECEIVE_BUDGET, |meta, datagram| {
-            let others = (&mut *misrouted, &mut *neighbours);
-            take(endpoint, others, None, (meta, datagram), (now, unix));
+            let relays = Relays { misrouted, neighbours };
+            take(endpoint, relays, None, meta, datagram, now, unix);
         })?;
         misrouted.flush(|worker| peers[worker].wake());
         neighbours.flush();
@@ -193,7 +193,7 @@ impl Worker {
         let more = misrouted.receive(MISROUTED_BUDGET, |meta, datagram| {
             // It is handed over once: if it belongs to no connection here, it is dropped.
             if let Ingest::Foreign(generation) = endpoint.ingest(meta, datagram, now, unix) {
-                forward(endpoint, neighbours, (generation, None), (meta, datagram), now);
+                forward(endpoint, neighbours, generation, None, meta, datagram, now);
             }
         });
         neighbours.flush();
@@ -210,8 +210,8 @@ impl Worker {
         let more = [Side::Older, Side::Newer].map(|side| {
             neighbours.receive(side, NEIGHBOUR_BUDGET, |others, meta, datagram| {
                 endpoint.counters.taken_over += 1;
-                let others = (&mut *misrouted, others);
-                take(endpoint, others, Some(side), (meta, datagram), (now, unix));
+                let relays = Relays { misrouted, neighbours: others };
+                take(endpoint, relays, Some(side), meta, datagram, now, unix);
             })
         });
         misrouted.flush(|worker| peers[worker].wake());
@@ -285,8 +285,8 @@ impl Worker {
         let Self { driver, endpoint, peers, misrouted, neighbours, .. } = self;
         let unix = clock::unix();
         driver.rebind(added, removed, |meta, datagram| {
-            let others = (&mut *misrouted, &mut *neighbours);
-            take(endpoint, others, None, (meta, datagram), (now, unix));
+            let relays = Relays { misrouted, neighbours };
+            take(endpoint, relays, None, meta, datagram, now, unix);
         })?;
         misrouted.flush(|worker| peers[worker].wake());
         neighbours.flush();
@@ -350,8 +350,7 @@ impl Worker {
                     concerned = true;
                 }
                 Event::TooBigReport { listener, peer, size, quote } => {
-                    let to = (listener, peer);
-                    self.endpoint.on_too_big_report(to, size, quote.bytes(), now);
+                    self.endpoint.on_too_big_report(listener, peer, size, quote.bytes(), now);
                     concerned = true;
                 }
                 // A connection notices the loss of its peer by timers.
@@ -390,24 +389,32 @@ impl Worker {
     }
 }
 
+/// Where datagrams go that are not of this worker.
+struct Relays<'a> {
+    misrouted: &'a mut Misrouted,
+    neighbours: &'a mut Neighbours,
+}
+
 /// Passes a datagram to its connection, to the ring of the worker that owns it, or to the process that does. It came `from` a
 /// neighbouring process, or from a socket. `now` stands beside the time since 1970.
 fn take(
     endpoint: &mut Endpoint<Http3Session>,
-    (misrouted, neighbours): (&mut Misrouted, &mut Neighbours),
+    relays: Relays<'_>,
     from: Option<Side>,
-    (meta, datagram): (&RxMeta, &mut [u8]),
-    (now, unix): (Instant, Duration),
+    meta: &RxMeta,
+    datagram: &mut [u8],
+    now: Instant,
+    unix: Duration,
 ) {
     match endpoint.ingest(meta, datagram, now, unix) {
         Ingest::Done => {}
         Ingest::Misrouted(worker) => {
-            if !misrouted.send(worker, meta, datagram) {
+            if !relays.misrouted.send(worker, meta, datagram) {
                 endpoint.counters.on_drop(DropReason::MisroutedFull);
             }
         }
         Ingest::Foreign(generation) => {
-            forward(endpoint, neighbours, (generation, from), (meta, datagram), now);
+            forward(endpoint, relays.neighbours, generation, from, meta, datagram, now);
         }
     }
 }
@@ -416,8 +423,10 @@ fn take(
 fn forward(
     endpoint: &mut Endpoint<Http3Session>,
     neighbours: &mut Neighbours,
-    (generation, from): (u8, Option<Side>),
-    (meta, datagram): (&RxMeta, &[u8]),
+    generation: u8,
+    from: Option<Side>,
+    meta: &RxMeta,
+    datagram: &[u8],
     now: Instant,
 ) {
     match neighbours.forward(generation, from, meta, datagram) {

@@ -40,13 +40,13 @@ impl Stack {
             for (address, _) in &config.addresses {
                 match *address {
                     IpAddr::V4(own) => {
-                        let target = (MacAddr([0; 6]), own);
-                        let all = MacAddr::BROADCAST;
-                        self.writer.send_arp(all, ArpOperation::Request, own, target, send);
+                        let (all, unknown) = (MacAddr::BROADCAST, MacAddr([0; 6]));
+                        let request = ArpOperation::Request;
+                        self.writer.send_arp(all, request, own, unknown, own, send);
                     }
                     IpAddr::V6(own) => {
                         let flags = NdiscNeighborFlags::OVERRIDE;
-                        self.advertise(group_mac(ALL_NODES), (own, ALL_NODES), flags, send);
+                        self.advertise(group_mac(ALL_NODES), own, ALL_NODES, flags, send);
                     }
                 }
             }

@@ -45,7 +45,7 @@ impl Stack {
         match operation {
             ArpOperation::Request if self.may_reply(IpAddr::V4(sender), mac, now) => {
                 self.counters.arp_replies += 1;
-                self.writer.send_arp(mac, ArpOperation::Reply, own, (mac, sender), send);
+                self.writer.send_arp(mac, ArpOperation::Reply, own, mac, sender, send);
             }
             ArpOperation::Request => {}
             ArpOperation::Reply if !arp.to_group && target_hardware_addr.0 == self.config.mac.0 => {

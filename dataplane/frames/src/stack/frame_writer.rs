@@ -74,7 +74,8 @@ impl FrameWriter {
         destination: MacAddr,
         operation: ArpOperation,
         source: Ipv4Addr,
-        (target_mac, target): (MacAddr, Ipv4Addr),
+        target_mac: MacAddr,
+        target: Ipv4Addr,
         send: &mut dyn FnMut(&[u8]),
     ) {
         let repr = ArpRepr::EthernetIpv4 {
@@ -93,7 +94,8 @@ impl FrameWriter {
     pub(super) fn send_icmpv4(
         &mut self,
         destination: MacAddr,
-        (source, target): (Ipv4Addr, Ipv4Addr),
+        source: Ipv4Addr,
+        target: Ipv4Addr,
         message: &Icmpv4Repr<'_>,
         send: &mut dyn FnMut(&[u8]),
     ) {
@@ -117,7 +119,8 @@ impl FrameWriter {
     pub(super) fn send_icmpv6(
         &mut self,
         destination: MacAddr,
-        (source, target): (Ipv6Addr, Ipv6Addr),
+        source: Ipv6Addr,
+        target: Ipv6Addr,
         message: &Icmpv6Repr<'_>,
         send: &mut dyn FnMut(&[u8]),
     ) {
@@ -151,8 +154,8 @@ impl FrameWriter {
             return;
         };
         let to = mac.unwrap_or(MacAddr::BROADCAST);
-        let unknown = (MacAddr([0; 6]), target);
-        self.send_arp(to, ArpOperation::Request, source, unknown, send);
+        let unknown = MacAddr([0; 6]);
+        self.send_arp(to, ArpOperation::Request, source, unknown, target, send);
     }
 
     /// Asks for the Ethernet address of an IPv6 neighbour: whoever has it, or one whether it is still its own.
@@ -177,7 +180,7 @@ impl FrameWriter {
                 (group_mac(group), group)
             }
         };
-        self.send_icmpv6(to, (source, destination), &message, send);
+        self.send_icmpv6(to, source, destination, &message, send);
     }
 }
 

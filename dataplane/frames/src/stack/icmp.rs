@@ -6,6 +6,7 @@ use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, NdiscRepr};
 
 use super::Stack;
+use super::ndp::Solicitation;
 use crate::checksum::Sum;
 use crate::parse::{Icmp, SlowKind};
 
@@ -14,7 +15,8 @@ impl Stack {
     pub(super) fn on_icmpv4(
         &mut self,
         icmp: &Icmp<'_>,
-        (source, own): (Ipv4Addr, Ipv4Addr),
+        source: Ipv4Addr,
+        own: Ipv4Addr,
         now: u64,
         send: &mut dyn FnMut(&[u8]),
     ) {
@@ -35,7 +37,7 @@ impl Stack {
         };
         let reply = Icmpv4Repr::EchoReply { ident, seq_no, data };
         if self.may_echo(now) {
-            self.writer.send_icmpv4(icmp.source_mac, (own, source), &reply, send);
+            self.writer.send_icmpv4(icmp.source_mac, own, source, &reply, send);
         }
     }
 
@@ -43,7 +45,8 @@ impl Stack {
     pub(super) fn on_icmpv6(
         &mut self,
         icmp: &Icmp<'_>,
-        (source, destination): (Ipv6Addr, Ipv6Addr),
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
         now: u64,
         send: &mut dyn FnMut(&[u8]),
     ) {
@@ -60,22 +63,26 @@ impl Stack {
             Icmpv6Repr::EchoRequest { ident, seq_no, data } if to_own => {
                 let reply = Icmpv6Repr::EchoReply { ident, seq_no, data };
                 if self.may_echo(now) {
-                    let addresses = (destination, source);
-                    self.writer.send_icmpv6(icmp.source_mac, addresses, &reply, send);
+                    self.writer.send_icmpv6(icmp.source_mac, destination, source, &reply, send);
                 }
             }
             Icmpv6Repr::PktTooBig { mtu, header, data } if to_own => {
                 self.on_packet_too_big(mtu, &header, data, now);
             }
             Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, lladdr }) => {
-                let question = (target_addr, lladdr.as_ref().map(|mac| mac.as_bytes()));
-                self.on_solicitation(icmp, (source, destination), question, now, send);
+                let solicitation = Solicitation {
+                    source,
+                    destination,
+                    target: target_addr,
+                    lladdr: lladdr.as_ref().map(|mac| mac.as_bytes()),
+                };
+                self.on_solicitation(icmp, &solicitation, now, send);
             }
             Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, target_addr, lladdr })
                 if to_own =>
             {
-                let answer = (flags, lladdr.as_ref().map(|mac| mac.as_bytes()));
-                self.on_advertisement(icmp, target_addr, answer, now);
+                let lladdr = lladdr.as_ref().map(|mac| mac.as_bytes());
+                self.on_advertisement(icmp, target_addr, flags, lladdr, now);
             }
             _ => self.counters.ignored += 1,
         }

@@ -12,16 +12,25 @@ use crate::parse::Icmp;
 /// The group of all hosts of the link.
 pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
+/// A question for the Ethernet address of `target` (RFC 4861 §4.3).
+pub(super) struct Solicitation<'a> {
+    pub(super) source: Ipv6Addr,
+    pub(super) destination: Ipv6Addr,
+    pub(super) target: Ipv6Addr,
+    /// Ethernet address that the asker states.
+    pub(super) lladdr: Option<&'a [u8]>,
+}
+
 impl Stack {
-    /// Replies to a question for an address of the port. `lladdr` is the Ethernet address that the asker states.
+    /// Replies to a question for an address of the port.
     pub(super) fn on_solicitation(
         &mut self,
         icmp: &Icmp<'_>,
-        (source, destination): (Ipv6Addr, Ipv6Addr),
-        (target, lladdr): (Ipv6Addr, Option<&[u8]>),
+        solicitation: &Solicitation<'_>,
         now: u64,
         send: &mut dyn FnMut(&[u8]),
     ) {
+        let Solicitation { source, destination, target, lladdr } = *solicitation;
         let mac = icmp.source_mac;
         // From :: somebody asks whether the address is in use (RFC 4862 §5.4), and has none to state.
         let is_probe = source.is_unspecified();
@@ -46,10 +55,10 @@ impl Stack {
         self.counters.ndp_replies += 1;
         if is_probe {
             let flags = NdiscNeighborFlags::OVERRIDE;
-            self.advertise(group_mac(ALL_NODES), (target, ALL_NODES), flags, send);
+            self.advertise(group_mac(ALL_NODES), target, ALL_NODES, flags, send);
         } else {
             let flags = NdiscNeighborFlags::SOLICITED | NdiscNeighborFlags::OVERRIDE;
-            self.advertise(mac, (target, source), flags, send);
+            self.advertise(mac, target, source, flags, send);
         }
     }
 
@@ -57,7 +66,8 @@ impl Stack {
     pub(super) fn advertise(
         &mut self,
         mac: MacAddr,
-        (own, destination): (Ipv6Addr, Ipv6Addr),
+        own: Ipv6Addr,
+        destination: Ipv6Addr,
         flags: NdiscNeighborFlags,
         send: &mut dyn FnMut(&[u8]),
     ) {
@@ -66,7 +76,7 @@ impl Stack {
             target_addr: own,
             lladdr: Some(EthernetAddress(self.config.mac.0).into()),
         });
-        self.writer.send_icmpv6(mac, (own, destination), &message, send);
+        self.writer.send_icmpv6(mac, own, destination, &message, send);
     }
 
     /// Takes the answer of a neighbour.
@@ -74,7 +84,8 @@ impl Stack {
         &mut self,
         icmp: &Icmp<'_>,
         target: Ipv6Addr,
-        (flags, lladdr): (NdiscNeighborFlags, Option<&[u8]>),
+        flags: NdiscNeighborFlags,
+        lladdr: Option<&[u8]>,
         now: u64,
     ) {
         // One that was asked itself may leave its address out (RFC 4861 §4.4). It may also state one that routers share

@@ -129,7 +129,7 @@ impl Receiver {
         while self.next < self.count {
             let Socket { binding, ingress, .. } = &mut sockets[self.socket];
             let message = self.messages.message(self.next);
-            if !ingress.deliver(message, binding, (counters, events), budget, sink) {
+            if !ingress.deliver(message, binding, counters, events, budget, sink) {
                 return;
             }
             self.next += 1;

@@ -55,18 +55,26 @@ struct Memory {
     count: Region,
 }
 
+/// How much a ring can have under way.
+#[derive(Clone, Copy)]
+pub(super) struct RingSizes {
+    /// Receive buffers of each socket.
+    pub(super) rx_buffers: usize,
+    /// Messages that can be on their way to the kernel.
+    pub(super) heads: usize,
+    /// Buffers that they are sent from.
+    pub(super) tx_buffers: usize,
+}
+
 impl Ring {
-    /// Makes a ring of the calling thread for `sockets`, woken by `eventfd`. `rx_buffers`: receive buffers of each socket.
-    /// `tx_slots`: messages that can be under way,
-    /// and buffers that they are sent from.
+    /// Makes a ring of the calling thread for `sockets`, woken by `eventfd`.
     pub(super) fn open(
-        rx_buffers: usize,
-        tx_slots: (usize, usize),
+        sizes: RingSizes,
         sockets: &[RawFd],
         eventfd: RawFd,
     ) -> Result<Self, Failure> {
         let failed = |step| move |error| (step, error);
-        let memory = Memory::new(rx_buffers, tx_slots, sockets.len());
+        let memory = Memory::new(sizes, sockets.len());
         let memory = memory.map_err(failed("allocate buffers"))?;
         // Every socket can have a receive and a poll to submit, the waker a read.
         let submissions = entries(memory.slots.heads() + 2 * sockets.len() + 1);
@@ -316,11 +324,8 @@ impl Drop for Ring {
 }
 
 impl Memory {
-    fn new(
-        rx_buffers: usize,
-        (heads, tx_buffers): (usize, usize),
-        sockets: usize,
-    ) -> io::Result<Self> {
+    fn new(sizes: RingSizes, sockets: usize) -> io::Result<Self> {
+        let RingSizes { rx_buffers, heads, tx_buffers } = sizes;
         let template = Region::new(size_of::<libc::msghdr>())?;
         // SAFETY: integers and pointers, for which all zeroes (null) is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };

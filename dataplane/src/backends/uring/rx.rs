@@ -121,7 +121,8 @@ impl Receiver {
         &mut self,
         ring: &mut Ring,
         sockets: &mut [Socket],
-        (counters, events): (&mut Counters, &mut Events),
+        counters: &mut Counters,
+        events: &mut Events,
         mut budget: Budget,
         mut sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
@@ -133,8 +134,8 @@ impl Receiver {
                 let buffers = ring.buffers(socket);
                 if let Some(message) = buffers.message(filled.buffer, filled.len) {
                     let Socket { binding, ingress } = &mut sockets[socket];
-                    let news = (&mut *counters, &mut *events);
-                    if !ingress.deliver(message, binding, news, &mut budget, &mut sink) {
+                    if !ingress.deliver(message, binding, counters, events, &mut budget, &mut sink)
+                    {
                         break;
                     }
                 } else {

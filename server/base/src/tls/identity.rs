@@ -95,15 +95,18 @@ impl Identity {
         Identity { options: Arc::clone(options), ..self.clone() }
     }
 
-    /// Returns the first name that the certificate is for, and begin and end of its validity, in seconds since 1970.
+    /// Returns what messages and metrics say of the certificate.
     ///
     /// # Errors
     /// The first certificate cannot be read.
-    pub fn validity(&self) -> Result<(String, (i64, i64)), TlsError> {
-        let read = || -> Result<(String, (i64, i64)), ErrorStack> {
+    pub fn summary(&self) -> Result<CertificateSummary, TlsError> {
+        let read = || -> Result<CertificateSummary, ErrorStack> {
             let leaf = X509::from_pem(&self.chain)?;
-            let name = sni::names(&leaf).into_iter().next().unwrap_or_default();
-            Ok((name, (validity::begin(&leaf)?, validity::end(&leaf)?)))
+            Ok(CertificateSummary {
+                name: sni::names(&leaf).into_iter().next().unwrap_or_default(),
+                not_before: validity::begin(&leaf)?,
+                not_after: validity::end(&leaf)?,
+            })
         };
         read().map_err(|e| TlsError::Tls {
             origin: self.origin.clone(),
@@ -171,6 +174,16 @@ impl Identity {
         self.options.apply(&mut context).map_err(lost)?;
         Ok((names, context))
     }
+}
+
+/// What messages and metrics say of a certificate.
+pub struct CertificateSummary {
+    /// First name that it is for; empty if there is none.
+    pub name: String,
+    /// Begin of its validity, in seconds since 1970.
+    pub not_before: i64,
+    /// End of its validity, in seconds since 1970.
+    pub not_after: i64,
 }
 
 /// A listener's certificates.

@@ -114,7 +114,7 @@ impl Verifier {
         }
         let (check, _waiting) = self.join(digest, client)?;
         let compute = async || {
-            let accepted = self.check(digest, (hash, exists), claimed.password, client);
+            let accepted = self.check(digest, hash, exists, claimed.password, client);
             accepted.await.ok_or(())
         };
         check.get_or_try_init(compute).await.ok().copied()
@@ -157,7 +157,8 @@ impl Verifier {
     async fn check(
         &self,
         digest: Digest,
-        (hash, exists): (&Hash, bool),
+        hash: &Hash,
+        exists: bool,
         password: Vec<u8>,
         client: ClientPrefix,
     ) -> Option<bool> {

@@ -130,7 +130,8 @@ impl Variants {
     /// Compresses the content of responses with this status and these fields; `None` if it is not fit for that.
     pub fn new(
         settings: &Arc<Compress>,
-        (status, fields): (u16, &Fields),
+        status: u16,
+        fields: &Fields,
         body: &Bytes,
     ) -> Option<Variants> {
         if !has_whole_body(status) || !is_fit(settings, fields, body.len() as u64) {
@@ -181,7 +182,8 @@ pub(crate) async fn whole(
     compressors: &Rc<Compressors>,
     settings: &Compress,
     client: ClientPrefix,
-    (request, body): (&Fields, Bytes),
+    request: &Fields,
+    body: Bytes,
 ) -> Result<Option<(Coding, Bytes)>, NoRoom> {
     let Some(algorithm) = preferred(settings, request) else {
         return Ok(None);

@@ -89,8 +89,7 @@ impl ErrorPage {
         compress: Option<&Arc<Compress>>,
     ) -> ErrorPage {
         let fields = vec![(CONTENT_TYPE, content_type.clone())];
-        let variants =
-            compress.and_then(|settings| Variants::new(settings, (ERROR, &fields), &body));
+        let variants = compress.and_then(|settings| Variants::new(settings, ERROR, &fields, &body));
         ErrorPage { content_type, body, variants }
     }
 

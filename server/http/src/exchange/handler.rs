@@ -117,7 +117,7 @@ impl Reporter {
 
     /// Says that the handler waits for `wait` until a future is complete, unless it is at once; for `then` afterwards.
     pub fn during<F: Future>(&self, wait: Wait, then: Wait, future: F) -> Waiting<'_, F> {
-        Waiting::new(self, (wait, then), future)
+        Waiting::new(self, wait, then, future)
     }
 }
 

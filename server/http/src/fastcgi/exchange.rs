@@ -45,7 +45,8 @@ struct Response<'a> {
 impl<'a> Exchange<'a> {
     pub(super) fn new(
         thread: ThreadState<'a>,
-        (route, admitted): (&'a RouteFastCgi, Admitted<'a>),
+        route: &'a RouteFastCgi,
+        admitted: Admitted<'a>,
         request: &'a Request,
         reporter: Reporter,
     ) -> Exchange<'a> {
@@ -64,13 +65,14 @@ impl<'a> Exchange<'a> {
     /// Passes the request to a server, and the response to the client, or responds in the script's stead. The script is below `prefix`.
     pub(super) async fn run(
         &self,
-        (prefix, script): (&str, &Script),
+        prefix: &str,
+        script: &Script,
         body: RequestBody,
         reply: Responder,
     ) {
         let pools = self.thread.pools;
         pools.count(|c| c.requests += 1);
-        let ended = match self.begin((prefix, script), body).await {
+        let ended = match self.begin(prefix, script, body).await {
             Ok(response) => self.respond(response, reply).await,
             Err(stop) => {
                 self.report(Some(stop));
@@ -94,7 +96,8 @@ impl<'a> Exchange<'a> {
     /// Sends the request, and receives the head of the response.
     async fn begin(
         &self,
-        (prefix, script): (&str, &Script),
+        prefix: &str,
+        script: &Script,
         body: RequestBody,
     ) -> Result<Response<'a>, Stop> {
         let settings = &*self.route.settings;
@@ -200,7 +203,7 @@ impl<'a> Exchange<'a> {
         self.report(None);
         let mut writer = reply.head(head).await?;
         let idle_timeout = self.route.settings.idle_timeout;
-        let mut relay = Relay::new((&mut session, &mut errors), idle_timeout, length);
+        let mut relay = Relay::new(&mut session, &mut errors, idle_timeout, length);
         if end {
             relay.discard().await;
             return Ok(());

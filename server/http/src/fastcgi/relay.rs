@@ -36,7 +36,8 @@ pub(super) struct Relay<'s, 'a> {
 
 impl<'s, 'a> Relay<'s, 'a> {
     pub(super) fn new(
-        (session, errors): (&'s mut Session<'a>, &'s mut ErrorLog),
+        session: &'s mut Session<'a>,
+        errors: &'s mut ErrorLog,
         idle_timeout: Duration,
         length: Option<u64>,
     ) -> Relay<'s, 'a> {

@@ -134,7 +134,7 @@ impl FileServer {
         let client = ClientPrefix::from(request.peer.address);
         let (mut plan, source) = match found {
             Ok(located) => {
-                let located = self.compress(folder, (head, client), located).await;
+                let located = self.compress(folder, head, client, located).await;
                 self.prepare(head, client, located, learn).await
             }
             Err(unserved) => {

@@ -30,7 +30,8 @@ struct Task {
 /// A command that was sent before a request is executed before the request's task runs.
 pub(super) async fn run<C, H, F>(
     mut worker_ring: WorkerRing,
-    (mut commands, execute): (UnboundedReceiver<C>, impl Fn(C)),
+    mut commands: UnboundedReceiver<C>,
+    execute: impl Fn(C),
     handler: H,
 ) where
     H: Fn(Incoming) -> F + Clone + 'static,

@@ -71,8 +71,10 @@ impl Drop for Exchange<'_> {
 impl<'a> Exchange<'a> {
     pub(super) fn new(
         pools: &'a Pools,
-        (proxy, rules): (&'a RouteProxy, &'a dyn RequestRules),
-        (request, body): (Box<Request>, RequestBody),
+        proxy: &'a RouteProxy,
+        rules: &'a dyn RequestRules,
+        request: Box<Request>,
+        body: RequestBody,
         reporter: Reporter,
     ) -> Exchange<'a> {
         let announced = request.content_length.filter(|_| request.has_body);

@@ -60,7 +60,8 @@ impl Believed {
 /// Fields that a trusted proxy wrote are already in `to`, and are extended.
 pub(super) fn add(
     request: &Request,
-    (proxy, rules): (&Proxy, &dyn RequestRules),
+    proxy: &Proxy,
+    rules: &dyn RequestRules,
     to: &mut HeaderMap,
 ) -> Result<(), Unsendable> {
     let peer = &request.peer;

@@ -111,12 +111,7 @@ impl Health {
 
     /// Counts a failure of the upstream, logs its cause, and takes the upstream out of rotation if it was a trial or the
     /// last of too many.
-    pub(super) fn on_failure(
-        &self,
-        failure: Failure,
-        is_trial: bool,
-        (pool, upstream): (&str, &str),
-    ) {
+    pub(super) fn on_failure(&self, failure: Failure, is_trial: bool, pool: &str, upstream: &str) {
         let (now, cause) = (Instant::now(), failure.text());
         let recent = |at: Instant| now.duration_since(at) < WARNING_INTERVAL;
         if self.warned_at.get().is_some_and(recent) {

@@ -201,7 +201,7 @@ impl Pool {
         key: Option<u64>,
     ) -> Result<ActiveRequest, Failure> {
         let now = Instant::now();
-        let (place, slot) = match self.take_slot(client, (tried, key), now) {
+        let (place, slot) = match self.take_slot(client, tried, key, now) {
             Some(taken) => taken,
             None => Box::pin(self.queue(client, tried)).await?,
         };
@@ -215,7 +215,8 @@ impl Pool {
     fn take_slot(
         &self,
         client: ClientPrefix,
-        (tried, key): (&[Rc<Upstream>], Option<u64>),
+        tried: &[Rc<Upstream>],
+        key: Option<u64>,
         now: Instant,
     ) -> Option<(usize, Slot)> {
         let ranks = self.members.iter().map(|member| Rank::of(member, tried, now));

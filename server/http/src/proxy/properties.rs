@@ -157,10 +157,9 @@ async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     exchange.deliver(ToHandler::End(forwarded.trailers));
     let (pools, sites) = (Pools::default(), SitePools::default());
     let route = PoolCompiler::new(&sites).compile(proxy).expect("no TLS");
-    let by = (&route, &Unchanged as &dyn RequestRules);
     let reporter = incoming.reporter();
     let Incoming { request, body, .. } = incoming;
-    let exchange = Exchange::new(&pools, by, (request, body), reporter);
+    let exchange = Exchange::new(&pools, &route, &Unchanged, request, body, reporter);
     let framing = exchange.framing().await.ok()?;
     let (parts, ()) = exchange.rewritten(framing, "192.0.2.80").ok()?.into_parts();
     let kept = Kept::default();

@@ -40,7 +40,8 @@ pub(super) fn is_idempotent(method: &str) -> bool {
 /// upstream's own host.
 pub(super) fn rewrite(
     request: &Request,
-    (proxy, rules): (&Proxy, &dyn RequestRules),
+    proxy: &Proxy,
+    rules: &dyn RequestRules,
     path: &str,
     framing: Framing,
     upstream: &str,
@@ -56,10 +57,10 @@ pub(super) fn rewrite(
     *rewritten.uri_mut() = request_target(head, path, query)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
     headers.insert(HOST, host(proxy, head, upstream)?);
-    forward_fields(request, (proxy, rules), framing, &mut headers)?;
+    forward_fields(request, proxy, rules, framing, &mut headers)?;
     count_down(head, &mut headers)?;
     frame(head, framing, &mut headers);
-    forwarded::add(request, (proxy, rules), &mut headers)?;
+    forwarded::add(request, proxy, rules, &mut headers)?;
     *rewritten.headers_mut() = headers;
     Ok(rewritten)
 }
@@ -103,7 +104,8 @@ fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue
 /// Copies the fields that are for the upstream.
 fn forward_fields(
     request: &Request,
-    (proxy, rules): (&Proxy, &dyn RequestRules),
+    proxy: &Proxy,
+    rules: &dyn RequestRules,
     framing: Framing,
     to: &mut HeaderMap,
 ) -> Result<(), Unsendable> {

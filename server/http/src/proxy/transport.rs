@@ -58,7 +58,8 @@ impl Transport {
     /// Returns the transport to an address, whose name the name servers `resolver` know, or those of the system. A pool with an address that asks for TLS has TLS settings.
     pub(super) fn new(
         address: &UpstreamAddress,
-        (tls, resolver): (Option<&TlsSettings>, &[SocketAddr]),
+        tls: Option<&TlsSettings>,
+        resolver: &[SocketAddr],
         tally: &Rc<Tally>,
     ) -> Transport {
         let name = |server: &str| HostName::new(server, resolver, tally);

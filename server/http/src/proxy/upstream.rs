@@ -62,7 +62,7 @@ impl Upstream {
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
         let (address, settings) = (&member.address, &pool.settings);
-        let transport = Transport::new(address, (settings.tls.as_ref(), &settings.resolver), tally);
+        let transport = Transport::new(address, settings.tls.as_ref(), &settings.resolver, tally);
         Rc::new(Upstream {
             label: address.to_string().into(),
             host: match address {
@@ -391,8 +391,8 @@ impl ActiveRequest {
         let upstream = &self.upstream;
         upstream.tally.count(|c| c.failures[failure] += 1);
         if blame && failure.blames_upstream() {
-            let names = (self.pool.name.as_str(), &**upstream.label());
-            upstream.health.on_failure(failure, self.trial_until.get().is_some(), names);
+            let is_trial = self.trial_until.get().is_some();
+            upstream.health.on_failure(failure, is_trial, &self.pool.name, upstream.label());
         }
     }
 

@@ -55,7 +55,8 @@ impl RouteAction {
     }
 
     pub(super) fn compile(
-        (route, handler): (&sluicegate_config::Route, &Handler),
+        route: &sluicegate_config::Route,
+        handler: &Handler,
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
     ) -> Result<RouteAction, SiteError> {

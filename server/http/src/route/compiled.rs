@@ -56,73 +56,64 @@ pub struct Route {
     pub timeout: Option<Duration>,
 }
 
+/// What the routes of a site are compiled with.
+pub(super) struct SiteCompiler<'a> {
+    pub(super) limits: &'a Limits,
+    /// Field with the ID of a request.
+    pub(super) request_id: Option<&'a HeaderName>,
+    pub(super) pools: PoolCompiler<'a>,
+    pub(super) folders: FolderCompiler<'a>,
+}
+
 impl Route {
     /// Compiles a route, once for each of its paths: reads the file of a fixed reply, and resolves the pool of a proxy and
-    /// the folder of files.
+    /// the folder of files. `place` is its place in the configuration.
     ///
     /// # Errors
     /// A file or a `root` cannot be read or used, or a path or field cannot be used.
     pub(super) fn compile(
-        (place, route, access): (usize, &sluicegate_config::Route, Arc<Access>),
-        of_site: (&Limits, Option<&HeaderName>),
-        pools: &mut PoolCompiler<'_>,
-        folders: &mut FolderCompiler<'_>,
+        place: usize,
+        route: &sluicegate_config::Route,
+        access: &Arc<Access>,
+        site: &mut SiteCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
         let refuse = |field| refused_field(route, field);
-        let action = RouteAction::compile((route, &route.handler), pools, folders)?;
+        let SiteCompiler { limits, request_id, pools, folders } = site;
+        let action = RouteAction::compile(route, &route.handler, pools, folders)?;
         let fallback = { route.fallback.0.as_ref() }
-            .map(|handler| RouteAction::compile((route, handler), pools, folders))
+            .map(|handler| RouteAction::compile(route, handler, pools, folders))
             .transpose()?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
-        let pages = Arc::new(error_pages(route)?);
+        let error_pages = Arc::new(error_pages(route)?);
+        let settings = route.settings();
+        let rewrite = route.handlers().find_map(|handler| match handler {
+            Handler::Proxy(proxy) => proxy.rewrite.as_deref(),
+            _ => None,
+        });
         let paths = route.paths.iter().map(|path| {
-            let name = path.to_string();
-            let path = PathMatch::compile(path)?;
-            let actions = (action.clone(), fallback.clone());
-            let of_path = ((name, path), actions, conditions.clone());
-            let shared = (Arc::clone(&pages), Arc::clone(&access));
-            Route::with(of_path, shared, (place, route), of_site).map(Arc::new)
+            Ok(Arc::new(Route {
+                name: path.to_string().into(),
+                place,
+                priority: route.priority,
+                path: PathMatch::compile(path)?,
+                conditions: conditions.clone(),
+                action: action.clone(),
+                fallback: fallback.clone(),
+                rewrite: rewrite.map(Rewrite::new),
+                request_headers: Edits::new(&settings.request_headers, *request_id)
+                    .map_err(refuse)?,
+                response_headers: ResponseEdits::new(route, *request_id).map_err(refuse)?,
+                error_pages: Arc::clone(&error_pages),
+                access: Arc::clone(access),
+                compression: compression_of(route).cloned(),
+                // No file has a name with a slash.
+                takes_separators: settings.allow_encoded_slashes == Some(true)
+                    && !matches!(route.handler, Handler::Files(_)),
+                max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
+                timeout: settings.timeout,
+            }))
         });
         paths.collect()
-    }
-
-    fn with(
-        ((name, path), (action, fallback), conditions): (
-            (String, PathMatch),
-            (RouteAction, Option<RouteAction>),
-            Conditions,
-        ),
-        (error_pages, access): (Arc<ErrorPages>, Arc<Access>),
-        (place, route): (usize, &sluicegate_config::Route),
-        (limits, request_id): (&Limits, Option<&HeaderName>),
-    ) -> Result<Route, SiteError> {
-        let refuse = |field| refused_field(route, field);
-        let settings = route.settings();
-        Ok(Route {
-            name: name.into(),
-            place,
-            priority: route.priority,
-            path,
-            conditions,
-            action,
-            fallback,
-            rewrite: { route.handlers() }
-                .find_map(|handler| match handler {
-                    Handler::Proxy(proxy) => proxy.rewrite.as_deref(),
-                    _ => None,
-                })
-                .map(Rewrite::new),
-            request_headers: Edits::new(&settings.request_headers, request_id).map_err(refuse)?,
-            response_headers: ResponseEdits::new(route, request_id).map_err(refuse)?,
-            error_pages,
-            access,
-            compression: compression_of(route).cloned(),
-            // No file has a name with a slash.
-            takes_separators: settings.allow_encoded_slashes == Some(true)
-                && !matches!(route.handler, Handler::Files(_)),
-            max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
-            timeout: settings.timeout,
-        })
     }
 
     /// Returns the name of the route in spans: its path in the configuration.

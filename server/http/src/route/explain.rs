@@ -63,12 +63,12 @@ pub fn explain(
         Found::Route(route) => Some(route.place),
         Found::OtherMethods(_) | Found::Nothing => None,
     };
-    let first = place.and_then(|place| Rank::of((place, routes), head));
+    let first = place.and_then(|place| Rank::of(place, routes, head));
     let verdicts = (0..routes.len()).map(|at| {
         if place == Some(at) {
             Ok(RouteVerdict::Responds)
         } else {
-            verdict((at, routes), first.as_ref(), head)
+            verdict(at, routes, first.as_ref(), head)
         }
     });
     Ok(Explanation {
@@ -80,7 +80,8 @@ pub fn explain(
 
 /// Returns the verdict about a route that does not respond; `first` is the rank of the one that does.
 fn verdict(
-    (at, routes): (usize, &[sluicegate_config::Route]),
+    at: usize,
+    routes: &[sluicegate_config::Route],
     first: Option<&Rank>,
     head: &RequestHead,
 ) -> Result<RouteVerdict, SiteError> {
@@ -104,7 +105,7 @@ fn verdict(
         () if !conditions.query_matches(head.query.as_deref()) => RouteVerdict::Query,
         () if !conditions.method_matches(head.method_of_route()) => RouteVerdict::Method,
         () => {
-            let rank = Rank::of((at, routes), head);
+            let rank = Rank::of(at, routes, head);
             let rule = rank.zip(first).map(|(rank, first)| rank.is_behind(first));
             RouteVerdict::Outranked(rule.unwrap_or(RankingRule::Place))
         }

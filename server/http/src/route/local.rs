@@ -60,7 +60,7 @@ impl FixedReply {
             if is_described { vec![(CONTENT_TYPE, content_type)] } else { Vec::new() };
         FixedReply {
             variants: compress
-                .and_then(|settings| Variants::new(settings, (status, &fields), &bytes)),
+                .and_then(|settings| Variants::new(settings, status, &fields, &bytes)),
             reply: Reply {
                 status,
                 headers: ReplyFields::Shared(Arc::new(fields)),

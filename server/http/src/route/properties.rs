@@ -218,7 +218,7 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
 fn explained(config: &Config, head: &RequestHead) -> Option<Result<u64, ()>> {
     let routes = &*config.routes;
     let places = (0..routes.len()).filter(|at| conditions_hold(&routes[*at], head));
-    let ranked = places.filter_map(|at| Some((Rank::of((at, routes), head)?, &routes[at])));
+    let ranked = places.filter_map(|at| Some((Rank::of(at, routes, head)?, &routes[at])));
     let ranked: Vec<_> = ranked.collect();
     let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
     let taking = ranked.iter().filter(|(_, route)| takes(route));

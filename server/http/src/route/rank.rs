@@ -52,7 +52,7 @@ pub enum RankingRule {
 
 impl Rank {
     /// Returns the rank for a request of the route at a place of the file; `None` if host and path do not match.
-    pub(super) fn of((place, routes): (usize, &[Route]), head: &RequestHead) -> Option<Rank> {
+    pub(super) fn of(place: usize, routes: &[Route], head: &RequestHead) -> Option<Rank> {
         let route = routes.get(place)?;
         let (host, pattern) = best_host(route, &host(&head.authority).to_ascii_lowercase())?;
         let paths = { route.paths.iter() }

@@ -58,8 +58,8 @@ impl Quic {
         let socket = BatchSocket::connect(cx.plan.addresses[way.address], way.local)?;
         let name = cx.plan.server_name.as_deref();
         let name = name.map_or(ServerName::Ip(socket.peer.ip()), ServerName::Dns);
-        let path = (socket.local, socket.peer);
-        let mut client = Http3Client::new(config, name, &random_id()?, path)?;
+        let (local, peer) = (socket.local, socket.peer);
+        let mut client = Http3Client::new(config, name, &random_id()?, local, peer)?;
         client.keep_alive(config::IDLE);
         if let Some(path) = way.trace {
             let file = File::create(path);

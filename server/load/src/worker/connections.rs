@@ -166,8 +166,8 @@ mod tests {
         let barrier = StartBarrier::new(1, Instant::now);
         let stop = AtomicBool::new(false);
         let share = Share { thread: 0, clients: 1, requests: Some(1), rate: None };
-        let run = (&stop, barrier.arrival());
-        let mut worker = Worker::new(cx, connector, share, run).unwrap();
+        let arrival = barrier.arrival();
+        let mut worker = Worker::new(cx, connector, share, &stop, arrival).unwrap();
         worker.open_due();
         assert_eq!((worker.alive, worker.address), (1, 1));
         assert!(worker.cx.tally.failures.is_empty());

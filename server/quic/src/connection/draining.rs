@@ -93,8 +93,8 @@ impl<A: Application> Connection<A> {
     /// Notices when the last response has reached the client. The next request may be long in coming, so memory for more of
     /// them is freed.
     pub(crate) fn note_requests(&mut self, now: Instant) {
-        let load = (self.taken(), self.is_idle());
-        if self.activity.note(load, || self.quic.has_unacked(), now) {
+        let (taken, idle) = (self.taken(), self.is_idle());
+        if self.activity.note(taken, idle, || self.quic.has_unacked(), now) {
             self.quic.release_memory();
             if let Some(session) = &mut self.session {
                 session.release_memory();

@@ -37,7 +37,7 @@ impl<A: Application> Connection<A> {
     /// is written into room for the largest one.
     pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
         if let Some(at) = self.release {
-            self.release_delay = faded(self.release_delay, (at, now));
+            self.release_delay = faded(self.release_delay, at, now);
         }
         // Both times are over. A connection that gets no room now is woken by its socket, and one that sends nothing more
         // is looked at again by the drain.
@@ -63,7 +63,7 @@ impl<A: Application> Connection<A> {
             return Emitted::Nothing;
         };
         out.commit(first, &meta(&info));
-        self.emit_burst(out, first, (info.from, info.to), now)
+        self.emit_burst(out, first, info.from, info.to, now)
     }
 
     /// Closes it in favour of another connection: CONNECTION_REFUSED in the handshake, `NO_ERROR` after it. Returns the datagram that
@@ -86,7 +86,8 @@ impl<A: Application> Connection<A> {
         &mut self,
         out: &mut dyn Egress,
         first: usize,
-        (from, to): (SocketAddr, SocketAddr),
+        from: SocketAddr,
+        to: SocketAddr,
         now: Instant,
     ) -> Emitted {
         let quantum = self.quic.send_quantum_on_path(from, to).min(MAX_BURST);
@@ -134,7 +135,7 @@ impl<A: Application> Connection<A> {
 }
 
 /// Returns the longest of the worker's recent delays after release times, with the newest, if it was due `now`.
-fn faded(delay: Duration, (release, now): (Instant, Instant)) -> Duration {
+fn faded(delay: Duration, release: Instant, now: Instant) -> Duration {
     match now.checked_duration_since(release) {
         Some(newest) => newest.min(PACING_SLACK / LATE).max(delay * 7 / 8),
         None => delay,
@@ -175,11 +176,11 @@ mod tests {
     #[test]
     fn delay_of_the_worker_fades_with_release_times_that_were_kept() {
         let release = sluicegate_base::clock::now();
-        let mut delay = faded(Duration::ZERO, (release, release + Duration::from_secs(1)));
+        let mut delay = faded(Duration::ZERO, release, release + Duration::from_secs(1));
         assert_eq!(delay, PACING_SLACK / LATE, "more makes no difference");
-        assert_eq!(faded(delay, (release + micros(1), release)), delay, "early");
+        assert_eq!(faded(delay, release + micros(1), release), delay, "early");
         for _ in 0..40 {
-            delay = faded(delay, (release, release));
+            delay = faded(delay, release, release);
         }
         assert!(delay < micros(1), "{delay:?}");
     }

@@ -25,7 +25,8 @@ impl<A: Application> Connection<A> {
     pub(crate) fn receive(
         &mut self,
         datagram: &mut [u8],
-        (info, ecn): (quiche::RecvInfo, quiche::Ecn),
+        info: quiche::RecvInfo,
+        ecn: quiche::Ecn,
         now: Instant,
     ) -> Result<(), quiche::Error> {
         self.activity.on_datagram(now);

@@ -11,12 +11,23 @@ use sluicegate_base::observe::metrics::Label as _;
 use super::{Connection, NO_STATE};
 use crate::application::Application;
 
+/// Sums over the present paths of a connection.
+#[derive(Default)]
+pub(crate) struct PathSums {
+    /// Bytes of packets that were sent.
+    pub(crate) sent: u64,
+    /// Packets that were lost.
+    pub(crate) lost_packets: u64,
+}
+
 impl<A: Application> Connection<A> {
-    /// Bytes of packets that were sent, and packets that were lost, on its present paths. quiche's own sums over all paths look at each
+    /// Sums over its present paths. quiche's own sums over all paths look at each
     /// stream.
-    pub(crate) fn sent_and_lost(&self) -> (u64, u64) {
-        let paths = self.quic.path_stats();
-        paths.fold((0, 0), |(sent, lost), path| (sent + path.sent_bytes, lost + path.lost as u64))
+    pub(crate) fn path_sums(&self) -> PathSums {
+        self.quic.path_stats().fold(PathSums::default(), |sum, path| PathSums {
+            sent: sum.sent + path.sent_bytes,
+            lost_packets: sum.lost_packets + path.lost as u64,
+        })
     }
 
     /// For how long it has waited for the same thing, unless that is its client.
@@ -58,7 +69,7 @@ impl<A: Application> Connection<A> {
     ) -> ConnectionSnapshot {
         let (wait, since) = self.account.wait();
         let stats = self.quic.stats();
-        let (sent, lost_packets) = self.sent_and_lost();
+        let PathSums { sent, lost_packets } = self.path_sums();
         let path = self.quic.path_stats().find(|path| path.active);
         let path = path.as_ref();
         let number = |figure: Option<usize>| figure.unwrap_or(0) as u64;

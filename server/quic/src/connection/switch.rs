@@ -9,12 +9,26 @@ use crate::application::Application;
 /// Event of a trace.
 const SWITCHED: &str = "sluicegate:congestion_control_switched";
 
+/// Congestion control of a connection at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerState {
+    /// Name of the algorithm.
+    pub algorithm: &'static str,
+    /// State of the algorithm.
+    pub state: &'static str,
+    /// Congestion window, bytes.
+    pub window: u64,
+}
+
 impl<A: Application> Connection<A> {
-    /// Returns name, state and window of its congestion control.
-    pub(crate) fn controller_state(&self) -> (&'static str, &'static str, u64) {
+    /// Returns its congestion control at this moment.
+    pub(crate) fn controller_state(&self) -> ControllerState {
         let path = self.quic.path_stats().find(|path| path.active);
-        let window = path.map_or(0, |path| path.cwnd as u64);
-        (self.algorithm, self.quic.congestion_state().unwrap_or(NO_STATE), window)
+        ControllerState {
+            algorithm: self.algorithm,
+            state: self.quic.congestion_state().unwrap_or(NO_STATE),
+            window: path.map_or(0, |path| path.cwnd as u64),
+        }
     }
 
     /// Gives it another algorithm. Returns whether it did: the handshake must be complete.

@@ -20,7 +20,8 @@ impl<A: Application> Connection<A> {
     /// Returns whether it is heeded.
     pub(crate) fn on_too_big_report(
         &mut self,
-        (peer, size): (SocketAddr, usize),
+        peer: SocketAddr,
+        size: usize,
         quote: &[u8],
         now: Instant,
     ) -> bool {

@@ -28,7 +28,8 @@ impl<A: Application> Endpoint<A> {
         &mut self,
         meta: &RxMeta,
         header: &Header<'_>,
-        (now, unix): (Instant, Duration),
+        now: Instant,
+        unix: Duration,
     ) -> Option<usize> {
         let source = UnvalidatedAddress::from(meta.peer);
         if let Some(reason) = self.refusal(meta, now) {
@@ -50,7 +51,7 @@ impl<A: Application> Endpoint<A> {
                 }
             }
         }
-        let by_token = self.ask_for_proof(meta, header, (now, unix)).ok()?;
+        let by_token = self.ask_for_proof(meta, header, now, unix).ok()?;
         let cid = self.generate_cid();
         let slot = self.accept(meta, cid, header.dcid, false)?;
         let original = header.dcid.to_vec();
@@ -91,11 +92,12 @@ impl<A: Application> Endpoint<A> {
         &mut self,
         meta: &RxMeta,
         header: &Header<'_>,
-        (now, unix): (Instant, Duration),
+        now: Instant,
+        unix: Duration,
     ) -> Result<Option<ValidatedAddress>, Unproved> {
         let source = UnvalidatedAddress::from(meta.peer);
-        let (_, claimed) = self.holders.claimed(source);
-        let has_share = claimed < self.settings.limits.connections_per_client
+        let claimed = self.holders.claimed(source);
+        let has_share = claimed.with_unproved < self.settings.limits.connections_per_client
             || self.is_proxy(meta.listener, source.ip());
         match self.settings.quic.retry_above {
             None if has_share => return Ok(None),
@@ -108,13 +110,13 @@ impl<A: Application> Endpoint<A> {
                     // A token is not used up where nothing is asked of the client.
                     return Ok(None);
                 }
-                let client = self.open_token((meta.listener, source), header.token, unix);
+                let client = self.open_token(meta.listener, source, header.token, unix);
                 if client.is_some() {
                     return Ok(client.filter(|client| !self.is_proxy(meta.listener, client.ip())));
                 }
-                self.ask_to_retry(meta, header, (now, unix));
+                self.ask_to_retry(meta, header, now, unix);
             }
-            Some(_) => self.ask_to_retry(meta, header, (now, unix)),
+            Some(_) => self.ask_to_retry(meta, header, now, unix),
         }
         Err(Unproved)
     }
@@ -124,7 +126,7 @@ impl<A: Application> Endpoint<A> {
         let share = self.settings.limits.connections_per_client;
         let source = UnvalidatedAddress::from(meta.peer);
         // Whoever sends it, the client may have no other connection.
-        let (own, _) = self.holders.claimed(source);
+        let own = self.holders.claimed(source).own;
         let is_removed = !self.settings.listeners.contains_key(&meta.listener);
         if self.is_draining() || is_removed {
             Some(RefusalReason::Draining)
@@ -191,12 +193,7 @@ impl<A: Application> Endpoint<A> {
         self.log_limit.allow(now.saturating_duration_since(self.epoch))
     }
 
-    fn ask_to_retry(
-        &mut self,
-        meta: &RxMeta,
-        header: &Header<'_>,
-        (now, unix): (Instant, Duration),
-    ) {
+    fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, now: Instant, unix: Duration) {
         let since = now.saturating_duration_since(self.epoch);
         if !self.rates.retries.allow(since) {
             self.counters.on_drop(DropReason::RetryLimit);

@@ -33,8 +33,8 @@ fn rank<A: Application>(order: Order, connection: &Connection<A>, now: Instant) 
         Order::Busy => rank_of(connection.busy(now)),
         Order::Stalled => rank_of(connection.stall(now)),
         Order::Age => rank_of(connection.account().age(now)),
-        Order::Sent => connection.sent_and_lost().0,
-        Order::Lost => connection.sent_and_lost().1,
+        Order::Sent => connection.path_sums().sent,
+        Order::Lost => connection.path_sums().lost_packets,
     }
 }
 

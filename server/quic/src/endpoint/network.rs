@@ -30,13 +30,14 @@ impl<A: Application> Endpoint<A> {
     /// payload. A connection that can have sent it repeats its search for the largest that passes.
     pub fn on_too_big_report(
         &mut self,
-        (listener, peer): (ListenerId, SocketAddr),
+        listener: ListenerId,
+        peer: SocketAddr,
         size: usize,
         quote: &[u8],
         now: Instant,
     ) {
         self.each_of_peer(listener, peer, |connection| {
-            connection.on_too_big_report((peer, size), quote, now)
+            connection.on_too_big_report(peer, size, quote, now)
         });
     }
 

@@ -4,7 +4,7 @@ use sluicegate_cc::{Algorithm, Options};
 
 use super::Endpoint;
 use crate::application::Application;
-use crate::connection::Connection;
+pub use crate::connection::ControllerState;
 
 /// An operator's order for another algorithm.
 #[derive(Clone, Debug)]
@@ -15,24 +15,6 @@ pub struct AlgorithmSwitch {
     pub algorithm: Algorithm,
     /// Options of the algorithm.
     pub options: Options,
-}
-
-/// Congestion control of a connection at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ControllerState {
-    /// Name of the algorithm.
-    pub algorithm: &'static str,
-    /// State of the algorithm.
-    pub state: &'static str,
-    /// Congestion window, bytes.
-    pub window: u64,
-}
-
-impl ControllerState {
-    fn of<A: Application>(connection: &Connection<A>) -> Self {
-        let (algorithm, state, window) = connection.controller_state();
-        ControllerState { algorithm, state, window }
-    }
 }
 
 /// What became of an order.
@@ -51,9 +33,9 @@ impl<A: Application> Endpoint<A> {
     pub fn switch_algorithm(&mut self, order: AlgorithmSwitch) -> Option<SwitchOutcome> {
         let slot = self.connections.find(&order.connection)?;
         let connection = self.connections.get_mut(slot)?;
-        let (id, from) = (connection.original_id().to_vec(), ControllerState::of(connection));
+        let (id, from) = (connection.original_id().to_vec(), connection.controller_state());
         let switched = connection.switch_algorithm(order.algorithm, order.options);
-        let to = switched.then(|| ControllerState::of(connection));
+        let to = switched.then(|| connection.controller_state());
         self.note_controller(slot);
         self.connections.queue_emit(slot);
         if let Some(to) = to {

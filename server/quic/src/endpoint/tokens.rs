@@ -18,7 +18,8 @@ impl<A: Application> Endpoint<A> {
     /// when the token was made need not have it now, and may have collected many tokens.
     pub(super) fn open_token(
         &mut self,
-        (listener, source): (ListenerId, UnvalidatedAddress),
+        listener: ListenerId,
+        source: UnvalidatedAddress,
         token: &[u8],
         unix: Duration,
     ) -> Option<ValidatedAddress> {
@@ -50,7 +51,7 @@ impl<A: Application> Endpoint<A> {
         if self.is_proxy(id, source.ip()) {
             return;
         }
-        let proved = self.open_token((id, source), &token, self.unix);
+        let proved = self.open_token(id, source, &token, self.unix);
         if let Some(client) = proved
             && let Some(connection) = self.connections.get_mut(slot)
             && let Some((local, _)) = connection.active_path()

@@ -144,7 +144,7 @@ impl<A: Application> Endpoint<A> {
 
     /// Begins the trace of a connection that was just accepted.
     fn trace_from_beginning(&mut self, slot: usize, original_dcid: &[u8], cause: &str) {
-        let begun = self.begin_trace(slot, original_dcid, (None, cause));
+        let begun = self.begin_trace(slot, original_dcid, None, cause);
         if let Some(connection) = self.connections.get_mut(slot).filter(|_| begun.is_some()) {
             let (wait, since) = connection.account().wait();
             connection.trace_wait(wait, since);
@@ -192,7 +192,7 @@ impl<A: Application> Endpoint<A> {
         now: Instant,
     ) -> Option<String> {
         let age = self.connections.get(slot)?.account().age(now);
-        let file = self.begin_trace(slot, original_dcid, (Some(age), "on_request=true"))?;
+        let file = self.begin_trace(slot, original_dcid, Some(age), "on_request=true")?;
         self.connections.get_mut(slot)?.trace_state(now);
         tracing::info!(file, "a trace has begun on request");
         Some(file)
@@ -203,7 +203,8 @@ impl<A: Application> Endpoint<A> {
         &mut self,
         slot: usize,
         original_dcid: &[u8],
-        (age, cause): (Option<Duration>, &str),
+        age: Option<Duration>,
+        cause: &str,
     ) -> Option<String> {
         let connection = self.connections.get_mut(slot)?;
         let tracing = self.settings.tracing.as_ref()?;

@@ -8,7 +8,7 @@ use sluicegate_dataplane::{Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMeta};
 use sluicegate_raw_client::{Client, Setup, http3};
 use tikv_jemalloc_ctl::thread;
 
-use sluicegate_base::tls::{Alternatives, Identity};
+use sluicegate_base::tls::{Alternatives, Identity, ListenerTls};
 
 use super::PageSession;
 use crate::application::Application;
@@ -276,13 +276,13 @@ impl<A: Application> Attack<A> {
 pub fn with_early_data<A: Application>(settings: &mut Settings<A>) {
     settings.quic.early_data = true;
     let identity = Identity::self_signed().expect("a certificate");
-    let config = server_config::<A>(
-        "main",
-        (&identity, &Alternatives::default()),
-        &settings.quic,
-        &settings.limits,
-        &settings.secrets,
-    );
+    let tls = ListenerTls {
+        listener: "main",
+        secrets: &settings.secrets,
+        quic: &settings.quic,
+        limits: &settings.limits,
+    };
+    let config = server_config::<A>(&tls, &identity, &Alternatives::default());
     let listener = settings.listeners.get_mut(&ListenerId(0));
     listener.expect("the only listener").config = config.expect("a transport configuration");
 }

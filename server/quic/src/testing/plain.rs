@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use sluicegate_base::secrets::Secrets;
-use sluicegate_base::tls::{Alternatives, Identity};
+use sluicegate_base::tls::{Alternatives, Identity, ListenerTls};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{ListenerId, Payloads};
 
@@ -20,7 +20,8 @@ use crate::transport::server_config;
 /// # Panics
 /// If the embedded configuration is broken.
 pub fn plain<A: Application>(
-    (worker, workers): (u8, usize),
+    worker: u8,
+    workers: usize,
     shared: A::Shared,
     application: A::Listener,
 ) -> Settings<A> {
@@ -32,8 +33,9 @@ pub fn plain<A: Application>(
     let secrets = Arc::new(Secrets::in_memory());
     let (quic, limits) = (config.quic.clone(), config.limits.clone());
     let others = Alternatives::default();
-    let mut transport = server_config::<A>("main", (&IDENTITY, &others), &quic, &limits, &secrets)
-        .expect("a transport configuration");
+    let tls = ListenerTls { listener: "main", secrets: &secrets, quic: &quic, limits: &limits };
+    let mut transport =
+        server_config::<A>(&tls, &IDENTITY, &others).expect("a transport configuration");
     transport.enable_ecn(true);
     let registry = sluicegate_cc::Registry::builtin();
     let listener = Listener {
@@ -63,7 +65,7 @@ pub fn plain<A: Application>(
 impl Settings<PageSession> {
     /// Returns settings of a worker that serves pages.
     pub fn plain(worker: u8, workers: usize) -> Self {
-        plain((worker, workers), Pages::default(), Vec::new())
+        plain(worker, workers, Pages::default(), Vec::new())
     }
 }
 

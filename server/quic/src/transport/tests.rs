@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use boring::ssl::{SslContextBuilder, SslMethod, SslRef, SslSession};
 use boring::x509::X509;
-use sluicegate_base::tls::{alternatives, sni};
+use sluicegate_base::secrets::Secrets;
+use sluicegate_base::tls::sni;
 use sluicegate_base::{clock, self_signed};
-use sluicegate_config::Config;
+use sluicegate_config::{Config, Limits, Quic};
 
 use super::*;
 use crate::testing::PageSession;
@@ -39,9 +40,13 @@ impl Site {
         }
     }
 
-    /// Returns the listener and its secrets.
-    fn keys(&self) -> (&str, &Secrets) {
-        (&self.listener, &self.secrets)
+    fn tls(&self) -> ListenerTls<'_> {
+        ListenerTls {
+            listener: &self.listener,
+            secrets: &self.secrets,
+            quic: &self.quic,
+            limits: &self.limits,
+        }
     }
 
     /// Connects a client, with a session of an earlier connection if given, to a server of its own.
@@ -58,21 +63,9 @@ impl Site {
     /// Connects as [`Site::connect`] does, with what a client that may sends early; the server's side is asked for it before it has
     /// heard anything else.
     fn connect_early(&self, name: &str, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
-        let others = alternatives(
-            self.keys(),
-            &self.others,
-            &self.quic,
-            &self.limits,
-            &Alternatives::default(),
-        );
-        let others = others.unwrap();
-        let server = server_config::<PageSession>(
-            &self.listener,
-            (&self.identity, &others),
-            &self.quic,
-            &self.limits,
-            &self.secrets,
-        );
+        let tls = self.tls();
+        let others = tls.alternatives(&self.others, &Alternatives::default()).unwrap();
+        let server = server_config::<PageSession>(&tls, &self.identity, &others);
         let mut server = server.unwrap();
         let mut context = SslContextBuilder::new(SslMethod::tls()).unwrap();
         if let Some(groups) = self.groups {
@@ -335,14 +328,8 @@ fn post_quantum_key_exchange_is_negotiated_with_every_certificate() {
 fn workers_share_the_contexts_of_further_certificates() {
     let site = Site::new(Config::embedded().quic);
     let others = [Identity::self_signed().unwrap(), Identity::self_signed().unwrap()];
-    let others =
-        alternatives(site.keys(), &others, &site.quic, &site.limits, &Alternatives::default());
-    let others = others.unwrap();
-    let configure = || {
-        let identities = (&site.identity, &others);
-        server_config::<PageSession>("main", identities, &site.quic, &site.limits, &site.secrets)
-            .unwrap()
-    };
+    let others = site.tls().alternatives(&others, &Alternatives::default()).unwrap();
+    let configure = || server_config::<PageSession>(&site.tls(), &site.identity, &others).unwrap();
     let alone = others.users();
     let configs = [configure(), configure()];
     assert_eq!(others.users(), alone + 2);
@@ -354,7 +341,7 @@ fn an_unchanged_certificate_keeps_its_context_when_others_change() {
     let site = Site::new(Config::embedded().quic);
     let identities = || [(); 3].map(|()| Identity::self_signed().unwrap());
     let make = |others: &[Identity], before: &Alternatives| {
-        alternatives(site.keys(), others, &site.quic, &site.limits, before).unwrap()
+        site.tls().alternatives(others, before).unwrap()
     };
     let mut others = identities();
     let first = make(&others, &Alternatives::default());
@@ -366,6 +353,6 @@ fn an_unchanged_certificate_keeps_its_context_when_others_change() {
     assert_eq!(changed.shared_with(&first), 2);
     // The key of another certificate is noticed, although the certificate is known.
     others[0].key = others[2].key.clone();
-    assert!(alternatives(site.keys(), &others, &site.quic, &site.limits, &changed).is_err());
+    assert!(site.tls().alternatives(&others, &changed).is_err());
     assert_eq!(make(&identities(), &changed).shared_with(&changed), 0);
 }

@@ -64,8 +64,8 @@ pub(super) fn connect(
     for (i, &peer) in addresses.iter().enumerate() {
         let patience = if i + 1 < addresses.len() { TRY_NEXT } else { TRY_LAST };
         note(&format!("* trying {peer}"));
-        let client = ClientConnection::open(peer, clock, |path| {
-            Ok(Http3Client::new(config, url.server_name(), &random_id()?, path)?)
+        let client = ClientConnection::open(peer, clock, |local, peer| {
+            Ok(Http3Client::new(config, url.server_name(), &random_id()?, local, peer)?)
         });
         let attempt = client.and_then(|client| handshake(client, patience, deadline));
         match attempt {

@@ -39,7 +39,7 @@ impl ClientConnection {
     pub(super) fn open(
         peer: SocketAddr,
         clock: fn() -> Instant,
-        connect: impl FnOnce((SocketAddr, SocketAddr)) -> anyhow::Result<Http3Client>,
+        connect: impl FnOnce(SocketAddr, SocketAddr) -> anyhow::Result<Http3Client>,
     ) -> anyhow::Result<ClientConnection> {
         let socket = connected_to(peer).with_context(|| format!("no route to {peer}"))?;
         let socket = Acquired::inherit(LISTENER, vec![socket.into()], 1)?;
@@ -52,7 +52,7 @@ impl ClientConnection {
         quic_client::set_time(Some(now));
         Ok(ClientConnection {
             driver,
-            http: connect((local, peer))?,
+            http: connect(local, peer)?,
             peer,
             received: false,
             clock,

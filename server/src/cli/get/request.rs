@@ -69,7 +69,8 @@ impl Request {
         self,
         status: u16,
         is_method_given: bool,
-        (from, to): (&Url, &Url),
+        from: &Url,
+        to: &Url,
     ) -> Request {
         let becomes_get = match status {
             303 => self.method != Method::HEAD,
@@ -280,11 +281,11 @@ mod tests {
             (Method::POST, 302, true, Method::POST),
         ] {
             let first = request(method.clone(), &fields, Some("x"));
-            let next = first.clone().redirected(status, given, (&here, &same));
+            let next = first.clone().redirected(status, given, &here, &same);
             assert_eq!(next.method, expected, "{method} {status}");
             assert_eq!(next.body.is_some(), expected != Method::GET, "{method} {status}");
             assert_eq!((next.fields.len(), &*next.path), (2, "/b"));
-            let next = first.redirected(status, given, (&here, &other));
+            let next = first.redirected(status, given, &here, &other);
             assert_eq!((next.fields.len(), &*next.authority), (1, "b.example"));
         }
     }

@@ -6,13 +6,13 @@ use sluicegate_base::keys::ExchangeKey;
 use sluicegate_base::observe::telemetry::SpanStart;
 use sluicegate_http::exchange::RequestHead;
 use sluicegate_http::exchange::front::FrontExchange;
+use sluicegate_http::exchange::message::Request;
 use sluicegate_http::exchange::ring::OriginRing;
 use sluicegate_http::exchange::stall::StallTimer;
 use sluicegate_http::gate::{Decision, Handling, RequestArrival, replies};
-use sluicegate_http::peer::Peer;
 
 use super::{Exchange, Http3Session};
-use crate::h3::request::{self, ParsedRequest, Refusal};
+use crate::h3::request::{self, Refusal};
 use crate::h3::response::Response;
 use crate::h3::schedule::Schedule;
 use crate::h3::session_context::SessionContext;
@@ -123,9 +123,11 @@ impl Http3Session {
                 }
                 self.note_wait(conn, stream, context);
             }
-            Decision::Handle(handling) => {
-                let handed = (request, peer);
-                self.hand_over(conn, stream, handed, handling, more_frames, context);
+            Decision::Handle(mut handling) => {
+                let expects_status = request.expects_status;
+                let length = request.content_length;
+                let handed = handling.request(request.head, peer, length, more_frames);
+                self.hand_over(conn, stream, handed, handling, expects_status, context);
             }
         }
     }
@@ -152,14 +154,13 @@ impl Http3Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        (request, peer): (ParsedRequest, Peer),
-        mut handling: Handling,
-        more_frames: bool,
+        mut handed: Box<Request>,
+        handling: Handling,
+        expects_status: bool,
         context: &mut SessionContext,
     ) {
         let key = ExchangeKey { connection: self.key, stream };
-        let content_length = request.content_length;
-        let mut handed = handling.request(request.head, peer, content_length, more_frames);
+        let more_frames = handed.has_body;
         handed.reads_ranges = true;
         let credit = context.origin_ring.as_ref().map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
@@ -182,7 +183,7 @@ impl Http3Session {
         exchange.number = Some(number);
         exchange.handling = Some(handling);
         let mut response = Response::awaited();
-        if more_frames && request.expects_status {
+        if more_frames && expects_status {
             response.interim(100, Vec::new());
             self.pending.insert(exchange.schedule.place(), stream);
         }

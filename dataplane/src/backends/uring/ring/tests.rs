@@ -4,12 +4,16 @@ use std::os::fd::AsRawFd;
 
 use super::*;
 
+fn sizes(rx_buffers: usize) -> RingSizes {
+    RingSizes { rx_buffers, heads: 1, tx_buffers: 1 }
+}
+
 /// More submissions than the queues hold, of which each completes at once: neither a hang nor a lost completion.
 #[test]
 fn submissions_beyond_the_queues_lose_no_completion() {
     const PUSHED: usize = 10_000;
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let opened = Ring::open(4, (1, 1), &[socket.as_raw_fd()], socket.as_raw_fd());
+    let opened = Ring::open(sizes(4), &[socket.as_raw_fd()], socket.as_raw_fd());
     let mut ring = match opened {
         Ok(ring) => ring,
         Err((step, error)) => {
@@ -35,7 +39,7 @@ fn submissions_beyond_the_queues_lose_no_completion() {
 fn completions_are_kept_in_order_and_no_more_than_there_are_buffers() {
     const BUFFERS: usize = 8;
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let opened = Ring::open(BUFFERS, (1, 1), &[socket.as_raw_fd()], socket.as_raw_fd());
+    let opened = Ring::open(sizes(BUFFERS), &[socket.as_raw_fd()], socket.as_raw_fd());
     let mut ring = match opened {
         Ok(ring) => ring,
         Err((step, error)) => {

@@ -22,7 +22,7 @@ pin_project! {
 }
 
 impl<'a, F> Waiting<'a, F> {
-    pub(super) fn new(reporter: &'a Reporter, (wait, then): (Wait, Wait), future: F) -> Self {
+    pub(super) fn new(reporter: &'a Reporter, wait: Wait, then: Wait, future: F) -> Self {
         Waiting { reporter, wait, then, is_told: false, future }
     }
 }

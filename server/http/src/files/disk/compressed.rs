@@ -15,7 +15,8 @@ impl FileServer {
     pub(super) async fn compress(
         &self,
         folder: &Folder,
-        (head, client): (&RequestHead, ClientPrefix),
+        head: &RequestHead,
+        client: ClientPrefix,
         mut located: Located,
     ) -> Located {
         let Some(settings) = &folder.compress else {
@@ -35,8 +36,8 @@ impl FileServer {
         let Some(original) = located.bytes.as_ref().filter(|_| is_whole) else {
             return located;
         };
-        let whole = (&head.headers, original.clone());
-        let compressed = compress::whole(&self.compressors, settings, client, whole);
+        let body = original.clone();
+        let compressed = compress::whole(&self.compressors, settings, client, &head.headers, body);
         match compressed.await {
             Ok(Some((coding, bytes))) => {
                 located.metadata = metadata.compressed(coding, bytes.len() as u64);

@@ -96,7 +96,7 @@ pub(super) fn locate(files: &Files, query: &Query, wait: Wait) -> Result<Located
         if is_exhaustion(errno) { Miss::Exhausted(errno) } else { Miss::Root(errno) }
     })?;
     let ((path, file, stat), is_requested) = first(&root, files, query)?;
-    let (file, stat, encoding) = encoded(&root, &path, (file, stat), query)?;
+    let (file, stat, encoding) = encoded(&root, &path, file, stat, query)?;
     let metadata = describe(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole { read_whole(&file, &stat, wait)? } else { None };
     Ok(Located { file, metadata, bytes, is_requested, is_exception: false })
@@ -163,7 +163,8 @@ fn index(root: &Root, files: &Files, folder: &[u8]) -> Result<Original, Miss> {
 fn encoded(
     root: &Root,
     path: &[u8],
-    (file, stat): (File, FileStat),
+    file: File,
+    stat: FileStat,
     query: &Query,
 ) -> Result<(File, FileStat, Coding), Miss> {
     for coding in query.preference.codings() {

@@ -54,12 +54,14 @@ where
     T: Future<Output = ()>,
 {
     let commands = unbounded_channel::<()>().1;
-    with_commands((queue, share), (commands, |()| {}), handler, front);
+    with_commands(queue, share, commands, |()| {}, handler, front);
 }
 
 fn with_commands<C, H, F, G, T>(
-    (queue, share): (usize, u64),
-    commands: (UnboundedReceiver<C>, impl Fn(C) + 'static),
+    queue: usize,
+    share: u64,
+    commands: UnboundedReceiver<C>,
+    execute: impl Fn(C) + 'static,
     handler: H,
     front: G,
 ) where
@@ -76,7 +78,7 @@ fn with_commands<C, H, F, G, T>(
         .unwrap();
     let (origin_ring, worker_ring) = rings(queue, Accounts::new(share, u64::MAX));
     LocalSet::new().block_on(&runtime, async {
-        let pump = spawn_local(run(worker_ring, commands, handler));
+        let pump = spawn_local(run(worker_ring, commands, execute, handler));
         front(origin_ring).await;
         pump.await.unwrap();
     });
@@ -126,8 +128,7 @@ fn a_command_is_executed_before_the_requests_that_are_sent_after_it() {
         move |command: &str| log.borrow_mut().push(command.to_owned())
     };
     let (sender, commands) = unbounded_channel();
-    let commands = (commands, execute);
-    with_commands((64, 1000), commands, handler, async |mut origin_ring| {
+    with_commands(64, 1000, commands, execute, handler, async |mut origin_ring| {
         sender.send("idle").unwrap();
         settle().await;
         assert_eq!(*log.borrow(), ["idle"]);

@@ -31,8 +31,7 @@ impl Exchange<'_> {
         } else {
             path.forward(0)
         };
-        let by = (self.proxy, self.rules);
-        let mut rewritten = rewrite(&self.request, by, path, framing, host)?;
+        let mut rewritten = rewrite(&self.request, self.proxy, self.rules, path, framing, host)?;
         if let Some(handshake) = &self.handshake {
             handshake.ask(rewritten.headers_mut());
         }

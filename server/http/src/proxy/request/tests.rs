@@ -18,7 +18,7 @@ fn config() -> Proxy {
 fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unsendable> {
     let rest = head.path.strip_prefix("/api/").unwrap_or(&head.path);
     let rest = if proxy.strip_prefix { rest } else { &head.path }.to_owned();
-    rewrite(&request(head, None, false), (proxy, &Unchanged), &rest, Framing::None, "192.0.2.80")
+    rewrite(&request(head, None, false), proxy, &Unchanged, &rest, Framing::None, "192.0.2.80")
 }
 
 fn lines(head: RequestHead) -> Vec<(String, String)> {
@@ -63,7 +63,7 @@ fn early_data_is_announced_by_this_server_or_by_its_client() {
     let announced = |lines: &[_], early_data| {
         let mut given = request(head("GET", "/", lines), None, false);
         given.peer.early_data = early_data;
-        let rewritten = rewrite(&given, (&config(), &Unchanged), "/", Framing::None, "x").unwrap();
+        let rewritten = rewrite(&given, &config(), &Unchanged, "/", Framing::None, "x").unwrap();
         let lines = rewritten.headers().get_all("early-data").iter();
         lines.map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -180,7 +180,7 @@ fn bodies_are_framed_in_one_way() {
     let framed = |method: &str, framing| {
         let lines = [("content-length", "9"), ("trailer", "x")];
         let given = request(head(method, "/", &lines), None, false);
-        let rewritten = rewrite(&given, (&config(), &Unchanged), "/", framing, "x").unwrap();
+        let rewritten = rewrite(&given, &config(), &Unchanged, "/", framing, "x").unwrap();
         let mut found = Vec::new();
         for name in ["content-length", "transfer-encoding", "trailer"] {
             for value in rewritten.headers().get_all(name) {

@@ -201,7 +201,7 @@ fn trial_that_takes_too_long_leaves_another_to_the_next_request() {
 fn an_overdue_trial_that_ends_leaves_the_later_one_alone() {
     let health = Health::new(1, Duration::from_secs(10));
     let start = Instant::now();
-    health.on_failure(Failure::Refused, false, ("pool", "upstream"));
+    health.on_failure(Failure::Refused, false, "pool", "upstream");
     let late = |seconds| start + Duration::from_secs(seconds);
     let first = health.begin_trial(late(20)).unwrap();
     assert_eq!(health.begin_trial(late(29)), None);

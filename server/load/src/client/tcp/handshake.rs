@@ -168,8 +168,8 @@ impl StreamParts {
         let stream =
             Stream { layer, account: Rc::clone(&self.account), buffer: Rc::clone(&self.buffer) };
         let options = &cx.plan.options;
-        let windows = (options.window_bits, options.connection_window_bits);
-        let begin = Http::begin(version, stream, spawner.clone(), windows);
+        let (window, connection_window) = (options.window_bits, options.connection_window_bits);
+        let begin = Http::begin(version, stream, spawner.clone(), window, connection_window);
         let phase = Phase::Http(Box::pin(begin));
         Step::Next(Handshake { phase, stream: self })
     }

@@ -37,7 +37,8 @@ impl Http {
         version: Version,
         stream: Stream,
         spawner: Spawner,
-        (window, connection_window): (u32, u32),
+        window: u32,
+        connection_window: u32,
     ) -> hyper::Result<Http> {
         if version == Version::Http1 {
             let (sender, connection) = http1::handshake(stream).await?;

@@ -240,10 +240,11 @@ impl<A: Application> Endpoint<A> {
         &mut self,
         meta: &RxMeta,
         header: &Header<'_>,
-        at: (Instant, Duration),
+        now: Instant,
+        unix: Duration,
     ) -> Option<usize> {
         let before = self.unanswered_initials();
-        let slot = self.admit(meta, header, at);
+        let slot = self.admit(meta, header, now, unix);
         self.note_initial(self.sender(header.dcid), before);
         slot
     }

@@ -54,7 +54,7 @@ fn download(from: &str, to: &str) {
             assert!(after.window <= most, "{from} to {to}: {outcome:?}");
             assert_eq!(counted(&bench, name), 1, "{from} to {to}");
         }
-        let (_, _, window) = bench.endpoint.connections.get(0).unwrap().controller_state();
+        let window = bench.endpoint.connections.get(0).unwrap().controller_state().window;
         assert!(window >= 2 * 1200, "{from} to {to}: {window}");
         if read == LENGTH {
             assert!(switches.is_empty());

@@ -1,6 +1,6 @@
 //! Tests when a drain closes connections.
 
-use sluicegate_base::tls::{Alternatives, Identity};
+use sluicegate_base::tls::{Alternatives, Identity, ListenerTls};
 
 use super::super::super::transport::server_config;
 use super::*;
@@ -96,14 +96,13 @@ pub(super) fn bench_with(change: impl FnOnce(&mut sluicegate_config::Limits)) ->
         settings.shared.most_requests = settings.limits.requests_per_connection;
         settings.quic.early_data = true;
         let identity = Identity::self_signed().unwrap();
-        let (quic, limits) = (&settings.quic, &settings.limits);
-        let quic = server_config::<PageSession>(
-            "main",
-            (&identity, &Alternatives::default()),
-            quic,
-            limits,
-            &settings.secrets,
-        );
+        let tls = ListenerTls {
+            listener: "main",
+            secrets: &settings.secrets,
+            quic: &settings.quic,
+            limits: &settings.limits,
+        };
+        let quic = server_config::<PageSession>(&tls, &identity, &Alternatives::default());
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = quic.unwrap();
     }))

@@ -1,6 +1,6 @@
 //! Datagram sizes over paths of several MTUs, as the server is configured by default.
 
-use sluicegate_base::tls::{Alternatives, Identity};
+use sluicegate_base::tls::{Alternatives, Identity, ListenerTls};
 
 use super::super::super::transport::server_config;
 use super::*;
@@ -15,14 +15,13 @@ fn bench(change: impl FnOnce(&mut Settings<PageSession>)) -> Bench {
     Bench::new(settings(|settings| {
         change(settings);
         let identity = Identity::self_signed().unwrap();
-        let (quic, limits) = (&settings.quic, &settings.limits);
-        let transport = server_config::<PageSession>(
-            "main",
-            (&identity, &Alternatives::default()),
-            quic,
-            limits,
-            &settings.secrets,
-        );
+        let tls = ListenerTls {
+            listener: "main",
+            secrets: &settings.secrets,
+            quic: &settings.quic,
+            limits: &settings.limits,
+        };
+        let transport = server_config::<PageSession>(&tls, &identity, &Alternatives::default());
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = transport.unwrap();
     }))
@@ -211,9 +210,8 @@ fn without_a_search_a_refused_datagram_leads_to_the_size_of_every_path() {
 
 /// Forges a report about a datagram to the client.
 fn report(bench: &mut Bench, peer: SocketAddr, size: usize, quote: &[u8]) {
-    let to = (ListenerId(0), peer);
     let now = bench.now;
-    bench.endpoint.on_too_big_report(to, size, quote, now);
+    bench.endpoint.on_too_big_report(ListenerId(0), peer, size, quote, now);
 }
 
 #[test]

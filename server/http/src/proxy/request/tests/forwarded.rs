@@ -75,7 +75,7 @@ fn trusting(networks: &str, field: &str, head: RequestHead) -> Request {
 
 /// Returns the fields that an upstream gets, as lines.
 fn sent(request: &Request, proxy: &Proxy) -> String {
-    let rewritten = rewrite(request, (proxy, &Unchanged), "/", Framing::None, "x").unwrap();
+    let rewritten = rewrite(request, proxy, &Unchanged, "/", Framing::None, "x").unwrap();
     let lines = rewritten.headers().iter();
     let lines = lines.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
     lines.collect::<Vec<_>>().join("\n")
@@ -170,9 +170,9 @@ fn proxy_adds_no_field_that_the_configuration_removes() {
     let compiled = site.any_route().unwrap();
     let mut given = head("GET", "/", &[("via", "2 before")]);
     compiled.edit_request(&mut given, &peer(false), None);
-    let rules = (&config(), &**compiled as &dyn RequestRules);
+    let rules = &**compiled as &dyn RequestRules;
     let given = request(given, None, false);
-    let rewritten = rewrite(&given, rules, "/", Framing::None, "x").unwrap();
+    let rewritten = rewrite(&given, &config(), rules, "/", Framing::None, "x").unwrap();
     let names: Vec<_> = rewritten.headers().keys().map(HeaderName::as_str).collect();
     assert_eq!(names, ["host", "x-forwarded-proto", "x-forwarded-for"]);
     assert_eq!(rewritten.headers()["x-forwarded-proto"], "other");
@@ -201,8 +201,8 @@ fn what_the_configuration_says_about_the_client_stays() {
     let lines =
         [("x-forwarded-prefix", "/app"), ("x-forwarded-proto", "other"), ("x-forwarded-port", "1")];
     let given = request(head("GET", "/", &lines), None, false);
-    let rules = (&config(), &**site.any_route().unwrap() as &dyn RequestRules);
-    let rewritten = rewrite(&given, rules, "/", Framing::None, "x").unwrap();
+    let rules = &**site.any_route().unwrap() as &dyn RequestRules;
+    let rewritten = rewrite(&given, &config(), rules, "/", Framing::None, "x").unwrap();
     let headers = rewritten.headers();
     assert_eq!(headers["x-forwarded-prefix"], "/app");
     assert_eq!(headers["x-forwarded-proto"], "other");
