@@ -64,7 +64,7 @@ pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::events::Event;
 use self::group::prepare_group;
 pub(crate) use self::host_needs::host_needs;
-use self::listener_settings::{Before, prepare};
+use self::listener_settings::{PreviousSettings, prepare};
 use self::memory::parts::Parts;
 pub use self::names::unresolved;
 use self::observability::Observability;
@@ -269,7 +269,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<Examined, BootErr
     ports::examine(&on_ports(config)?)?;
     let mut expiries = Vec::new();
     for listener in &config.listeners {
-        let settings = prepare(listener, registry, config, &secrets, Before::default())?;
+        let settings = prepare(listener, registry, config, &secrets, PreviousSettings::default())?;
         expiries.extend(settings.identities.expiries.iter().cloned());
     }
     let certificates = Certificates::default();

@@ -11,7 +11,7 @@ mod schedule;
 mod session;
 mod session_context;
 mod sharing;
-mod sink;
+mod write_context;
 
 pub use session::Http3Session;
 pub use session_context::SessionContext;

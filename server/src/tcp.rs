@@ -3,12 +3,12 @@
 //! hyper parses and frames HTTP/1.1, h2 does HTTP/2; the gate decides; handlers run on the same thread, so no ring stands in between.
 
 mod accept;
+mod addresses;
 mod body;
 mod config;
 mod connection;
 mod connection_list;
 mod counters;
-mod ends;
 mod errors;
 mod exchange;
 mod frames;

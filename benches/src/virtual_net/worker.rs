@@ -19,7 +19,7 @@ use sluicegate_http::route::Site;
 use sluicegate_quic::cid::CidSchemes;
 use sluicegate_quic::congestion::selection::{Choice, Selection};
 use sluicegate_quic::endpoint::Endpoint;
-use sluicegate_quic::endpoint::inspect::Search;
+use sluicegate_quic::endpoint::inspect::ConnectionSearch;
 use sluicegate_quic::settings::{Lease, Listener, Settings};
 use sluicegate_quic::transport::server_config;
 
@@ -186,7 +186,7 @@ impl Sender for Worker {
     }
 
     fn waits(&self, now: Instant) -> Vec<(Wait, Duration)> {
-        let mut oldest = Search::new(ConnectionFilter::default(), Order::Age, 1);
+        let mut oldest = ConnectionSearch::new(ConnectionFilter::default(), Order::Age, 1);
         let found = self.endpoint.inspect(&mut oldest, usize::MAX, now).unwrap_or_default();
         found.shown.into_iter().next().map_or_else(Vec::new, |(_, one)| one.spent)
     }

@@ -10,13 +10,13 @@ mod buffers;
 mod definition;
 mod error_log;
 mod exchange;
+mod exchange_error;
 mod head;
 mod params;
 mod records;
 mod relay;
 mod script;
 mod session;
-mod stop;
 #[cfg(test)]
 mod tests;
 mod upload;

@@ -2,10 +2,10 @@
 //!
 //! A front reads a request's head, calls [`Gate::decide`] and carries out the [`Decision`]. It frames, and decides nothing.
 
-mod handling;
 mod log;
 pub mod replies;
 mod requests;
+mod routed;
 mod statuses;
 
 metrics! {
@@ -77,9 +77,9 @@ use std::time::Instant;
 
 use sluicegate_base::keys::ExchangeKey;
 
-pub use self::handling::Handling;
 pub use self::log::{BODY_MALFORMED, Ending, RequestRecord};
 pub use self::requests::{HttpVersion, RequestCounters};
+pub use self::routed::RoutedRequest;
 pub use self::statuses::Statuses;
 use super::auth::{BasicAuth, Credentials};
 use super::exchange::message::Request;
@@ -147,8 +147,8 @@ pub enum Decision {
     Refuse(RequestRefusal),
     /// The front discards the body, of at most so many bytes, and then sends the response.
     Discard(Reply, u64),
-    /// The front hands the request to a handler by [`Handling`].
-    Handle(Handling),
+    /// The front hands the request to a handler by [`RoutedRequest`].
+    Handle(RoutedRequest),
 }
 
 impl Gate<'_> {
@@ -211,7 +211,7 @@ impl Gate<'_> {
             Err(vacancy) => {
                 let route = Arc::clone(route);
                 let is_tunnel = route.takes_tunnel(head);
-                self.handle(arrival, Handling::new(route, vacancy, is_tunnel, site))
+                self.handle(arrival, RoutedRequest::new(route, vacancy, is_tunnel, site))
             }
         }
     }
@@ -273,9 +273,9 @@ impl Gate<'_> {
             return self.refuse_tunnel(arrival, Some(route));
         }
         let is_tunnel = route.takes_tunnel(arrival.head);
-        let mut handling = Handling::new(Arc::clone(route), None, is_tunnel, self.site);
-        handling.credentials = Some(credentials);
-        self.handle(arrival, handling)
+        let mut routed = RoutedRequest::new(Arc::clone(route), None, is_tunnel, self.site);
+        routed.credentials = Some(credentials);
+        self.handle(arrival, routed)
     }
 
     /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.
@@ -303,11 +303,11 @@ impl Gate<'_> {
         Decision::Discard(reply, limit)
     }
 
-    fn handle(&mut self, arrival: &RequestArrival<'_>, handling: Handling) -> Decision {
-        match self.admit(arrival, &handling) {
-            Ok(()) => Decision::Handle(handling),
+    fn handle(&mut self, arrival: &RequestArrival<'_>, routed: RoutedRequest) -> Decision {
+        match self.admit(arrival, &routed) {
+            Ok(()) => Decision::Handle(routed),
             Err(mut refusal) => {
-                refusal.reply = handling.route.refuse(refusal.reply, arrival.head);
+                refusal.reply = routed.route.refuse(refusal.reply, arrival.head);
                 Decision::Refuse(refusal)
             }
         }
@@ -320,9 +320,9 @@ impl Gate<'_> {
     fn admit(
         &mut self,
         arrival: &RequestArrival<'_>,
-        handling: &Handling,
+        routed: &RoutedRequest,
     ) -> Result<(), RequestRefusal> {
-        let limit = handling.max_body();
+        let limit = routed.max_body();
         if arrival.content_length.is_some_and(|length| length > limit) {
             return Err(replies::body_too_large().into());
         }

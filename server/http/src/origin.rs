@@ -34,7 +34,7 @@ use crate::exchange::compress::{self, Compressors, Offer};
 use crate::exchange::handler::Incoming;
 use crate::exchange::message::HandlerReport;
 use crate::exchange::ring::WorkerRing;
-use crate::route::{Claim, FileMiss, OriginHandler, Route, RouteAction, Site};
+use crate::route::{FileMiss, OriginHandler, Route, RouteAction, Site, UnverifiedRequest};
 
 /// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
 const BLOCKING_THREADS: usize = 16;
@@ -244,21 +244,21 @@ impl Handlers {
             self.serve(&route, None, None, incoming).await;
         } else if let Some(miss) = handler.clone().downcast::<FileMiss>() {
             self.serve(&miss.route, None, Some(&miss.vacancy), incoming).await;
-        } else if let Some(claim) = handler.downcast::<Claim>()
-            && let Some(incoming) = Box::pin(self.admit(&claim, incoming)).await
+        } else if let Some(unverified) = handler.downcast::<UnverifiedRequest>()
+            && let Some(incoming) = Box::pin(self.admit(&unverified, incoming)).await
         {
-            let user = Some(&*claim.credentials.user);
-            self.serve(&claim.route, user, None, incoming).await;
+            let user = Some(&*unverified.credentials.user);
+            self.serve(&unverified.route, user, None, incoming).await;
         }
     }
 
     /// Verifies the credentials of a request, and returns it if they are valid. Otherwise it gets its response here.
-    async fn admit(&self, claim: &Claim, incoming: Incoming) -> Option<Incoming> {
-        let auth = claim.route.access().basic_auth()?;
-        let (credentials, client) = (claim.credentials.clone(), incoming.request.peer.address);
+    async fn admit(&self, unverified: &UnverifiedRequest, incoming: Incoming) -> Option<Incoming> {
+        let auth = unverified.route.access().basic_auth()?;
+        let (credentials, client) = (unverified.credentials.clone(), incoming.request.peer.address);
         let verdict = self.passwords.verify(&auth.users, credentials, client);
         let verdict = verdict.await;
-        incoming.reporter().waits(claim.route.action.wait());
+        incoming.reporter().waits(unverified.route.action.wait());
         let mut reply = match verdict {
             PasswordVerdict::Accepted => return Some(incoming),
             PasswordVerdict::Refused => auth.unauthorized(),
@@ -269,7 +269,7 @@ impl Handlers {
                 auth::busy()
             }
         };
-        let pages = claim.route.error_pages();
+        let pages = unverified.route.error_pages();
         pages.apply_for(&mut reply, &incoming.request.head.headers);
         respond(incoming, reply).await;
         None
@@ -354,14 +354,14 @@ impl Handlers {
         let rest = route.rest(&head.path).to_owned();
         // The file may change from now on.
         let vacancy = vacancy.map(|vacancy| (vacancy, clock::now()));
-        let learn = |file: Option<Representation>| {
+        let offer_to_cache = |file: Option<Representation>| {
             if let Some((vacancy, now)) = vacancy {
                 vacancy.fill(file.filter(|_| !self.memory.is_short()), now);
             }
         };
         let folder =
             Served { folder, pages: route.error_pages(), has_fallback: route.fallback.is_some() };
-        self.files.serve(folder, &rest, incoming, learn).await
+        self.files.serve(folder, &rest, incoming, offer_to_cache).await
     }
 }
 

@@ -16,6 +16,7 @@ mod deadline;
 mod definition;
 mod discard;
 mod exchange;
+mod exchange_error;
 mod failure;
 mod fields;
 mod forwarded;
@@ -33,20 +34,19 @@ mod protocol;
 mod queue;
 mod relay;
 mod request;
+mod request_error;
 mod response;
 mod retry;
 mod retry_budget;
 mod rules;
 mod shared;
 mod slots;
-mod stop;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
 mod transport;
 mod tunnel;
 pub mod udp;
-mod unsendable;
 mod upload;
 mod upstream;
 mod verdict;
@@ -55,16 +55,16 @@ mod websocket;
 pub(crate) use bare_stream::BareStream;
 pub(crate) use blocks::Blocks;
 pub(crate) use claims::is_claim;
-pub use counters::{ProxyCounters, State};
+pub use counters::{ProxyCounters, UpstreamCounters};
 pub(crate) use deadline::Deadline;
 pub use definition::{PoolCompiler, RoutePool, RouteProxy, SitePools};
 use exchange::Exchange;
+use exchange_error::ExchangeError;
 pub use failure::Failure;
 pub(crate) use fields::{Nominated, is_hop_by_hop};
 pub use pool::Pools;
 pub(crate) use response::{BodySize, head as response_head};
 pub use rules::RequestRules;
-use stop::Stop;
 pub use tls::UpstreamTlsError;
 
 use crate::exchange::handler::Incoming;
@@ -89,9 +89,11 @@ pub async fn serve(
     let exchange = Exchange::new(pools, proxy, rules, request, body, reporter);
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),
-        Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),
-        Err(Stop::Cancelled | Stop::ClientStalled) => tally.count(|c| c.cancelled += 1),
+        Err(ExchangeError::Request(_)) => tally.count(|c| c.refused += 1),
+        Err(ExchangeError::Cancelled | ExchangeError::ClientStalled) => {
+            tally.count(|c| c.cancelled += 1)
+        }
         // The upstream's failures are counted already.
-        Err(Stop::Failed(_)) => {}
+        Err(ExchangeError::Failed(_)) => {}
     }
 }

@@ -255,7 +255,7 @@ impl Site {
 
 /// A request for a route with [`basic_auth`](Access::basic_auth), which the origin thread must verify.
 #[derive(Debug)]
-pub struct Claim {
+pub struct UnverifiedRequest {
     /// The route.
     pub route: Arc<Route>,
     /// Credentials that the client claims.

@@ -32,7 +32,7 @@ pub(crate) use waits::Rest;
 use super::activity::Activity;
 use super::application::{Application, Shared};
 use super::cid::ConnectionId;
-use super::connection_gauges::Controller;
+use super::connection_gauges::ControllerLabels;
 use super::expiry::Expiry;
 use super::holders::Holder;
 use super::path_size::PathSize;
@@ -74,8 +74,8 @@ pub struct Connection<A: Application> {
     pub(super) awaits_room: bool,
     /// Whether the endpoint has counted it among those that have ended.
     ended: bool,
-    /// Controller under which the endpoint's gauges count it.
-    gauged: Option<Controller>,
+    /// ControllerLabels under which the endpoint's gauges count it.
+    gauged: Option<ControllerLabels>,
     /// Description for the application, until the session takes it.
     peer: Option<A::Peer>,
     /// Time at which a drain looks at it again.
@@ -247,8 +247,10 @@ impl<A: Application> Connection<A> {
 
     /// Returns the controller under which the gauges count it, and the one that it has now, under which they count it from
     /// now on.
-    pub(super) fn move_controller(&mut self) -> (Option<Controller>, Option<Controller>) {
-        let now = Some(Controller {
+    pub(super) fn move_controller(
+        &mut self,
+    ) -> (Option<ControllerLabels>, Option<ControllerLabels>) {
+        let now = Some(ControllerLabels {
             algorithm: self.algorithm,
             state: self.quic.congestion_state().unwrap_or(NO_STATE),
         });

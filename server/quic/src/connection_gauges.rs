@@ -15,21 +15,21 @@ metrics! {
         /// Connections whose events the flight recorder keeps.
         pub recorders: u64 = gauge("sluicegate_recorder_connections"),
         /// Connections by congestion control algorithm and by state of the controller.
-        pub controllers: BTreeMap<Controller, u64> =
+        pub controllers: BTreeMap<ControllerLabels, u64> =
             gauge("sluicegate_connections_by_controller_state" by "algorithm", "state"),
     }
 }
 
 /// Algorithm and state of a congestion controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Controller {
+pub struct ControllerLabels {
     /// Name of the algorithm.
     pub algorithm: &'static str,
     /// State of the controller of the active path, in its own word.
     pub state: &'static str,
 }
 
-impl LabelValues for Controller {
+impl LabelValues for ControllerLabels {
     fn values(&self) -> impl Iterator<Item = &str> {
         [self.algorithm, self.state].into_iter()
     }
@@ -37,7 +37,11 @@ impl LabelValues for Controller {
 
 impl ConnectionGauges {
     /// Counts a connection under what its congestion controller is now, and no more under what it was before.
-    pub(super) fn move_controller(&mut self, before: Option<Controller>, now: Option<Controller>) {
+    pub(super) fn move_controller(
+        &mut self,
+        before: Option<ControllerLabels>,
+        now: Option<ControllerLabels>,
+    ) {
         if before == now {
             return;
         }

@@ -14,7 +14,7 @@ use sluicegate_base::observe::connections::{
 };
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_base::observe::qlog::milliseconds as ms;
-use sluicegate_quic::endpoint::inspect::Search;
+use sluicegate_quic::endpoint::inspect::ConnectionSearch;
 
 use self::query::Query;
 pub(super) use self::query::connection_id;
@@ -63,7 +63,7 @@ pub(super) async fn find(
     let replies = workers
         .ask_with_fronts(
             |reply| {
-                let search = Search::new(selection.clone(), order, limit);
+                let search = ConnectionSearch::new(selection.clone(), order, limit);
                 Command::Inspect(Box::new(Inspection { search, reply }))
             },
             |reply| {

@@ -2,11 +2,11 @@
 
 use sluicegate_config::{Backend, Config};
 
-use super::listen::Line;
+use super::listen::ListenerLogLine;
 use crate::doctor::{is_cut, raise_buffers};
 
 /// Warns, once for each group, of sockets whose buffers the kernel has made smaller than the configuration asks.
-pub(super) fn advise(config: &Config, lines: &[Line]) {
+pub(super) fn advise(config: &Config, lines: &[ListenerLogLine]) {
     let groups = config.groups.iter();
     for group in groups.filter(|group| group.backend != Backend::Dpdk) {
         let of_group = lines.iter().filter(|line| line.group == group.name);

@@ -17,7 +17,7 @@ use super::cores::spare_cores;
 use super::descriptors::{self, Descriptors};
 use super::error::BootError;
 use super::events::Event;
-use super::listen::Announced;
+use super::listen::ListenerPlan;
 use super::plan::OpenGroup;
 use super::shared::Shared;
 use crate::h3::{Http3Session, SessionContext};
@@ -28,7 +28,7 @@ use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 pub(super) fn prepare_group(
     open: OpenGroup,
     shared: &Arc<Shared>,
-    announced: &mut Announced,
+    plan: &mut ListenerPlan,
     events: &Sender<Event>,
 ) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
     let OpenGroup { group, cores, seeds, receives } = open;
@@ -49,7 +49,7 @@ pub(super) fn prepare_group(
         let index = u8::try_from(index)
             .map_err(|_| BootError::TooManyCores { group: group.name.clone() })?;
         let (shared, group_name) = (Arc::clone(shared), group.name.clone());
-        let tcp = announced.take_tcp(&group.name);
+        let tcp = plan.take_tcp(&group.name);
         let Origin { ring: origin_ring, sender: origin, front } =
             start_origin(&group, index, &spare, &shared, tcp, events)?;
         setups.push((

@@ -38,16 +38,16 @@ pub(super) enum Bound {
 }
 
 /// A bound address of a configuration in effect or before, which another one may keep.
-pub(super) struct Kept {
+pub(super) struct RetainedAddress {
     /// Name of the listener.
     pub(super) name: String,
     pub(super) at: BoundAddress,
-    pub(super) state: KeptState,
+    pub(super) state: RetainedState,
 }
 
 /// State of a bound address at a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeptState {
+pub(super) enum RetainedState {
     /// The configuration in effect has it.
     InEffect,
     /// It was removed: its connections drain, and its sockets of TCP are closed.
@@ -58,22 +58,22 @@ pub(super) enum KeptState {
 
 /// The listeners of all groups that are bound so far.
 #[derive(Default)]
-pub(super) struct Announced {
+pub(super) struct ListenerPlan {
     next_id: u16,
     /// Bound addresses that no listener has taken.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<RetainedAddress>,
     /// Identities of the bound addresses.
     ids: Vec<ListenerId>,
     /// Sockets that a service manager passed.
     passed: Arc<Passed>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ListenerLogLine>,
     pub(super) bound_listeners: Vec<BoundListener>,
     /// Sockets of TCP, until the groups take them.
     pub(super) tcp: Vec<TcpSockets>,
 }
 
 /// Facts of a listening address, logged once its workers serve.
-pub(super) struct Line {
+pub(super) struct ListenerLogLine {
     id: ListenerId,
     /// Facts of its sockets, once its group is open.
     pub(super) facts: Option<ListenerFacts>,
@@ -84,7 +84,7 @@ pub(super) struct Line {
     pub(super) rules: usize,
 }
 
-impl Line {
+impl ListenerLogLine {
     /// Logs the facts of its sockets, if they are new.
     pub(super) fn log_sockets(&self) {
         if let Some(facts) = &self.facts {
@@ -98,21 +98,25 @@ impl Line {
     }
 }
 
-impl Announced {
+impl ListenerPlan {
     /// Begins with the sockets that a service manager passed.
-    pub(super) fn inherit(passed: Arc<Passed>) -> Announced {
-        Announced { passed, ..Announced::default() }
+    pub(super) fn inherit(passed: Arc<Passed>) -> ListenerPlan {
+        ListenerPlan { passed, ..ListenerPlan::default() }
     }
 
     /// Begins with addresses that are bound already, `next_id`, the number after that of the address bound last, and the sockets that a
     /// service manager passed.
-    pub(super) fn keeping(kept: Vec<Kept>, next_id: u16, passed: Arc<Passed>) -> Announced {
-        Announced {
+    pub(super) fn keeping(
+        kept: Vec<RetainedAddress>,
+        next_id: u16,
+        passed: Arc<Passed>,
+    ) -> ListenerPlan {
+        ListenerPlan {
             next_id,
             ids: kept.iter().map(|kept| kept.at.id).collect(),
             kept,
             passed,
-            ..Announced::default()
+            ..ListenerPlan::default()
         }
     }
 
@@ -146,18 +150,23 @@ impl Announced {
 
     /// Takes a bound address that a listener may keep: with the same group and address, preferably of the same name. Port 0 is any
     /// port, so it must be of the same name.
-    fn keep(&mut self, listener: &Listener, address: SocketAddr, has_quic: bool) -> Option<Kept> {
-        let fits = |kept: &Kept| {
+    fn keep(
+        &mut self,
+        listener: &Listener,
+        address: SocketAddr,
+        has_quic: bool,
+    ) -> Option<RetainedAddress> {
+        let fits = |kept: &RetainedAddress| {
             (kept.at.configured == address || kept.at.local == address)
                 && kept.at.group == listener.group
                 && kept.at.protocols.has_quic() == has_quic
                 && match kept.state {
-                    KeptState::InEffect => true,
-                    KeptState::Draining => has_quic,
-                    KeptState::Closing => false,
+                    RetainedState::InEffect => true,
+                    RetainedState::Draining => has_quic,
+                    RetainedState::Closing => false,
                 }
         };
-        let is_own = |kept: &Kept| fits(kept) && kept.name == listener.name;
+        let is_own = |kept: &RetainedAddress| fits(kept) && kept.name == listener.name;
         let own = self.kept.iter().position(is_own);
         let other = self.kept.iter().position(fits);
         let found = own.or(other.filter(|_| address.port() != 0))?;
@@ -185,7 +194,7 @@ impl Announced {
     /// Returns whether workers close the sockets of QUIC that an address had.
     fn is_closing(&self, address: SocketAddr) -> bool {
         let mut kept = self.kept.iter();
-        kept.any(|kept| kept.state == KeptState::Closing && kept.at.local == address)
+        kept.any(|kept| kept.state == RetainedState::Closing && kept.at.local == address)
     }
 
     /// Returns the sockets of TCP of an address: those that a service manager passed, or else new ones.
@@ -250,22 +259,22 @@ pub(super) fn open_on_sockets(
 pub(super) fn open_listener(
     listener: &Listener,
     settings: &ListenerSettings,
-    announced: &mut Announced,
+    plan: &mut ListenerPlan,
     bound_listeners: &mut BoundListeners,
 ) -> Result<(), BootError> {
     let quic = listener.addresses.iter().map(|address| (address, true));
     let http = listener.http_addresses.iter();
     for (address, has_quic) in quic.chain(http.map(|address| (address, false))) {
-        let kept = announced.keep(listener, *address, has_quic);
-        let is_new = kept.as_ref().is_none_or(|kept| kept.state != KeptState::InEffect);
+        let kept = plan.keep(listener, *address, has_quic);
+        let is_new = kept.as_ref().is_none_or(|kept| kept.state != RetainedState::InEffect);
         let opened = match kept {
-            Some(kept) => go_on(listener, kept, announced, bound_listeners),
-            None if has_quic => open_quic(listener, *address, announced, bound_listeners),
-            None => open_http(listener, *address, announced, bound_listeners.workers),
+            Some(kept) => go_on(listener, kept, plan, bound_listeners),
+            None if has_quic => open_quic(listener, *address, plan, bound_listeners),
+            None => open_http(listener, *address, plan, bound_listeners.workers),
         };
         let at = opened.map_err(|error| BootError::listener(&listener.name, &[*address], error))?;
         if has_quic && is_new {
-            announced.lines.push(Line {
+            plan.lines.push(ListenerLogLine {
                 id: at.id,
                 facts: None,
                 listener: listener.name.clone(),
@@ -275,7 +284,7 @@ pub(super) fn open_listener(
                 rules: listener.congestion_rules.len(),
             });
         }
-        announced.bound_listeners.push(BoundListener {
+        plan.bound_listeners.push(BoundListener {
             name: listener.name.clone(),
             at,
             settings: settings.clone(),
@@ -287,15 +296,15 @@ pub(super) fn open_listener(
 /// Keeps a bound address for a listener, which may have TCP there or not.
 fn go_on(
     listener: &Listener,
-    kept: Kept,
-    announced: &mut Announced,
+    kept: RetainedAddress,
+    plan: &mut ListenerPlan,
     bound_listeners: &BoundListeners,
 ) -> Result<BoundAddress, ListenerError> {
-    let Kept { mut at, state, .. } = kept;
+    let RetainedAddress { mut at, state, .. } = kept;
     if !at.protocols.has_quic() {
         return Ok(at);
     }
-    let has_sockets = state == KeptState::InEffect && at.protocols.has_tcp();
+    let has_sockets = state == RetainedState::InEffect && at.protocols.has_tcp();
     let has_tcp = listener.tcp
         && (has_sockets || {
             let workers = bound_listeners.workers;
@@ -304,8 +313,8 @@ fn go_on(
                 // The kernel may not have the address.
                 Bound::Port(_) | Bound::OpenPort => bind_tcp::bind_beside_port,
             };
-            let sockets = announced.open_tcp(listener, at.local, workers, bind)?;
-            announced.add_tcp(listener, at.id, sockets)
+            let sockets = plan.open_tcp(listener, at.local, workers, bind)?;
+            plan.add_tcp(listener, at.id, sockets)
         });
     at.protocols = Protocols::quic(has_tcp);
     Ok(at)
@@ -315,13 +324,13 @@ fn go_on(
 fn open_quic(
     listener: &Listener,
     address: SocketAddr,
-    announced: &mut Announced,
+    plan: &mut ListenerPlan,
     bound_listeners: &mut BoundListeners,
 ) -> Result<BoundAddress, ListenerError> {
-    let (id, workers) = (announced.take_id()?, bound_listeners.workers);
+    let (id, workers) = (plan.take_id()?, bound_listeners.workers);
     let (local, tcp) = match &mut bound_listeners.bound {
         Bound::Sockets(sockets) => {
-            let (bound, tcp) = open_address(listener, id, address, workers, announced)?;
+            let (bound, tcp) = open_address(listener, id, address, workers, plan)?;
             let local = bound.local_addr();
             sockets.push(bound);
             (local, tcp)
@@ -329,12 +338,12 @@ fn open_quic(
         Bound::Port(addresses) => {
             addresses.push((id, address));
             let bind = bind_tcp::bind_beside_port;
-            let beside = listener.tcp.then(|| announced.open_tcp(listener, address, workers, bind));
+            let beside = listener.tcp.then(|| plan.open_tcp(listener, address, workers, bind));
             (address, beside.transpose()?.unwrap_or_default())
         }
         Bound::OpenPort => return Err(ListenerError::OnPort),
     };
-    let has_tcp = announced.add_tcp(listener, id, tcp);
+    let has_tcp = plan.add_tcp(listener, id, tcp);
     Ok(BoundAddress {
         id,
         group: listener.group.clone(),
@@ -350,13 +359,13 @@ fn open_quic(
 fn open_http(
     listener: &Listener,
     address: SocketAddr,
-    announced: &mut Announced,
+    plan: &mut ListenerPlan,
     workers: usize,
 ) -> Result<BoundAddress, ListenerError> {
-    let id = announced.take_id()?;
-    let bound = announced.open_tcp(listener, address, workers, bind_tcp::bind_http)?;
+    let id = plan.take_id()?;
+    let bound = plan.open_tcp(listener, address, workers, bind_tcp::bind_http)?;
     let local = bound.first().and_then(|socket| socket.local_addr().ok());
-    announced.add_tcp(listener, id, bound);
+    plan.add_tcp(listener, id, bound);
     Ok(BoundAddress {
         id,
         group: listener.group.clone(),
@@ -374,18 +383,18 @@ fn open_address(
     id: ListenerId,
     address: SocketAddr,
     workers: usize,
-    announced: &Announced,
+    plan: &ListenerPlan,
 ) -> Result<(Acquired, Vec<TcpListener>), ListenerError> {
     let mut attempts = if address.port() == 0 { FREE_PORTS } else { 1 };
     loop {
         attempts -= 1;
-        let passed = announced.passed.udp(&listener.name, address, workers)?;
+        let passed = plan.passed.udp(&listener.name, address, workers)?;
         let bound = if passed.is_empty() {
             until_free(
                 || Acquired::bind(id, address, workers),
                 |error| matches!(error, BindError::InUse { .. }),
             )?
-        } else if announced.is_closing(address) {
+        } else if plan.is_closing(address) {
             // Sockets that leave a group of SO_REUSEPORT would change the order of those that come.
             return Err(ListenerError::Closing);
         } else {
@@ -396,7 +405,7 @@ fn open_address(
         }
         let local = bound.local_addr();
         let bind = if address.port() == 0 { bind_tcp::bind } else { bind_tcp::bind_when_free };
-        match announced.open_tcp(listener, local, workers, bind) {
+        match plan.open_tcp(listener, local, workers, bind) {
             Ok(tcp) => return Ok((bound, tcp)),
             Err(ListenerError::BindTcp(error)) if error.is_in_use() && attempts > 0 => {}
             Err(error) => return Err(error),

@@ -20,7 +20,7 @@ use crate::snapshot::ListenerSettings;
 
 /// Parts of a listener's settings before a reload that stay in use.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Before<'a> {
+pub(super) struct PreviousSettings<'a> {
     /// Certificates that are not parsed again, made with the same settings.
     pub(super) alternatives: Option<&'a Alternatives>,
     /// TLS options; `None` to read them from their files.
@@ -35,7 +35,7 @@ pub(super) fn prepare(
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-    before: Before<'_>,
+    before: PreviousSettings<'_>,
 ) -> Result<ListenerSettings, BootError> {
     let prepared = try_prepare(listener, registry, config, secrets, before);
     prepared.map_err(|error| BootError::listener(&listener.name, &listener.addresses, error))
@@ -46,7 +46,7 @@ fn try_prepare(
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-    before: Before<'_>,
+    before: PreviousSettings<'_>,
 ) -> Result<ListenerSettings, ListenerError> {
     let draw_key = secrets.congestion_rules_key();
     let selection = Selection::of(listener, registry, draw_key, before.selection)?;

@@ -13,8 +13,8 @@ use sluicegate_quic::settings::Tracing;
 use super::admin_address::AdminAddress;
 use super::cores::cores;
 use super::error::BootError;
-use super::listen::{Announced, Bound, BoundListeners, open_listener, open_on_sockets};
-use super::listener_settings::{Before, prepare};
+use super::listen::{Bound, BoundListeners, ListenerPlan, open_listener, open_on_sockets};
+use super::listener_settings::{PreviousSettings, prepare};
 use super::passed::Passed;
 use super::ports::{OpenPorts, on_ports};
 use super::shared::{Shared, open_logs, start_tracing};
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     /// Sockets that a service manager passed.
     pub(super) passed: Arc<Passed>,
     /// Listening addresses of all groups, with the sockets of TCP.
-    pub(super) listeners: Announced,
+    pub(super) listeners: ListenerPlan,
     /// Groups that have listeners.
     pub(super) groups: Vec<OpenGroup>,
 }
@@ -89,7 +89,7 @@ impl Plan {
         } else {
             AdminAddress::open(&config.admin, admin_state, &passed)?
         };
-        let mut listeners = Announced::inherit(Arc::clone(&passed));
+        let mut listeners = ListenerPlan::inherit(Arc::clone(&passed));
         let mut ports = OpenPorts::start(&on_ports(config)?)?;
         let mut groups = Vec::new();
         for group in &config.groups {
@@ -113,7 +113,7 @@ fn open(
     group: &Group,
     shared: &Shared,
     registry: &Registry,
-    announced: &mut Announced,
+    plan: &mut ListenerPlan,
     ports: &mut OpenPorts,
 ) -> Result<Option<OpenGroup>, BootError> {
     let all = shared.config.listeners.iter();
@@ -135,8 +135,8 @@ fn open(
     };
     for listener in listeners {
         let (config, secrets) = (&shared.config, &shared.secrets);
-        let settings = prepare(listener, registry, config, secrets, Before::default())?;
-        open_listener(listener, &settings, announced, &mut bound)?;
+        let settings = prepare(listener, registry, config, secrets, PreviousSettings::default())?;
+        open_listener(listener, &settings, plan, &mut bound)?;
     }
     let opened = match bound.bound {
         Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
@@ -146,8 +146,8 @@ fn open(
             open_on_sockets(group, sockets, workers, shared.cids.steering())?
         }
     };
-    announced.add_facts(&opened.listeners);
-    let receives = !announced.is_taking_over();
+    plan.add_facts(&opened.listeners);
+    let receives = !plan.is_taking_over();
     let mut seeds = opened.seeds;
     if !receives {
         seeds = seeds.into_iter().map(Seed::without_receiving).collect();

@@ -6,26 +6,28 @@ use sluicegate_config::{Config, Listener};
 use sluicegate_dataplane::{Backend, Seed, Steering};
 
 use super::error::{BootError, ListenerError};
-use super::listen::{Announced, Bound, BoundListeners, Kept, open_listener, open_on_sockets};
+use super::listen::{
+    Bound, BoundListeners, ListenerPlan, RetainedAddress, open_listener, open_on_sockets,
+};
 use crate::snapshot::ListenerSettings;
 use crate::worker::WorkerHandle;
 
 /// Listeners of a configuration, with the sockets of those that were not bound before.
 pub(super) struct Rebound {
     /// All listeners, and the new sockets of TCP.
-    pub(super) announced: Announced,
+    pub(super) plan: ListenerPlan,
     /// New sockets of QUIC by group, a seed for each worker.
     pub(super) seeds: BTreeMap<String, VecDeque<Seed>>,
 }
 
-/// Binds the listeners of a configuration that `announced` does not keep.
+/// Binds the listeners of a configuration that `plan` does not keep.
 ///
 /// # Errors
 /// An address cannot be bound, or a group can have no further one. What was bound here is closed then.
 pub(super) fn rebind(
     config: &Config,
     workers: &[WorkerHandle],
-    mut announced: Announced,
+    mut plan: ListenerPlan,
     steering: Steering,
     settings: impl Fn(&Listener) -> Result<ListenerSettings, BootError>,
 ) -> Result<Rebound, BootError> {
@@ -50,22 +52,22 @@ pub(super) fn rebind(
         };
         let mut bound = BoundListeners { workers, bound };
         for listener in listeners {
-            open_listener(listener, &settings(listener)?, &mut announced, &mut bound)?;
+            open_listener(listener, &settings(listener)?, &mut plan, &mut bound)?;
         }
         if let Bound::Sockets(sockets) = bound.bound
             && !sockets.is_empty()
         {
             let opened = open_on_sockets(group, sockets, workers, steering)?;
-            announced.add_facts(&opened.listeners);
+            plan.add_facts(&opened.listeners);
             seeds.insert(group.name.clone(), opened.seeds.into());
         }
     }
-    check_ports(config, &announced.kept)?;
-    Ok(Rebound { announced, seeds })
+    check_ports(config, &plan.kept)?;
+    Ok(Rebound { plan, seeds })
 }
 
 /// Refuses to remove an address of a port that the server drives itself.
-fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
+fn check_ports(config: &Config, removed: &[RetainedAddress]) -> Result<(), BootError> {
     for kept in removed {
         let group = config.groups.iter().find(|group| group.name == kept.at.group);
         let on_port = group.is_some_and(|group| group.backend == Backend::Dpdk);
@@ -85,8 +87,8 @@ mod tests {
     use sluicegate_dataplane::{ListenerId, Payloads};
 
     use super::*;
-    use crate::boot::listen::KeptState;
-    use crate::boot::listener_settings::{Before, prepare};
+    use crate::boot::listen::RetainedState;
+    use crate::boot::listener_settings::{PreviousSettings, prepare};
     use crate::boot::liveness::tests::watched;
     use crate::snapshot::{BoundAddress, Protocols};
     use sluicegate_base::secrets::Secrets;
@@ -110,14 +112,14 @@ mod tests {
             protocols: Protocols::Quic,
             payloads: Payloads::default(),
         };
-        let kept = Kept { name: "main".to_owned(), at, state: KeptState::InEffect };
+        let kept = RetainedAddress { name: "main".to_owned(), at, state: RetainedState::InEffect };
         let secrets = Secrets::in_memory();
-        let announced = Announced::keeping(vec![kept], 1, Arc::default());
+        let plan = ListenerPlan::keeping(vec![kept], 1, Arc::default());
         let (worker, ..) = watched(0);
-        let rebound = rebind(&config, &[worker], announced, Steering::Hash, |listener| {
-            prepare(listener, &registry, &config, &secrets, Before::default())
+        let rebound = rebind(&config, &[worker], plan, Steering::Hash, |listener| {
+            prepare(listener, &registry, &config, &secrets, PreviousSettings::default())
         });
-        rebound.unwrap().announced.bound_listeners[0].at.protocols
+        rebound.unwrap().plan.bound_listeners[0].at.protocols
     }
 
     #[test]

@@ -24,8 +24,8 @@ use super::advice;
 use super::buffers;
 use super::error::{BootError, ReloadError};
 use super::limits::REBIND_LIMIT;
-use super::listen::{Announced, Kept, KeptState};
-use super::listener_settings::{Before, prepare};
+use super::listen::{ListenerPlan, RetainedAddress, RetainedState};
+use super::listener_settings::{PreviousSettings, prepare};
 use super::memory::parts::Parts;
 use super::names;
 use super::passed::Passed;
@@ -149,9 +149,9 @@ impl Reloader<'_> {
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
         let admin = self.admin.change(config.admin.address, &self.passed)?;
-        let Rebound { mut announced, seeds } = rebound;
+        let Rebound { mut plan, seeds } = rebound;
         // Workers may have the numbers even if the configuration is refused.
-        self.next_id = announced.next_id();
+        self.next_id = plan.next_id();
         if let Err(error) = open_sockets(&self.workers, seeds) {
             self.removed.take_refused(&self.snapshot, &snapshot);
             return Err(error.into());
@@ -171,7 +171,7 @@ impl Reloader<'_> {
         advice::on_file(&config);
         advice::on_key_logs(&config);
         advice::on_redirects(&config);
-        buffers::advise(&config, &announced.lines);
+        buffers::advise(&config, &plan.lines);
         self.parts.advise(&config);
         names::look_up(&config);
         for socket in self.passed.unused(&config) {
@@ -191,10 +191,10 @@ impl Reloader<'_> {
         let traces = snapshot.tracing.as_ref().map(Tracing::writer);
         self.traces.set(&config.qlog, traces);
         self.fronts.adopt(tcp);
-        announced.announce();
-        tcp::announce(&snapshot, |id| announced.has_new_tcp(id));
+        plan.announce();
+        tcp::announce(&snapshot, |id| plan.has_new_tcp(id));
         for worker in &self.workers {
-            let sockets = announced.take_tcp(&worker.group);
+            let sockets = plan.take_tcp(&worker.group);
             // A front ends only with the process.
             let _ = worker.front.send(FrontCommand::Listen(sockets));
         }
@@ -229,14 +229,14 @@ impl Reloader<'_> {
         let site = before.recompile(&config.routes, &limits, identification)?;
         let site = Arc::new(site);
         let current = self.snapshot.bound_listeners.iter();
-        let kept = current.clone().map(|bound| Kept {
+        let kept = current.clone().map(|bound| RetainedAddress {
             name: bound.name.clone(),
             at: bound.at.clone(),
-            state: KeptState::InEffect,
+            state: RetainedState::InEffect,
         });
         let kept = kept.chain(self.removed.addresses()).collect();
-        let announced = Announced::keeping(kept, self.next_id, Arc::clone(&self.passed));
-        let mut rebound = rebind(config, &self.workers, announced, self.steering, |listener| {
+        let plan = ListenerPlan::keeping(kept, self.next_id, Arc::clone(&self.passed));
+        let mut rebound = rebind(config, &self.workers, plan, self.steering, |listener| {
             let mut before = current.clone().filter(|bound| bound.name == listener.name);
             self.settings(listener, before.next(), config, files)
         })?;
@@ -245,7 +245,7 @@ impl Reloader<'_> {
             site,
             limits: config.limits.clone(),
             quic: config.quic.clone(),
-            bound_listeners: std::mem::take(&mut rebound.announced.bound_listeners),
+            bound_listeners: std::mem::take(&mut rebound.plan.bound_listeners),
             // Last, because it may create a file.
             logs: open_logs(&self.access, &self.spans, config)?,
             tracing: start_tracing(&self.traces, config, &self.secrets)?,
@@ -265,7 +265,7 @@ impl Reloader<'_> {
         let known = self.known(before, config);
         let options = before.map(|before| &before.settings.identities.first.options);
         let options = options.filter(|_| files == OptionFiles::Keep);
-        let kept = Before {
+        let kept = PreviousSettings {
             alternatives: Some(&known),
             options,
             selection: before.map(|before| &before.settings.selection),

@@ -8,7 +8,7 @@ use sluicegate_dataplane::{ListenerId, Steering};
 use super::error::{BootError, one_line};
 use super::limits::REMOVAL_PAUSE;
 use super::listen::open_on_sockets;
-use super::listen::{Kept, KeptState};
+use super::listen::{RetainedAddress, RetainedState};
 use super::replies::Replies;
 use crate::snapshot::{BoundListener, ConfigSnapshot};
 use crate::worker::WorkerHandle;
@@ -70,11 +70,15 @@ impl RemovedListeners {
         }
     }
 
-    pub(super) fn addresses(&self) -> impl Iterator<Item = Kept> {
-        self.all.iter().map(|removed| Kept {
+    pub(super) fn addresses(&self) -> impl Iterator<Item = RetainedAddress> {
+        self.all.iter().map(|removed| RetainedAddress {
             name: removed.bound.name.clone(),
             at: removed.bound.at.clone(),
-            state: if removed.is_closing { KeptState::Closing } else { KeptState::Draining },
+            state: if removed.is_closing {
+                RetainedState::Closing
+            } else {
+                RetainedState::Draining
+            },
         })
     }
 

@@ -12,7 +12,7 @@ use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::{BootError, one_line};
 use super::events::{Event, OlderNews};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
-use super::listen::Line;
+use super::listen::ListenerLogLine;
 use super::observability::Observability;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
@@ -28,7 +28,7 @@ pub(super) fn await_ready(
     inbox: &Receiver<Event>,
     workers: usize,
     observability: &Observability,
-    lines: &[Line],
+    lines: &[ListenerLogLine],
 ) -> Result<bool, BootError> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
     let mut fallbacks = Vec::new();

@@ -10,7 +10,7 @@ use quiche::h3::{EncodedHeaders, Error, NameValue};
 use sluicegate_http::date;
 use sluicegate_http::exchange::{Fields, NO_SERVER, ReplyFields, has_content};
 
-use super::sink::Sink;
+use super::write_context::WriteContext;
 
 /// Number of encodings that a thread keeps, a power of two.
 const KEPT: usize = 64;
@@ -128,7 +128,12 @@ impl Head {
     ///
     /// # Errors
     /// The stream has no room for the whole head, or is gone.
-    pub(super) fn send(&self, to: &mut Sink<'_>, first: bool, last: bool) -> Result<(), Error> {
+    pub(super) fn send(
+        &self,
+        to: &mut WriteContext<'_>,
+        first: bool,
+        last: bool,
+    ) -> Result<(), Error> {
         let (conn, stream) = (&mut *to.conn, to.stream);
         let priority = to.priority.into();
         match self {

@@ -8,7 +8,7 @@ use sluicegate_http::exchange::{Body, Fields, Reply};
 use sluicegate_http::gate::HttpVersion;
 
 use super::head::{self, Heads};
-use super::sink::Sink;
+use super::write_context::WriteContext;
 
 /// Largest part of a body that is offered to quiche at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
@@ -96,7 +96,7 @@ impl Response {
     pub(super) fn write(
         &mut self,
         exchange: &mut FrontExchange,
-        to: &mut Sink<'_>,
+        to: &mut WriteContext<'_>,
     ) -> Result<Progress, Error> {
         while let Some((status, head)) = self.heads.first() {
             if to.room == 0 {
@@ -160,7 +160,7 @@ impl Response {
 }
 
 /// Writes a block of a handler's body, or the end.
-fn write_part(exchange: &mut FrontExchange, to: &mut Sink<'_>) -> Result<Progress, Error> {
+fn write_part(exchange: &mut FrontExchange, to: &mut WriteContext<'_>) -> Result<Progress, Error> {
     if to.room == 0 && !exchange.is_drained() {
         return Ok(Progress::Blocked);
     }
@@ -182,7 +182,7 @@ fn write_part(exchange: &mut FrontExchange, to: &mut Sink<'_>) -> Result<Progres
     }
 }
 
-fn write_end(trailers: Option<&Fields>, to: &mut Sink<'_>) -> Result<Progress, Error> {
+fn write_end(trailers: Option<&Fields>, to: &mut WriteContext<'_>) -> Result<Progress, Error> {
     let written = match trailers {
         Some(fields) => {
             let lines: Vec<_> = head::fields(fields.clone()).collect();
@@ -199,7 +199,11 @@ fn write_end(trailers: Option<&Fields>, to: &mut Sink<'_>) -> Result<Progress, E
 
 /// Writes a part of a known content, of which bytes in memory leave `body`. Returns the length of the part, and whether the
 /// stream has the whole.
-fn write_whole(body: &mut Body, sent: u64, to: &mut Sink<'_>) -> Result<(usize, bool), Error> {
+fn write_whole(
+    body: &mut Body,
+    sent: u64,
+    to: &mut WriteContext<'_>,
+) -> Result<(usize, bool), Error> {
     let room = to.room.min(to.scratch.len());
     if room == 0 {
         return Ok((0, false));
@@ -227,7 +231,7 @@ fn write_whole(body: &mut Body, sent: u64, to: &mut Sink<'_>) -> Result<(usize, 
 /// Sends bytes of the front of `rest`, at most `most` and what there is room for, and removes them there; the stream ends with the
 /// last of them if `ends`. Returns how many. quiche copies nothing: it keeps their memory until the client has acknowledged them.
 fn send_shared(
-    to: &mut Sink<'_>,
+    to: &mut WriteContext<'_>,
     rest: &mut Bytes,
     most: usize,
     ends: bool,
@@ -249,7 +253,7 @@ fn send_shared(
     Ok(taken)
 }
 
-fn send_body(to: &mut Sink<'_>, block: &[u8], last: bool) -> Result<usize, Error> {
+fn send_body(to: &mut WriteContext<'_>, block: &[u8], last: bool) -> Result<usize, Error> {
     taken(to.h3.send_body(to.conn, to.stream, block, last))
 }
 

@@ -30,7 +30,7 @@ use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::message::ToFront;
 use sluicegate_http::exchange::stall::StallTimer;
 use sluicegate_http::exchange::{Fields, Reply};
-use sluicegate_http::gate::{Handling, RequestRecord, RequestRefusal};
+use sluicegate_http::gate::{RequestRecord, RequestRefusal, RoutedRequest};
 use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
@@ -129,7 +129,7 @@ struct Exchange {
     /// What is left of a body that the response does not need.
     lingering: Option<Lingering>,
     /// Request at its handler on the origin thread, until the handler has ended or is cancelled.
-    handling: Option<Handling>,
+    routed: Option<RoutedRequest>,
     /// The handler has opened a tunnel, which counts.
     has_tunnel: bool,
     /// Number of the exchange in the origin's ring, which holds its memory until the request is forgotten.

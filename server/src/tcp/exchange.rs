@@ -18,7 +18,7 @@ use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use sluicegate_http::exchange::local::LocalExchange;
 use sluicegate_http::exchange::message::{Head, Request, ToHandler};
 use sluicegate_http::exchange::{Fields, Reply};
-use sluicegate_http::gate::Handling;
+use sluicegate_http::gate::RoutedRequest;
 use task::{HandlerTask, Running};
 
 use super::connection::Connection;
@@ -53,7 +53,7 @@ impl Exchange {
         connection: &Rc<Connection>,
         open: &Rc<OpenRequest>,
         request: Box<Request>,
-        handling: Handling,
+        routed: RoutedRequest,
         permit: LocalExchange,
         source: Option<Source>,
     ) -> Exchange {
@@ -63,8 +63,8 @@ impl Exchange {
         let queue = Rc::<FrontQueue>::default();
         let credit = connection.front.exchanges.first_credit();
         let limit = request.timeout;
-        open.exchange().prepare(&request, handling.max_body(), credit);
-        open.exchange().hand_over(request.has_body, handling.wait());
+        open.exchange().prepare(&request, routed.max_body(), credit);
+        open.exchange().hand_over(request.has_body, routed.wait());
         let (incoming, handle) = Incoming::new(0, request, credit, Rc::clone(&queue));
         let handle = Rc::new(handle);
         let task = HandlerTask {
@@ -75,7 +75,7 @@ impl Exchange {
             revocation,
             queue,
             upload: Upload(source),
-            handling,
+            routed,
             running: Some(Running::on(connection)),
         };
         let handler = connection.front.handlers.run(incoming);

@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_boring::{HandshakeError, SslStreamBuilder};
 
+use super::addresses::{Addresses, addresses};
 use super::connection::Connection;
-use super::ends::{Ends, ends};
 use super::errors::on_error;
 use super::front::{Admission, Front};
 use super::heads::HeadStream;
@@ -50,17 +50,17 @@ pub(super) async fn serve(
     mut stream: TcpStream,
     sender: ValidatedAddress,
 ) {
-    let ends = ends(&mut admission, &mut stream, sender).await;
-    let Some(ends) = ends else {
+    let addresses = addresses(&mut admission, &mut stream, sender).await;
+    let Some(addresses) = addresses else {
         return;
     };
     tokio::select! {
-        () = serve_admitted(&admission, stream, ends) => {}
+        () = serve_admitted(&admission, stream, addresses) => {}
         () = admission.handle.closed() => {}
     }
 }
 
-async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local): Ends) {
+async fn serve_admitted(admission: &Admission, stream: TcpStream, addresses: Addresses) {
     let (front, listener) = (Rc::clone(&admission.front), &admission.listener);
     // Without it the system would hold the end of a response back until the client acknowledges what came before.
     let _ = stream.set_nodelay(true);
@@ -80,9 +80,9 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local
     };
     let connect = |described| {
         let peer = Peer {
-            address: client,
+            address: addresses.client,
             proxy: None,
-            local,
+            local: addresses.local,
             early_data: false,
             connection: Arc::new(described),
         };

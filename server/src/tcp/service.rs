@@ -17,7 +17,7 @@ use sluicegate_http::exchange::front::Received;
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use sluicegate_http::gate::{
-    Decision, Handling, RequestArrival, RequestRecord, RequestRefusal, replies,
+    Decision, RequestArrival, RequestRecord, RequestRefusal, RoutedRequest, replies,
 };
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::Peer;
@@ -117,13 +117,13 @@ pub(super) async fn respond(
                     guard.request.exchange().discard(parsed.content_length, limit);
                     discard(&guard, body, reply).await
                 }
-                Decision::Handle(handling) => {
-                    if handling.is_tunnel() {
-                        return open(guard, parsed, peer, handling, &slot).await;
+                Decision::Handle(routed) => {
+                    if routed.is_tunnel() {
+                        return open(guard, parsed, peer, routed, &slot).await;
                     }
                     // The route leaves an upgrade undone.
                     parsed.head.protocol = None;
-                    let response = handle(guard, parsed, peer, handling, body);
+                    let response = handle(guard, parsed, peer, routed, body);
                     return response.await.map(Either::Left);
                 }
             }
@@ -298,11 +298,11 @@ async fn handle(
     guard: RequestGuard,
     parsed: ParsedRequest,
     peer: Peer,
-    handling: Handling,
+    routed: RoutedRequest,
     body: RequestBody,
 ) -> Response<ResponseBody> {
     let source = (!body.is_end_stream()).then(|| Source::Body(body));
-    match hand_over(&guard, parsed, peer, handling, source).await {
+    match hand_over(&guard, parsed, peer, routed, source).await {
         Ok((head, exchange)) => of_handler(head, exchange, guard),
         Err(reply) => of_reply(reply, guard),
     }
@@ -313,7 +313,7 @@ async fn open(
     guard: RequestGuard,
     mut parsed: ParsedRequest,
     peer: Peer,
-    handling: Handling,
+    routed: RoutedRequest,
     slot: &TunnelSlot,
 ) -> Answer {
     let accept = parsed.accept.take();
@@ -323,7 +323,7 @@ async fn open(
         Some(protocol) if !guard.connection.is_http2() => HeaderValue::from_str(protocol).ok(),
         _ => None,
     };
-    let refused = match hand_over(&guard, parsed, peer, handling, source).await {
+    let refused = match hand_over(&guard, parsed, peer, routed, source).await {
         Ok((head, exchange)) if guard.request.exchange().is_tunnel() => {
             let response = of_tunnel(head, upgrade, accept, &guard);
             slot.set(Some(ClientTunnel { exchange, guard, reader }));
@@ -343,12 +343,12 @@ async fn hand_over(
     guard: &RequestGuard,
     parsed: ParsedRequest,
     peer: Peer,
-    mut handling: Handling,
+    mut routed: RoutedRequest,
     source: Option<Source>,
 ) -> Result<(Head, Exchange), Reply> {
     let connection = &guard.connection;
     let front = &connection.front;
-    let mut handed = handling.request(parsed.head, peer, parsed.content_length, source.is_some());
+    let mut handed = routed.request(parsed.head, peer, parsed.content_length, source.is_some());
     handed.wants_report = guard.request.record.borrow().is_some();
     let Some(permit) = front.exchanges.open(handed.peer.address) else {
         front.count(|counters| counters.requests.gate.overloaded += 1);
@@ -356,11 +356,10 @@ async fn hand_over(
             unread_body::leave(connection, &guard.request, body).await;
         }
         let mut reply = refused(guard, RequestRefusal::no_room());
-        handling.refuse(&mut reply);
+        routed.refuse(&mut reply);
         return Err(reply);
     };
-    let mut exchange =
-        Exchange::start(connection, &guard.request, handed, handling, permit, source);
+    let mut exchange = Exchange::start(connection, &guard.request, handed, routed, permit, source);
     let head = exchange.head().await?;
     Ok((head, exchange))
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use sluicegate_base::observe::connections::Inspected;
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
-use sluicegate_quic::endpoint::inspect::Search;
+use sluicegate_quic::endpoint::inspect::ConnectionSearch;
 use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, SwitchOutcome};
 use sluicegate_quic::endpoint::traces::{OrderedTrace, TraceOrder};
 use tokio::sync::oneshot;
@@ -70,7 +70,7 @@ pub struct TraceCommand {
 #[derive(Debug)]
 pub struct Inspection {
     /// Connections that are wanted.
-    pub search: Search,
+    pub search: ConnectionSearch,
     /// Takes what was found.
     pub reply: oneshot::Sender<Inspected>,
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::credentials::Credentials;
-use super::results::{Digest, Outcome, Results};
+use super::results::{CheckResult, Digest, Results};
 use super::turns::{Turn, Turns};
 use super::users::Hash;
 
@@ -111,12 +111,12 @@ impl PasswordChecks {
     }
 
     /// Returns the result for these credentials, if any thread has one, and prolongs it.
-    pub(super) fn renew(&self, digest: &Digest, now: Instant) -> Option<Outcome> {
+    pub(super) fn renew(&self, digest: &Digest, now: Instant) -> Option<CheckResult> {
         self.with_results(|results| results.renew(digest, now))
     }
 
     /// Remembers a result for all threads.
-    pub(super) fn insert(&self, digest: Digest, outcome: Outcome) {
+    pub(super) fn insert(&self, digest: Digest, outcome: CheckResult) {
         self.with_results(|results| results.insert(digest, outcome));
     }
 
@@ -147,7 +147,7 @@ impl PasswordChecks {
         let accepted = self.spawn(move || {
             let accepted = check.hash.verifies(&check.password) && check.exists;
             // Before the slot is free: the next check may be one of the same credentials.
-            checks.insert(check.digest, Outcome::new(accepted, began));
+            checks.insert(check.digest, CheckResult::new(accepted, began));
             checks.turns().on_result(check.place.client, accepted, began);
             drop((check.slot, check.place));
             accepted

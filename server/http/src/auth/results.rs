@@ -16,7 +16,7 @@ pub(super) type Digest = [u8; 32];
 
 /// Result of a check, and how long it holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
+pub(super) struct CheckResult {
     pub(super) accepted: bool,
     /// End of the result, unless it is used before.
     end: Instant,
@@ -24,25 +24,25 @@ pub(super) struct Outcome {
     last: Instant,
 }
 
-impl Outcome {
+impl CheckResult {
     /// Returns the result of a check that began at `now`: its thread has no clock of the runtime.
-    pub(super) fn new(accepted: bool, now: Instant) -> Outcome {
+    pub(super) fn new(accepted: bool, now: Instant) -> CheckResult {
         let end = now + REMEMBERED;
         let last = if accepted { now + LONGEST } else { end };
-        Outcome { accepted, end, last }
+        CheckResult { accepted, end, last }
     }
 
     /// Returns the same result, which ends within `time`, however often it is used.
-    pub(super) fn within(self, time: Duration, now: Instant) -> Outcome {
+    pub(super) fn within(self, time: Duration, now: Instant) -> CheckResult {
         let end = self.end.min(now + time);
-        Outcome { end, last: end, ..self }
+        CheckResult { end, last: end, ..self }
     }
 }
 
 /// Results that are remembered. Refused credentials are kept apart from accepted ones: strangers that guess displace nobody.
 pub(super) struct Results {
-    accepted: Cache<Digest, Outcome>,
-    refused: Cache<Digest, Outcome>,
+    accepted: Cache<Digest, CheckResult>,
+    refused: Cache<Digest, CheckResult>,
 }
 
 impl Results {
@@ -52,7 +52,7 @@ impl Results {
     }
 
     /// Returns the result for these credentials, if it holds, and prolongs it.
-    pub(super) fn renew(&mut self, digest: &Digest, now: Instant) -> Option<Outcome> {
+    pub(super) fn renew(&mut self, digest: &Digest, now: Instant) -> Option<CheckResult> {
         for kind in [&mut self.accepted, &mut self.refused] {
             if let Some(mut outcome) = kind.get_mut(digest)
                 && now < outcome.end
@@ -65,7 +65,7 @@ impl Results {
     }
 
     /// Remembers a result.
-    pub(super) fn insert(&mut self, digest: Digest, outcome: Outcome) {
+    pub(super) fn insert(&mut self, digest: Digest, outcome: CheckResult) {
         if outcome.accepted {
             self.accepted.insert(digest, outcome);
         } else {
@@ -100,9 +100,9 @@ mod tests {
             digest[..2].copy_from_slice(&number.to_le_bytes());
             digest
         };
-        results.insert(digest(0), Outcome::new(true, now));
+        results.insert(digest(0), CheckResult::new(true, now));
         for number in 1..1000 {
-            results.insert(digest(number), Outcome::new(false, now));
+            results.insert(digest(number), CheckResult::new(false, now));
         }
         assert!(results.len() <= 17, "{}", results.len());
         let found = results.renew(&digest(0), now);
@@ -115,7 +115,7 @@ mod tests {
         let (short, long) = (Duration::from_secs(10), Duration::from_secs(600));
         for (time, holds) in [(short, short), (long, REMEMBERED)] {
             let mut results = Results::new(16);
-            results.insert([0; 32], Outcome::new(true, now).within(time, now));
+            results.insert([0; 32], CheckResult::new(true, now).within(time, now));
             let last = now + holds - Duration::from_millis(1);
             assert!(results.renew(&[0; 32], last).is_some());
             assert!(results.renew(&[0; 32], now + holds).is_none());

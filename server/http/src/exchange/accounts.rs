@@ -48,7 +48,7 @@ struct Open {
 
 /// Sums of [`Accounts`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
+pub struct AccountTotals {
     /// Bytes promised to open exchanges.
     pub promised: u64,
     /// Permits refused because the memory was promised to others.
@@ -135,7 +135,7 @@ impl Accounts {
     }
 
     /// Returns the client that holds the most memory, if it is to give way to a further exchange of `client`.
-    pub(super) fn most_greedy(&self, client: ClientPrefix) -> Option<ClientPrefix> {
+    pub(super) fn largest_holder(&self, client: ClientPrefix) -> Option<ClientPrefix> {
         let open = self.open();
         let (parts, needs) = if open.exchanges >= self.most {
             (&open.numbers, 1)
@@ -158,9 +158,9 @@ impl Accounts {
     }
 
     /// Returns the present sums.
-    pub fn balance(&self) -> Balance {
+    pub fn totals(&self) -> AccountTotals {
         let open = self.open();
-        Balance {
+        AccountTotals {
             promised: open.promised,
             refused_memory: open.refused_memory,
             refused_client: open.refused_client,

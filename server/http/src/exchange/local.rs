@@ -70,7 +70,7 @@ impl LocalExchanges {
         let open = self.open.borrow();
         LocalCounters {
             open: open.entries.len() as u64,
-            reserved: open.accounts.balance().promised,
+            reserved: open.accounts.totals().promised,
             ..self.counters.get()
         }
     }

@@ -46,7 +46,7 @@ impl<T> ExchangeTable<T> {
     ) -> Option<Permit> {
         let client = ClientPrefix::from(address);
         let permit = self.accounts.promise(client).or_else(|| {
-            self.revoke(self.accounts.most_greedy(client)?, on_revoked);
+            self.revoke(self.accounts.largest_holder(client)?, on_revoked);
             self.accounts.promise(client)
         });
         if permit.is_none() {

@@ -135,14 +135,14 @@ pub fn ask(
     sent: u64,
     accounts: Arc<Accounts>,
 ) -> Result<(Incoming, TestFront), Reply> {
-    let mut handling = match gate.decide(arrival) {
+    let mut routed = match gate.decide(arrival) {
         Decision::Refuse(refusal) => return Err(refusal.reply),
         Decision::Discard(_, limit) if sent > limit => return Err(replies::body_too_large()),
         Decision::Discard(reply, _) => return Err(reply),
-        Decision::Handle(handling) => handling,
+        Decision::Handle(routed) => routed,
     };
     let (head, peer) = (arrival.head.clone(), arrival.peer.clone());
-    let request = handling.request(head, peer, arrival.content_length, arrival.has_body);
+    let request = routed.request(head, peer, arrival.content_length, arrival.has_body);
     let (mut origin_ring, mut worker_ring) = rings(1, accounts);
     let opened = gate.counters.open(Some(&mut origin_ring), KEY, request);
     opened.map_err(|refusal| refusal.reply)?;

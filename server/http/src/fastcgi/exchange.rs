@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::definition::{Admitted, RouteFastCgi, ThreadState};
 use super::error_log::ErrorLog;
+use super::exchange_error::ExchangeError;
 use super::head::{HeadReader, remove_commands};
 use super::params::Facts;
 use super::records::Status;
 use super::relay::Relay;
 use super::script::Script;
 use super::session::{Event, Session};
-use super::stop::Stop;
 use super::upload::Upload;
 use crate::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::exchange::message::{HandlerReport, Head, Request};
@@ -74,22 +74,26 @@ impl<'a> Exchange<'a> {
         pools.count(|c| c.requests += 1);
         let ended = match self.begin(prefix, script, body).await {
             Ok(response) => self.respond(response, reply).await,
-            Err(stop) => {
-                self.report(Some(stop));
-                if let Some(mut response) = stop.reply() {
+            Err(error) => {
+                self.report(Some(error));
+                if let Some(mut response) = error.reply() {
                     self.admitted.rules.error_pages().apply(&mut response);
                     // Whether the client receives it or not, the exchange has failed.
                     let _ = reply.reply(response, self.request.head.method == "HEAD").await;
                 }
-                Err(stop)
+                Err(error)
             }
         };
         match ended {
             Ok(()) => pools.count(|c| c.answered += 1),
-            Err(Stop::Cancelled | Stop::ClientStalled) => pools.count(|c| c.cancelled += 1),
-            Err(Stop::LengthRequired | Stop::NoRoom) => pools.count(|c| c.refused += 1),
+            Err(ExchangeError::Cancelled | ExchangeError::ClientStalled) => {
+                pools.count(|c| c.cancelled += 1)
+            }
+            Err(ExchangeError::LengthRequired | ExchangeError::NoRoom) => {
+                pools.count(|c| c.refused += 1)
+            }
             // Failures are counted already.
-            Err(Stop::Failed(_)) => {}
+            Err(ExchangeError::Failed(_)) => {}
         }
     }
 
@@ -99,7 +103,7 @@ impl<'a> Exchange<'a> {
         prefix: &str,
         script: &Script,
         body: RequestBody,
-    ) -> Result<Response<'a>, Stop> {
+    ) -> Result<Response<'a>, ExchangeError> {
         let settings = &*self.route.settings;
         let upload = Upload::begin(self.request, body, settings, self.thread.buffers);
         let (upload, length) = upload.await?;
@@ -109,7 +113,7 @@ impl<'a> Exchange<'a> {
         let opened = pools.open(&self.route.pool, client.into(), limit, &self.reporter);
         let stream = opened.await.map_err(|(failure, upstream)| {
             self.upstream.replace(upstream);
-            Stop::Failed(failure)
+            ExchangeError::Failed(failure)
         })?;
         let mut errors = ErrorLog::new(stream.label(), &script.file);
         self.upstream.replace(Some(Arc::clone(stream.label())));
@@ -135,11 +139,11 @@ impl<'a> Exchange<'a> {
                 session.stream().on_success();
                 Ok(Response { session, errors, head, first })
             }
-            Err(stop) => {
-                if let Stop::Failed(failure) = stop {
+            Err(error) => {
+                if let ExchangeError::Failed(failure) = error {
                     session.stream().on_failure(failure);
                 }
-                Err(stop)
+                Err(error)
             }
         }
     }
@@ -149,22 +153,22 @@ impl<'a> Exchange<'a> {
         &self,
         session: &mut Session<'_>,
         errors: &mut ErrorLog,
-    ) -> Result<(Head, Bytes), Stop> {
+    ) -> Result<(Head, Bytes), ExchangeError> {
         let settings = &*self.route.settings;
         let mut reader = HeadReader::new(settings.header_bytes);
         let mut timer = Deadline::default();
-        let failed = |failure| Err(Stop::Failed(failure));
+        let failed = |failure| Err(ExchangeError::Failed(failure));
         loop {
             let event = std::future::poll_fn(|cx| {
                 session.poll_send(cx)?;
                 match session.late(cx, settings, &mut timer) {
-                    Some(stop) => std::task::Poll::Ready(Err(stop)),
-                    None => session.poll_event(cx).map_err(Stop::Failed),
+                    Some(error) => std::task::Poll::Ready(Err(error)),
+                    None => session.poll_event(cx).map_err(ExchangeError::Failed),
                 }
             });
             match event.await? {
                 Event::Output(mut piece) => {
-                    let response = reader.push(&mut piece).map_err(Stop::Failed)?;
+                    let response = reader.push(&mut piece).map_err(ExchangeError::Failed)?;
                     if let Some(mut response) = response {
                         if remove_commands(response.headers_mut()) {
                             self.warn_of_commands();
@@ -172,7 +176,7 @@ impl<'a> Exchange<'a> {
                         let is_head = self.request.head.method == "HEAD";
                         let size = BodySize::announced(response.headers());
                         let head = response_head(response, size, is_head);
-                        let head = head.map_err(Stop::Failed)?;
+                        let head = head.map_err(ExchangeError::Failed)?;
                         return Ok((head, piece));
                     }
                 }
@@ -195,7 +199,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Forwards the response.
-    async fn respond(&self, response: Response<'_>, reply: Responder) -> Result<(), Stop> {
+    async fn respond(&self, response: Response<'_>, reply: Responder) -> Result<(), ExchangeError> {
         let Response { mut session, mut errors, head, first } = response;
         let (length, end) = (head.length, head.end);
         let times = self.times.get().with_head(self.begun.elapsed(), end);
@@ -218,25 +222,25 @@ impl<'a> Exchange<'a> {
                 relay.discard().await;
                 Ok(())
             }
-            Err(stop) => {
-                if let Stop::Failed(failure) = stop {
+            Err(error) => {
+                if let ExchangeError::Failed(failure) = error {
                     session.stream().on_failure(failure);
                 }
                 // Before the writer is dropped, which resets the stream.
-                self.report(Some(stop));
-                Err(stop)
+                self.report(Some(error));
+                Err(error)
             }
         }
     }
 
     /// Reports facts for the access log.
-    fn report(&self, stop: Option<Stop>) {
+    fn report(&self, error: Option<ExchangeError>) {
         let upstream = self.upstream.borrow().clone();
         self.reporter.report(|| HandlerReport {
             attempts: u64::from(upstream.is_some()),
             upstream,
             upstream_times: self.times.get(),
-            cause: stop.and_then(Stop::cause),
+            cause: error.and_then(ExchangeError::cause),
         });
     }
 }

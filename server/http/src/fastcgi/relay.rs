@@ -7,9 +7,9 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
 use super::error_log::ErrorLog;
+use super::exchange_error::ExchangeError;
 use super::records::Status;
 use super::session::{Event, Session};
-use super::stop::Stop;
 use crate::exchange::handler::BodySender;
 use crate::proxy::{Blocks, Deadline, Failure};
 
@@ -60,9 +60,13 @@ impl<'s, 'a> Relay<'s, 'a> {
     ///
     /// # Errors
     /// The body ended early, so the response must not end properly; or the client has cancelled.
-    pub(super) async fn run(&mut self, first: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
+    pub(super) async fn run(
+        &mut self,
+        first: Bytes,
+        writer: &mut BodySender,
+    ) -> Result<(), ExchangeError> {
         let ended = self.pass(first, writer).await;
-        if ended != Err(Stop::Cancelled) {
+        if ended != Err(ExchangeError::Cancelled) {
             // What has come before a failure is for the client, too.
             self.flush(writer).await?;
         }
@@ -70,7 +74,7 @@ impl<'s, 'a> Relay<'s, 'a> {
     }
 
     /// Forwards the body, except what waits for more bytes at its end.
-    async fn pass(&mut self, first: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
+    async fn pass(&mut self, first: Bytes, writer: &mut BodySender) -> Result<(), ExchangeError> {
         self.add(first, writer).await?;
         let mut deadline = Deadline::default();
         loop {
@@ -119,7 +123,7 @@ impl<'s, 'a> Relay<'s, 'a> {
         cx: &mut Context<'_>,
         may_wait: bool,
         deadline: &mut Deadline,
-    ) -> Poll<Result<Option<Event>, Stop>> {
+    ) -> Poll<Result<Option<Event>, ExchangeError>> {
         self.session.poll_send(cx)?;
         match self.session.poll_event(cx) {
             Poll::Ready(Ok(event)) => return Poll::Ready(Ok(Some(event))),
@@ -129,18 +133,22 @@ impl<'s, 'a> Relay<'s, 'a> {
         }
         let moved = self.session.moved_at().max(self.resumed);
         if deadline.is_over(cx, moved + self.idle_timeout) {
-            Poll::Ready(Err(Stop::Failed(Failure::BodyTimeout)))
+            Poll::Ready(Err(ExchangeError::Failed(Failure::BodyTimeout)))
         } else {
             Poll::Pending
         }
     }
 
     /// Returns why the body broke off.
-    fn cut(&self) -> Stop {
-        Stop::Failed(Failure::of_cut(self.longest_pause))
+    fn cut(&self) -> ExchangeError {
+        ExchangeError::Failed(Failure::of_cut(self.longest_pause))
     }
 
-    async fn add(&mut self, mut piece: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
+    async fn add(
+        &mut self,
+        mut piece: Bytes,
+        writer: &mut BodySender,
+    ) -> Result<(), ExchangeError> {
         if let Some(length) = self.length {
             let left = usize::try_from(length - self.taken).unwrap_or(usize::MAX);
             piece.truncate(left);
@@ -153,7 +161,7 @@ impl<'s, 'a> Relay<'s, 'a> {
     }
 
     /// Sends what waits for more bytes, here or in a compressor.
-    async fn flush(&mut self, writer: &mut BodySender) -> Result<(), Stop> {
+    async fn flush(&mut self, writer: &mut BodySender) -> Result<(), ExchangeError> {
         if let Some(block) = self.blocks.flush() {
             return self.send(block, writer).await;
         }
@@ -162,7 +170,7 @@ impl<'s, 'a> Relay<'s, 'a> {
         Ok(())
     }
 
-    async fn send(&mut self, block: Bytes, writer: &mut BodySender) -> Result<(), Stop> {
+    async fn send(&mut self, block: Bytes, writer: &mut BodySender) -> Result<(), ExchangeError> {
         let offered = Instant::now();
         self.session.drive(writer.data(block)).await?;
         self.resumed = Instant::now();

@@ -9,8 +9,8 @@ use sluicegate_config::FastCgi;
 use tokio::io::AsyncWrite as _;
 use tokio::time::Instant;
 
+use super::exchange_error::ExchangeError;
 use super::records::{self, Decoder, Status};
-use super::stop::Stop;
 use super::upload::Upload;
 use crate::block::poll_block;
 use crate::exchange::handler::Cancelled;
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The client has cancelled the request.
-    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), Stop> {
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), ExchangeError> {
         while !self.write_failed {
             if !self.unsent.is_empty() {
                 match Pin::new(&mut self.stream).poll_write(cx, &self.unsent) {
@@ -156,16 +156,16 @@ impl<'a> Session<'a> {
         cx: &mut Context<'_>,
         settings: &FastCgi,
         timer: &mut Deadline,
-    ) -> Option<Stop> {
+    ) -> Option<ExchangeError> {
         let is_sent = self.write_failed || self.input_ended && self.unsent.is_empty();
-        let (limit, stop) = if is_sent {
-            (settings.head_timeout, Stop::Failed(Failure::HeadTimeout))
+        let (limit, error) = if is_sent {
+            (settings.head_timeout, ExchangeError::Failed(Failure::HeadTimeout))
         } else if self.unsent.is_empty() {
-            (settings.idle_timeout, Stop::ClientStalled)
+            (settings.idle_timeout, ExchangeError::ClientStalled)
         } else {
-            (settings.idle_timeout, Stop::Failed(Failure::WriteTimeout))
+            (settings.idle_timeout, ExchangeError::Failed(Failure::WriteTimeout))
         };
-        timer.is_over(cx, self.sent_at + limit).then_some(stop)
+        timer.is_over(cx, self.sent_at + limit).then_some(error)
     }
 
     /// Sends the request until `future` is ready.
@@ -175,11 +175,11 @@ impl<'a> Session<'a> {
     pub(super) async fn drive<T>(
         &mut self,
         future: impl Future<Output = Result<T, Cancelled>>,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, ExchangeError> {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
             self.poll_send(cx)?;
-            future.as_mut().poll(cx).map_err(Stop::from)
+            future.as_mut().poll(cx).map_err(ExchangeError::from)
         })
         .await
     }

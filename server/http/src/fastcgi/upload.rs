@@ -11,7 +11,7 @@ use sluicegate_config::FastCgi;
 use tokio::time::timeout;
 
 use super::buffers::{BodyBuffers, Held};
-use super::stop::Stop;
+use super::exchange_error::ExchangeError;
 use crate::exchange::handler::{Cancelled, RequestBody};
 use crate::exchange::message::Request;
 
@@ -42,7 +42,7 @@ impl<'a> Upload<'a> {
         body: RequestBody,
         settings: &FastCgi,
         buffers: &'a BodyBuffers,
-    ) -> Result<(Upload<'a>, Option<u64>), Stop> {
+    ) -> Result<(Upload<'a>, Option<u64>), ExchangeError> {
         let mut upload = Upload {
             kept: VecDeque::new(),
             held: buffers.begin(request.peer.address),
@@ -61,7 +61,7 @@ impl<'a> Upload<'a> {
             None => 0,
         };
         if upload.arriving.is_none() && upload.left > 0 {
-            return Err(Stop::Cancelled);
+            return Err(ExchangeError::Cancelled);
         }
         Ok((upload, length.or(Some(kept).filter(|kept| *kept > 0))))
     }
@@ -72,24 +72,24 @@ impl<'a> Upload<'a> {
         mut body: RequestBody,
         length: Option<u64>,
         settings: &FastCgi,
-    ) -> Result<(u64, Option<RequestBody>), Stop> {
+    ) -> Result<(u64, Option<RequestBody>), ExchangeError> {
         let is_known = length.is_some();
         let is_longer = length.is_some_and(|length| length > settings.body_buffer);
         let mut kept = 0;
         while !is_longer || kept < settings.body_buffer {
             let frame = timeout(settings.idle_timeout, body.frame()).await;
-            let Some(frame) = frame.map_err(|_| Stop::ClientStalled)? else {
+            let Some(frame) = frame.map_err(|_| ExchangeError::ClientStalled)? else {
                 return Ok((kept, None));
             };
             // Scripts have no trailers.
             let block = frame?.into_data().unwrap_or_default();
             kept += block.len() as u64;
             if !is_known && kept > settings.body_buffer {
-                return Err(Stop::LengthRequired);
+                return Err(ExchangeError::LengthRequired);
             }
             let has_room = self.held.grow(block.len());
             if !has_room && !is_known {
-                return Err(Stop::NoRoom);
+                return Err(ExchangeError::NoRoom);
             }
             self.push(block);
             if !has_room {

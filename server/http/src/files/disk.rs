@@ -108,7 +108,7 @@ impl FileServer {
         self.entry_max.set(entry_max);
     }
 
-    /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` at most once, before
+    /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `offer_to_cache` at most once, before
     /// the response: with the entry for a cache under the request's [`Key`](crate::files::Key), or `None` if it should hold
     /// nothing. It is not called if the cache should hold what it has.
     ///
@@ -118,12 +118,12 @@ impl FileServer {
         served: Served<'_>,
         rest: &str,
         incoming: Incoming,
-        learn: impl FnOnce(Option<Representation>),
+        offer_to_cache: impl FnOnce(Option<Representation>),
     ) -> Option<Incoming> {
         let Served { folder, pages, .. } = served;
         let found = self.find(served, rest, &incoming.request.head).await;
         if served.has_fallback && matches!(found, Err(Unserved::NotFound)) {
-            learn(None);
+            offer_to_cache(None);
             return Some(incoming);
         }
         let reporter = incoming.reporter();
@@ -135,10 +135,10 @@ impl FileServer {
         let (mut plan, source) = match found {
             Ok(located) => {
                 let located = self.compress(folder, head, client, located).await;
-                self.prepare(head, client, located, learn).await
+                self.prepare(head, client, located, offer_to_cache).await
             }
             Err(unserved) => {
-                learn(None);
+                offer_to_cache(None);
                 let plan = match unserved {
                     Unserved::NotFound => refuse(PathRefusal::NotFound),
                     Unserved::Refused(plan) => plan,
@@ -239,7 +239,7 @@ impl FileServer {
         head: &RequestHead,
         client: ClientPrefix,
         located: Located,
-        learn: impl FnOnce(Option<Representation>),
+        offer_to_cache: impl FnOnce(Option<Representation>),
     ) -> (ResponsePlan, Source) {
         let Located { file, metadata, bytes, is_requested, is_exception } = located;
         let plan = representation::respond(head, &metadata);
@@ -250,7 +250,7 @@ impl FileServer {
         let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max.get();
         let kept = bytes.filter(is_kept);
         if !is_exception {
-            learn(kept.map(|bytes| Representation::new(metadata, bytes)));
+            offer_to_cache(kept.map(|bytes| Representation::new(metadata, bytes)));
         }
         if head.method == "HEAD" || !plan.reads_content() {
             return (plan, Source::Memory(Bytes::new()));

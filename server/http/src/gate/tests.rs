@@ -16,7 +16,7 @@ use crate::exchange::test_front::{head, peer, tunnel};
 use crate::exchange::{Body, Reply};
 use crate::identification::Identification;
 use crate::peer::PeerConnection;
-use crate::route::Claim;
+use crate::route::UnverifiedRequest;
 use crate::trusted_proxies::TrustedProxies;
 
 /// A gate with the state that it borrows.
@@ -279,12 +279,12 @@ fn credentials_go_to_the_origin_thread_whatever_the_handler_and_not_to_upstreams
     ] {
         let (_folder, mut fixture) = protected(more, handler);
         let head = head("GET", "/", &[authorization]);
-        let Decision::Handle(mut handling) = fixture.decide(&head, &peer(false)) else {
+        let Decision::Handle(mut routed) = fixture.decide(&head, &peer(false)) else {
             panic!("{handler}");
         };
-        let request = handling.request(head, peer(false), None, false);
-        let claim = request.handler.downcast::<Claim>().unwrap();
-        assert_eq!(claim.credentials.user, b"ada");
+        let request = routed.request(head, peer(false), None, false);
+        let unverified = request.handler.downcast::<UnverifiedRequest>().unwrap();
+        assert_eq!(unverified.credentials.user, b"ada");
         let left = request.head.headers.iter().find(|(name, _)| name == AUTHORIZATION);
         assert_eq!(left.map(|(_, value)| value.to_str().unwrap()), expected, "{handler}");
     }
@@ -304,10 +304,10 @@ fn upstreams_learn_the_user_from_the_route_alone() {
     let mut open = Fixture::new(&format!("[[route]]\npath = \"/\"\n{handler}\n"));
     for (fixture, expected) in [(&mut protected, Some("ada")), (&mut open, None)] {
         let head = head("GET", "/", &claimed);
-        let Decision::Handle(mut handling) = fixture.decide(&head, &peer(false)) else {
+        let Decision::Handle(mut routed) = fixture.decide(&head, &peer(false)) else {
             panic!("the request is handled");
         };
-        let request = handling.request(head, peer(false), None, false);
+        let request = routed.request(head, peer(false), None, false);
         assert_eq!(value(&request).as_deref(), expected);
     }
 }

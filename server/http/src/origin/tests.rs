@@ -29,7 +29,7 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> ReceivedR
     let route: Arc<Route> = Arc::clone(site.find(&head).unwrap());
     let credentials = Credentials { user: b"ada".to_vec(), password: password.into() };
     let mut given = request(head, None, false);
-    given.handler = Opaque::new(Arc::new(Claim { route, credentials }));
+    given.handler = Opaque::new(Arc::new(UnverifiedRequest { route, credentials }));
     respond_to(pair(given, 1 << 20), Arc::default())
 }
 

@@ -18,21 +18,21 @@ pub(super) struct UpstreamState {
 
 /// State beside a definition, and no part of it: definitions that differ in it alone are equal.
 #[derive(Debug)]
-pub(super) struct Beside<T>(Arc<T>);
+pub(super) struct SharedState<T>(Arc<T>);
 
-impl<T> Beside<T> {
-    pub(super) fn new(state: T) -> Beside<T> {
-        Beside(Arc::new(state))
+impl<T> SharedState<T> {
+    pub(super) fn new(state: T) -> SharedState<T> {
+        SharedState(Arc::new(state))
     }
 }
 
-impl<T> Clone for Beside<T> {
-    fn clone(&self) -> Beside<T> {
-        Beside(Arc::clone(&self.0))
+impl<T> Clone for SharedState<T> {
+    fn clone(&self) -> SharedState<T> {
+        SharedState(Arc::clone(&self.0))
     }
 }
 
-impl<T> Deref for Beside<T> {
+impl<T> Deref for SharedState<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -40,22 +40,22 @@ impl<T> Deref for Beside<T> {
     }
 }
 
-impl<T> PartialEq for Beside<T> {
-    fn eq(&self, _: &Beside<T>) -> bool {
+impl<T> PartialEq for SharedState<T> {
+    fn eq(&self, _: &SharedState<T>) -> bool {
         true
     }
 }
 
-impl<T> Eq for Beside<T> {}
+impl<T> Eq for SharedState<T> {}
 
-impl<T> PartialOrd for Beside<T> {
-    fn partial_cmp(&self, other: &Beside<T>) -> Option<Ordering> {
+impl<T> PartialOrd for SharedState<T> {
+    fn partial_cmp(&self, other: &SharedState<T>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Beside<T> {
-    fn cmp(&self, _: &Beside<T>) -> Ordering {
+impl<T> Ord for SharedState<T> {
+    fn cmp(&self, _: &SharedState<T>) -> Ordering {
         Ordering::Equal
     }
 }

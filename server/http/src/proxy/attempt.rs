@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::deadline::Deadline;
+use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::interim::Interims;
 use super::protocol::UpstreamStream;
-use super::stop::Stop;
 use super::upload::{Upload, UploadBody};
 use crate::exchange::handler::Responder;
 use sluicegate_config::Proxy;
@@ -39,7 +39,7 @@ impl Attempt<'_> {
         self,
         request: http::Request<()>,
         reply: &mut Responder,
-    ) -> Result<http::Response<()>, Stop> {
+    ) -> Result<http::Response<()>, ExchangeError> {
         let (parts, ()) = request.into_parts();
         let body = UploadBody(Rc::clone(self.upload));
         let request = http::Request::from_parts(parts, body);
@@ -63,7 +63,7 @@ impl Attempt<'_> {
             .await?;
             match event {
                 Event::Head(Ok(response)) => return Ok(response),
-                Event::Head(Err(failure)) => return Err(self.stop(failure)),
+                Event::Head(Err(failure)) => return Err(self.error(failure)),
                 Event::Interim => {}
             }
             while let Some((status, fields)) = interims.next() {
@@ -71,7 +71,7 @@ impl Attempt<'_> {
                 // The client may be slow. Meanwhile the upstream may send no more than it may in all.
                 std::future::poll_fn(|cx| {
                     receive(cx, self.stream, &mut head, &interims)?;
-                    sent.as_mut().poll(cx).map_err(Stop::from)
+                    sent.as_mut().poll(cx).map_err(ExchangeError::from)
                 })
                 .await?;
             }
@@ -79,8 +79,8 @@ impl Attempt<'_> {
     }
 
     /// Returns the reason for which there is no response.
-    fn stop(&self, failure: Failure) -> Stop {
-        if self.upload.broken() { Stop::Cancelled } else { Stop::Failed(failure) }
+    fn error(&self, failure: Failure) -> ExchangeError {
+        if self.upload.broken() { ExchangeError::Cancelled } else { ExchangeError::Failed(failure) }
     }
 }
 
@@ -93,14 +93,14 @@ fn receive(
     stream: &mut dyn UpstreamStream,
     head: &mut Option<Received>,
     interims: &Interims,
-) -> Result<(), Stop> {
+) -> Result<(), ExchangeError> {
     if head.is_some() {
         stream.poll(cx);
     } else if let Poll::Ready(received) = stream.poll_response(cx) {
         *head = Some(received);
     }
     if interims.too_many() {
-        return Err(Stop::Failed(Failure::TooManyInterim));
+        return Err(ExchangeError::Failed(Failure::TooManyInterim));
     }
     Ok(())
 }
@@ -113,19 +113,19 @@ fn check_timeouts(
     upload: &Upload,
     proxy: &Proxy,
     timer: &mut Deadline,
-) -> Poll<Stop> {
+) -> Poll<ExchangeError> {
     let written = stream.meter().written_at();
-    let (deadline, stop) = if stream.is_sent() {
+    let (deadline, error) = if stream.is_sent() {
         let deadline = written + proxy.head_timeout;
-        (deadline, Stop::Failed(Failure::HeadTimeout))
+        (deadline, ExchangeError::Failed(Failure::HeadTimeout))
     } else {
         let deadline = written.max(upload.moved_at()) + proxy.idle_timeout;
-        let stop = if upload.client_stalled() {
-            Stop::ClientStalled
+        let error = if upload.client_stalled() {
+            ExchangeError::ClientStalled
         } else {
-            Stop::Failed(Failure::WriteTimeout)
+            ExchangeError::Failed(Failure::WriteTimeout)
         };
-        (deadline, stop)
+        (deadline, error)
     };
-    if timer.is_over(cx, deadline) { Poll::Ready(stop) } else { Poll::Pending }
+    if timer.is_over(cx, deadline) { Poll::Ready(error) } else { Poll::Pending }
 }

@@ -44,14 +44,14 @@ metrics! {
         /// Failures of upstreams, by reason.
         pub failures: PerLabel<Failure> = counter("sluicegate_proxy_failures_total" by "reason"),
         /// States of the upstreams by address.
-        pub upstreams: BTreeMap<String, State> = each("upstream"),
+        pub upstreams: BTreeMap<String, UpstreamCounters> = each("upstream"),
     }
 }
 
 metrics! {
-    /// The state of an upstream.
+    /// The counters of an upstream.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct State: Sum {
+    pub struct UpstreamCounters: Sum {
         /// Requests that an upstream handles now.
         pub active: u64 = gauge("sluicegate_upstream_active_requests"),
         /// Connections to an upstream.
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn sums_of_threads_keep_upstreams_apart() {
-        let state = |active| State {
+        let state = |active| UpstreamCounters {
             active,
             connections: 2,
             idle: 1,
             out: 1,
             failures: 4,
-            ..State::default()
+            ..UpstreamCounters::default()
         };
         let mut one = ProxyCounters { requests: 3, ..ProxyCounters::default() };
         one.failures[Failure::Closed] = 5;

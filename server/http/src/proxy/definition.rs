@@ -9,7 +9,7 @@ use sluicegate_config::{
     HealthCheck, Pool, PoolUpstream, Proxy, ProxyProtocolVersion, UpstreamAddress,
 };
 
-use super::across_threads::{Beside, UpstreamState};
+use super::across_threads::{SharedState, UpstreamState};
 use super::balance::Policy;
 use super::queue::Queue;
 use super::slots::Slots;
@@ -53,7 +53,7 @@ pub(super) struct MemberDefinition {
     /// Largest number of requests that it handles at a time; 0 for no limit.
     max_connections: u64,
     /// State on all threads.
-    pub(super) state: Beside<UpstreamState>,
+    pub(super) state: SharedState<UpstreamState>,
 }
 
 /// Identity of an upstream: pools in which it is the same share the upstream.
@@ -65,7 +65,7 @@ pub(super) struct UpstreamKey {
 }
 
 /// States of upstreams on all threads.
-type UpstreamStates = BTreeMap<UpstreamKey, Beside<UpstreamState>>;
+type UpstreamStates = BTreeMap<UpstreamKey, SharedState<UpstreamState>>;
 
 impl MemberDefinition {
     fn new(
@@ -81,7 +81,7 @@ impl MemberDefinition {
             max_connections,
         };
         let state = states.entry(key).or_insert_with(|| {
-            Beside::new(UpstreamState {
+            SharedState::new(UpstreamState {
                 slots: Slots::new(max_connections),
                 verdict: Verdict::default(),
             })

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::attempt::Attempt;
 use super::definition::{PoolDefinition, RouteProxy};
+use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
@@ -22,7 +23,6 @@ use super::request::Framing;
 use super::response;
 use super::retry::{Circumstances, FailedAttempt, Retry};
 use super::rules::RequestRules;
-use super::stop::Stop;
 use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
 use super::websocket::Handshake;
@@ -105,36 +105,38 @@ impl<'a> Exchange<'a> {
     ///
     /// # Errors
     /// The client does not get an upstream's whole response.
-    pub(super) async fn run(self, mut reply: Responder) -> Result<(), Stop> {
-        let stop = match self.request(&mut reply).await {
+    pub(super) async fn run(self, mut reply: Responder) -> Result<(), ExchangeError> {
+        let error = match self.request(&mut reply).await {
             Ok((active, response)) if response.is_tunnel => {
                 return Box::pin(self.tunnel(&active, response, reply)).await;
             }
             Ok((active, response)) => return self.respond(&active, response, reply).await,
-            Err(stop) => stop,
+            Err(error) => error,
         };
         self.upload.stop();
-        self.report(Some(stop));
-        let mut response = match stop {
-            Stop::Failed(failure) => failure.reply(),
-            Stop::Unsendable(unsendable) => {
-                let (status, text) = unsendable.status();
+        self.report(Some(error));
+        let mut response = match error {
+            ExchangeError::Failed(failure) => failure.reply(),
+            ExchangeError::Request(error) => {
+                let (status, text) = error.status();
                 Reply::plain(status, text)
             }
-            Stop::ClientStalled => Reply::plain(408, "408 the request's body stood still\n"),
-            Stop::Cancelled => return Err(Stop::Cancelled),
+            ExchangeError::ClientStalled => {
+                Reply::plain(408, "408 the request's body stood still\n")
+            }
+            ExchangeError::Cancelled => return Err(ExchangeError::Cancelled),
         };
         self.rules.error_pages().apply(&mut response);
         // Whether the client receives it or not, the exchange has failed for the reason above.
         let _ = Box::pin(reply.reply(response, self.is_head)).await;
-        Err(stop)
+        Err(error)
     }
 
     /// Tries upstreams until one responds, or until another attempt could do the request's work twice.
     async fn request(
         &self,
         reply: &mut Responder,
-    ) -> Result<(ActiveRequest, UpstreamResponse), Stop> {
+    ) -> Result<(ActiveRequest, UpstreamResponse), ExchangeError> {
         let framing = self.framing().await?;
         let pool = self.pools.pool(self.pool);
         pool.retry_budget().on_request();
@@ -151,7 +153,7 @@ impl<'a> Exchange<'a> {
                     let assigned = pool.assign(client, &tried, key);
                     let assigned =
                         self.reporter.during(Wait::Queue, Wait::UpstreamResponse, assigned);
-                    assigned.await.map_err(Stop::Failed)?
+                    assigned.await.map_err(ExchangeError::Failed)?
                 }
             };
             *self.last.borrow_mut() = Some(Rc::clone(active.upstream()));
@@ -164,8 +166,8 @@ impl<'a> Exchange<'a> {
                 }
                 Err(failed) => failed,
             };
-            let Stop::Failed(failure) = failed.stop else {
-                return Err(failed.stop);
+            let ExchangeError::Failed(failure) = failed.error else {
+                return Err(failed.error);
             };
             if failed.retry == Retry::Reconnect {
                 reconnect = Some(active);
@@ -178,7 +180,7 @@ impl<'a> Exchange<'a> {
                     Retry::Never | Retry::Reconnect => false,
                 };
                 if !has_place || retries == 0 || !self.takes_budget(&pool) {
-                    return Err(failed.stop);
+                    return Err(failed.error);
                 }
                 retries -= 1;
             }
@@ -196,14 +198,14 @@ impl<'a> Exchange<'a> {
     }
 
     /// Reports facts for the access log.
-    fn report(&self, stop: Option<Stop>) {
+    fn report(&self, error: Option<ExchangeError>) {
         self.reported.set(true);
         let last = self.last.borrow();
         self.reporter.report(|| HandlerReport {
             upstream: last.as_ref().map(|upstream| Arc::clone(upstream.label())),
             attempts: self.attempts.get(),
             upstream_times: self.times.get(),
-            cause: stop.and_then(Stop::cause),
+            cause: error.and_then(ExchangeError::cause),
         });
     }
 
@@ -222,7 +224,7 @@ impl<'a> Exchange<'a> {
     ) -> Result<UpstreamResponse, FailedAttempt> {
         let request = self
             .rewritten(framing, upstream.host())
-            .map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
+            .map_err(|error| FailedAttempt::last(error.into()))?;
         let limit = self.proxy.connect_timeout;
         let asked = Instant::now();
         let opened = if self.handshake.is_some() {
@@ -243,12 +245,12 @@ impl<'a> Exchange<'a> {
                 Failure::Exhausted => Retry::Never,
                 _ => Retry::Any,
             },
-            ..FailedAttempt::last(Stop::Failed(failure))
+            ..FailedAttempt::last(ExchangeError::Failed(failure))
         })?;
         let attempt = Attempt { stream: &mut *stream, upload: &self.upload, proxy: self.proxy };
         let response = attempt.run(request, reply).await;
-        let response = response.map_err(|stop| {
-            let is_http1_required = stop == Stop::Failed(Failure::Http1Required);
+        let response = response.map_err(|error| {
+            let is_http1_required = error == ExchangeError::Failed(Failure::Http1Required);
             let request = Circumstances {
                 method: self.request.head.method_of_route(),
                 framing,
@@ -256,7 +258,7 @@ impl<'a> Exchange<'a> {
                 fresh,
                 falls_back: is_http1_required && upstream.require_http1(),
             };
-            FailedAttempt::on(&*stream, stop, request)
+            FailedAttempt::on(&*stream, error, request)
         })?;
         let opened = self.opened(&response);
         let is_tunnel = matches!(opened, Ok(Some(_)));
@@ -265,7 +267,7 @@ impl<'a> Exchange<'a> {
             Ok(None) => response::head(response, stream.body_size(), self.is_head),
             Err(failure) => Err(failure),
         };
-        let head = head.map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
+        let head = head.map_err(|failure| FailedAttempt::last(ExchangeError::Failed(failure)))?;
         Ok(UpstreamResponse { stream, head, is_tunnel })
     }
 

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use sluicegate_base::address::ValidatedAddress;
 use sluicegate_config::{ClientAddressField, Proxy, Via};
 
+use super::request_error::RequestError;
 use super::rules::RequestRules;
-use super::unsendable::Unsendable;
 use crate::exchange::message::Request;
 use crate::trusted_proxies::{X_FORWARDED_FOR, is_token};
 
@@ -63,7 +63,7 @@ pub(super) fn add(
     proxy: &Proxy,
     rules: &dyn RequestRules,
     to: &mut HeaderMap,
-) -> Result<(), Unsendable> {
+) -> Result<(), RequestError> {
     let peer = &request.peer;
     // A buffer for all values: each is copied out of it, into an allocation of its own size.
     let mut text = Vec::with_capacity(TYPICAL_LENGTH);
@@ -71,8 +71,8 @@ pub(super) fn add(
         && !rules.removes(&VIA)
     {
         push_hop(&mut text, peer.connection.version, name);
-        let hop = HeaderValue::from_bytes(&text).map_err(|_| Unsendable::Fields)?;
-        to.try_append(VIA, hop).map_err(|_| Unsendable::Fields)?;
+        let hop = HeaderValue::from_bytes(&text).map_err(|_| RequestError::Fields)?;
+        to.try_append(VIA, hop).map_err(|_| RequestError::Fields)?;
     }
     // A client that is a proxy may have received the request in early data (RFC 8470 §5.1: it must not be removed).
     let announced = request.head.headers.iter().any(|(name, _)| *name == EARLY_DATA);
@@ -108,7 +108,7 @@ pub(super) fn add(
         } else {
             text.extend_from_slice(scheme.as_bytes());
         }
-        let value = HeaderValue::from_bytes(&text).map_err(|_| Unsendable::Authority)?;
+        let value = HeaderValue::from_bytes(&text).map_err(|_| RequestError::Authority)?;
         to.insert(name, value);
     }
     Ok(())

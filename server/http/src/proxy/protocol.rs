@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use super::failure::Failure;
 use super::interim::Interims;
 use super::metered_stream::Meter;
+use super::request_error::RequestError;
 use super::response::BodySize;
 use super::tunnel::TunnelStream;
-use super::unsendable::Unsendable;
 use super::upload::UploadBody;
 
 /// One exchange on a connection to an upstream. Dropping it cancels the exchange.
@@ -30,7 +30,7 @@ pub(super) trait UpstreamStream {
         &mut self,
         request: http::Request<UploadBody>,
         interims: &Arc<Interims>,
-    ) -> Result<(), Unsendable>;
+    ) -> Result<(), RequestError>;
 
     /// Moves what can be moved now, in both directions.
     fn poll(&mut self, cx: &mut Context<'_>);

@@ -10,7 +10,7 @@ use sluicegate_base::clients::ClientPrefix;
 use sluicegate_base::clients::places::Places;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
-use super::across_threads::Beside;
+use super::across_threads::SharedState;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
 
@@ -24,7 +24,7 @@ pub(super) struct Queue {
     limit: u64,
     /// Longest time that a request waits.
     timeout: Duration,
-    waiting: Beside<Mutex<Places>>,
+    waiting: SharedState<Mutex<Places>>,
 }
 
 /// Place of a request in the queue, until it is dropped.
@@ -46,7 +46,7 @@ type Wait<'a> = (usize, Pin<Box<dyn Future<Output = Slot> + 'a>>);
 
 impl Queue {
     pub(super) fn new(limit: u64, timeout: Duration) -> Queue {
-        Queue { limit, timeout, waiting: Beside::new(Mutex::new(Places::new(limit))) }
+        Queue { limit, timeout, waiting: SharedState::new(Mutex::new(Places::new(limit))) }
     }
 
     /// Waits for a slot of one of the upstreams that `allowed` names, for a client. Returns the upstream's place, and the slot.

@@ -13,7 +13,7 @@ use super::deadline::Deadline;
 use super::failure::Failure;
 use super::protocol::UpstreamStream;
 use super::upload::Upload;
-use super::{Stop, fields, response};
+use super::{ExchangeError, fields, response};
 use crate::exchange::Fields;
 use crate::exchange::handler::{BodySender, Cancelled};
 
@@ -44,7 +44,7 @@ impl Relay<'_> {
         mut self,
         writer: &mut BodySender,
         length: Option<u64>,
-    ) -> Result<Option<Fields>, Stop> {
+    ) -> Result<Option<Fields>, ExchangeError> {
         let mut blocks = Blocks::new(length);
         let mut trailers = None;
         let mut resumed = Instant::now();
@@ -99,7 +99,7 @@ impl Relay<'_> {
         may_wait: bool,
         resumed: Instant,
         deadline: &mut Deadline,
-    ) -> Poll<Result<Step, Stop>> {
+    ) -> Poll<Result<Step, ExchangeError>> {
         match self.stream.poll_body(cx) {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(self.cut())),
@@ -111,18 +111,18 @@ impl Relay<'_> {
         let moved = meter.read_at().max(meter.written_at());
         let moved = moved.max(self.upload.moved_at()).max(resumed);
         if deadline.is_over(cx, moved + self.idle_timeout) {
-            Poll::Ready(Err(Stop::Failed(Failure::BodyTimeout)))
+            Poll::Ready(Err(ExchangeError::Failed(Failure::BodyTimeout)))
         } else {
             Poll::Pending
         }
     }
 
     /// Returns why the body broke off.
-    fn cut(&self) -> Stop {
+    fn cut(&self) -> ExchangeError {
         if self.upload.broken() {
-            Stop::Cancelled
+            ExchangeError::Cancelled
         } else {
-            Stop::Failed(Failure::of_cut(self.longest_pause))
+            ExchangeError::Failed(Failure::of_cut(self.longest_pause))
         }
     }
 }

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use super::claims;
 use super::fields::{Nominated, is_hop_by_hop};
 use super::forwarded;
+use super::request_error::RequestError;
 use super::rules::RequestRules;
-use super::unsendable::Unsendable;
 use crate::exchange::message::Request;
 use crate::exchange::{RequestHead, is_any};
 use sluicegate_config::{HostHeader, Proxy};
@@ -45,12 +45,12 @@ pub(super) fn rewrite(
     path: &str,
     framing: Framing,
     upstream: &str,
-) -> Result<http::Request<()>, Unsendable> {
+) -> Result<http::Request<()>, RequestError> {
     let head = &request.head;
     let mut rewritten = http::Request::new(());
     // A tunnel of HTTP/2 or HTTP/3 for WebSocket is a GET of HTTP/1.1 (RFC 8441 §5).
     *rewritten.method_mut() =
-        Method::from_bytes(head.method_of_route().as_bytes()).map_err(|_| Unsendable::Method)?;
+        Method::from_bytes(head.method_of_route().as_bytes()).map_err(|_| RequestError::Method)?;
     *rewritten.version_mut() = Version::HTTP_11;
     let query = head.query.as_ref();
     let query = query.map(|query| if proxy.raw_path { query.raw() } else { query });
@@ -66,12 +66,16 @@ pub(super) fn rewrite(
 }
 
 /// Returns the request target: the origin form, or the asterisk (RFC 9112 §3.2).
-fn request_target(head: &RequestHead, path: &str, query: Option<&str>) -> Result<Uri, Unsendable> {
+fn request_target(
+    head: &RequestHead,
+    path: &str,
+    query: Option<&str>,
+) -> Result<Uri, RequestError> {
     if head.path.as_str() == "*" {
         return if head.method == "OPTIONS" {
             Ok(Uri::from_static("*"))
         } else {
-            Err(Unsendable::Path)
+            Err(RequestError::Path)
         };
     }
     let mut text = String::with_capacity(path.len() + 2);
@@ -84,13 +88,13 @@ fn request_target(head: &RequestHead, path: &str, query: Option<&str>) -> Result
         text.push_str(query);
     }
     if text.contains('#') {
-        return Err(Unsendable::Path);
+        return Err(RequestError::Path);
     }
-    let target = PathAndQuery::try_from(text).map_err(|_| Unsendable::Path)?;
+    let target = PathAndQuery::try_from(text).map_err(|_| RequestError::Path)?;
     Ok(Uri::from(target))
 }
 
-fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue, Unsendable> {
+fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue, RequestError> {
     let host = match &proxy.host {
         // A request of HTTP/1.0 may name no host, but every one to an upstream does.
         HostHeader::Client if head.authority.is_empty() => upstream,
@@ -98,7 +102,7 @@ fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue
         HostHeader::Upstream => upstream,
         HostHeader::Name(name) => name.as_str(),
     };
-    HeaderValue::from_str(host).map_err(|_| Unsendable::Authority)
+    HeaderValue::from_str(host).map_err(|_| RequestError::Authority)
 }
 
 /// Copies the fields that are for the upstream.
@@ -108,7 +112,7 @@ fn forward_fields(
     rules: &dyn RequestRules,
     framing: Framing,
     to: &mut HeaderMap,
-) -> Result<(), Unsendable> {
+) -> Result<(), RequestError> {
     let believed = proxy.forwarded.then(|| forwarded::Believed::of(request));
     let is_believed = |name: &HeaderName| {
         believed.as_ref().is_some_and(|believed| believed.contains(name.as_str()))
@@ -130,26 +134,26 @@ fn forward_fields(
             }
             cookies.extend_from_slice(value.as_bytes());
         } else if name != TRAILER || framing == Framing::Chunked {
-            to.try_append(name.clone(), value.clone()).map_err(|_| Unsendable::Fields)?;
+            to.try_append(name.clone(), value.clone()).map_err(|_| RequestError::Fields)?;
         }
     }
     // HTTP/1.1 has one line for all cookies (RFC 9114 §4.2.1).
     if !cookies.is_empty() {
-        let cookies = HeaderValue::try_from(cookies).map_err(|_| Unsendable::Fields)?;
+        let cookies = HeaderValue::try_from(cookies).map_err(|_| RequestError::Fields)?;
         to.insert(COOKIE, cookies);
     }
     Ok(())
 }
 
 /// Decrements `max-forwards` for the methods that it has a meaning for (RFC 9110 §7.6.2).
-fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsendable> {
+fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), RequestError> {
     if !matches!(head.method.as_str(), "OPTIONS" | "TRACE") {
         return Ok(());
     }
     let text = headers.get(MAX_FORWARDS).and_then(|value| value.to_str().ok());
     let hops = text.and_then(|text| text.parse::<u64>().ok());
     if let Some(hops) = hops {
-        let left = hops.checked_sub(1).ok_or(Unsendable::LastHop)?;
+        let left = hops.checked_sub(1).ok_or(RequestError::LastHop)?;
         headers.insert(MAX_FORWARDS, HeaderValue::from(left));
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! Decides where a request that failed may be sent once more.
 
+use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::protocol::{Progress, UpstreamStream};
 use super::request::{Framing, is_idempotent};
-use super::stop::Stop;
 
 /// Attempt that ended without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FailedAttempt {
-    pub(super) stop: Stop,
+    pub(super) error: ExchangeError,
     pub(super) retry: Retry,
     /// Whether the connection had served another request and was closed before a byte of this response. That says nothing
     /// about the upstream.
@@ -43,19 +43,19 @@ pub(super) struct Circumstances<'a> {
 
 impl FailedAttempt {
     /// Returns an attempt that nothing may follow.
-    pub(super) fn last(stop: Stop) -> FailedAttempt {
-        FailedAttempt { stop, retry: Retry::Never, stale: false }
+    pub(super) fn last(error: ExchangeError) -> FailedAttempt {
+        FailedAttempt { error, retry: Retry::Never, stale: false }
     }
 
     /// Returns the attempt that has ended on this stream. A reused connection that turns out to be closed is no failure of the
     /// upstream, so the request is repeated on a fresh one.
     pub(super) fn on(
         stream: &dyn UpstreamStream,
-        stop: Stop,
+        error: ExchangeError,
         request: Circumstances<'_>,
     ) -> FailedAttempt {
-        let Stop::Failed(failure) = stop else {
-            return FailedAttempt::last(stop);
+        let ExchangeError::Failed(failure) = error else {
+            return FailedAttempt::last(error);
         };
         let silent =
             matches!(failure, Failure::Closed | Failure::StreamReset | Failure::StreamRefused);
@@ -77,6 +77,6 @@ impl FailedAttempt {
         } else {
             Retry::Other
         };
-        FailedAttempt { stop, retry, stale }
+        FailedAttempt { error, retry, stale }
     }
 }

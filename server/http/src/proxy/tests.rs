@@ -154,7 +154,7 @@ impl Edge {
     }
 
     /// Returns the state of the first upstream.
-    fn state(&self) -> State {
+    fn state(&self) -> UpstreamCounters {
         self.counters().upstreams[&self.first()]
     }
 

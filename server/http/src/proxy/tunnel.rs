@@ -11,9 +11,9 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use super::deadline::Deadline;
+use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::metered_stream::Meter;
-use super::stop::Stop;
 use super::transport::ByteStream;
 use crate::block::poll_block;
 use crate::exchange::handler::{BodySender, RequestBody};
@@ -41,7 +41,7 @@ impl Tunnel<'_> {
     ///
     /// # Errors
     /// The upstream has reset the connection, the client has cancelled, or nothing has moved for too long.
-    pub(super) async fn run(self) -> Result<(), Stop> {
+    pub(super) async fn run(self) -> Result<(), ExchangeError> {
         let TunnelStream { stream, meter, early } = self.upstream;
         let (read, write) = tokio::io::split(stream);
         let mut up = pin!(to_upstream(self.client, write));
@@ -51,8 +51,8 @@ impl Tunnel<'_> {
         let mut timer = limit.map(|limit| (limit, Deadline::default()));
         std::future::poll_fn(|cx| {
             if !sent && let Poll::Ready(ended) = up.as_mut().poll(cx) {
-                if let Err(stop) = ended {
-                    return Poll::Ready(Err(stop));
+                if let Err(error) = ended {
+                    return Poll::Ready(Err(error));
                 }
                 sent = true;
             }
@@ -62,7 +62,7 @@ impl Tunnel<'_> {
             if let Some((limit, deadline)) = &mut timer {
                 let moved = meter.read_at().max(meter.written_at());
                 if deadline.is_over(cx, moved + *limit) {
-                    return Poll::Ready(Err(Stop::Failed(Failure::TunnelTimeout)));
+                    return Poll::Ready(Err(ExchangeError::Failed(Failure::TunnelTimeout)));
                 }
             }
             Poll::Pending
@@ -75,7 +75,7 @@ impl Tunnel<'_> {
 async fn to_upstream(
     mut client: RequestBody,
     mut write: impl AsyncWrite + Unpin,
-) -> Result<(), Stop> {
+) -> Result<(), ExchangeError> {
     while let Some(frame) = client.frame().await {
         let Ok(block) = frame?.into_data() else {
             // Trailers have no meaning here.
@@ -95,11 +95,11 @@ async fn to_client(
     early: Bytes,
     mut read: impl AsyncRead + Unpin,
     writer: &mut BodySender,
-) -> Result<(), Stop> {
+) -> Result<(), ExchangeError> {
     writer.data(early).await?;
     loop {
         let block = std::future::poll_fn(|cx| poll_block(&mut read, cx)).await;
-        let block = block.map_err(|_| Stop::Failed(Failure::BodyCut))?;
+        let block = block.map_err(|_| ExchangeError::Failed(Failure::BodyCut))?;
         if block.is_empty() {
             return Ok(());
         }

@@ -9,8 +9,8 @@ use sluicegate_config::{ProxyProtocolVersion, UpstreamAddress};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::across_threads::{Beside, UpstreamState};
-use super::counters::{State, Tally};
+use super::across_threads::{SharedState, UpstreamState};
+use super::counters::{Tally, UpstreamCounters};
 use super::definition::{MemberDefinition, PoolDefinition};
 use super::failure::Failure;
 use super::health::Health;
@@ -46,7 +46,7 @@ pub(super) struct Upstream {
     active: Cell<u64>,
     health: Health,
     /// State on all threads.
-    state: Beside<UpstreamState>,
+    state: SharedState<UpstreamState>,
     /// Whether health checks had taken the upstream out of rotation when it was last looked at.
     was_down: Cell<bool>,
     /// Task of the health checks, if this thread makes them.
@@ -334,8 +334,8 @@ impl Upstream {
         self.health.share(slow_start, now)
     }
 
-    pub(super) fn state(&self, now: Instant) -> State {
-        State {
+    pub(super) fn state(&self, now: Instant) -> UpstreamCounters {
+        UpstreamCounters {
             active: self.active.get(),
             connections: self.connections.get(),
             idle: (self.idle.len() + self.shared.idle()) as u64,

@@ -6,7 +6,7 @@ use super::LoadClient;
 use super::quic::{Quic, config};
 use super::sessions::Sessions;
 use super::tcp::connector::TcpConnector;
-use super::transport::Way;
+use super::transport::ConnectOptions;
 use crate::context::Context;
 use crate::plan::Plan;
 use crate::request::Work;
@@ -37,17 +37,17 @@ impl Connector {
     /// There is no route or no descriptor left, the trace cannot be written, or the session cannot be decoded.
     pub(crate) fn open(
         &mut self,
-        way: Way<'_>,
+        options: ConnectOptions<'_>,
         work: &Work,
         cx: &mut Context<'_>,
     ) -> anyhow::Result<LoadClient> {
         Ok(match self {
             Connector::Quic(config, sessions) => {
-                let quic = Quic::open((config, sessions), way, cx)?;
-                LoadClient::new(quic, way.address, work, cx)
+                let quic = Quic::open((config, sessions), options, cx)?;
+                LoadClient::new(quic, options.address, work, cx)
             }
             Connector::Tcp(connector) => {
-                LoadClient::new(connector.open(way, cx)?, way.address, work, cx)
+                LoadClient::new(connector.open(options, cx)?, options.address, work, cx)
             }
         })
     }

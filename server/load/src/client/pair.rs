@@ -8,7 +8,7 @@ use sluicegate_cc::Registry;
 
 use super::LoadClient;
 use super::connector::Connector;
-use super::transport::Way;
+use super::transport::ConnectOptions;
 use crate::context::{Context, Line};
 use crate::end::End;
 use crate::options;
@@ -127,6 +127,6 @@ fn work(plan: &Plan, left: u64) -> Work {
 }
 
 fn client(connector: &mut Connector, work: &Work, cx: &mut Context<'_>) -> LoadClient {
-    let way = Way { address: 0, local: None, trace: None };
-    connector.open(way, work, cx).unwrap()
+    let options = ConnectOptions { address: 0, local: None, trace: None };
+    connector.open(options, work, cx).unwrap()
 }

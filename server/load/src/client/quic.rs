@@ -17,7 +17,7 @@ use sluicegate_quic_client::{Cause, Ecn, Http3Client, NO_ERROR, ServerName, Step
 
 use super::exchanges::{Agreed, Exchanges};
 use super::sessions::Sessions;
-use super::transport::{Transport, Way};
+use super::transport::{ConnectOptions, Transport};
 use crate::context::Context;
 use crate::end::{self, End};
 use crate::poller::Watch;
@@ -52,16 +52,16 @@ impl Quic {
     /// There is no route or no descriptor left, the trace cannot be written, or the session cannot be decoded.
     pub(crate) fn open(
         (config, sessions): (&mut quiche::Config, &Sessions),
-        way: Way<'_>,
+        options: ConnectOptions<'_>,
         cx: &Context<'_>,
     ) -> anyhow::Result<Quic> {
-        let socket = BatchSocket::connect(cx.plan.addresses[way.address], way.local)?;
+        let socket = BatchSocket::connect(cx.plan.addresses[options.address], options.local)?;
         let name = cx.plan.server_name.as_deref();
         let name = name.map_or(ServerName::Ip(socket.peer.ip()), ServerName::Dns);
         let (local, peer) = (socket.local, socket.peer);
         let mut client = Http3Client::new(config, name, &random_id()?, local, peer)?;
         client.keep_alive(config::IDLE);
-        if let Some(path) = way.trace {
+        if let Some(path) = options.trace {
             let file = File::create(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
             let title = "sluicegate load".to_owned();

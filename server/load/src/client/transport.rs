@@ -14,7 +14,7 @@ use crate::tally::Tally;
 
 /// Ends of a connection to open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way<'a> {
+pub(crate) struct ConnectOptions<'a> {
     /// Index of the server's address in the plan.
     pub(crate) address: usize,
     /// Own address; the system chooses it if there is none.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use anyhow::{Context as _, anyhow};
 
 use super::Worker;
-use crate::client::transport::Way;
+use crate::client::transport::ConnectOptions;
 use crate::context::Line;
 use crate::end::End;
 use crate::outputs;
@@ -64,8 +64,12 @@ impl Worker<'_> {
         // There may be no route to the first address of a name, as to an IPv6 address from a host that has IPv4 alone.
         let mut opened = Err(anyhow!("no address is left"));
         for address in self.address..self.cx.plan.addresses.len() {
-            let way = Way { address, local: self.local_ip(slot, address), trace: trace.as_deref() };
-            opened = self.connector.open(way, work, &mut self.cx);
+            let options = ConnectOptions {
+                address,
+                local: self.local_ip(slot, address),
+                trace: trace.as_deref(),
+            };
+            opened = self.connector.open(options, work, &mut self.cx);
             if opened.is_ok() {
                 self.address = address;
                 break;

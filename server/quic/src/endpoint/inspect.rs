@@ -40,7 +40,7 @@ fn rank<A: Application>(order: Order, connection: &Connection<A>, now: Instant) 
 
 /// A search for connections, which looks at some of them in each turn of a worker.
 #[derive(Debug)]
-pub struct Search {
+pub struct ConnectionSearch {
     selection: ConnectionFilter,
     order: Order,
     /// Slot at which it goes on.
@@ -49,16 +49,21 @@ pub struct Search {
     ranking: Ranking<(usize, u64)>,
 }
 
-impl Search {
+impl ConnectionSearch {
     /// Begins a search for the first `limit` connections of a selection.
-    pub fn new(selection: ConnectionFilter, order: Order, limit: usize) -> Search {
-        Search { selection, order, next: 0, ranking: Ranking::new(limit) }
+    pub fn new(selection: ConnectionFilter, order: Order, limit: usize) -> ConnectionSearch {
+        ConnectionSearch { selection, order, next: 0, ranking: Ranking::new(limit) }
     }
 }
 
 impl<A: Application> Endpoint<A> {
     /// Looks at the connections of the next `slots` slots. Returns what was found once it has looked at all.
-    pub fn inspect(&self, search: &mut Search, slots: usize, now: Instant) -> Option<Inspected> {
+    pub fn inspect(
+        &self,
+        search: &mut ConnectionSearch,
+        slots: usize,
+        now: Instant,
+    ) -> Option<Inspected> {
         let named = self.settings.listeners.iter();
         let named =
             named.filter(|(_, known)| search.selection.listener.as_deref() == Some(&known.name));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluicegate_dataplane::Features;
-use sluicegate_quic::connection_gauges::Controller;
+use sluicegate_quic::connection_gauges::ControllerLabels;
 
 use super::*;
 use crate::worker::{Mailbox, mailbox};
@@ -37,7 +37,7 @@ fn stats() -> WorkerStats {
     stats.endpoint.requests.latency.record(latency);
     stats.datagrams.rx_datagrams = 70;
     stats.gauges.open = 2;
-    let controller = Controller { algorithm: "cubic", state: "slow_start" };
+    let controller = ControllerLabels { algorithm: "cubic", state: "slow_start" };
     stats.gauges.controllers.insert(controller, 2);
     stats
 }

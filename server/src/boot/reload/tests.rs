@@ -28,7 +28,7 @@ fn bound(reloader: &Reloader<'_>) -> BoundListener {
         reloader.registry,
         &reloader.config,
         &reloader.secrets,
-        Before::default(),
+        PreviousSettings::default(),
     );
     BoundListener {
         name: listener.name.clone(),

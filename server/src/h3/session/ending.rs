@@ -41,7 +41,7 @@ impl Http3Session {
         if let Some(number) = exchange.number
             && let Some(origin_ring) = context.origin_ring.as_mut()
         {
-            if exchange.handling.is_some() && exchange.front.needs_cancel() {
+            if exchange.routed.is_some() && exchange.front.needs_cancel() {
                 origin_ring.cancel(number);
             }
             origin_ring.forget(number);

@@ -73,7 +73,7 @@ impl Http3Session {
     /// Returns the memory of an exchange of which only the rest of the request's body may still come.
     pub(super) fn return_memory(&mut self, stream: u64, context: &mut SessionContext) {
         if let Some(exchange) = self.open.get_mut(&stream)
-            && exchange.handling.is_none()
+            && exchange.routed.is_none()
             && exchange.front.is_taken()
             && let Some(number) = exchange.number.take()
             && let Some(origin_ring) = context.origin_ring.as_mut()

@@ -8,7 +8,7 @@ use crate::h3::priority::LOWEST;
 use crate::h3::response::{BLOCK, Progress};
 use crate::h3::session_context::SessionContext;
 use crate::h3::sharing::QUANTUM;
-use crate::h3::sink::Sink;
+use crate::h3::write_context::WriteContext;
 
 /// Outcome of one write of a response.
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,9 +166,17 @@ impl Http3Session {
         let (counters, now) = (&mut context.counters, context.now);
         let before = front.sent();
         let written = SCRATCH.with_borrow_mut(|scratch| {
-            let mut sink =
-                Sink { h3, conn, stream, priority, scratch, room: room.min(most), counters, now };
-            response.write(front, &mut sink)
+            let mut context = WriteContext {
+                h3,
+                conn,
+                stream,
+                priority,
+                scratch,
+                room: room.min(most),
+                counters,
+                now,
+            };
+            response.write(front, &mut context)
         });
         let (sent, length) = (front.sent(), response.length(front));
         let bytes = sent - before;
@@ -240,7 +248,7 @@ impl Http3Session {
 
     /// Returns to a handler the range that is read, and credit: not for every block, but before it has to wait.
     pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
-        let Some(Exchange { front, handling: Some(_), number: Some(number), .. }) =
+        let Some(Exchange { front, routed: Some(_), number: Some(number), .. }) =
             self.open.get_mut(&stream)
         else {
             return;

@@ -39,8 +39,8 @@ impl Http3Session {
         };
         let (status, reads) = (reply.status, exchange.front.reads());
         let instead = end(&mut exchange.front);
-        if let Some(handling) = exchange.handling.take() {
-            handling.refuse(&mut reply);
+        if let Some(routed) = exchange.routed.take() {
+            routed.refuse(&mut reply);
             if let (Some(origin_ring), Some(number)) =
                 (context.origin_ring.as_mut(), exchange.number)
             {

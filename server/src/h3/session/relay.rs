@@ -61,7 +61,7 @@ impl Http3Session {
             FrontAction::Begin(head) => self.on_response(conn, stream, head, context.now),
             FrontAction::GoOn => self.resume(conn, stream, context.now),
             FrontAction::Cancel => {
-                exchange.handling = None;
+                exchange.routed = None;
                 if let (Some(origin_ring), Some(number)) =
                     (context.origin_ring.as_mut(), exchange.number)
                 {
@@ -85,8 +85,8 @@ impl Http3Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if let Some(handling) = &mut exchange.handling {
-            handling.edit_response(&mut head);
+        if let Some(routed) = &mut exchange.routed {
+            routed.edit_response(&mut head);
         }
         if let Some(id) = &exchange.returned_id {
             id.add(&mut head.fields);
@@ -147,8 +147,8 @@ impl Http3Session {
             return self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
         }
         let mut reply = replies::handler_failed(status);
-        if let Some(handling) = &exchange.handling {
-            handling.refuse(&mut reply);
+        if let Some(routed) = &exchange.routed {
+            routed.refuse(&mut reply);
         }
         let reads = exchange.front.reads();
         self.begin(stream, reply, context.now);
@@ -160,7 +160,7 @@ impl Http3Session {
     /// Ends an exchange that its handler has closed.
     fn on_closed(&mut self, stream: u64, context: &mut SessionContext) {
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.handling = None;
+            exchange.routed = None;
         }
         self.forget_if_over(stream, context);
         self.return_memory(stream, context);

@@ -9,7 +9,7 @@ use sluicegate_http::exchange::front::FrontExchange;
 use sluicegate_http::exchange::message::Request;
 use sluicegate_http::exchange::ring::OriginRing;
 use sluicegate_http::exchange::stall::StallTimer;
-use sluicegate_http::gate::{Decision, Handling, RequestArrival, replies};
+use sluicegate_http::gate::{Decision, RequestArrival, RoutedRequest, replies};
 
 use super::{Exchange, Http3Session};
 use crate::h3::request::{self, Refusal};
@@ -123,11 +123,11 @@ impl Http3Session {
                 }
                 self.note_wait(conn, stream, context);
             }
-            Decision::Handle(mut handling) => {
+            Decision::Handle(mut routed) => {
                 let expects_status = request.expects_status;
                 let length = request.content_length;
-                let handed = handling.request(request.head, peer, length, more_frames);
-                self.hand_over(conn, stream, handed, handling, expects_status, context);
+                let handed = routed.request(request.head, peer, length, more_frames);
+                self.hand_over(conn, stream, handed, routed, expects_status, context);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Http3Session {
         conn: &mut quiche::Connection,
         stream: u64,
         mut handed: Box<Request>,
-        handling: Handling,
+        routed: RoutedRequest,
         expects_status: bool,
         context: &mut SessionContext,
     ) {
@@ -166,12 +166,12 @@ impl Http3Session {
         let origin_ring = context.origin_ring.as_mut();
         if let Some(exchange) = self.open.get_mut(&stream) {
             handed.wants_report = exchange.record.is_some();
-            exchange.front.prepare(&handed, handling.max_body(), credit);
+            exchange.front.prepare(&handed, routed.max_body(), credit);
         }
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
             Err(mut refusal) => {
-                handling.refuse(&mut refusal.reply);
+                routed.refuse(&mut refusal.reply);
                 return self.refuse(conn, stream, refusal, context);
             }
         };
@@ -179,9 +179,9 @@ impl Http3Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        exchange.front.hand_over(more_frames, handling.wait());
+        exchange.front.hand_over(more_frames, routed.wait());
         exchange.number = Some(number);
-        exchange.handling = Some(handling);
+        exchange.routed = Some(routed);
         let mut response = Response::awaited();
         if more_frames && expects_status {
             response.interim(100, Vec::new());
@@ -222,7 +222,7 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         response: None,
         reply: None,
         lingering: None,
-        handling: None,
+        routed: None,
         has_tunnel: false,
         number: None,
         readable: false,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sluicegate_base::observe::account::{Account, RequestWait, Wait};
 use sluicegate_base::observe::connections::{RequestSnapshot, SHOWN_REQUESTS};
-use sluicegate_http::gate::Handling;
+use sluicegate_http::gate::RoutedRequest;
 
 use super::{Exchange, Http3Session};
 use crate::h3::response::Response;
@@ -103,7 +103,7 @@ impl Exchange {
     /// Returns whether somebody reads the request's body, and has read all that arrived.
     pub(super) fn awaits_body(&self) -> bool {
         // Nobody waits for the next bytes of a tunnel.
-        let is_tunnel = self.handling.as_ref().is_some_and(Handling::is_tunnel);
+        let is_tunnel = self.routed.as_ref().is_some_and(RoutedRequest::is_tunnel);
         let waits = !is_tunnel && !self.readable && self.front.room() > 0;
         self.front.reads() && (waits || !self.front.passes())
     }

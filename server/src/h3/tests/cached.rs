@@ -8,7 +8,7 @@ use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
 use sluicegate_http::exchange::Coding;
 use sluicegate_http::exchange::test_front::{head, peer};
-use sluicegate_http::gate::{Decision, Handling, RequestArrival};
+use sluicegate_http::gate::{Decision, RequestArrival, RoutedRequest};
 use sluicegate_http::identification::Identification;
 use sluicegate_http::representation::{Metadata, Representation};
 use sluicegate_http::route::FileMiss;
@@ -43,20 +43,20 @@ fn entry() -> Representation {
 }
 
 /// Does what the handler of the request does once it has read the file.
-fn fill(handling: &mut Handling, path: &str, now: Instant) {
-    let request = handling.request(head("GET", path, &[]), peer(false), None, false);
+fn fill(routed: &mut RoutedRequest, path: &str, now: Instant) {
+    let request = routed.request(head("GET", path, &[]), peer(false), None, false);
     let miss = request.handler.downcast::<FileMiss>().unwrap();
     miss.vacancy.fill(Some(entry()), now);
 }
 
 /// Returns the request for a handler, or `None` if the file is in memory.
-fn get(context: &mut SessionContext, path: &str) -> Option<Handling> {
+fn get(context: &mut SessionContext, path: &str) -> Option<RoutedRequest> {
     get_ranges(context, path, "bytes=0-")
 }
 
-fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<Handling> {
+fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<RoutedRequest> {
     match decide(context, path, ranges) {
-        Decision::Handle(handling) => Some(handling),
+        Decision::Handle(routed) => Some(routed),
         Decision::Discard(reply, _) => {
             assert_eq!((reply.status, reply.body.len()), (206, 1000));
             None
@@ -86,8 +86,8 @@ fn reload_keeps_the_cached_files_of_folders_that_it_did_not_change() {
     let h3 = crate::h3::config(&limits()).unwrap();
     let mut context = SessionContext::new(Arc::clone(&site), h3, clock::now());
     for path in ["/a/x", "/b/x"] {
-        let mut handling = get(&mut context, path).unwrap();
-        fill(&mut handling, path, context.now);
+        let mut routed = get(&mut context, path).unwrap();
+        fill(&mut routed, path, context.now);
         assert!(get(&mut context, path).is_none());
     }
     let held = context.cache.store().held();
@@ -119,8 +119,8 @@ fn several_ranges_of_a_cached_file_go_to_a_handler() {
     let site = Site::compile(&[files("/", root.path())], &limits()).unwrap();
     let h3 = crate::h3::config(&limits()).unwrap();
     let mut context = SessionContext::new(Arc::new(site), h3, clock::now());
-    let mut handling = get(&mut context, "/x").unwrap();
-    fill(&mut handling, "/x", context.now);
+    let mut routed = get(&mut context, "/x").unwrap();
+    fill(&mut routed, "/x", context.now);
     assert!(get_ranges(&mut context, "/x", "bytes=0-400,600-").is_some());
     assert!(get_ranges(&mut context, "/x", "bytes=0-400,401-").is_none());
     assert_eq!(context.counters.gate.from_memory, 1);
@@ -133,8 +133,8 @@ fn while_memory_is_short_no_file_stays_in_it_and_none_is_read() {
     let h3 = crate::h3::config(&limits()).unwrap();
     let mut context = SessionContext::new(Arc::new(site), h3, clock::now());
     context.memory = Arc::new(MemoryBudget::new(1000));
-    let mut handling = get(&mut context, "/x").unwrap();
-    fill(&mut handling, "/x", context.now);
+    let mut routed = get(&mut context, "/x").unwrap();
+    fill(&mut routed, "/x", context.now);
     assert!(context.cache.store().held() > 0);
     context.memory.measured(1000);
     context.begin_service();

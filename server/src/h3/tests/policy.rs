@@ -172,7 +172,7 @@ fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
         has_body: false,
         running: 0,
     });
-    let Decision::Handle(mut handling) = decision else {
+    let Decision::Handle(mut routed) = decision else {
         panic!("another decision");
     };
     let text = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\ntrusted_proxies = \"10.0.0.1\"\n";
@@ -190,10 +190,10 @@ fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
         connection: Arc::new(connection),
     };
     // Limits of a client's share, and the log, go by this address.
-    let request = handling.request(head.clone(), peer.clone(), None, false);
+    let request = routed.request(head.clone(), peer.clone(), None, false);
     assert_eq!(request.peer.address, "198.51.100.1:0".parse().unwrap());
     assert_eq!(request.peer.proxy, Some(peer.address));
     peer.address = "10.0.0.2:443".parse().unwrap();
-    let request = handling.request(head, peer.clone(), None, false);
+    let request = routed.request(head, peer.clone(), None, false);
     assert_eq!(request.peer, peer);
 }

@@ -196,7 +196,7 @@ fn a_modem_serves_as_many_responses_at_a_time_as_a_client_may_have() {
 /// A packet of 1200 bytes each second keeps as many responses as get 48 bytes of it: the minimum rate, of which a fifth counts on a
 /// slow link. The others end.
 #[test]
-fn so_many_responses_end_if_the_client_takes_a_sixth_of_that() {
+fn a_packet_each_second_keeps_at_most_25_responses() {
     let (pair, whole) = serve_slowly("i", 128, 30_000, 1, 1, 480);
     let kept = 128 - pair.stalled().0;
     assert!(kept <= 1200 / 48, "{:?}, {whole}", pair.stalled());

@@ -13,7 +13,7 @@ use sluicegate_http::exchange::front::{FrontAction, FrontExchange, Instead, Rece
 use sluicegate_http::exchange::handler::{ExchangeHandle, FrontQueue};
 use sluicegate_http::exchange::local::Revocation;
 use sluicegate_http::exchange::message::{ToFront, ToHandler};
-use sluicegate_http::gate::{Handling, RequestRefusal, replies};
+use sluicegate_http::gate::{RequestRefusal, RoutedRequest, replies};
 use tokio::time::sleep;
 
 use super::flow::Flow;
@@ -31,7 +31,7 @@ pub(super) struct HandlerTask {
     pub(super) handle: Rc<ExchangeHandle>,
     pub(super) revocation: Rc<Revocation>,
     pub(super) queue: Rc<FrontQueue>,
-    pub(super) handling: Handling,
+    pub(super) routed: RoutedRequest,
     pub(super) upload: Upload,
     /// Until the handler has stopped.
     pub(super) running: Option<Running>,
@@ -55,7 +55,7 @@ impl HandlerTask {
         while self.take_messages(false).await {
             let wanted = self.upload.is_open() && self.request.exchange().room() > 0;
             // Nobody waits for the next bytes of a tunnel.
-            self.request.set_awaits_body(wanted && !self.handling.is_tunnel());
+            self.request.set_awaits_body(wanted && !self.routed.is_tunnel());
             tokio::select! {
                 () = handler.as_mut() => break,
                 () = self.queue.filled() => {}
@@ -147,7 +147,7 @@ impl HandlerTask {
                 // The side that writes a tunnel does not see that the client has gone.
                 self.request.exchange().cut(Outcome::Cancelled);
                 self.with_flow(|_| {});
-                if !self.handling.is_tunnel() && !self.connection.is_http2() {
+                if !self.routed.is_tunnel() && !self.connection.is_http2() {
                     // hyper reads nothing more from the connection, not even its end, and waits for the response.
                     self.connection.break_off();
                 }
@@ -212,7 +212,7 @@ impl HandlerTask {
                 }
             }
             FrontAction::Begin(mut head) => {
-                self.handling.edit_response(&mut head);
+                self.routed.edit_response(&mut head);
                 self.with_flow(|flow| flow.head = Some(Ok(head)));
             }
             FrontAction::GoOn => self.with_flow(|_| {}),
@@ -267,7 +267,7 @@ impl HandlerTask {
 
     /// Responds in place of the handler.
     fn reply(&self, mut reply: Reply) {
-        self.handling.refuse(&mut reply);
+        self.routed.refuse(&mut reply);
         self.with_flow(|flow| flow.head = Some(Err(reply)));
     }
 }

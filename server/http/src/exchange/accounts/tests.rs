@@ -16,10 +16,10 @@ fn fronts_that_share_accounts_share_the_bounds() {
     assert!(one.iter().all(Option::is_some));
     assert!(other.admit(address(1)).is_none());
     assert!(other.admit(address(2)).is_none());
-    let balance = accounts.balance();
-    assert_eq!((balance.promised, balance.refused_memory), (6000, 2));
+    let totals = accounts.totals();
+    assert_eq!((totals.promised, totals.refused_memory), (6000, 2));
     drop(one);
-    assert_eq!(accounts.balance().promised, 0);
+    assert_eq!(accounts.totals().promised, 0);
     assert!(accounts.admit(address(1)).is_some());
 }
 
@@ -28,7 +28,7 @@ fn one_exchange_is_possible_however_small_the_memory() {
     let accounts = Accounts::new(1000, 0);
     let first = accounts.admit(address(1));
     assert!(first.is_some() && accounts.admit(address(2)).is_none());
-    assert_eq!(accounts.balance().refused_memory, 1);
+    assert_eq!(accounts.totals().refused_memory, 1);
 }
 
 #[test]
@@ -37,17 +37,17 @@ fn the_client_that_holds_the_most_gives_way_until_all_hold_the_same() {
     let client = |last| ClientPrefix::from(address(last));
     let mut greedy: Vec<_> = (0..6).filter_map(|_| accounts.admit(address(1))).collect();
     let mut modest = Vec::new();
-    while let Some(most) = accounts.most_greedy(client(2)) {
+    while let Some(most) = accounts.largest_holder(client(2)) {
         assert!(most == client(1) && accounts.promise(client(2)).is_none());
         greedy.pop().unwrap().revoke();
         modest.extend(accounts.promise(client(2)));
     }
     assert_eq!((greedy.len(), modest.len()), (3, 3));
-    assert_eq!(accounts.most_greedy(client(1)), None);
+    assert_eq!(accounts.largest_holder(client(1)), None);
     assert!(accounts.admit(address(2)).is_none());
-    assert_eq!(accounts.balance().refused_client, 1);
+    assert_eq!(accounts.totals().refused_client, 1);
     // A third one gets its part, too.
-    assert!(accounts.most_greedy(client(3)).is_some());
+    assert!(accounts.largest_holder(client(3)).is_some());
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
         assert_eq!((greedy.len(), modest.len()), (10, 200));
         let mut others = Vec::new();
         for _ in 0..4 {
-            assert_eq!(accounts.most_greedy(client(250)), None);
-            assert_eq!(accounts.most_greedy(client(251)), Some(client(250)));
+            assert_eq!(accounts.largest_holder(client(250)), None);
+            assert_eq!(accounts.largest_holder(client(251)), Some(client(250)));
             greedy.pop().unwrap().revoke();
             others.extend(accounts.promise(client(252)));
         }
@@ -77,10 +77,10 @@ fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
         // All hold the same, so that nobody gives way to a newcomer, until one client has more.
         let equal = room_for(200);
         let mut held: Vec<_> = (0..200).filter_map(|n| equal.admit(address(n))).collect();
-        assert_eq!(equal.most_greedy(client(251)), None);
+        assert_eq!(equal.largest_holder(client(251)), None);
         held.truncate(190);
         held.extend((0..10).filter_map(|_| equal.admit(address(1))));
-        assert_eq!(equal.most_greedy(client(251)), Some(client(1)));
+        assert_eq!(equal.largest_holder(client(251)), Some(client(1)));
     }
 }
 
@@ -90,20 +90,20 @@ fn the_number_of_exchanges_is_shared_like_memory() {
     let client = |last| ClientPrefix::from(address(last));
     let mut greedy: Vec<_> = (0..6).filter_map(|_| accounts.admit(address(1))).collect();
     assert_eq!(greedy.len(), 4);
-    assert_eq!(accounts.balance().refused_memory, 2);
+    assert_eq!(accounts.totals().refused_memory, 2);
     // One exchange has more memory than three.
     let mut modest = Vec::new();
     for _ in 0..2 {
-        assert_eq!(accounts.most_greedy(client(2)), Some(client(1)));
+        assert_eq!(accounts.largest_holder(client(2)), Some(client(1)));
         greedy[modest.len()].revoke();
         let mut permit = accounts.admit(address(2)).unwrap();
         permit.grow(Direction::Response);
         modest.push(permit);
     }
-    assert_eq!(accounts.most_greedy(client(2)), None);
+    assert_eq!(accounts.largest_holder(client(2)), None);
     assert!(accounts.admit(address(2)).is_none());
     drop((greedy, modest));
-    assert_eq!(accounts.balance().promised, 0);
+    assert_eq!(accounts.totals().promised, 0);
     let all: Vec<_> = (0..6).filter_map(|_| accounts.admit(address(3))).collect();
     assert_eq!(all.len(), 4);
 }
@@ -113,18 +113,18 @@ fn a_direction_that_moves_gets_its_share_while_half_of_the_memory_is_free() {
     let share = 128 << 10;
     let accounts = Accounts::new(share, 2 * (64 << 10) + 2 * (96 << 10));
     let mut permit = accounts.admit(address(1)).unwrap();
-    assert_eq!(accounts.balance().promised, 64 << 10);
+    assert_eq!(accounts.totals().promised, 64 << 10);
     assert_eq!(permit.grow(Direction::Response), share - (32 << 10));
     assert!(permit.has_grown());
     for direction in [Direction::Response, Direction::Request] {
         assert_eq!(permit.grow(direction), 0);
     }
-    assert_eq!(accounts.balance().promised, 160 << 10);
+    assert_eq!(accounts.totals().promised, 160 << 10);
     let other = accounts.admit(address(2)).unwrap();
     drop(permit);
-    assert_eq!(accounts.balance().promised, 64 << 10);
+    assert_eq!(accounts.totals().promised, 64 << 10);
     drop(other);
-    assert_eq!(accounts.balance().promised, 0);
+    assert_eq!(accounts.totals().promised, 0);
 }
 
 #[test]

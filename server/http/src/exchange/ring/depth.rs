@@ -3,7 +3,7 @@
 use sluicegate_base::observe::metrics::metrics;
 
 use super::{OriginRing, OriginRingCounters};
-use crate::exchange::accounts::Balance;
+use crate::exchange::accounts::AccountTotals;
 
 metrics! {
     /// Fill levels of the rings between a worker and its origin thread, at one moment.
@@ -32,8 +32,8 @@ metrics! {
 impl OriginRing {
     /// Returns how full the rings are now.
     pub fn depth(&self) -> Depth {
-        let Balance { promised, refused_memory, refused_client } =
-            self.exchanges.accounts.balance();
+        let AccountTotals { promised, refused_memory, refused_client } =
+            self.exchanges.accounts.totals();
         let capacity = self.to.buffer().capacity();
         Depth {
             to_origin: (capacity - self.to.slots()) as u64,

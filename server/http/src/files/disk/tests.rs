@@ -154,9 +154,9 @@ async fn serve(
     learnt: &RefCell<Option<Representation>>,
 ) {
     let rest = incoming.request.head.path[1..].to_owned();
-    let learn = |entry| *learnt.borrow_mut() = entry;
+    let offer_to_cache = |entry| *learnt.borrow_mut() = entry;
     let served = Served { folder, pages: &ErrorPages::default(), has_fallback: false };
-    let left = server.serve(served, &rest, incoming, learn).await;
+    let left = server.serve(served, &rest, incoming, offer_to_cache).await;
     assert!(left.is_none(), "nobody else takes it");
 }
 

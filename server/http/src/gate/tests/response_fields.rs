@@ -97,12 +97,12 @@ fn a_response_in_place_of_a_handlers_has_the_fields_for_errors() {
     for status in [408, 413, 502, 503, 504] {
         let mut fixture = fixture("", PROXY);
         let request = head("GET", "/x", &[]);
-        let Decision::Handle(mut handling) = fixture.decide(&request, &peer(false)) else {
+        let Decision::Handle(mut routed) = fixture.decide(&request, &peer(false)) else {
             panic!("the route forwards requests");
         };
-        handling.request(request, peer(false), None, false);
+        routed.request(request, peer(false), None, false);
         let mut reply = Reply::plain(status, "an error");
-        handling.refuse(&mut reply);
+        routed.refuse(&mut reply);
         check(&reply, status);
     }
 }
@@ -126,10 +126,10 @@ fn a_handlers_response_has_the_fields_for_its_status() {
     ] {
         let mut fixture = fixture("", PROXY);
         let request = head("GET", "/x", &[]);
-        let Decision::Handle(mut handling) = fixture.decide(&request, &peer(false)) else {
+        let Decision::Handle(mut routed) = fixture.decide(&request, &peer(false)) else {
             panic!("the route forwards requests");
         };
-        handling.request(request, peer(false), None, false);
+        routed.request(request, peer(false), None, false);
         let mut head = Head {
             status,
             fields: vec![("x-powered-by", "a"), ("cache-control", "no-store")]
@@ -139,7 +139,7 @@ fn a_handlers_response_has_the_fields_for_its_status() {
             length: None,
             end: true,
         };
-        handling.edit_response(&mut head);
+        routed.edit_response(&mut head);
         let fields = ReplyFields::Own(head.fields);
         let year = value(&fields, "cache-control") == Some("max-age=31536000");
         let there =

@@ -14,7 +14,7 @@ fn tunnel_needs_the_password_of_its_route_too() {
     let (_folder, mut fixture) = protected("", "proxy = { upstreams = \"a:1\" }");
     assert_eq!(fixture.refused(&websocket, &peer(false)).status, 401);
     let decision = fixture.decide(&with_password, &peer(false));
-    let is_open = matches!(&decision, Decision::Handle(handling) if handling.is_tunnel());
+    let is_open = matches!(&decision, Decision::Handle(routed) if routed.is_tunnel());
     assert!(is_open, "{decision:?}");
 }
 
@@ -30,7 +30,7 @@ fn each_handler_opens_tunnels_of_its_protocol_alone() {
         assert_eq!(fixture.refused(refused, &peer(false)).status, 501);
         assert_eq!(fixture.counters.tunnels, 1);
         let decision = fixture.decide(opened, &peer(false));
-        assert!(matches!(&decision, Decision::Handle(handling) if handling.is_tunnel()));
+        assert!(matches!(&decision, Decision::Handle(routed) if routed.is_tunnel()));
     }
 }
 

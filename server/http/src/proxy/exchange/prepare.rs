@@ -3,9 +3,9 @@
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::super::exchange_error::ExchangeError;
 use super::super::request::{Framing, rarely_has_body, rewrite};
-use super::super::stop::Stop;
-use super::super::unsendable::Unsendable;
+use super::super::request_error::RequestError;
 use super::Exchange;
 use crate::exchange::message::Request;
 
@@ -18,10 +18,10 @@ impl Exchange<'_> {
         &self,
         framing: Framing,
         host: &str,
-    ) -> Result<http::Request<()>, Unsendable> {
+    ) -> Result<http::Request<()>, RequestError> {
         let path = &self.request.head.path;
         let other = self.rules.rewrite(&self.request.head).transpose();
-        let other = other.map_err(|_| Unsendable::Path)?;
+        let other = other.map_err(|_| RequestError::Path)?;
         let path = if let Some(other) = &other {
             other.forward(0)
         } else if self.proxy.strip_prefix {
@@ -41,32 +41,32 @@ impl Exchange<'_> {
     /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely
     /// have a body, this waits for the body's first byte or its end, so that such a request does not become a chunked one. For others,
     /// whose client may wait for the response before it sends anything, it waits only for what has arrived with the head.
-    pub(in crate::proxy) async fn framing(&self) -> Result<Framing, Stop> {
+    pub(in crate::proxy) async fn framing(&self) -> Result<Framing, ExchangeError> {
         let Request { head, content_length, has_body, .. } = &*self.request;
         if self.handshake.is_some() {
             return Ok(Framing::None);
         }
         if head.is_tunnel() {
-            return Err(Unsendable::Tunnel.into());
+            return Err(RequestError::Tunnel.into());
         }
         match (*content_length, *has_body) {
             (Some(0), _) => return Ok(Framing::Length(0)),
             (Some(length), true) => return Ok(Framing::Length(length)),
-            (Some(_), false) => return Err(Unsendable::Length.into()),
+            (Some(_), false) => return Err(RequestError::Length.into()),
             (None, false) => return Ok(Framing::None),
             (None, true) => {}
         }
         if rarely_has_body(&head.method) {
             let empty = timeout(self.proxy.idle_timeout, self.upload.is_empty());
             let empty = Box::pin(empty).await;
-            if empty.map_err(|_| Stop::ClientStalled)? {
+            if empty.map_err(|_| ExchangeError::ClientStalled)? {
                 return Ok(Framing::None);
             }
         } else if self.has_ended().await {
             return Ok(Framing::None);
         }
         if self.upload.broken() {
-            return Err(Stop::Cancelled);
+            return Err(ExchangeError::Cancelled);
         }
         Ok(Framing::Chunked)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::super::discard::discard;
+use super::super::exchange_error::ExchangeError;
 use super::super::failure::Failure;
 use super::super::relay::Relay;
-use super::super::stop::Stop;
 use super::super::tunnel::Tunnel;
 use super::super::upstream::ActiveRequest;
 use super::super::websocket::Handshake;
@@ -21,14 +21,14 @@ impl Exchange<'_> {
         active: &ActiveRequest,
         response: UpstreamResponse,
         reply: Responder,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ExchangeError> {
         let times = self.times.get().with_head(self.begun.elapsed(), false);
         self.times.set(times);
         self.report(None);
         let client = self.handshake.as_ref().and_then(Handshake::client);
         let upstream = response.stream.into_tunnel().await;
         let Some((client, upstream)) = client.zip(upstream) else {
-            return Err(self.tunnel_failed(active, Stop::Failed(Failure::Closed)));
+            return Err(self.tunnel_failed(active, ExchangeError::Failed(Failure::Closed)));
         };
         let mut writer = reply.head(response.head).await?;
         let tunnel = Tunnel {
@@ -47,17 +47,17 @@ impl Exchange<'_> {
                 Ok(())
             }
             // Before the writer is dropped, which resets the stream.
-            Err(stop) => Err(self.tunnel_failed(active, stop)),
+            Err(error) => Err(self.tunnel_failed(active, error)),
         }
     }
 
     /// Notes why a tunnel has failed.
-    fn tunnel_failed(&self, active: &ActiveRequest, stop: Stop) -> Stop {
-        if let Stop::Failed(failure) = stop {
+    fn tunnel_failed(&self, active: &ActiveRequest, error: ExchangeError) -> ExchangeError {
+        if let ExchangeError::Failed(failure) = error {
             active.on_failure(failure, true);
         }
-        self.report(Some(stop));
-        stop
+        self.report(Some(error));
+        error
     }
 
     /// Forwards the response, and releases the connection if it is fit for another request.
@@ -66,7 +66,7 @@ impl Exchange<'_> {
         active: &ActiveRequest,
         response: UpstreamResponse,
         reply: Responder,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ExchangeError> {
         let UpstreamResponse { mut stream, head, .. } = response;
         let (length, end) = (head.length, head.end);
         let times = self.times.get().with_head(self.begun.elapsed(), end);
@@ -97,13 +97,13 @@ impl Exchange<'_> {
                         self.report(None);
                         writer.end(trailers).await?;
                     }
-                    Err(stop) => {
-                        if let Stop::Failed(failure) = stop {
+                    Err(error) => {
+                        if let ExchangeError::Failed(failure) = error {
                             active.on_failure(failure, true);
                         }
                         // Before the writer is dropped, which resets the stream.
-                        self.report(Some(stop));
-                        return Err(stop);
+                        self.report(Some(error));
+                        return Err(error);
                     }
                 }
             }

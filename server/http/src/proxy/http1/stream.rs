@@ -15,9 +15,9 @@ use super::super::failure::Failure;
 use super::super::interim::Interims;
 use super::super::metered_stream::Meter;
 use super::super::protocol::{BrokenBody, Progress, UpstreamStream};
+use super::super::request_error::RequestError;
 use super::super::response::BodySize;
 use super::super::tunnel::TunnelStream;
-use super::super::unsendable::Unsendable;
 use super::super::upload::{Upload, UploadBody};
 use super::connection::Http1Connection;
 use super::idle::IdleConnections;
@@ -82,7 +82,7 @@ impl UpstreamStream for Http1Stream {
         &mut self,
         mut request: http::Request<UploadBody>,
         interims: &Arc<Interims>,
-    ) -> Result<(), Unsendable> {
+    ) -> Result<(), RequestError> {
         let collector = Arc::clone(interims);
         hyper::ext::on_informational(&mut request, move |response| {
             collector.add(response.status(), response.headers());

@@ -21,9 +21,9 @@ use super::super::failure::Failure;
 use super::super::interim::Interims;
 use super::super::metered_stream::Meter;
 use super::super::protocol::{BrokenBody, Progress, UpstreamStream};
+use super::super::request_error::RequestError;
 use super::super::response::BodySize;
 use super::super::tunnel::TunnelStream;
-use super::super::unsendable::Unsendable;
 use super::super::upload::UploadBody;
 use super::slot::StreamSlot;
 use super::tunnel::Http2Tunnel;
@@ -109,7 +109,7 @@ impl UpstreamStream for Http2Stream {
         &mut self,
         request: http::Request<UploadBody>,
         interims: &Arc<Interims>,
-    ) -> Result<(), Unsendable> {
+    ) -> Result<(), RequestError> {
         let (parts, body) = request.into_parts();
         let is_tunnel = parts.headers.contains_key(UPGRADE);
         let head = head(parts, self.scheme.clone())?;
@@ -228,13 +228,13 @@ fn failure(error: &h2::Error) -> Failure {
 
 /// Returns the head of a request in HTTP/2 (RFC 9113 §8.3.1). An upgrade, which only the proxy itself asks for, becomes an extended
 /// CONNECT (RFC 8441 §5).
-fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, Unsendable> {
+fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, RequestError> {
     let host = parts.headers.remove(HOST);
     let authority = host.as_ref().and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let mut uri = parts.uri.into_parts();
     uri.scheme = Some(scheme);
-    uri.authority = Some(authority.ok_or(Unsendable::Authority)?);
-    let uri = Uri::from_parts(uri).map_err(|_| Unsendable::Path)?;
+    uri.authority = Some(authority.ok_or(RequestError::Authority)?);
+    let uri = Uri::from_parts(uri).map_err(|_| RequestError::Path)?;
     parts.headers.remove(CONNECTION);
     parts.headers.remove(TRANSFER_ENCODING);
     let mut head = http::Request::new(());

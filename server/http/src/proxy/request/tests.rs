@@ -15,7 +15,7 @@ fn config() -> Proxy {
     proxy(&[address])
 }
 
-fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unsendable> {
+fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, RequestError> {
     let rest = head.path.strip_prefix("/api/").unwrap_or(&head.path);
     let rest = if proxy.strip_prefix { rest } else { &head.path }.to_owned();
     rewrite(&request(head, None, false), proxy, &Unchanged, &rest, Framing::None, "192.0.2.80")
@@ -135,7 +135,7 @@ fn targets_are_in_origin_form() {
         assert_eq!(of("GET", path, true).unwrap(), stripped);
     }
     assert_eq!(of("OPTIONS", "*", true).unwrap(), "*");
-    assert_eq!(of("GET", "*", false), Err(Unsendable::Path));
+    assert_eq!(of("GET", "*", false), Err(RequestError::Path));
     assert_eq!(of("GET", "/a#b c\r\nx: y", false).unwrap(), "/a%23b%20c%0D%0Ax:%20y");
     // Fronts refuse these.
     for (path, sent) in [
@@ -148,7 +148,7 @@ fn targets_are_in_origin_form() {
         assert_eq!(of("GET", path, false).unwrap(), sent, "{path:?}");
     }
     let long = format!("/{}", "a".repeat(70_000));
-    assert_eq!(of("GET", &long, false), Err(Unsendable::Path));
+    assert_eq!(of("GET", &long, false), Err(RequestError::Path));
 }
 
 #[test]
@@ -161,10 +161,10 @@ fn no_line_break_gets_into_a_request() {
         bad.authority = text.to_owned();
         let named = Proxy { host: HostHeader::Name("fine.example".to_owned()), ..config() };
         // Neither `host` nor the forwarded fields can hold it.
-        assert_eq!(rewritten(bad.clone(), &config()).err(), Some(Unsendable::Authority));
-        assert_eq!(rewritten(bad, &named).err(), Some(Unsendable::Authority));
+        assert_eq!(rewritten(bad.clone(), &config()).err(), Some(RequestError::Authority));
+        assert_eq!(rewritten(bad, &named).err(), Some(RequestError::Authority));
         let mut bad = head(text, "/", &[]);
-        assert_eq!(rewritten(bad.clone(), &config()).err(), Some(Unsendable::Method));
+        assert_eq!(rewritten(bad.clone(), &config()).err(), Some(RequestError::Method));
         bad = head("GET", "/", &[]);
         bad.scheme = Some(text.to_owned());
         // The front knows the scheme, whatever the client says.
@@ -202,6 +202,6 @@ fn hops_are_counted_down_where_they_have_a_meaning() {
         Ok(request.headers()["max-forwards"].to_str().unwrap().to_owned())
     };
     assert_eq!(left("OPTIONS", "3").unwrap(), "2");
-    assert_eq!(left("TRACE", "0"), Err(Unsendable::LastHop));
+    assert_eq!(left("TRACE", "0"), Err(RequestError::LastHop));
     assert_eq!(left("GET", "0").unwrap(), "0");
 }

@@ -14,7 +14,7 @@ use super::requests::Requests;
 use super::resumption::{keep_sessions, resume};
 use super::stream::{READ, Socket};
 use crate::client::sessions::Sessions;
-use crate::client::transport::Way;
+use crate::client::transport::ConnectOptions;
 use crate::context::Context;
 use crate::plan::Plan;
 use crate::protocol::{Protocol, Version};
@@ -65,13 +65,17 @@ impl TcpConnector {
     ///
     /// # Errors
     /// There is no route, no descriptor left, or the name is none that TLS can send.
-    pub(crate) fn open(&self, way: Way<'_>, cx: &Context<'_>) -> anyhow::Result<Tcp> {
-        let peer = cx.plan.addresses[way.address];
+    pub(crate) fn open(
+        &self,
+        options: ConnectOptions<'_>,
+        cx: &Context<'_>,
+    ) -> anyhow::Result<Tcp> {
+        let peer = cx.plan.addresses[options.address];
         let tls = self.tls.as_ref().map(|tls| self.prepare(tls, cx.plan, peer));
         let socket = socket2::Socket::new(Domain::for_address(peer), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        if let Some(ip) = way.local {
+        if let Some(ip) = options.local {
             socket.bind(&SocketAddr::new(ip, 0).into())?;
         }
         match socket.connect(&peer.into()) {

@@ -14,7 +14,7 @@ fn search(
     order: Order,
     limit: usize,
 ) -> (Vec<ConnectionSnapshot>, usize) {
-    let mut search = Search::new(selection.clone(), order, limit);
+    let mut search = ConnectionSearch::new(selection.clone(), order, limit);
     let turns = std::iter::from_fn(|| Some(bench.endpoint.inspect(&mut search, 2, bench.now)));
     let Inspected { shown, census } = turns.take(100).flatten().next().unwrap();
     assert!(shown.is_sorted_by(|(one, _), (next, _)| one >= next));
@@ -132,7 +132,7 @@ fn search_goes_on_while_connections_come_and_go() {
     let mut bench = Bench::new(Settings::plain(0, 1));
     let clients: Vec<Client> =
         (5000..5006).map(|port| bench.connect(&format!("192.0.2.1:{port}"))).collect();
-    let mut search = Search::new(ConnectionFilter::default(), Order::Age, 10);
+    let mut search = ConnectionSearch::new(ConnectionFilter::default(), Order::Age, 10);
     assert_eq!(bench.endpoint.inspect(&mut search, 4, bench.now), None);
     // All end, and another one has the slot of one.
     for mut client in clients {

@@ -166,7 +166,7 @@ fn filled_proxy() -> proxy::ProxyCounters {
         all.failures[*failure] = n.next();
     }
     for address in ["192.0.2.1:80", "192.0.2.2:80"] {
-        let mut state = proxy::State::default();
+        let mut state = proxy::UpstreamCounters::default();
         for figure in [
             &mut state.active,
             &mut state.connections,

@@ -2,7 +2,7 @@
 
 /// Reasons not to forward a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unsendable {
+pub(super) enum RequestError {
     /// The method is not a token.
     Method,
     /// The path has characters that a request target cannot hold, or is too long.
@@ -19,17 +19,17 @@ pub(super) enum Unsendable {
     LastHop,
 }
 
-impl Unsendable {
+impl RequestError {
     /// Returns the status and the text that the client gets.
     pub(super) fn status(self) -> (u16, &'static str) {
         match self {
-            Unsendable::Method => (400, "400 this method cannot be passed on\n"),
-            Unsendable::Path => (400, "400 this path cannot be passed on\n"),
-            Unsendable::Authority => (400, "400 this host cannot be passed on\n"),
-            Unsendable::Fields => (431, "431 too many header fields\n"),
-            Unsendable::Tunnel => (501, "501 no such tunnel on this route\n"),
-            Unsendable::LastHop => (200, "200 max-forwards ends here\n"),
-            Unsendable::Length => (400, "400 content-length does not fit the body\n"),
+            RequestError::Method => (400, "400 this method cannot be passed on\n"),
+            RequestError::Path => (400, "400 this path cannot be passed on\n"),
+            RequestError::Authority => (400, "400 this host cannot be passed on\n"),
+            RequestError::Fields => (431, "431 too many header fields\n"),
+            RequestError::Tunnel => (501, "501 no such tunnel on this route\n"),
+            RequestError::LastHop => (200, "200 max-forwards ends here\n"),
+            RequestError::Length => (400, "400 content-length does not fit the body\n"),
         }
     }
 }

@@ -12,11 +12,11 @@ use crate::exchange::{Fields, Opaque, Reply, RequestHead};
 use crate::files::Vacancy;
 use crate::identification::Identification;
 use crate::peer::Peer;
-use crate::route::{Claim, FileMiss, FilledEdits, Route, Site};
+use crate::route::{FileMiss, FilledEdits, Route, Site, UnverifiedRequest};
 
 /// A request on its way to a handler and back.
 #[derive(Debug)]
-pub struct Handling {
+pub struct RoutedRequest {
     pub(super) route: Arc<Route>,
     /// Place in memory for the file.
     vacancy: Option<Vacancy>,
@@ -29,14 +29,14 @@ pub struct Handling {
     is_tunnel: bool,
 }
 
-impl Handling {
+impl RoutedRequest {
     pub(super) fn new(
         route: Arc<Route>,
         vacancy: Option<Vacancy>,
         is_tunnel: bool,
         site: &Site,
-    ) -> Handling {
-        Handling {
+    ) -> RoutedRequest {
+        RoutedRequest {
             route,
             vacancy,
             credentials: None,
@@ -58,7 +58,7 @@ impl Handling {
         if route.access().basic_auth().is_some_and(|auth| !auth.forward) {
             head.headers.retain(|(name, _)| name != AUTHORIZATION);
         }
-        Opaque::new(Arc::new(Claim { route, credentials }))
+        Opaque::new(Arc::new(UnverifiedRequest { route, credentials }))
     }
 
     /// Returns the largest request body, bytes.

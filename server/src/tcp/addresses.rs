@@ -1,4 +1,4 @@
-//! Ends of a connection: those of its stream, or those that a load balancer in front names.
+//! Addresses of a connection: those of its stream, or those that a load balancer in front names.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -12,20 +12,24 @@ use tokio::time::timeout;
 use super::front::Admission;
 use super::proxy_protocol::{self, ProxyHeader};
 
-/// Addresses of the client and of the server that it has connected to.
-pub(super) type Ends = (ValidatedAddress, Option<SocketAddr>);
+/// Addresses of the two ends of a connection.
+pub(super) struct Addresses {
+    pub(super) client: ValidatedAddress,
+    /// Address that the client has connected to, if it is known.
+    pub(super) local: Option<SocketAddr>,
+}
 
-/// Returns the ends of a connection: those of the stream, or those that a load balancer names. Returns `None` if it names none in time,
-/// or if the client has too many connections.
-pub(super) async fn ends(
+/// Returns the addresses of a connection: those of the stream, or those that a load balancer names. Returns `None` if it names none in
+/// time, or if the client has too many connections.
+pub(super) async fn addresses(
     admission: &mut Admission,
     stream: &mut TcpStream,
     sender: ValidatedAddress,
-) -> Option<Ends> {
+) -> Option<Addresses> {
     let front = Rc::clone(&admission.front);
     let config = front.config();
     let settings = admission.listener.settings(&config.listeners)?;
-    let own = (sender, stream.local_addr().ok());
+    let own = Addresses { client: sender, local: stream.local_addr().ok() };
     if !settings.proxy_protocol.contains(sender.ip()) {
         return Some(own);
     }
@@ -45,7 +49,7 @@ pub(super) async fn ends(
             let client = ValidatedAddress::named_by(sender, client);
             let is_proxy = trusted_proxies.contains(client.ip());
             let may_enter = admission.name_client(client, is_proxy);
-            may_enter.then_some((client, Some(server)))
+            may_enter.then_some(Addresses { client, local: Some(server) })
         }
         Err(error) => {
             tracing::trace!(%error, %sender, "no header of the PROXY protocol");

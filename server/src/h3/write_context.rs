@@ -7,7 +7,7 @@ use sluicegate_http::gate::RequestCounters;
 use super::priority::Priority;
 
 /// Stream that a response is written to, lent for one call.
-pub(super) struct Sink<'a> {
+pub(super) struct WriteContext<'a> {
     pub(super) h3: &'a mut quiche::h3::Connection,
     pub(super) conn: &'a mut quiche::Connection,
     pub(super) stream: u64,

@@ -3,42 +3,42 @@
 use sluicegate_base::observe::metrics::Label as _;
 
 use super::failure::Failure;
-use super::unsendable::Unsendable;
+use super::request_error::RequestError;
 use crate::exchange::handler::Cancelled;
 
 /// Reasons for an exchange to end without an upstream's whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ExchangeError {
     /// The upstream failed.
     Failed(Failure),
     /// The request cannot be forwarded.
-    Unsendable(Unsendable),
+    Request(RequestError),
     /// The client has cancelled the request.
     Cancelled,
     /// The client has stopped sending the body.
     ClientStalled,
 }
 
-impl Stop {
+impl ExchangeError {
     /// Returns the word of the cause in the access log, unless the client itself cancelled.
     pub(super) fn cause(self) -> Option<&'static str> {
         match self {
-            Stop::Failed(failure) => Some(failure.name()),
-            Stop::Unsendable(_) => Some("unsendable"),
-            Stop::ClientStalled => Some("client_stalled"),
-            Stop::Cancelled => None,
+            ExchangeError::Failed(failure) => Some(failure.name()),
+            ExchangeError::Request(_) => Some("unsendable"),
+            ExchangeError::ClientStalled => Some("client_stalled"),
+            ExchangeError::Cancelled => None,
         }
     }
 }
 
-impl From<Cancelled> for Stop {
-    fn from(_: Cancelled) -> Stop {
-        Stop::Cancelled
+impl From<Cancelled> for ExchangeError {
+    fn from(_: Cancelled) -> ExchangeError {
+        ExchangeError::Cancelled
     }
 }
 
-impl From<Unsendable> for Stop {
-    fn from(unsendable: Unsendable) -> Stop {
-        Stop::Unsendable(unsendable)
+impl From<RequestError> for ExchangeError {
+    fn from(error: RequestError) -> ExchangeError {
+        ExchangeError::Request(error)
     }
 }
