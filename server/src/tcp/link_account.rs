@@ -101,6 +101,11 @@ impl LinkAccount {
         }
     }
 
+    /// Returns whether the system took nothing of the last write.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked.get().is_some()
+    }
+
     /// Notes that the system takes nothing, and for how long the client's window has stopped the connection so far.
     pub(super) fn on_block(&self, window_limited: Duration) {
         let begun = ((self.clock)(), window_limited);

@@ -26,8 +26,6 @@ pub(super) struct Meter {
     /// What the system told of it last, once the stream is gone.
     last: OnceCell<Box<SocketInfo>>,
     written: Cell<u64>,
-    /// The system took nothing of the last write: the client does not acknowledge what was sent before.
-    blocked: Cell<bool>,
     /// Parts of the connection whose client may still be sending: bodies of requests, mostly.
     unread: Cell<u64>,
 }
@@ -40,7 +38,6 @@ impl Meter {
             socket: Cell::new(None),
             last: OnceCell::new(),
             written: Cell::new(0),
-            blocked: Cell::new(false),
             unread: Cell::new(0),
         })
     }
@@ -53,7 +50,7 @@ impl Meter {
     /// Notes the result of a write.
     pub(super) fn on_write(&self, result: &Poll<io::Result<usize>>) {
         let is_blocked = result.is_pending();
-        if self.blocked.replace(is_blocked) != is_blocked {
+        if self.account.is_blocked() != is_blocked {
             let window_limited = self.window_limited();
             if is_blocked {
                 self.account.on_block(window_limited);
@@ -105,7 +102,7 @@ impl Meter {
 
     /// Returns whether the client acknowledges too little for more to be sent.
     pub(super) fn is_blocked(&self) -> bool {
-        self.blocked.get()
+        self.account.is_blocked()
     }
 
     /// Has the stream read what the client is still sending before it is closed, for a while: a system that closes a connection

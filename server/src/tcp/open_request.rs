@@ -229,7 +229,7 @@ impl OpenRequest {
     }
 
     /// Returns whether a part of the response waits for the client.
-    pub(super) fn has_unsent(&self) -> bool {
+    fn has_unsent(&self) -> bool {
         self.has_output.get() || self.is_held.get()
     }
 

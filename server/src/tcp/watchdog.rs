@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use sluicegate_base::observe::account::{RequestWait, Wait};
 use sluicegate_http::exchange::front::Instead;
 use sluicegate_http::exchange::stall::{LinkProgress, StallRule, StallTimer, WaitsFor};
 use tokio::time::{Sleep, sleep};
@@ -40,6 +41,7 @@ pub(super) struct Watchdog {
     left_at: Option<Instant>,
     link: StallTimer,
     written: u64,
+    /// The connection was blocked at the last check; its account tells only for how long in all.
     blocked: bool,
     /// A request has stalled.
     has_stalled: bool,
@@ -128,12 +130,14 @@ impl Watchdog {
         let link = LinkProgress::new(rule, waits.then_some(more), elapsed);
         let open: Vec<Rc<OpenRequest>> =
             connection.with_open(|open| open.values().cloned().collect());
-        let in_line = open.iter().filter(|request| request.has_unsent()).count();
+        open.iter().for_each(|request| request.note_wait());
+        let in_line = open.iter().filter(|request| awaits_connection(request)).count();
         let mut stalled = false;
         for request in open.iter().filter(|request| !request.is_cut()) {
+            // The account tells it only before the response.
             let waits_for = if request.awaits_body() {
                 WaitsFor::Client
-            } else if !request.has_unsent() {
+            } else if !awaits_connection(request) {
                 WaitsFor::Handler
             } else if blocked {
                 link.blames(in_line)
@@ -153,6 +157,12 @@ impl Watchdog {
         // HTTP/2 may hold a little for the streams that were reset.
         stalled || self.has_stalled && connection.is_http2() && open.is_empty()
     }
+}
+
+/// Returns whether a part of the response is ready, by the account of its request.
+fn awaits_connection(request: &OpenRequest) -> bool {
+    let wait = request.exchange().account().wait();
+    matches!(wait, RequestWait::Connection | RequestWait::Own(Wait::Scheduling))
 }
 
 /// Ends a request that has stalled. Returns whether its connection must end for it: HTTP/1.1 has no other way to end a response.
