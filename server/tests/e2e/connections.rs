@@ -1,7 +1,7 @@
 //! Connections of the running server, as its operator sees them.
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ on_auto!(
 const ATTEMPTS: usize = 1000;
 
 fn why(words: &[&str]) -> Output {
-    Command::new(installed::server()).arg("why").args(words).output().unwrap()
+    installed::output("why", words)
 }
 
 /// Has a browser open the admin address at a connection, once its script has asked for everything.
@@ -120,7 +120,7 @@ fn clients_over_tcp_that_do_not_read_are_found_and_told_in_words(backend: &str) 
     assert!(text.starts_with(&format!("connection {id} (h2), ")), "{text}");
     page_shows(&folder, admin, (id, client, "request 1: GET /bytes/100000000, "));
     for words in [&["switch", id, "cubic", "--admin", &at], &["trace", id, "--admin", &at][..]] {
-        let refused = Command::new(installed::server()).args(words).output().unwrap();
+        let refused = installed::output(words[0], &words[1..]);
         let reason = String::from_utf8(refused.stderr).unwrap();
         assert!(!refused.status.success(), "{words:?}");
         assert!(reason.contains("the connection is one over TCP"), "{words:?}: {reason}");
@@ -138,7 +138,7 @@ fn clients_over_tcp_that_do_not_read_are_found_and_told_in_words(backend: &str) 
 }
 
 fn switch(words: &[&str]) -> Output {
-    Command::new(installed::server()).arg("switch").args(words).output().unwrap()
+    installed::output("switch", words)
 }
 
 fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {

@@ -21,9 +21,7 @@ const IMPOSSIBLE: &str = "[[group]]\nname = \"g\"\nbackend = \"dpdk\"\ncores = [
     tls = \"self-signed\"\n[[route]]\npath = \"/\"\nfixed = {}\n";
 
 fn doctor(folder: &Folder, words: &[&str]) -> Output {
-    let mut command = Command::new(installed::server());
-    command.arg("doctor").args(words).current_dir(folder.path(""));
-    command.output().unwrap()
+    installed::output_in(&folder.path(""), "doctor", words)
 }
 
 fn text(bytes: &[u8]) -> &str {

@@ -1,7 +1,7 @@
 //! `sluicegate route`.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::installed;
 
@@ -35,9 +35,7 @@ fixed = { status = 204 }
 fn route(file: &str, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("edge.toml"), file).unwrap();
-    let mut command = Command::new(installed::server());
-    command.args(["route", "edge.toml"]).args(arguments);
-    command.current_dir(folder.path()).output().unwrap()
+    installed::output_in(folder.path(), "route", &[&["edge.toml"], arguments].concat())
 }
 
 #[test]

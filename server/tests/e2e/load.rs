@@ -28,9 +28,8 @@ fn server(folder: &Folder) -> Server {
 }
 
 fn load(words: &[&str], urls: &[String]) -> Output {
-    let mut command = Command::new(installed::server());
-    let command = command.arg("load").args(words).args(urls);
-    command.stdin(Stdio::null()).output().unwrap()
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    installed::output("load", &[words, &urls].concat())
 }
 
 /// Runs it with a report in JSON, and returns the measurements.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,8 +18,7 @@ on_auto!(
 );
 
 fn qlog(folder: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(installed::server());
-    command.arg("qlog").args(words).current_dir(folder).output().unwrap()
+    installed::output_in(folder, "qlog", words)
 }
 
 fn text(output: &Output) -> String {

@@ -82,10 +82,7 @@ fn whole_configurations_in_the_handbooks_can_be_served() {
 
 #[test]
 fn schema_is_printed_without_a_file() {
-    let check = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(installed::server());
-        command.arg("check").args(arguments).output().unwrap()
-    };
+    let check = |arguments: &[&str]| installed::output("check", arguments);
     let output = check(&["--schema"]);
     assert!(output.status.success(), "{output:?}");
     let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,7 +1,7 @@
 //! Traces that an operator asks for.
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use crate::admin::{ADMIN, address, get};
@@ -20,7 +20,7 @@ on_auto!(
 const ATTEMPTS: usize = 1000;
 
 fn trace(words: &[&str]) -> Output {
-    Command::new(installed::server()).arg("trace").args(words).output().unwrap()
+    installed::output("trace", words)
 }
 
 /// Waits until a trace contains all these parts.
@@ -124,9 +124,8 @@ fn recorded_events_are_written_at_an_operators_command(backend: &str) {
         assert!(file.starts_with(&format!("{id}_main_bbr3_recorder-")), "{text}");
         let written = ["sluicegate:trigger", "sluicegate:packets", "stream_flow_control"];
         contains(&folder, &format!("traces/{file}"), &written).await;
-        let mut summary = Command::new(installed::server());
-        let path = folder.path(&format!("traces/{file}"));
-        let summary = summary.args(["qlog", "summary"]).arg(path).output().unwrap();
+        let path = format!("traces/{file}");
+        let summary = installed::output_in(&folder.path(""), "qlog", &["summary", &path]);
         let story = String::from_utf8(summary.stdout).unwrap();
         assert!(story.contains("recorded    on an operator's command, at "), "{story}");
         assert!(story.contains("bbr3") && story.contains("stream_flow_control"), "{story}");
