@@ -136,11 +136,12 @@ fn a_response_that_the_connection_holds_back_waits_for_what_that_waits_for() {
     let stream = pair.request("GET", "/bytes/100000", &[], true);
     super::transport::carry(&mut pair.client, &mut pair.server);
     pair.turn();
-    account.enter(Wait::Congestion, pair.context.now);
+    let blocked = pair.context.now;
+    account.enter(Wait::Congestion, blocked);
     pair.passed += Duration::from_secs(4);
-    account.enter(Wait::Pacing, begun + pair.passed);
+    account.enter(Wait::Pacing, blocked + pair.passed);
     pair.passed += Duration::from_secs(1);
-    pair.context.now = begun + pair.passed;
+    pair.context.now = blocked + pair.passed;
     pair.context.look_at(&account);
     pair.stop(stream);
     super::transport::carry(&mut pair.client, &mut pair.server);
