@@ -16,6 +16,7 @@ mod deadline;
 mod flamegraph;
 mod form;
 mod pages;
+mod parameters;
 mod places;
 mod process;
 mod response;

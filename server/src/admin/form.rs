@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 
 use tokio::time::timeout;
 
-use super::response::{Page, method_not_allowed, text};
+use super::response::{Page, TEXT, method_not_allowed, page, text};
 
 /// Longest body, bytes.
 const MAX_BODY: usize = 4096;
@@ -48,10 +48,8 @@ where
     let body = match timeout(BODY_LIMIT, body).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {
-            return Err(text(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "the form is longer than 4096 bytes, or was cut\n",
-            ));
+            let reason = format!("the form is longer than {MAX_BODY} bytes, or was cut\n");
+            return Err(page(StatusCode::PAYLOAD_TOO_LARGE, TEXT, reason.into()));
         }
         Err(_) => {
             return Err(text(

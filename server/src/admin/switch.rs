@@ -8,6 +8,7 @@ use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, ControllerState};
 
 use super::connections;
 use super::cross_site::Purpose;
+use super::parameters;
 use super::response::{self, Page, text};
 use super::worker_queries::WorkerQueries;
 use crate::worker::{Command, SwitchCommand};
@@ -85,7 +86,7 @@ fn choice(parameters: &str, algorithms: &Registry) -> Result<(Algorithm, Options
     let mut options = algorithm.defaults();
     for (place, (name, text)) in pairs.iter().enumerate() {
         if name == "algorithm" || pairs[..place].iter().any(|(before, _)| before == name) {
-            return Err(format!("`{name}` comes twice; give it once\n"));
+            return Err(parameters::twice(name));
         }
         let kind = algorithm.options.iter().find(|spec| spec.name == name).map(|spec| spec.kind);
         let Some(kind) = kind else {

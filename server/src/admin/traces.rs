@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use sluicegate_base::clock;
 use sluicegate_base::observe::connections::{ConnectionFilter, ConnectionProtocol, Order};
-use sluicegate_base::observe::qlog::CurrentTraces;
+use sluicegate_base::observe::qlog::{CurrentTraces, RECORDED_BY_ORDER, TRACED_BY_ORDER};
 use sluicegate_quic::endpoint::traces::{
     NextConnections, OrderedTrace, TraceOrder, TraceOutcome, TraceWatch,
 };
@@ -28,10 +28,6 @@ pub(super) const PATH: &str = "/debug/trace";
 /// Sentence where a connection cannot be traced.
 const OVER_TCP: &str = "the connection is one over TCP, and traces are of QUIC: `sluicegate why` with its ID says what it waits for, and \
     `ss -ti` what the system knows of it\n";
-/// Running connections that an order traces at most.
-const MAX_RUNNING: usize = 64;
-/// The same of what the flight recorder has: a worker writes each at once.
-const MAX_RECORDED: usize = 16;
 /// Orders for the next connections that may be open.
 const MAX_OPEN_ORDERS: usize = 16;
 
@@ -85,10 +81,10 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
         None => None,
         Some(Some(watch)) => Some(watch),
         Some(None) => {
-            return text(
-                StatusCode::TOO_MANY_REQUESTS,
-                "16 orders for the next connections are open; wait until one has its connections or its time is over\n",
+            let reason = format!(
+                "{MAX_OPEN_ORDERS} orders for the next connections are open; wait until one has its connections or its time is over\n"
             );
+            return page(StatusCode::TOO_MANY_REQUESTS, TEXT, reason.into());
         }
     };
     let outcome = order(&query, watch, workers).await;
@@ -140,7 +136,7 @@ async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQu
         },
         Target::ServerName(_) => return outcome,
     };
-    let most = if query.recorder { MAX_RECORDED } else { MAX_RUNNING };
+    let most = if query.recorder { RECORDED_BY_ORDER } else { TRACED_BY_ORDER };
     let found = connections::find(workers, &selection, Order::Stalled, most).await;
     outcome.left_out = found.census.count().saturating_sub(found.shown.len());
     outcome.is_over_tcp =

@@ -6,6 +6,7 @@ use anyhow::bail;
 use form_urlencoded::Serializer;
 use ipnet::IpNet;
 use serde_json::Value;
+use sluicegate_base::observe::qlog::{RECORDED_BY_ORDER, TRACED_BY_ORDER};
 use sluicegate_cc::Registry;
 
 use super::admin_client::{AdminArgs, is_id, number, tell_of_silent, time, word};
@@ -124,13 +125,13 @@ fn told(reply: &Value) -> String {
         ));
     }
     let left_out = if reply["recorder"] == true {
-        "more are not written: one order writes 16 connections"
+        format!("more are not written: one order writes {RECORDED_BY_ORDER} connections")
     } else {
-        "more are not traced: one order traces 64 running connections"
+        format!("more are not traced: one order traces {TRACED_BY_ORDER} running connections")
     };
     for (key, sentence) in [
         ("refused", "more are not traced: as many are as `max_open_traces` in [qlog] allows"),
-        ("left_out", left_out),
+        ("left_out", &left_out),
     ] {
         let count = number(reply, key);
         if count > 0.0 {

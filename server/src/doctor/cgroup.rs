@@ -105,8 +105,7 @@ fn quota(facts: &HostFacts<'_>) -> HostFinding {
         }
         Err(cause) => return QUOTA.unknown("", cause),
     };
-    let all = facts.needs.groups.iter().flat_map(|group| group.cores.iter().copied());
-    let workers = all.collect::<std::collections::BTreeSet<usize>>().len();
+    let workers = facts.needs.cores().len();
     let found = format!(
         "a quota grants the time of {cores:.1} cores (of {owner}), and the workers run on {workers}"
     );

@@ -52,7 +52,7 @@ fn isolation(facts: &HostFacts<'_>) -> HostFinding {
         "the workers of {names} keep their cores to themselves ({keys}), and the kernel also runs other programs on {}",
         named(&shared)
     );
-    let online = facts.files.cores("sys/devices/system/cpu/online").unwrap_or_default();
+    let online = facts.files.online_cores();
     if online.iter().all(|core| taken.contains(core)) {
         let fewer = format!("fewer `cores` in {names}");
         let wanted = "at least one core for everything else, and the others isolated (isolcpus)";
@@ -112,10 +112,7 @@ fn idle(facts: &HostFacts<'_>) -> HostFinding {
 }
 
 fn governor(facts: &HostFacts<'_>) -> HostFinding {
-    let mut cores: Vec<usize> =
-        facts.needs.groups.iter().flat_map(|group| group.cores.iter().copied()).collect();
-    cores.sort_unstable();
-    cores.dedup();
+    let cores = facts.needs.cores();
     let mut slow: Vec<usize> = Vec::new();
     let mut words: Vec<String> = Vec::new();
     for core in &cores {

@@ -1,5 +1,6 @@
 //! Files of the kernel below a root, which tests move.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -89,6 +90,19 @@ impl HostFiles {
         core_list(&text).ok_or_else(|| nonsense(name, &text))
     }
 
+    /// Returns the cores that the kernel uses; none if it does not tell.
+    pub(super) fn online_cores(&self) -> Vec<usize> {
+        self.cores("sys/devices/system/cpu/online").unwrap_or_default()
+    }
+
+    /// Returns the value of a key in the status of this process.
+    pub(super) fn own_status(&self, key: &str) -> Option<String> {
+        let status = self.text("proc/self/status").ok()?;
+        let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = lines.find(|(name, _)| *name == key)?;
+        Some(value.trim().to_owned())
+    }
+
     /// Returns the names in a folder, in order; none if it is not there.
     pub(super) fn names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder)).into_iter().flatten().take(MAX_ENTRIES);
@@ -157,13 +171,15 @@ fn core_list(text: &str) -> Option<Vec<usize>> {
     Some(cores)
 }
 
+/// Returns each of the cores once, in order.
+pub(super) fn distinct(cores: impl Iterator<Item = usize>) -> Vec<usize> {
+    cores.collect::<BTreeSet<usize>>().into_iter().collect()
+}
+
 /// Returns cores as a list such as `0-3,6`.
 pub(super) fn ranges(cores: &[usize]) -> String {
-    let mut sorted = cores.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
     let mut parts: Vec<(usize, usize)> = Vec::new();
-    for core in sorted {
+    for core in distinct(cores.iter().copied()) {
         match parts.last_mut() {
             Some((_, last)) if *last + 1 == core => *last = core,
             _ => parts.push((core, core)),

@@ -1,7 +1,7 @@
 //! Network cards: the queues that datagrams arrive at, their interrupts, and the memory that they are near.
 
 use super::facts::{HostFacts, ListenerInterface};
-use super::files::{named, ranges};
+use super::files::{distinct, named, ranges};
 use super::finding::{Fix, HostCheck, HostFinding, quoted};
 use super::needs::ServedGroup;
 
@@ -122,11 +122,8 @@ fn irq(facts: &HostFacts<'_>, group: &ServedGroup<'_>, card: &ListenerInterface)
     if interrupts.iter().all(|irq| irq.cores.is_empty()) {
         return IRQ.skipped(name, "the card has no interrupts that say which core handles them");
     }
-    let mut handling: Vec<usize> =
-        interrupts.iter().flat_map(|i| i.cores.iter().copied()).collect();
-    handling.sort_unstable();
-    handling.dedup();
-    let online = facts.files.cores("sys/devices/system/cpu/online").unwrap_or_default();
+    let handling = distinct(interrupts.iter().flat_map(|i| i.cores.iter().copied()));
+    let online = facts.files.online_cores();
     let taken: Vec<usize> = handling.iter().copied().filter(|c| group.cores.contains(c)).collect();
     let spare: Vec<usize> = online.iter().copied().filter(|c| !group.cores.contains(c)).collect();
     if group.group.spin_always && !taken.is_empty() && !spare.is_empty() {

@@ -78,9 +78,8 @@ fn locked(facts: &HostFacts<'_>) -> HostFinding {
 /// Returns whether the process has CAP_IPC_LOCK, for which no limit holds.
 fn may_lock_all(facts: &HostFacts<'_>) -> bool {
     const IPC_LOCK: u32 = 14;
-    let status = facts.files.text("proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    let held = facts.files.own_status("CapEff");
+    let held = held.and_then(|hex| u64::from_str_radix(&hex, 16).ok());
     held.is_some_and(|held| held >> IPC_LOCK & 1 == 1)
 }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use sluicegate_config::{Config, Group};
 use sluicegate_dataplane::Backend;
 
+use super::files::distinct;
+
 /// What a configuration needs of its host.
 pub(crate) struct HostNeeds<'a> {
     /// The configuration.
@@ -49,6 +51,13 @@ pub(crate) struct OpenFiles {
     pub(crate) tcp_connections: u64,
     /// Least limit that leaves enough.
     pub(crate) wanted: u64,
+}
+
+impl HostNeeds<'_> {
+    /// Returns the cores of all workers, each once.
+    pub(super) fn cores(&self) -> Vec<usize> {
+        distinct(self.groups.iter().flat_map(|group| group.cores.iter().copied()))
+    }
 }
 
 impl ServedGroup<'_> {

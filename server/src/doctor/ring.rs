@@ -91,9 +91,7 @@ fn cause(facts: &HostFacts<'_>, group: &ServedGroup<'_>, error: &OpenError) -> (
 
 /// Returns whether a filter of system calls is in force.
 fn is_filtered(facts: &HostFacts<'_>) -> bool {
-    let status = facts.files.text("proc/self/status").unwrap_or_default();
-    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
-    mode.is_some_and(|mode| mode.trim() != "0")
+    facts.files.own_status("Seccomp").is_some_and(|mode| mode != "0")
 }
 
 /// Returns how a filter is made to allow it.

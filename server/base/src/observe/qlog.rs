@@ -27,6 +27,11 @@ pub use text::{HeaderFacts, TraceText, milliseconds};
 pub use trace::{Trace, TraceHandle, TraceName, TracePart};
 pub use writer::QlogWriter;
 
+/// Running connections that an operator's order traces at most.
+pub const TRACED_BY_ORDER: usize = 64;
+/// The same of what the flight recorder has: a worker writes each at once.
+pub const RECORDED_BY_ORDER: usize = 16;
+
 /// Bounds on the resources of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QlogOptions {

@@ -6,6 +6,7 @@ use sluicegate_base::observe::connections::{ConnectionFilter, ConnectionProtocol
 use sluicegate_base::observe::metrics::Label;
 
 use crate::admin::client_filter::client;
+use crate::admin::parameters::{self, number, word};
 
 /// Connections in a list without `limit`, and the most that there may be.
 const DEFAULT_LIMIT: usize = 50;
@@ -36,15 +37,20 @@ impl Query {
     pub(super) fn parse(text: &str) -> Result<Query, String> {
         let mut selection = ConnectionFilter::default();
         let (mut order, mut limit) = (None, None);
+        let protocols = labels(ConnectionProtocol::ALL);
+        let waits = labels(Wait::ALL);
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             let is_second = match &*name {
                 "client" => selection.client.replace(client(&value)?).is_some(),
-                "protocol" => selection.protocol.replace(protocol(&value)?).is_some(),
+                "protocol" => {
+                    let protocol = word(&name, &value, protocols.clone())?;
+                    selection.protocol.replace(protocol).is_some()
+                }
                 "listener" => selection.listener.replace(value.into_owned()).is_some(),
                 "algorithm" => selection.algorithm.replace(value.into_owned()).is_some(),
-                "wait" => selection.wait.replace(wait(&value)?).is_some(),
-                "sort" => order.replace(sort(&value)?).is_some(),
-                "limit" => limit.replace(number(&value)?).is_some(),
+                "wait" => selection.wait.replace(word(&name, &value, waits.clone())?).is_some(),
+                "sort" => order.replace(word(&name, &value, ORDERS.into_iter())?).is_some(),
+                "limit" => limit.replace(number(&name, &value, 1..=MAX_LIMIT)?).is_some(),
                 _ => {
                     return Err(format!(
                         "unknown parameter `{name}`; there are client, protocol, listener, algorithm, wait, sort and limit\n"
@@ -52,7 +58,7 @@ impl Query {
                 }
             };
             if is_second {
-                return Err(format!("`{name}` comes twice; give it once\n"));
+                return Err(parameters::twice(&name));
             }
         }
         Ok(Query {
@@ -87,35 +93,8 @@ pub(in crate::admin) fn connection_id(id: &str) -> Result<Vec<u8>, String> {
     })
 }
 
-fn wait(value: &str) -> Result<Wait, String> {
-    label("wait", value, Wait::ALL)
-}
-
-fn protocol(value: &str) -> Result<ConnectionProtocol, String> {
-    label("protocol", value, ConnectionProtocol::ALL)
-}
-
-fn label<L: Label + Copy>(name: &str, value: &str, all: &[L]) -> Result<L, String> {
-    let known = all.iter().find(|label| label.name() == value);
-    known.copied().ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|label| label.name()).collect();
-        format!("`{name}` is `{value}`; expected one of: {}\n", names.join(", "))
-    })
-}
-
-fn sort(value: &str) -> Result<Order, String> {
-    let known = ORDERS.iter().find(|(name, _)| *name == value);
-    known.map(|(_, order)| *order).ok_or_else(|| {
-        let names: Vec<_> = ORDERS.iter().map(|(name, _)| *name).collect();
-        format!("`sort` is `{value}`; expected one of: {}\n", names.join(", "))
-    })
-}
-
-fn number(value: &str) -> Result<usize, String> {
-    let number = value.parse().ok().filter(|number| (1..=MAX_LIMIT).contains(number));
-    number.ok_or_else(|| {
-        format!("`limit` is `{value}`; expected a whole number from 1 to {MAX_LIMIT}\n")
-    })
+fn labels<L: Label + Copy>(all: &'static [L]) -> impl Iterator<Item = (&'static str, L)> + Clone {
+    all.iter().map(|label| (label.name(), *label))
 }
 
 #[cfg(test)]

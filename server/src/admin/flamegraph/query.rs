@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::admin::parameters::{self, number, word};
+
 /// Length of a profile, in seconds. A longer one says little more, and its connection would be open for long.
 const SECONDS: RangeInclusive<u16> = 1..=60;
 /// Samples for each second of CPU time. The kernel looks at a timer of CPU time when its own clock ticks, 250 times a second by
@@ -129,9 +131,11 @@ impl Query {
             let is_second = match name {
                 "seconds" => seconds.replace(number(name, value, SECONDS)?).is_some(),
                 "frequency" => frequency.replace(number(name, value, FREQUENCY)?).is_some(),
-                "format" => format.replace(word(name, value, &Format::ALL)?).is_some(),
-                "threads" => threads.replace(word(name, value, &Threads::ALL)?).is_some(),
-                "profile" => kind.replace(word(name, value, &Kind::ALL)?).is_some(),
+                "format" => format.replace(word(name, value, Format::ALL.into_iter())?).is_some(),
+                "threads" => {
+                    threads.replace(word(name, value, Threads::ALL.into_iter())?).is_some()
+                }
+                "profile" => kind.replace(word(name, value, Kind::ALL.into_iter())?).is_some(),
                 _ => {
                     return Err(format!(
                         "unknown parameter `{name}`; there are profile, seconds, frequency, threads and format\n"
@@ -139,7 +143,7 @@ impl Query {
                 }
             };
             if is_second {
-                return Err(format!("`{name}` comes twice; give it once\n"));
+                return Err(parameters::twice(name));
             }
         }
         let kind = kind.unwrap_or(defaults.kind);
@@ -157,23 +161,6 @@ impl Query {
             threads: threads.unwrap_or(defaults.threads),
         })
     }
-}
-
-fn number(name: &str, value: &str, among: RangeInclusive<u16>) -> Result<u16, String> {
-    let number = value.parse().ok();
-    number.filter(|number| among.contains(number)).ok_or_else(|| {
-        let (least, most) = (among.start(), among.end());
-        format!("`{name}` is `{value}`; expected a whole number from {least} to {most}\n")
-    })
-}
-
-fn word<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
-    let found = known.iter().find(|(word, _)| *word == value);
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
-        let words = words.join(", ");
-        format!("`{name}` is `{value}`; expected one of: {words}\n")
-    })
 }
 
 #[cfg(test)]

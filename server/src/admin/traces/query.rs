@@ -6,6 +6,7 @@ use sluicegate_base::observe::connections::ClientFilter;
 
 use crate::admin::client_filter::client;
 use crate::admin::connections::connection_id;
+use crate::admin::parameters::number;
 
 /// Next connections of an order that names no number, and the most that there may be.
 const DEFAULT_COUNT: usize = 10;
@@ -52,7 +53,7 @@ impl Query {
                 }
                 "client" => target.replace(Target::Client(client(&value)?)).is_some(),
                 "sni" => target.replace(Target::ServerName(server_name(&value)?)).is_some(),
-                "count" => count.replace(number(&value)?).is_some(),
+                "count" => count.replace(number(&name, &value, 1..=MAX_COUNT)?).is_some(),
                 "for" => time.replace(duration(&value)?).is_some(),
                 "recorder" => recorder.replace(switch(&value)?).is_some(),
                 _ => {
@@ -102,13 +103,6 @@ fn server_name(value: &str) -> Result<String, String> {
 
 fn switch(value: &str) -> Result<bool, String> {
     value.parse().map_err(|_| format!("`recorder` is `{value}`; expected true or false\n"))
-}
-
-fn number(value: &str) -> Result<usize, String> {
-    let number = value.parse().ok().filter(|number| (1..=MAX_COUNT).contains(number));
-    number.ok_or_else(|| {
-        format!("`count` is `{value}`; expected a whole number from 1 to {MAX_COUNT}\n")
-    })
 }
 
 fn duration(value: &str) -> Result<Duration, String> {
