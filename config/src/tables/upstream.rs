@@ -38,6 +38,33 @@ pub enum UpstreamAddress {
 }
 
 impl UpstreamAddress {
+    /// Returns host and port of the server; `None` for a socket.
+    pub fn server(&self) -> Option<&str> {
+        match self {
+            Self::Tcp(server) | Self::Tls(server) | Self::H2c(server) | Self::FastCgi(server) => {
+                Some(server)
+            }
+            Self::Unix(_) | Self::UnixH2c(_) | Self::UnixFastCgi(_) => None,
+        }
+    }
+
+    /// Returns the server's own value of `host`: without the default port of its scheme, `localhost` for a socket.
+    pub fn host_field(&self) -> &str {
+        match self {
+            Self::Tcp(server) | Self::H2c(server) => server.strip_suffix(":80").unwrap_or(server),
+            Self::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
+            // FastCGI has no such field.
+            Self::Unix(_) | Self::UnixH2c(_) | Self::FastCgi(_) | Self::UnixFastCgi(_) => {
+                "localhost"
+            }
+        }
+    }
+
+    /// Returns whether connections speak TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     /// Returns whether all connections speak HTTP/2.
     pub fn is_h2c(&self) -> bool {
         matches!(self, Self::H2c(_) | Self::UnixH2c(_))

@@ -63,7 +63,6 @@ impl UpstreamTls {
         let refuse = |key: &str, found: String, expected: &str| {
             Err(section.source.error(section.position(key), found, expected))
         };
-        let is_tls = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls(_));
         let unused = [
             ("tls_name", self.tls_name.is_some()),
             ("tls_ca", self.tls_ca.is_some()),
@@ -72,7 +71,7 @@ impl UpstreamTls {
             ("tls_key", self.tls_key.is_some()),
             ("http2", !self.http2),
         ];
-        if !upstreams.addresses().any(is_tls)
+        if !upstreams.addresses().any(UpstreamAddress::is_tls)
             && let Some((key, _)) = unused.iter().find(|(_, given)| *given)
         {
             let found = format!("`{key}` without an upstream that speaks TLS");

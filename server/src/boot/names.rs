@@ -71,16 +71,7 @@ fn names(config: &Config) -> BTreeSet<UpstreamName> {
 
 /// Returns the host of an upstream; `None` where it is an address already.
 fn host(upstream: &UpstreamAddress) -> Option<&str> {
-    let server = match upstream {
-        UpstreamAddress::Tcp(server)
-        | UpstreamAddress::Tls(server)
-        | UpstreamAddress::H2c(server)
-        | UpstreamAddress::FastCgi(server) => server,
-        UpstreamAddress::Unix(_)
-        | UpstreamAddress::UnixH2c(_)
-        | UpstreamAddress::UnixFastCgi(_) => return None,
-    };
-    let (host, _) = server.rsplit_once(':')?;
+    let (host, _) = upstream.server()?.rsplit_once(':')?;
     let is_address = host.starts_with('[') || host.parse::<IpAddr>().is_ok();
     (!is_address).then_some(host)
 }

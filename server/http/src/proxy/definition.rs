@@ -129,8 +129,7 @@ impl PoolDefinition {
         states: &mut UpstreamStates,
     ) -> Result<PoolDefinition, UpstreamTlsError> {
         let settings = &pool.settings;
-        let asks_for_tls = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls(_));
-        let tls = if pool.upstreams.addresses().any(asks_for_tls) {
+        let tls = if pool.upstreams.addresses().any(UpstreamAddress::is_tls) {
             Some(contexts.settings(&settings.tls)?)
         } else {
             None

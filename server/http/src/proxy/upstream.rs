@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{ProxyProtocolVersion, UpstreamAddress};
+use sluicegate_config::ProxyProtocolVersion;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -65,13 +65,7 @@ impl Upstream {
         let transport = Transport::new(address, settings.tls.as_ref(), &settings.resolver, tally);
         Rc::new(Upstream {
             label: address.to_string().into(),
-            host: match address {
-                UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
-                UpstreamAddress::H2c(server) => server.strip_suffix(":80").unwrap_or(server),
-                UpstreamAddress::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
-                _ => "localhost",
-            }
-            .to_owned(),
+            host: address.host_field().to_owned(),
             protocol: Cell::new(transport.protocol()),
             is_http1_only: Cell::new(false),
             transport,
