@@ -11,6 +11,8 @@ use sluicegate_base::observe::account::Account;
 use sluicegate_base::observe::connections::RequestSnapshot;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
+pub use crate::progress::ReadTotals;
+
 /// One connection's session of an application protocol.
 ///
 /// The endpoint calls it on the worker's thread and lends it the connection and what the sessions share. A session reads and writes
@@ -110,8 +112,8 @@ pub trait Application: Sized {
     /// Returns the number of requests accepted so far.
     fn taken(&self) -> u64;
 
-    /// Returns how many frames that are no requests have been received, and how many bytes of bodies.
-    fn received(&self) -> (u64, u64);
+    /// Returns what it has read so far beside requests.
+    fn read_totals(&self) -> ReadTotals;
 
     /// Returns the memory that it holds beside the streams, bytes.
     fn held(&self, conn: &quiche::Connection, shared: &Self::Shared) -> u64;

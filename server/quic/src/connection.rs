@@ -36,7 +36,7 @@ use super::connection_gauges::ControllerLabels;
 use super::expiry::Expiry;
 use super::holders::Holder;
 use super::path_size::PathSize;
-use super::progress::{Progress, Read};
+use super::progress::Progress;
 use super::recorder::Recorder;
 use super::reset::ResetTokens;
 
@@ -274,9 +274,8 @@ impl<A: Application> Connection<A> {
             shared.look_at(&self.account);
             session.turn(&mut self.quic, shared);
         }
-        let received = self.session.as_ref().map(A::received);
-        let (frames, payload) = received.unwrap_or_default();
-        self.progress.on_read(Read { frames, payload });
+        let read = self.session.as_ref().map(A::read_totals);
+        self.progress.on_read(read.unwrap_or_default());
     }
 
     /// Issues spare connection IDs, which `generate` makes, to the peer, for migration. Returns those that are new.

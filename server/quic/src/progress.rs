@@ -31,13 +31,13 @@ pub(super) struct Received {
     pub(super) streams: u64,
 }
 
-/// Totals that the HTTP/3 session has read so far.
+/// What a session has read so far, beside the requests themselves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Read {
+pub struct ReadTotals {
     /// Frames other than HEADERS, which a request needs.
-    pub(super) frames: u64,
+    pub frames: u64,
     /// Bytes of bodies.
-    pub(super) payload: u64,
+    pub payload: u64,
 }
 
 /// Account of the datagrams that a connection may send without achieving anything.
@@ -45,7 +45,7 @@ pub(super) struct Read {
 pub(super) struct Progress {
     /// Datagrams that may come; below 0 if frames have cost more.
     credit: i32,
-    read: Read,
+    read: ReadTotals,
     /// Frames with little payload that have not cost a datagram yet.
     frames: u64,
     /// Time for which the connection got credit; `None` before the first datagram.
@@ -55,7 +55,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Returns the account of a connection that has received nothing.
     pub(super) fn new() -> Self {
-        Self { credit: FIRST, read: Read::default(), frames: 0, since: None }
+        Self { credit: FIRST, read: ReadTotals::default(), frames: 0, since: None }
     }
 
     /// Returns whether an overloaded worker is to take a datagram that arrives at `now`.
@@ -87,11 +87,11 @@ impl Progress {
     }
 
     /// Counts what the session has read since the last call. A frame costs the worker about the same, however little is in it.
-    pub(super) fn on_read(&mut self, now: Read) {
+    pub(super) fn on_read(&mut self, now: ReadTotals) {
         let frames = now.frames.saturating_sub(self.read.frames);
         let free = now.payload.saturating_sub(self.read.payload) / PAYLOAD;
         // A head counts as a frame until it has arrived in full, so there may be fewer frames than before.
-        self.read = Read { frames: now.frames.max(self.read.frames), payload: now.payload };
+        self.read = ReadTotals { frames: now.frames.max(self.read.frames), payload: now.payload };
         self.frames += frames.saturating_sub(free);
         let cost = i32::try_from(self.frames / FRAMES).unwrap_or(i32::MAX);
         self.frames %= FRAMES;
@@ -154,8 +154,10 @@ mod tests {
             taken += 1;
             progress.on_datagram(Received::default(), Received { new: 1, ..ONE });
             if taken % batch == 0 {
-                progress
-                    .on_read(Read { frames: taken * frames, payload: taken * frames * payload });
+                progress.on_read(ReadTotals {
+                    frames: taken * frames,
+                    payload: taken * frames * payload,
+                });
             }
         }
         taken
@@ -178,7 +180,7 @@ mod tests {
     #[test]
     fn frames_are_paid_for_by_time_however_many_come_at_once() {
         let (mut progress, start) = (Progress::new(), sluicegate_base::clock::now());
-        let mut read = Read::default();
+        let mut read = ReadTotals::default();
         let mut taken = 0;
         // Ten seconds of batches, a hundred a second.
         for batch in 0..1000 {
@@ -201,7 +203,7 @@ mod tests {
         let mut progress = Progress::new();
         for _ in 0..100 {
             for frames in [1, 0] {
-                progress.on_read(Read { frames, payload: 0 });
+                progress.on_read(ReadTotals { frames, payload: 0 });
             }
         }
         assert_eq!(progress.frames, 1);
@@ -217,7 +219,7 @@ mod tests {
         let (mut progress, now) = (Progress::new(), sluicegate_base::clock::now());
         assert!(progress.is_in_credit(now));
         progress.on_datagram(Received::default(), Received { new: 1, ..ONE });
-        progress.on_read(Read::default());
+        progress.on_read(ReadTotals::default());
         let later = now + Duration::from_secs(3600);
         let mut left = 0;
         while progress.is_in_credit(later) {

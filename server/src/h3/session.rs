@@ -35,7 +35,7 @@ use sluicegate_http::id_map::IdMap;
 use sluicegate_http::identification::ReturnedId;
 use sluicegate_http::peer::{ClientCertificate, PeerConnection};
 use sluicegate_http::trusted_proxies::TrustedProxies;
-use sluicegate_quic::application::{Application, Introduction, Output};
+use sluicegate_quic::application::{Application, Introduction, Output, ReadTotals};
 
 use self::output::UnackedLook;
 use self::stalled::StallChecks;
@@ -334,9 +334,9 @@ impl Application for Http3Session {
     }
 
     /// A head or trailers count as a frame beside them until they have arrived in full, so the number may also go down.
-    fn received(&self) -> (u64, u64) {
-        let frames = self.h3.received_frames();
-        (frames.saturating_sub(self.sections), self.body_bytes)
+    fn read_totals(&self) -> ReadTotals {
+        let frames = self.h3.received_frames().saturating_sub(self.sections);
+        ReadTotals { frames, payload: self.body_bytes }
     }
 
     fn held(&self, conn: &quiche::Connection, context: &SessionContext) -> u64 {

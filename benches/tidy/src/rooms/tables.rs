@@ -172,7 +172,7 @@ const QUIC: Layers = Layers {
         room("header", &["cid", "counters"]),
         room("counters", &["token", "ecn", "congestion", "ended_connections", "recorder"]),
         room("token", &["cid"]),
-        room("application", &[]),
+        room("application", &["progress"]),
         room("cid", &[]),
         room("activity", &[]),
         room("congestion", &[]),

@@ -13,7 +13,7 @@ use sluicegate_base::observe::account::Account;
 use sluicegate_base::observe::connections::RequestSnapshot;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 
-use crate::application::{Application, Introduction, Output, Shared};
+use crate::application::{Application, Introduction, Output, ReadTotals, Shared};
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REQUEST_REJECTED: u64 = 0x10b;
@@ -301,8 +301,9 @@ impl Application for PageSession {
         self.taken
     }
 
-    fn received(&self) -> (u64, u64) {
-        (self.h3.received_frames().saturating_sub(self.sections), self.body_bytes)
+    fn read_totals(&self) -> ReadTotals {
+        let frames = self.h3.received_frames().saturating_sub(self.sections);
+        ReadTotals { frames, payload: self.body_bytes }
     }
 
     fn held(&self, _: &quiche::Connection, _: &Pages) -> u64 {
