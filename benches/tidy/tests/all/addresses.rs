@@ -10,7 +10,7 @@ const PROOFS: [(&str, &[&str]); 5] = [
     ("by_tcp_handshake", &["server/src/tcp/accept.rs"]),
     ("by_path_validation", &["server/quic/src/connection/address.rs"]),
     ("by_token", &["server/quic/src/token/new_token.rs"]),
-    ("named_by", &["server/http/src/trusted_proxies.rs", "server/src/tcp/ends.rs"]),
+    ("named_by", &["server/http/src/trusted_proxies.rs", "server/src/tcp/addresses.rs"]),
     // Nobody sends from these.
     ("supposed", &["benches/src/counts/proxy.rs", "server/http/src/route/explain.rs"]),
 ];
