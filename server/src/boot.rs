@@ -159,9 +159,10 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         plan.admin = AdminAddress::open(&shared.config.admin, &observability.admin_state, &passed)?;
         passed = Arc::default();
         plan.listeners.forget_passed();
-        let bound = (&shared.config, &*snapshot.bound_listeners);
+        let (config, bound) = (&shared.config, &snapshot.bound_listeners);
         let generation = shared.secrets.generation();
-        takeover.ready(&workers, bound, (generation, &events)).map_err(BootError::Takeover)?;
+        let told = takeover.ready(&workers, config, bound, generation, &events);
+        told.map_err(BootError::Takeover)?;
     }
     plan.admin.announce();
     buffers::advise(&shared.config, &plan.listeners.lines);

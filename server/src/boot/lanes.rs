@@ -12,7 +12,8 @@ use crate::worker::{Command, Neighbour, Side, WorkerHandle};
 pub(super) fn lanes(
     workers: &[WorkerHandle],
     config: &Config,
-    (side, generation): (Side, u8),
+    side: Side,
+    generation: u8,
     notify: &Arc<Notify>,
 ) -> Vec<Lane> {
     let lanes = workers.iter().map(|worker| {

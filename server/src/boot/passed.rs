@@ -137,7 +137,8 @@ impl Passed {
     fn of_the_process_before(
         &self,
         kind: SocketKind,
-        (listener, address): (&str, SocketAddr),
+        listener: &str,
+        address: SocketAddr,
         workers: usize,
     ) -> Result<Vec<OwnedFd>, PassedError> {
         let fits = |one: &&HandedSocket| one.is_of(kind, listener, address);
@@ -161,8 +162,7 @@ impl Passed {
         address: SocketAddr,
         workers: usize,
     ) -> Result<Vec<OwnedFd>, PassedError> {
-        let at = (listener, address);
-        let before = self.of_the_process_before(SocketKind::Udp, at, workers)?;
+        let before = self.of_the_process_before(SocketKind::Udp, listener, address, workers)?;
         if !before.is_empty() {
             return Ok(before);
         }
@@ -182,8 +182,7 @@ impl Passed {
         address: SocketAddr,
         workers: usize,
     ) -> Result<Vec<TcpListener>, PassedError> {
-        let at = (listener, address);
-        let before = self.of_the_process_before(SocketKind::Tcp, at, workers)?;
+        let before = self.of_the_process_before(SocketKind::Tcp, listener, address, workers)?;
         if !before.is_empty() {
             return Ok(before.into_iter().map(TcpListener::from).collect());
         }
@@ -200,7 +199,7 @@ impl Passed {
     /// # Errors
     /// There is no descriptor for it.
     pub(super) fn admin(&self, address: SocketAddr) -> Result<Option<TcpListener>, PassedError> {
-        let before = self.of_the_process_before(SocketKind::Admin, ("", address), 1)?;
+        let before = self.of_the_process_before(SocketKind::Admin, "", address, 1)?;
         match before.into_iter().next() {
             Some(socket) => Ok(Some(socket.into())),
             None => Ok(self.tcp("", address, 1)?.pop()),

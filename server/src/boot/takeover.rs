@@ -161,8 +161,10 @@ impl Takeover {
     pub(super) fn ready(
         &mut self,
         workers: &[WorkerHandle],
-        (config, bound): (&Config, &[BoundListener]),
-        (generation, events): (u8, &Sender<Event>),
+        config: &Config,
+        bound: &[BoundListener],
+        generation: u8,
+        events: &Sender<Event>,
     ) -> io::Result<()> {
         let mut labels = AddressLabels::default();
         for (label, listener, configured) in &self.labels {
@@ -175,7 +177,7 @@ impl Takeover {
             }
         }
         let notify = Arc::default();
-        let lanes = lanes(workers, config, (Side::Older, self.generation), &notify);
+        let lanes = lanes(workers, config, Side::Older, self.generation, &notify);
         let relay = Relay::new(lanes, labels, notify);
         let closed = events.clone();
         if let Some(stream) = self.stream.take() {

@@ -389,7 +389,7 @@ impl Upgrade {
     fn forward(&mut self, generation: u8, reloader: &Reloader<'_>) -> io::Result<()> {
         let notify = Arc::default();
         let (workers, config) = (&reloader.workers, &reloader.config);
-        let lanes = lanes(workers, config, (Side::Newer, generation), &notify);
+        let lanes = lanes(workers, config, Side::Newer, generation, &notify);
         for worker in workers {
             worker.mailbox.send(Command::LeaveNew(Some(generation)));
         }

@@ -157,20 +157,15 @@ pub(super) fn run_down(
             Ok(Event::Worker(_) | Event::Certificates) => {}
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Event::Signal(Signal::Reload)) => {
-                ask(
-                    ControlRequest::Reload,
-                    None,
-                    deadline.is_some(),
-                    (observability, reloader),
-                    service,
-                );
+                let request = ControlRequest::Reload;
+                ask(request, None, deadline.is_some(), observability, reloader, service);
             }
             Ok(Event::Signal(Signal::Upgrade)) => {
                 let request = ControlRequest::Upgrade(None);
-                ask(request, None, deadline.is_some(), (observability, reloader), service);
+                ask(request, None, deadline.is_some(), observability, reloader, service);
             }
             Ok(Event::Asked(request, reply)) => {
-                ask(request, Some(reply), deadline.is_some(), (observability, reloader), service);
+                ask(request, Some(reply), deadline.is_some(), observability, reloader, service);
             }
             Ok(Event::Newer(number, news)) => {
                 next_step = service.upgrades.on_news(number, &news, reloader, now);
@@ -240,7 +235,8 @@ fn ask(
     request: ControlRequest,
     reply: Option<Reply>,
     is_draining: bool,
-    (observability, reloader): (&Observability, &mut Reloader<'_>),
+    observability: &Observability,
+    reloader: &mut Reloader<'_>,
     service: &mut Service<'_>,
 ) {
     let is_new = request != ControlRequest::Reload && service.upgrades.is_orphaned();

@@ -119,8 +119,8 @@ impl ConnectionList {
                 && let Some(seen) = Seen::of(listed)
                 && seen.is_in(&search.selection)
             {
-                let kind = (seen.protocol, seen.algorithm.clone().into(), seen.state.wait);
-                search.ranking.add(seen.rank(search.order), *number, kind);
+                let (rank, algorithm) = (seen.rank(search.order), seen.algorithm.clone().into());
+                search.ranking.add(rank, *number, seen.protocol, algorithm, seen.state.wait);
             }
         }
         let is_named = search.selection.id.is_some();

@@ -231,8 +231,8 @@ fn record(
     let (site, peer) = (&front.config().site, peer.clone());
     match parsed {
         Some(parsed) => {
-            let head = (&parsed.head, parsed.refused_path.as_deref());
-            RequestRecord::begin(peer, head, span, (site, is_logged))
+            let raw_path = parsed.refused_path.as_deref();
+            RequestRecord::begin(peer, &parsed.head, raw_path, span, site, is_logged)
         }
         None => RequestRecord::without_head(peer, site, is_logged),
     }

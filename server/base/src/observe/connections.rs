@@ -259,7 +259,9 @@ impl<K: Ord> Ranking<K> {
         &mut self,
         rank: u64,
         key: K,
-        (protocol, algorithm, wait): (ConnectionProtocol, Cow<'static, str>, Wait),
+        protocol: ConnectionProtocol,
+        algorithm: Cow<'static, str>,
+        wait: Wait,
     ) {
         self.census.note(protocol, algorithm, wait);
         self.best.push(Reverse((rank, Reverse(key))));

@@ -67,9 +67,11 @@ impl RequestRecord {
     /// path that was refused.
     pub fn begin(
         peer: Peer,
-        (head, raw_path): (&RequestHead, Option<&str>),
+        head: &RequestHead,
+        raw_path: Option<&str>,
         span: Option<Box<SpanStart>>,
-        (site, is_logged): (&Site, bool),
+        site: &Site,
+        is_logged: bool,
     ) -> Option<Box<RequestRecord>> {
         if !is_logged && span.is_none() {
             return None;

@@ -75,9 +75,10 @@ impl<A: Application> Endpoint<A> {
             };
             if has(&search.selection, connection, &named) {
                 let rank = rank(search.order, connection, now);
+                let key = (slot, connection.key.generation);
+                let algorithm = connection.algorithm.into();
                 let wait = connection.account().wait().0;
-                let kind = (ConnectionProtocol::Http3, connection.algorithm.into(), wait);
-                search.ranking.add(rank, (slot, connection.key.generation), kind);
+                search.ranking.add(rank, key, ConnectionProtocol::Http3, algorithm, wait);
             }
         }
         search.next = end;

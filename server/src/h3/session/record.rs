@@ -22,7 +22,8 @@ impl Http3Session {
         &mut self,
         conn: &quiche::Connection,
         stream: u64,
-        head: (&RequestHead, Option<&str>),
+        head: &RequestHead,
+        raw_path: Option<&str>,
         span: Option<Box<SpanStart>>,
         context: &SessionContext,
     ) {
@@ -32,7 +33,8 @@ impl Http3Session {
         }
         let peer = self.peer(conn);
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.record = RequestRecord::begin(peer, head, span, (&context.site, is_logged));
+            let site = &context.site;
+            exchange.record = RequestRecord::begin(peer, head, raw_path, span, site, is_logged);
         }
     }
 

@@ -98,8 +98,7 @@ impl Http3Session {
             }
         };
         let span = self.identify(conn, stream, &mut request.head, context);
-        let head = (&request.head, raw_path.as_deref());
-        self.note(conn, stream, head, span, context);
+        self.note(conn, stream, &request.head, raw_path.as_deref(), span, context);
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
             return self.malformed(conn, stream, context);
         }
