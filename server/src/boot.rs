@@ -56,7 +56,6 @@ use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
-use self::admin_address::AdminAddress;
 use self::control_socket::Control;
 pub use self::control_socket::{ControlVerdict, ask_to_reload, ask_to_upgrade, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
@@ -113,56 +112,31 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::new(&shared, registry);
     memory::watch(&shared.memory)?;
-    let (mut takeover, handed_over) = Takeover::find()?.unzip();
-    let passed = match handed_over {
-        Some(passed) => Some(passed),
-        None => Passed::find()?,
-    };
-    let mut plan = match passed {
-        None => Plan::bind(&shared, registry, &observability.admin_state)?,
-        Some(passed) => Plan::inherit(&shared, registry, &observability.admin_state, passed)?,
-    };
-    if let Some(takeover) = &takeover {
-        takeover.check(&shared.secrets, &shared.cids)?;
-    }
+    let (mut takeover, mut plan) = bind(&shared, registry, &observability)?;
     let (events, inbox) = channel();
-    let mut prepared = Vec::new();
-    for group in std::mem::take(&mut plan.groups) {
-        prepared.extend(prepare_group(group, &shared, &mut plan.listeners, &events)?);
-    }
-    let handles = prepared.iter();
-    let workers: Vec<WorkerHandle> = handles.map(|(setup, sent)| handle(setup, sent)).collect();
-    let (setups, mailboxes): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
+    let (workers, setups) = prepare_workers(&shared, &mut plan, &events)?;
     let snapshot = Arc::new(first_snapshot(&shared, &mut plan));
     let fronts = Fronts::new(&workers);
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     start_workers(setups, &snapshot, &events)?;
-    observability.admin_state.scraper.watch(workers.clone());
-    observability.admin_state.workers.watch(workers.clone());
+    observability.watch(&workers);
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
     let mut renewals = renewals(&events, &lifecycle);
     // Before it reports that it serves: from then on the signal to stop may come.
     signal::watch(events.clone(), Event::Signal).map_err(BootError::Signals)?;
-    if !await_ready(&inbox, mailboxes.len(), &observability, &plan.listeners.lines)? {
+    if !await_ready(&inbox, workers.len(), &observability, &plan.listeners.lines)? {
         return Ok(());
     }
     tcp::announce(&snapshot, |_| true);
     plan.ports.announce();
-    let mut passed = plan.passed;
-    if takeover.is_none() {
-        fronts.adopt(Arc::clone(&over_tcp));
-    }
-    if let Some(takeover) = &mut takeover {
-        takeover.over_tcp = Some(over_tcp);
-        // Until now, the process before has answered there.
-        plan.admin = AdminAddress::open(&shared.config.admin, &observability.admin_state, &passed)?;
-        passed = Arc::default();
-        plan.listeners.forget_passed();
-        let (config, bound) = (&shared.config, &snapshot.bound_listeners);
-        let generation = shared.secrets.generation();
-        let told = takeover.ready(&workers, config, bound, generation, &events);
-        told.map_err(BootError::Takeover)?;
+    match &mut takeover {
+        None => fronts.adopt(over_tcp),
+        Some(takeover) => {
+            takeover.over_tcp = Some(over_tcp);
+            plan.leave_passed(&shared.config, &observability.admin_state)?;
+            connect(takeover, &shared, &snapshot, &workers, &events)?;
+        }
     }
     plan.admin.announce();
     buffers::advise(&shared.config, &plan.listeners.lines);
@@ -180,7 +154,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         spans: Arc::clone(&shared.spans),
         traces: Arc::clone(&shared.traces),
         admin: plan.admin,
-        passed,
+        passed: plan.passed,
         takeover,
         workers,
         fronts,
@@ -200,12 +174,60 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     }
     announce_ready(reloader.source.as_deref());
     let mut service = Service { control, upgrades, supervisor: &mut supervisor };
-    run_down(&inbox, &mailboxes, &observability, &mut reloader, &mut service).log();
+    run_down(&inbox, &observability, &mut reloader, &mut service).log();
     plan.ports.close();
     observability.close();
     drop(plan.latency);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Binds what the configuration names, or takes it from the process before, which it returns, or from a service manager.
+fn bind(
+    shared: &Arc<Shared>,
+    registry: &Registry,
+    observability: &Observability,
+) -> Result<(Option<Takeover>, Plan), BootError> {
+    let (takeover, handed_over) = Takeover::find()?.unzip();
+    let passed = match handed_over {
+        Some(passed) => Some(passed),
+        None => Passed::find()?,
+    };
+    let plan = match passed {
+        None => Plan::bind(shared, registry, &observability.admin_state)?,
+        Some(passed) => Plan::inherit(shared, registry, &observability.admin_state, passed)?,
+    };
+    if let Some(takeover) = &takeover {
+        takeover.check(&shared.secrets, &shared.cids)?;
+    }
+    Ok((takeover, plan))
+}
+
+/// Prepares the workers of all groups.
+fn prepare_workers(
+    shared: &Arc<Shared>,
+    plan: &mut Plan,
+    events: &Sender<Event>,
+) -> Result<(Vec<WorkerHandle>, Vec<WorkerSetup>), BootError> {
+    let mut prepared = Vec::new();
+    for group in std::mem::take(&mut plan.groups) {
+        prepared.extend(prepare_group(group, shared, &mut plan.listeners, events)?);
+    }
+    let workers = prepared.iter().map(|(setup, mailbox)| handle(setup, mailbox)).collect();
+    Ok((workers, prepared.into_iter().map(|(setup, _)| setup).collect()))
+}
+
+/// Connects the workers, which serve, with the process before.
+fn connect(
+    takeover: &mut Takeover,
+    shared: &Shared,
+    snapshot: &ConfigSnapshot,
+    workers: &[WorkerHandle],
+    events: &Sender<Event>,
+) -> Result<(), BootError> {
+    let (config, bound) = (&shared.config, &snapshot.bound_listeners);
+    let told = takeover.ready(workers, config, bound, shared.secrets.generation(), events);
+    told.map_err(BootError::Takeover)
 }
 
 /// Prepares what the whole process shares: its memory, limits, cores and log.

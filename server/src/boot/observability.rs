@@ -9,6 +9,7 @@ use sluicegate_cc::Registry;
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
 use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources, Traces, WorkerQueries};
+use crate::worker::WorkerHandle;
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
 pub(super) struct Observability {
@@ -38,6 +39,12 @@ impl Observability {
             hosts: Mutex::default(),
         });
         Observability { admin_state, sources }
+    }
+
+    /// Has the admin address ask these workers.
+    pub(super) fn watch(&self, workers: &[WorkerHandle]) {
+        self.admin_state.scraper.watch(workers.to_vec());
+        self.admin_state.workers.watch(workers.to_vec());
     }
 
     /// Returns the phase of the process.

@@ -100,6 +100,18 @@ impl Plan {
         }
         Ok(Plan { latency, tracing, logs, admin, ports, passed, listeners, groups })
     }
+
+    /// Serves the admin address, at which the process before has answered until now, and keeps none of the sockets that it has passed.
+    pub(super) fn leave_passed(
+        &mut self,
+        config: &Config,
+        admin_state: &Arc<AdminState>,
+    ) -> Result<(), BootError> {
+        self.admin = AdminAddress::open(&config.admin, admin_state, &self.passed)?;
+        self.passed = Arc::default();
+        self.listeners.forget_passed();
+        Ok(())
+    }
 }
 
 /// Bounds the sleep of the host's cores, if the configuration asks for it.

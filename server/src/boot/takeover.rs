@@ -58,6 +58,7 @@ impl Takeover {
     ///
     /// # Errors
     /// It does not say, or not in this protocol.
+    #[expect(clippy::disallowed_methods, reason = "only a child of a server has the variable")]
     pub(super) fn find() -> Result<Option<(Takeover, Passed)>, TakeoverError> {
         if std::env::var_os(VARIABLE).is_none() {
             return Ok(None);

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -483,15 +483,7 @@ fn follow(mut child: Child, channel: &Channel, offer: Offer, report: impl Fn(New
             return;
         }
     }
-    let mut status = None;
-    for _ in 0..REAP.as_millis() / LOOK.as_millis() {
-        status = child.try_wait().ok().flatten();
-        if status.is_some() {
-            break;
-        }
-        std::thread::sleep(LOOK);
-    }
-    let reason = match status {
+    let reason = match reap(&mut child) {
         Some(status) => format!("the new process has ended ({status}); the log says why"),
         None => {
             // It does not know what it does.
@@ -501,6 +493,18 @@ fn follow(mut child: Child, channel: &Channel, offer: Offer, report: impl Fn(New
         }
     };
     report(NewerNews::Ended(reason));
+}
+
+/// Waits for the end of a process. Returns its status; `None` if it goes on.
+#[expect(clippy::disallowed_methods, reason = "this thread has nothing else to do")]
+fn reap(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..REAP.as_millis() / LOOK.as_millis() {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    None
 }
 
 /// Returns what this process listens on, and the numbers of the addresses of QUIC.

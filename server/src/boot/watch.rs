@@ -21,7 +21,7 @@ use super::totals::Totals;
 use super::upgrade::{self, Next, Upgrades};
 use crate::boot::signal::Signal;
 use crate::tcp::FrontCommand;
-use crate::worker::{Command, MailboxSender, WorkerReport};
+use crate::worker::{Command, WorkerReport};
 
 /// Waits until every worker serves, and logs the listeners. Returns `false` if the signal to stop came first.
 pub(super) fn await_ready(
@@ -103,129 +103,205 @@ pub(super) struct Service<'a> {
 /// of `server.drain_timeout`, ends the drain at once.
 pub(super) fn run_down(
     inbox: &Receiver<Event>,
-    mailboxes: &[MailboxSender],
     observability: &Observability,
     reloader: &mut Reloader<'_>,
     service: &mut Service<'_>,
 ) -> Totals {
-    let mut totals = Totals::default();
-    let mut running = mailboxes.len() + reloader.fronts.count();
-    let mut deadline: Option<Instant> = None;
-    let (mut told_to_stop, mut stopped) = (false, false);
-    // Time at which certificates that could not be put to use are tried again.
-    let mut retry: Option<Instant> = None;
-    while running > 0 {
+    let running = reloader.workers.len() + reloader.fronts.count();
+    let mut run = Run {
+        observability,
+        reloader,
+        service,
+        totals: Totals::default(),
+        running,
+        deadline: None,
+        told_to_stop: false,
+        stopped: false,
+        is_over: false,
+        retry: None,
+    };
+    while run.running > 0 {
         let now = clock::now();
-        service.supervisor.on_time(now);
-        reloader.drop_unused();
-        reloader.upkeep.on_time(now);
-        let mut next_step = service.upgrades.on_time(reloader, now);
-        if retry.is_some_and(|retry| clock::now() >= retry) {
-            retry = install_certificates(reloader).map(|pause| clock::now() + pause);
+        let next_step = run.on_time(now);
+        let until = run.until(next_step, now);
+        let next_step = match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
+            Ok(event) => run.on_event(event, now).unwrap_or(next_step),
+            Err(error) => {
+                run.on_silence(error);
+                next_step
+            }
+        };
+        if run.is_over {
+            break;
         }
-        let next = service.supervisor.next();
-        let others = [deadline, retry, service.upgrades.next(now)].into_iter().flatten();
-        let until = if next_step == Next::GoOn { others.fold(next, Instant::min) } else { now };
-        match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
-            Ok(Event::Worker(WorkerReport::Stopped(endpoint, datagrams))) => {
-                running -= 1;
-                totals.add(&endpoint, &datagrams);
+        run.follow(next_step);
+    }
+    run.totals
+}
+
+/// The server from its start to its end.
+struct Run<'r, 'c, 's> {
+    observability: &'r Observability,
+    reloader: &'r mut Reloader<'c>,
+    service: &'r mut Service<'s>,
+    totals: Totals,
+    /// Workers and fronts that have not stopped.
+    running: usize,
+    /// Time at which the drain, or the stop after it, ends at once.
+    deadline: Option<Instant>,
+    told_to_stop: bool,
+    /// The workers were told to stop.
+    stopped: bool,
+    /// Nothing that still runs is waited for.
+    is_over: bool,
+    /// Time at which certificates that could not be put to use are tried again.
+    retry: Option<Instant>,
+}
+
+impl Run<'_, '_, '_> {
+    /// Does what is due.
+    fn on_time(&mut self, now: Instant) -> Next {
+        self.service.supervisor.on_time(now);
+        self.reloader.drop_unused();
+        self.reloader.upkeep.on_time(now);
+        let next_step = self.service.upgrades.on_time(self.reloader, now);
+        if self.retry.is_some_and(|retry| clock::now() >= retry) {
+            self.install_certificates();
+        }
+        next_step
+    }
+
+    /// Returns the time until which to wait for an event.
+    fn until(&self, next_step: Next, now: Instant) -> Instant {
+        let next = self.service.supervisor.next();
+        let others = [self.deadline, self.retry, self.service.upgrades.next(now)];
+        match next_step {
+            Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),
+            _ => now,
+        }
+    }
+
+    /// Takes an event. Returns what is to be done about an upgrade, if that follows from it.
+    fn on_event(&mut self, event: Event, now: Instant) -> Option<Next> {
+        match event {
+            Event::Worker(WorkerReport::Stopped(endpoint, datagrams)) => {
+                self.running -= 1;
+                self.totals.add(&endpoint, &datagrams);
             }
-            Ok(Event::Front(counters)) => {
-                running -= 1;
-                totals.add_front(&counters);
+            Event::Front(counters) => {
+                self.running -= 1;
+                self.totals.add_front(&counters);
             }
-            Ok(Event::Signal(Signal::Stop)) if deadline.is_none() => {
-                told_to_stop = true;
-                service.upgrades.cancel(now);
-                if let Some(takeover) = reloader.takeover.as_ref().filter(|one| !one.reads()) {
-                    takeover.give_up();
-                }
-                let limit = drain(mailboxes, observability, reloader);
-                tracing::info!(limit = ?limit, "draining; a second signal stops at once");
-                service.supervisor.stopping(limit);
-                deadline = Some(clock::now() + limit);
-            }
-            // The first signal to a process that drains because another one serves: a service manager stops both.
-            Ok(Event::Signal(Signal::Stop)) if !std::mem::replace(&mut told_to_stop, true) => {
-                tracing::info!("drains already; a second signal stops at once");
-            }
+            Event::Signal(Signal::Stop) => self.on_stop(now),
             // While the server drains, no connection begins that would use another certificate.
-            Ok(Event::Certificates) if deadline.is_none() => {
-                retry = install_certificates(reloader).map(|pause| clock::now() + pause);
+            Event::Certificates if self.deadline.is_none() => self.install_certificates(),
+            Event::Worker(_) | Event::Certificates => {}
+            Event::Signal(Signal::Reopen) => self.observability.reopen(),
+            Event::Signal(Signal::Reload) => self.ask(ControlRequest::Reload, None),
+            Event::Signal(Signal::Upgrade) => self.ask(ControlRequest::Upgrade(None), None),
+            Event::Asked(request, reply) => self.ask(request, Some(reply)),
+            Event::Newer(number, news) => {
+                return Some(self.service.upgrades.on_news(number, &news, self.reloader, now));
             }
-            Ok(Event::Worker(_) | Event::Certificates) => {}
-            Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
-            Ok(Event::Signal(Signal::Reload)) => {
-                let request = ControlRequest::Reload;
-                ask(request, None, deadline.is_some(), observability, reloader, service);
-            }
-            Ok(Event::Signal(Signal::Upgrade)) => {
-                let request = ControlRequest::Upgrade(None);
-                ask(request, None, deadline.is_some(), observability, reloader, service);
-            }
-            Ok(Event::Asked(request, reply)) => {
-                ask(request, Some(reply), deadline.is_some(), observability, reloader, service);
-            }
-            Ok(Event::Newer(number, news)) => {
-                next_step = service.upgrades.on_news(number, &news, reloader, now);
-            }
-            Ok(Event::Older(news)) => {
-                if !take_over(news, deadline.is_some(), reloader, service) {
-                    next_step = Next::Stop;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {
-                service.upgrades.on_silence(clock::now());
-            }
-            // Its connections are closed; datagrams of the process before still pass through this one, which has its own deadline.
-            Err(RecvTimeoutError::Timeout)
-                if stopped && reloader.takeover.as_ref().is_some_and(Takeover::is_connected) =>
-            {
-                deadline = Some(clock::now() + STOP_LIMIT);
-            }
-            Ok(Event::Signal(Signal::Stop)) | Err(_) => {
-                if stopped {
-                    return totals;
-                }
-                stopped = true;
-                tracing::info!("stopping");
-                mailboxes.iter().for_each(|p| {
-                    p.send(Command::Stop);
-                });
-                reloader.fronts.send(|| FrontCommand::Stop);
-                deadline = Some(clock::now() + STOP_LIMIT);
+            Event::Older(news) => {
+                let goes_on = take_over(news, self.is_draining(), self.reloader, self.service);
+                return (!goes_on).then_some(Next::Stop);
             }
         }
+        None
+    }
+
+    /// Takes the signal to stop.
+    fn on_stop(&mut self, now: Instant) {
+        if self.deadline.is_none() {
+            self.told_to_stop = true;
+            self.service.upgrades.cancel(now);
+            if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
+                takeover.give_up();
+            }
+            let limit = drain(self.observability, self.reloader);
+            tracing::info!(limit = ?limit, "draining; a second signal stops at once");
+            self.service.supervisor.stopping(limit);
+            self.deadline = Some(clock::now() + limit);
+        } else if !std::mem::replace(&mut self.told_to_stop, true) {
+            // The first signal to a process that drains because another one serves: a service manager stops both.
+            tracing::info!("drains already; a second signal stops at once");
+        } else {
+            self.stop();
+        }
+    }
+
+    /// Notes that no event has come.
+    fn on_silence(&mut self, error: RecvTimeoutError) {
+        let is_timeout = error == RecvTimeoutError::Timeout;
+        if is_timeout && self.deadline.is_none_or(|deadline| clock::now() < deadline) {
+            self.service.upgrades.on_silence(clock::now());
+        } else if is_timeout
+            && self.stopped
+            && self.reloader.takeover.as_ref().is_some_and(Takeover::is_connected)
+        {
+            // Its connections are closed; datagrams of the process before still pass through this one, which has its own deadline.
+            self.deadline = Some(clock::now() + STOP_LIMIT);
+        } else {
+            self.stop();
+        }
+    }
+
+    /// Closes all connections. What has not ended after that is left.
+    fn stop(&mut self) {
+        if self.stopped {
+            self.is_over = true;
+            return;
+        }
+        self.stopped = true;
+        tracing::info!("stopping");
+        for worker in &self.reloader.workers {
+            worker.mailbox.send(Command::Stop);
+        }
+        self.reloader.fronts.send(|| FrontCommand::Stop);
+        self.deadline = Some(clock::now() + STOP_LIMIT);
+    }
+
+    /// Does what is to be done about an upgrade.
+    fn follow(&mut self, next_step: Next) {
         match next_step {
             Next::GoOn => {}
             Next::Drain(process) => {
                 // From here on it is the one that the service manager watches.
-                service.supervisor.replaced(process);
-                let limit = drain(mailboxes, observability, reloader);
+                self.service.supervisor.replaced(process);
+                let limit = drain(self.observability, self.reloader);
                 tracing::info!(limit = ?limit, "draining beside the new process");
-                deadline.get_or_insert(clock::now() + limit);
+                self.deadline.get_or_insert(clock::now() + limit);
             }
-            Next::Undone => service.control.open(),
+            Next::Undone => self.service.control.open(),
             Next::Stop => {
-                told_to_stop = true;
-                deadline = Some(clock::now());
+                self.told_to_stop = true;
+                self.deadline = Some(clock::now());
             }
         }
     }
-    totals
+
+    fn is_draining(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
+        let is_draining = self.is_draining();
+        ask(request, reply, is_draining, self.observability, self.reloader, self.service);
+    }
+
+    fn install_certificates(&mut self) {
+        let pause = install_certificates(self.reloader);
+        self.retry = pause.map(|pause| clock::now() + pause);
+    }
 }
 
 /// Has the server drain: no worker accepts a request that follows a response from here on. Returns the time for it.
-fn drain(
-    mailboxes: &[MailboxSender],
-    observability: &Observability,
-    reloader: &Reloader<'_>,
-) -> Duration {
+fn drain(observability: &Observability, reloader: &Reloader<'_>) -> Duration {
     observability.lifecycle().set(Phase::Draining);
-    mailboxes.iter().for_each(|p| {
-        p.send(Command::Drain);
-    });
+    for worker in &reloader.workers {
+        worker.mailbox.send(Command::Drain);
+    }
     reloader.fronts.send(|| FrontCommand::Drain);
     reloader.config.server.drain_timeout
 }

@@ -383,7 +383,9 @@ mod tests {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         assert!(!text.contains("nothing has come"), "{text}");
-        assert!(table(&[connection.clone()]).contains("congestion_control: window_floor"));
+        assert!(
+            table(std::slice::from_ref(&connection)).contains("congestion_control: window_floor")
+        );
         let mut connection = connection;
         connection["troubles"] = json!([]);
         let mut silent = connection.clone();
