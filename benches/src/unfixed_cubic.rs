@@ -73,6 +73,7 @@ impl UnfixedCubic {
         self.recovery_start.is_some_and(|start| packet.time_sent <= start)
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "whole bytes; saturates")]
     fn cut(&mut self, now: Time) {
         self.w_max = self.cwnd as f64 / self.mtu as f64;
         self.cwnd = ((self.cwnd as f64 * BETA) as u64).max(self.floor());
@@ -81,6 +82,7 @@ impl UnfixedCubic {
         self.congestion_events += 1;
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "whole bytes; saturates")]
     fn grow(&mut self, packet: &Packet, now: Time) {
         let start = match (self.ssthresh, self.recovery_start) {
             (Some(threshold), Some(start)) if self.cwnd >= threshold => start,

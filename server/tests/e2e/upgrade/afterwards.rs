@@ -2,6 +2,7 @@
 
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
 use super::{Line, setup};
 use crate::client::{Client, Counted, run};
@@ -46,7 +47,7 @@ fn listeners_are_removed_and_come_back_after_an_upgrade(backend: &str) {
         if refused {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        run(async { tokio::time::sleep(Duration::from_millis(10)).await });
     }
     assert!(refused, "somebody still listens at {second}");
     let again = one.listener("second", &second.to_string(), "cubic");
