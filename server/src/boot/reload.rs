@@ -190,7 +190,11 @@ impl Reloader<'_> {
         self.admin.adopt(&config.admin);
         let traces = snapshot.tracing.as_ref().map(Tracing::writer);
         self.traces.set(&config.qlog, traces);
-        self.fronts.adopt(tcp);
+        match &mut self.takeover {
+            // The process before still accepts.
+            Some(takeover) if takeover.over_tcp.is_some() => takeover.over_tcp = Some(tcp),
+            _ => self.fronts.adopt(tcp),
+        }
         plan.announce();
         tcp::announce(&snapshot, |id| plan.has_new_tcp(id));
         for worker in &self.workers {
@@ -211,7 +215,8 @@ impl Reloader<'_> {
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused(&self.snapshot.site);
-        self.removed.close_unused(&self.config, &self.workers, clock::now());
+        let others_drain = self.takeover.as_ref().is_some_and(Takeover::is_connected);
+        self.removed.close_unused(&self.config, &self.workers, others_drain, clock::now());
         self.access.drop_unused();
         self.spans.drop_unused();
         self.traces.drop_unused();

@@ -88,7 +88,15 @@ impl RemovedListeners {
     }
 
     /// Has the workers close the sockets of listeners without connections, until they have. What fails is tried again after a pause.
-    pub(super) fn close_unused(&mut self, config: &Config, workers: &[WorkerHandle], now: Instant) {
+    ///
+    /// While a process before this one drains (`others_drain`), none is closed.
+    pub(super) fn close_unused(
+        &mut self,
+        config: &Config,
+        workers: &[WorkerHandle],
+        others_drain: bool,
+        now: Instant,
+    ) {
         for mut attempt in std::mem::take(&mut self.attempts) {
             match attempt.replies.take() {
                 None => self.attempts.push(attempt),
@@ -100,7 +108,8 @@ impl RemovedListeners {
             }
         }
         for removed in &mut self.all {
-            removed.is_closing |= removed.bound.at.lease.is_last();
+            // Connections of the process before may come in by them, too.
+            removed.is_closing |= removed.bound.at.lease.is_last() && !others_drain;
         }
         if self.retry.is_some_and(|retry| now < retry) {
             return;

@@ -184,7 +184,8 @@ impl Takeover {
         if let Some(stream) = self.stream.take() {
             relay.start(stream, move || drop(closed.send(Event::Older(OlderNews::Closed))))?;
         }
-        self.channel.send(&Message::Ready { generation }, None)?;
+        // If it has ended already, the thread below learns of it, and this process reads.
+        let _ = self.channel.send(&Message::Ready { generation }, None);
         let (channel, events) = (Arc::clone(&self.channel), events.clone());
         std::thread::Builder::new().name("takeover".into()).spawn(move || {
             loop {
@@ -204,9 +205,14 @@ impl Takeover {
 
     /// Notes that the workers read, and tells the process before.
     pub(super) fn on_reading(&mut self) {
+        self.tell_reading();
+        self.reads = true;
+    }
+
+    /// Tells the process before that the workers read.
+    pub(super) fn tell_reading(&self) {
         // It may have ended.
         let _ = self.channel.send(&Message::Reading, None);
-        self.reads = true;
     }
 
     /// Tells the process before that this one has left the service to a newer one.

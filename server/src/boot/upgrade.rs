@@ -31,7 +31,7 @@ const REPLY: Duration = Duration::from_secs(5);
 /// Time between two looks at the handshakes that are open.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for the newer process to serve: more than its workers have.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(45);
 /// Time for it to read the sockets once nobody does.
 const CHANGE: Duration = Duration::from_secs(10);
 /// Time in which a process that has closed its end is reaped.
@@ -180,7 +180,7 @@ impl Upgrades {
             Some(before) if self.is_orphaned => before.try_clone()?,
             _ => gather(reloader)?,
         };
-        self.handed_over = Some(handed_over.try_clone()?);
+        let kept = handed_over.try_clone()?;
         let HandedOver { sockets, labels } = handed_over;
         let program = match (program, &self.program) {
             (Some(program), _) => program,
@@ -198,6 +198,11 @@ impl Upgrades {
         let child = spawn(command.stdin(Stdio::from(end))).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
         })?;
+        self.handed_over = Some(kept);
+        if let Some(takeover) = &reloader.takeover {
+            // If this process ends now, the next one reads: the one before must not.
+            takeover.on_replaced();
+        }
         self.begun += 1;
         let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
         let generation = reloader.secrets.generation();
@@ -252,6 +257,7 @@ impl Upgrades {
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let upgrade = self.current.as_ref()?;
         match upgrade.stage {
+            _ if upgrade.ended_for.is_some() => None,
             Stage::Forwarding => Some(now + LOOK),
             Stage::Starting | Stage::Changing => Some(upgrade.patience),
             Stage::Draining | Stage::Passed => None,
@@ -286,8 +292,9 @@ impl Upgrades {
         }
     }
 
-    /// Ends an upgrade under way, because this process is to stop.
+    /// Ends an upgrade under way, because this process is to stop, and lets go of sockets for another one.
     pub(super) fn cancel(&mut self, now: Instant) {
+        self.handed_over = None;
         let under_way = self.current.as_mut().filter(|upgrade| {
             matches!(upgrade.stage, Stage::Starting | Stage::Forwarding | Stage::Changing)
         });
@@ -409,9 +416,6 @@ impl Upgrade {
     /// Notes that the newer process serves.
     fn succeed(&mut self, reloader: &mut Reloader<'_>) {
         reloader.admin.close();
-        if let Some(takeover) = &reloader.takeover {
-            takeover.on_replaced();
-        }
         let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
         let generation = oldest.unwrap_or(reloader.secrets.generation());
         // It may have ended.
@@ -428,6 +432,9 @@ impl Upgrade {
 
     /// Goes on as before the upgrade.
     fn undo(&mut self, reloader: &Reloader<'_>, reason: &str) {
+        if let Some(takeover) = &reloader.takeover {
+            takeover.tell_reading();
+        }
         self.read_again(&reloader.workers);
         let reason = self.ended_for.take().unwrap_or_else(|| reason.to_owned());
         refuse(&mut self.reply, &reason);

@@ -225,6 +225,7 @@ impl Run<'_, '_, '_> {
             self.deadline = Some(clock::now() + limit);
         } else if !std::mem::replace(&mut self.told_to_stop, true) {
             // The first signal to a process that drains because another one serves: a service manager stops both.
+            self.service.upgrades.cancel(now);
             tracing::info!("drains already; a second signal stops at once");
         } else {
             self.stop();
@@ -355,7 +356,9 @@ fn take_over(
         }
         OlderNews::Oldest(generation) => {
             takeover.set_oldest(Some(generation));
-            service.upgrades.tell_oldest(generation);
+            if takeover.oldest().is_some() {
+                service.upgrades.tell_oldest(generation);
+            }
             return true;
         }
         // It was told to stop before it had taken over.

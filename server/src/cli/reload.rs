@@ -34,7 +34,7 @@ pub(super) struct ControlArgs {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["file", "config"])]
     socket: Option<PathBuf>,
     /// Fail after this many seconds; the server may still do it later.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = clap::value_parser!(u16).range(1..=3600))]
     timeout: u16,
 }
 

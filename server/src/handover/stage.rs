@@ -60,6 +60,7 @@ impl Stage {
             (Stage::Forwarding, News::HandshakesDone) => (Some(Stage::Changing), Action::Change),
             (Stage::Changing, News::Reading) => (Some(Stage::Draining), Action::Drain),
             (Stage::Draining, News::Replaced) => (Some(Stage::Passed), Action::Nothing),
+            (Stage::Passed, News::Reading) => (Some(Stage::Draining), Action::Nothing),
             (Stage::Draining, News::Gone) => (None, Action::ReadAgain),
             // Two that read the same sockets would take each other's datagrams for a stranger's.
             (Stage::Passed, News::Gone) => (None, Action::Stop),
