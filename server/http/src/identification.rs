@@ -70,8 +70,8 @@ impl Sampling {
         };
         match parent.filter(follows) {
             Some(parent) => parent.is_sampled,
-            // Not by the ID of the trace: a client could choose it.
-            None => self.below == u64::MAX || u64::from_ne_bytes(random()) < self.below,
+            // Not by the ID of the trace: a client could choose it. Not by an odd number, which is biased.
+            None => self.below == u64::MAX || u64::from_ne_bytes(draw()) < self.below,
         }
     }
 }
@@ -249,9 +249,14 @@ fn is_id(text: &[u8]) -> bool {
     (1..=MAX_ID).contains(&text.len()) && text.iter().all(plain)
 }
 
-/// Returns random bytes, as an odd number so that they are never all zero.
+/// Returns random bytes, each value as likely as any other.
+fn draw<const N: usize>() -> [u8; N] {
+    ENTROPY.with_borrow_mut(Entropy::take::<N>)
+}
+
+/// Returns random bytes for an ID, as an odd number so that they are never all zero.
 fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = ENTROPY.with_borrow_mut(Entropy::take::<N>);
+    let mut bytes = draw();
     bytes[N - 1] |= 1;
     bytes
 }

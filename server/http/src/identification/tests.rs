@@ -212,3 +212,13 @@ fn share_of_the_requests_becomes_spans() {
     let sampled = (0..2000).filter(|_| half.begin_span(&mut Vec::new(), || false).is_some());
     assert!((800..1200).contains(&sampled.count()));
 }
+
+/// The bounds are at least five standard deviations away, so chance fails the test once in a million runs.
+#[test]
+fn small_share_of_the_requests_is_drawn_without_bias() {
+    for (rate, expected) in [("0.001", 120..280), ("0.01", 1750..2250)] {
+        let few = exporting(&format!("sample_rate = {rate}")).sampling.unwrap();
+        let sampled = (0..200_000).filter(|_| few.chooses(None, || false)).count();
+        assert!(expected.contains(&sampled), "{rate}: {sampled}");
+    }
+}
