@@ -38,9 +38,12 @@ job "sluicegate" {
         to     = 8080
       }
 
-      # For checks and metrics, from the node and from a private network.
+      # For checks and metrics. Nobody authenticates there, so it is bound to a private address only: in the configuration of each client,
+      # client { host_network "private" { cidr = "10.0.0.0/8" } }.
       port "admin" {
         to = 9180
+
+        host_network = "private"
       }
     }
 

@@ -28,6 +28,13 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | qu
 {{ .Values.config | default (.Files.Get "sluicegate.toml") | trim }}
 {{- end -}}
 
+{{/* Where probes go in the node's network, if operators listen on its loopback; otherwise to the address of the pod. */}}
+{{- define "sluicegate.adminHost" -}}
+{{- if and .Values.hostNetwork (regexMatch (printf "[\"']127\\.0\\.0\\.1:%d[\"']" (int .Values.ports.admin)) (include "sluicegate.config" .)) -}}
+{{- print "host: 127.0.0.1, " -}}
+{{- end -}}
+{{- end -}}
+
 {{/* drain_timeout of the configuration in whole seconds, 30 if it sets none; 0 for one in smaller units. */}}
 {{- define "sluicegate.drain" -}}
 {{- $found := regexFind "(?m)^\\s*drain_timeout\\s*=\\s*\"[0-9hms]+\"" (include "sluicegate.config" .) -}}
@@ -62,12 +69,19 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | qu
 {{- if lt $grace $needed -}}
 {{- fail (printf "terminationGracePeriodSeconds is %d: preStopSeconds and drain_timeout (%ds) need %d" $grace $drain $needed) -}}
 {{- end -}}
-{{- $ready := mul (int .Values.probes.readiness.periodSeconds) (int .Values.probes.readiness.failureThreshold) | int -}}
+{{- /* The first failure may come at once. */ -}}
+{{- $ready := mul (int .Values.probes.readiness.periodSeconds) (sub (int .Values.probes.readiness.failureThreshold) 1) | int -}}
 {{- if le $ready $drain -}}
 {{- fail (printf "probes.readiness fails after %ds, before drain_timeout (%ds) is over: raise failureThreshold" $ready $drain) -}}
 {{- end -}}
 {{- if and .Values.serverId.enabled (not (contains .Values.serverId.env $config)) -}}
 {{- fail (printf "serverId is enabled, but the configuration does not read %s: see serverId in values.yaml" .Values.serverId.env) -}}
+{{- end -}}
+{{- if and .Values.hostNetwork (regexMatch (printf "[\"'](0\\.0\\.0\\.0|\\[::\\]):%d[\"']" (int .Values.ports.admin)) $config) -}}
+{{- fail (printf "hostNetwork: the admin port would be open at every address of the node, where no NetworkPolicy holds: set address = \"127.0.0.1:%d\" in [admin]" (int .Values.ports.admin)) -}}
+{{- end -}}
+{{- if and .Values.hostNetwork .Values.sysctls -}}
+{{- fail "sysctls and hostNetwork: the network is the node's, so set them there" -}}
 {{- end -}}
 {{- if and .Values.hostPorts .Values.hostNetwork -}}
 {{- fail "hostPorts and hostNetwork: the ports of a pod in the node's network are those of the node already" -}}
