@@ -14,8 +14,8 @@ const PATH: &str = "/v1/traces";
 table! {
     /// Export of requests to a collector of OpenTelemetry, as spans: each sampled request becomes one of the kind SERVER, by the semantic
     /// conventions for HTTP, with what it waited for. The server continues the trace of a request with a valid
-    /// traceparent (W3C Trace Context) and begins one otherwise; an upstream receives a traceparent that names the span as its parent, and
-    /// the tracestate of the request. So `endpoint` needs traceparent = "pass" or "make" in `[tracing]`; both then make a trace for
+    /// traceparent (W3C Trace Context) if `follow_parent` says so, and begins one otherwise; an upstream receives a traceparent that names
+    /// the span as its parent, and the tracestate of a trace that is continued. So `endpoint` needs traceparent = "pass" or "make" in `[tracing]`; both then make a trace for
     /// a request without one. `docs/observe.md` lists the attributes.
     /// No request waits for the collector: spans that exceed the queue are dropped and counted
     /// (sluicegate_telemetry_requests_dropped_total), as are those that it does not take.
@@ -47,13 +47,13 @@ table! {
         },
         /// Name of this server in traces, service.name. Servers of the same purpose share it.
         service_name: String { kind: Kind::Text { max: 128 }, default: "\"sluicegate\"", examples: ["\"edge\""], reload: Live },
-        /// Share of the requests that become spans, where no sampled flag of a client decides. Lower it if the collector, or
+        /// Share of the requests that become spans, where no trace is continued, whose sampled flag then decides. Lower it if the collector, or
         /// who pays for it, has too many.
         sample_rate: f64 { kind: ratio(0.0, 1.0), default: "1.0", examples: ["0.01"], reload: Live },
-        /// Clients whose sampled flag in traceparent decides in place of sample_rate. all: every client, who may then have every
-        /// request of its own recorded. trusted_proxies: those that a listener trusts. none: no client. The traces of the
-        /// others are continued, too.
-        follow_parent: FollowParent { kind: choice(FollowParent::WORDS), default: "\"all\"", reload: Live },
+        /// Clients whose traces are continued; the sampled flag in their traceparent decides in place of sample_rate. trusted_proxies: those
+        /// that a listener trusts. all: every client, who may then have every request of its own recorded, in traces of
+        /// others, too. none: no client. The requests of the others begin new traces.
+        follow_parent: FollowParent { kind: choice(FollowParent::WORDS), default: "\"trusted_proxies\"", reload: Live },
         /// Whether spans contain the queries of requests (url.query). Queries often contain tokens and search terms.
         query: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time limit of a request to the collector. One that fails is repeated after a pause, a few times.
@@ -65,12 +65,12 @@ table! {
 }
 
 words! {
-    /// Clients whose sampled flag decides.
+    /// Clients whose traces are continued.
     pub enum FollowParent {
-        /// Every client.
-        All = "all",
         /// Trusted proxies of the listener.
         TrustedProxies = "trusted_proxies",
+        /// Every client.
+        All = "all",
         /// No client.
         None = "none",
     }

@@ -61,14 +61,18 @@ impl Sampling {
         Sampling { follow: telemetry.follow_parent, below }
     }
 
-    /// Returns whether a request becomes a span that has this parent.
-    fn chooses(&self, parent: Option<&TraceContext>, is_trusted: impl FnOnce() -> bool) -> bool {
-        let follows = |_: &&TraceContext| match self.follow {
+    /// Returns whether the trace of a request is continued.
+    fn follows(&self, is_trusted: impl FnOnce() -> bool) -> bool {
+        match self.follow {
             FollowParent::All => true,
             FollowParent::TrustedProxies => is_trusted(),
             FollowParent::None => false,
-        };
-        match parent.filter(follows) {
+        }
+    }
+
+    /// Returns whether a request becomes a span that has this parent.
+    fn chooses(&self, parent: Option<&TraceContext>) -> bool {
+        match parent {
             Some(parent) => parent.is_sampled,
             // Not by the ID of the trace: a client could choose it. Not by an odd number, which is biased.
             None => self.below == u64::MAX || u64::from_ne_bytes(draw()) < self.below,
@@ -163,33 +167,35 @@ impl Identification {
             _ => false,
         };
         if !is_valid {
-            fields.retain(|(name, _)| *name != TRACEPARENT && *name != TRACESTATE);
+            remove_trace_context(fields);
             if self.sampling.is_none() {
                 fields.push((TRACEPARENT, new_traceparent()));
             }
         }
     }
 
-    /// Begins the span of a request whose fields were screened, and names it in `traceparent`. Returns `None` if the request does not become
-    /// one; an upstream then learns that it is not sampled.
+    /// Begins the span of a request whose fields were screened, and names it in `traceparent`. Removes a trace context that is not followed:
+    /// an ID that a client chose would let it add to the traces of others. Returns `None` if the request does not become a span; an
+    /// upstream then learns that it is not sampled.
     pub fn begin_span(
         &self,
         fields: &mut Fields,
         is_trusted: impl FnOnce() -> bool,
     ) -> Option<Box<SpanStart>> {
         let sampling = self.sampling.as_ref()?;
-        let parent = trace_context(fields);
-        let is_sampled = sampling.chooses(parent.as_ref(), is_trusted);
-        if !is_sampled && parent.is_none_or(|parent| !parent.is_sampled) {
+        let mut parent = trace_context(fields);
+        if parent.is_some() && !sampling.follows(is_trusted) {
+            remove_trace_context(fields);
+            parent = None;
+        }
+        if !sampling.chooses(parent.as_ref()) {
             return None;
         }
         let trace_id = parent.map_or_else(random, |parent| parent.trace_id);
-        let context = TraceContext { trace_id, span_id: random(), is_sampled };
+        let context = TraceContext { trace_id, span_id: random(), is_sampled: true };
         set_trace_context(fields, &context);
-        is_sampled.then(|| {
-            let state = state(fields);
-            Box::new(SpanStart { context, parent: parent.map(|parent| parent.span_id), state })
-        })
+        let state = state(fields);
+        Some(Box::new(SpanStart { context, parent: parent.map(|parent| parent.span_id), state }))
     }
 
     /// Names the call to an upstream in `traceparent`, if the request becomes a span. Called once, for the fields that the upstream gets.
@@ -285,6 +291,10 @@ fn new_traceparent() -> HeaderValue {
 /// Returns the trace context among fields that were screened.
 fn trace_context(fields: &[Line]) -> Option<TraceContext> {
     TraceContext::parse(value(fields, &TRACEPARENT)?.as_bytes())
+}
+
+fn remove_trace_context(fields: &mut Fields) {
+    fields.retain(|(name, _)| *name != TRACEPARENT && *name != TRACESTATE);
 }
 
 fn set_trace_context(fields: &mut Fields, context: &TraceContext) {

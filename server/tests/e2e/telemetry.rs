@@ -112,7 +112,9 @@ fn version_of(spans: &[Value], span: &Value) -> String {
 fn spans_of_every_protocol_reach_a_collector(backend: &str) {
     let folder = Folder::new();
     let Some((mut collector, port)) = collector(&folder) else { return };
-    let telemetry = format!("endpoint = \"http://127.0.0.1:{port}\"\nsample_rate = 0.0");
+    let telemetry = format!(
+        "endpoint = \"http://127.0.0.1:{port}\"\nsample_rate = 0.0\nfollow_parent = \"all\""
+    );
     let mut server = Server::start(&setup(backend, &telemetry), &folder);
     let mut heads = Vec::new();
     let traceparent = format!("traceparent: {CONTEXT}");

@@ -164,7 +164,7 @@ fn request_without_a_valid_context_begins_a_trace_that_its_upstream_continues() 
 #[test]
 fn span_continues_the_trace_of_its_request() {
     let lines = [("traceparent", CONTEXT), ("tracestate", "a=b"), ("tracestate", "c=d")];
-    let (span, upstream, sent) = traced(&exporting("sample_rate = 0.0"), false, &lines);
+    let (span, upstream, sent) = traced(&exporting("sample_rate = 0.0"), true, &lines);
     let (span, parent) = (span.unwrap(), TraceContext::parse(CONTEXT.as_bytes()).unwrap());
     assert_eq!(span.context.trace_id, parent.trace_id);
     assert_eq!((span.parent, &*span.state), (Some(parent.span_id), "a=b,c=d"));
@@ -173,11 +173,11 @@ fn span_continues_the_trace_of_its_request() {
     assert_eq!(sent[1..], fields(&lines)[1..], "tracestate is passed on");
     let long = "a".repeat(MAX_STATE + 1);
     let lines = [("traceparent", CONTEXT), ("tracestate", &*long)];
-    assert_eq!(traced(&exporting(""), false, &lines).0.unwrap().state, "");
+    assert_eq!(traced(&exporting(""), true, &lines).0.unwrap().state, "");
 }
 
 #[test]
-fn sampled_flag_decides_for_the_clients_whom_the_configuration_names() {
+fn only_the_clients_whom_the_configuration_names_decide_and_have_their_traces_continued() {
     let unsampled = CONTEXT.replace("-01", "-00");
     for (follow, is_trusted, rate, follows) in [
         ("all", false, "0.0", true),
@@ -187,17 +187,31 @@ fn sampled_flag_decides_for_the_clients_whom_the_configuration_names() {
         ("trusted_proxies", false, "1.0", false),
         ("none", true, "0.0", false),
         ("none", true, "1.0", false),
+        ("", true, "0.0", true),
+        ("", false, "0.0", false),
+        ("", false, "1.0", false),
     ] {
-        let case = format!("follow_parent = \"{follow}\"\nsample_rate = {rate}");
+        let follow = match follow {
+            "" => String::new(),
+            follow => format!("follow_parent = \"{follow}\"\n"),
+        };
+        let case = format!("{follow}sample_rate = {rate}");
         for (context, flag) in [(CONTEXT, true), (&unsampled, false)] {
-            let lines = [("traceparent", context)];
+            let lines = [("traceparent", context), ("tracestate", "a=b")];
             let (span, upstream, sent) = traced(&exporting(&case), is_trusted, &lines);
             let expected = if follows { flag } else { rate == "1.0" };
             assert_eq!(span.is_some(), expected, "{case} {context}");
             let upstream = upstream.unwrap();
             assert_eq!(upstream.is_sampled, expected, "{case} {context}");
-            assert_eq!(upstream.trace_id, trace_context(&fields(&lines)).unwrap().trace_id);
-            if !expected && !flag {
+            let parent = trace_context(&fields(&lines)).unwrap();
+            assert_eq!(upstream.trace_id == parent.trace_id, follows, "{case} {context}");
+            assert_eq!(sent.len(), if follows { 2 } else { 1 }, "{case}: {sent:?}");
+            let (begun, continued) = match &span {
+                Some(span) => (span.state.is_empty(), span.parent == Some(parent.span_id)),
+                None => (!follows, follows),
+            };
+            assert_eq!((begun, continued), (!follows, follows), "{case} {context}");
+            if follows && !flag {
                 assert_eq!(sent, fields(&lines), "nobody records it: it passes as it is");
             }
         }
@@ -218,7 +232,7 @@ fn share_of_the_requests_becomes_spans() {
 fn small_share_of_the_requests_is_drawn_without_bias() {
     for (rate, expected) in [("0.001", 120..280), ("0.01", 1750..2250)] {
         let few = exporting(&format!("sample_rate = {rate}")).sampling.unwrap();
-        let sampled = (0..200_000).filter(|_| few.chooses(None, || false)).count();
+        let sampled = (0..200_000).filter(|_| few.chooses(None)).count();
         assert!(expected.contains(&sampled), "{rate}: {sampled}");
     }
 }
