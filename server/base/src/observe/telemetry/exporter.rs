@@ -9,8 +9,11 @@ use crate::clock;
 use crate::entropy::Entropy;
 use crate::observe::background::Job;
 
-/// Spans in a batch; it is sent when it has so many.
+/// Spans in a batch, at most; it is sent when so many wait.
 const BATCH: usize = 512;
+/// Memory of the spans in a batch, bytes, unless one alone takes more. Collectors bound their requests, and encoded spans are about as
+/// large.
+const BATCH_BYTES: u64 = 512 << 10;
 /// Time after which a batch is sent although it has fewer.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Attempts to send a batch.
@@ -45,8 +48,11 @@ pub(super) struct Exporter {
     sink: Box<dyn SpanSink>,
     counters: Arc<SpanCounters>,
     entropy: Entropy,
-    batch: Vec<Span>,
-    /// Time of the oldest span in the batch.
+    /// Spans that wait; the first of them are the next batch.
+    waiting: Vec<Span>,
+    /// Memory of the spans that wait.
+    bytes: u64,
+    /// Time of the oldest span that waits.
     since: Option<Instant>,
     /// Attempts to send the batch so far.
     attempts: u32,
@@ -64,7 +70,8 @@ impl Exporter {
             sink,
             counters,
             entropy: Entropy::new(),
-            batch: Vec::new(),
+            waiting: Vec::new(),
+            bytes: 0,
             since: None,
             attempts: 0,
             failures: 0,
@@ -73,30 +80,40 @@ impl Exporter {
         }
     }
 
+    /// Sends all that waits, until a batch fails.
     fn export(&mut self) {
-        if self.batch.is_empty() {
-            return;
-        }
-        if self.is_closing && self.failures > 0 {
-            return self.drop_batch();
-        }
-        self.attempts += 1;
-        match self.sink.export(&self.batch) {
-            Ok(rejected) => {
-                let taken = self.batch.len() as u64;
-                count(&self.counters.exported, taken);
-                count(&self.counters.rejected, rejected);
-                if self.failures > 0 {
-                    tracing::info!("telemetry: the collector takes spans again");
-                }
-                self.failures = 0;
-                self.clear();
+        while !self.waiting.is_empty() {
+            if self.is_closing && self.failures > 0 {
+                return self.drop_first(self.waiting.len());
             }
-            Err(error) => self.on_failure(&error),
+            let batch = self.batch();
+            self.attempts += 1;
+            match self.sink.export(&self.waiting[..batch]) {
+                Ok(rejected) => {
+                    count(&self.counters.exported, batch as u64);
+                    count(&self.counters.rejected, rejected);
+                    if self.failures > 0 {
+                        tracing::info!("telemetry: the collector takes spans again");
+                    }
+                    self.failures = 0;
+                    self.remove_first(batch);
+                }
+                Err(error) => return self.on_failure(&error, batch),
+            }
         }
     }
 
-    fn on_failure(&mut self, error: &ExportError) {
+    /// Returns the number of spans in the next batch.
+    fn batch(&self) -> usize {
+        let mut bytes = 0;
+        let fits = |span: &&Span| {
+            bytes += span.size();
+            bytes <= BATCH_BYTES
+        };
+        self.waiting.iter().take(BATCH).take_while(fits).count().max(1)
+    }
+
+    fn on_failure(&mut self, error: &ExportError, batch: usize) {
         count(&self.counters.failed, 1);
         if self.failures == 0 {
             tracing::warn!(
@@ -112,7 +129,7 @@ impl Exporter {
         self.paused_until = Some(clock::now() + pause);
         self.failures = self.failures.saturating_add(1);
         if !error.is_transient || self.is_closing || self.attempts >= ATTEMPTS {
-            self.drop_batch();
+            self.drop_first(batch);
         }
     }
 
@@ -124,14 +141,16 @@ impl Exporter {
         }
     }
 
-    fn drop_batch(&mut self) {
-        count(&self.counters.dropped_collector, self.batch.len() as u64);
-        self.clear();
+    fn drop_first(&mut self, spans: usize) {
+        count(&self.counters.dropped_collector, spans as u64);
+        self.remove_first(spans);
     }
 
-    fn clear(&mut self) {
-        self.batch.clear();
-        self.since = None;
+    fn remove_first(&mut self, spans: usize) {
+        self.bytes -= self.waiting.drain(..spans).map(|span| span.size()).sum::<u64>();
+        if self.waiting.is_empty() {
+            self.since = None;
+        }
         self.attempts = 0;
     }
 }
@@ -140,10 +159,12 @@ impl Job for Exporter {
     type Item = Vec<Span>;
 
     fn take(&mut self, spans: Vec<Span>) {
-        self.batch.extend(spans);
+        self.bytes += spans.iter().map(Span::size).sum::<u64>();
+        self.waiting.extend(spans);
         let now = clock::now();
         let since = *self.since.get_or_insert(now);
-        if self.batch.len() >= BATCH || now.saturating_duration_since(since) >= INTERVAL {
+        let is_full = self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES;
+        if is_full || now.saturating_duration_since(since) >= INTERVAL {
             self.export();
         }
     }

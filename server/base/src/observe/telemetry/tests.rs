@@ -138,7 +138,20 @@ fn batch_that_may_succeed_later_is_sent_again_after_a_pause() {
     exporter.skip_pause();
     assert_eq!(exporter.resume(), None);
     assert_eq!(totals(&counters), [600, 0, 0, 2]);
-    assert_eq!(collector.batches(), [600; 3]);
+    assert_eq!(collector.batches(), [512, 512, 512, 88]);
+}
+
+#[test]
+fn batches_of_long_texts_have_fewer_spans() {
+    let collector = Collector::default();
+    let (mut exporter, counters) = exporter(&collector);
+    let long = |bytes| Span { path: "a".repeat(bytes), ..span() };
+    exporter.take(vec![long(100 << 10); 4]);
+    assert_eq!(collector.batches(), [0; 0]);
+    exporter.take(vec![long(100 << 10); 7]);
+    exporter.take(vec![long(600 << 10), span()]);
+    assert_eq!(collector.batches(), [5, 5, 1, 1, 1]);
+    assert_eq!(totals(&counters), [13, 0, 0, 0]);
 }
 
 #[test]
@@ -178,7 +191,7 @@ fn at_the_end_nothing_is_tried_twice() {
     exporter.take(vec![span(); 600]);
     exporter.take(vec![span(); 600]);
     exporter.end();
-    assert_eq!(collector.batches(), [610], "the first failure is the last attempt");
+    assert_eq!(collector.batches(), [512], "the first failure is the last attempt");
     assert_eq!(totals(&counters), [0, 0, 1210, 1]);
 }
 
