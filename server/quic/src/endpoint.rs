@@ -36,7 +36,7 @@ use self::shedding::initials::InitialControl;
 pub use self::shedding::initials::{Change, InitialShares};
 use self::shedding::relief::Relief;
 use self::stateless::StatelessPacket;
-use self::table::ConnectionTable;
+use self::table::{ConnectionTable, make_unused};
 use self::traces::TraceWatch;
 use super::application::{Application, Shared as _};
 use super::cid::{ConnectionId, Owner};
@@ -293,10 +293,13 @@ impl<A: Application> Endpoint<A> {
         Header::parse(datagram, self.cid_len)
     }
 
-    /// Makes a connection ID of this worker.
+    /// Makes a connection ID of this worker that no connection has.
     fn generate_cid(&mut self) -> ConnectionId {
         let Settings { cid_scheme, worker, secrets, .. } = &mut self.settings;
-        cid_scheme.generate(*worker, secrets.generation(), &mut self.entropy)
+        let generation = secrets.generation();
+        make_unused(self.connections.taken_ids(), || {
+            cid_scheme.generate(*worker, generation, &mut self.entropy)
+        })
     }
 
     fn drop_datagram(&mut self, reason: DropReason) -> Ingest {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use sluicegate_base::clock;
 
 use super::Endpoint;
+use super::table::make_unused;
 use crate::application::{Application, Shared as _};
 
 impl<A: Application> Endpoint<A> {
@@ -96,20 +97,21 @@ impl<A: Application> Endpoint<A> {
             self.connections.move_peer(slot, address);
             validated = true;
         }
-        let Some(connection) = self.connections.get_mut(slot) else {
+        let Some((connection, taken)) = self.connections.get_with_ids(slot) else {
             return;
         };
         let retired: Vec<_> = std::iter::from_fn(|| connection.take_retired_cid()).collect();
         let (worker, generation) = (self.settings.worker, self.settings.secrets.generation());
         let scheme = &mut self.settings.cid_scheme;
-        let generate = || scheme.generate(worker, generation, &mut self.entropy);
+        let mut made = || scheme.generate(worker, generation, &mut self.entropy);
+        let generate = || make_unused(taken, &mut made);
         let fresh = if self.gives_spares {
             connection.issue_cids(generate, &self.reset_tokens)
         } else {
             Vec::new()
         };
         for id in retired {
-            self.connections.remove_id(id.as_ref());
+            self.connections.remove_id(id.as_ref(), slot);
         }
         for id in fresh {
             self.connections.add_id(id.as_bytes().to_vec(), slot);

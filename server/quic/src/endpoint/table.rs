@@ -10,12 +10,32 @@ use crate::application::Application;
 use crate::cid::ConnectionId;
 use crate::connection::{Accepted, Connection};
 
+/// Tries to make an ID that no connection has. Of 32 random bits, which is the fewest, the second nearly always succeeds.
+const ID_TRIES: usize = 16;
+
+/// Slots by connection ID.
+pub(super) type SlotsById = HashMap<Vec<u8>, usize>;
+
+/// Makes an ID that is none of `taken`, unless chance has it that all tries are.
+pub(super) fn make_unused(
+    taken: &SlotsById,
+    mut generate: impl FnMut() -> ConnectionId,
+) -> ConnectionId {
+    let mut id = generate();
+    for _ in 1..ID_TRIES {
+        if !taken.contains_key(id.as_bytes()) {
+            break;
+        }
+        id = generate();
+    }
+    id
+}
+
 /// Table of connections.
 pub(super) struct ConnectionTable<A: Application> {
     slots: Vec<Option<Box<Connection<A>>>>,
     free: Vec<usize>,
-    /// Slots by connection ID.
-    by_id: HashMap<Vec<u8>, usize>,
+    by_id: SlotsById,
     /// Slots by the peer's address on the active path.
     by_peer: BTreeSet<(UnvalidatedAddress, usize)>,
     /// Slots of connections that are queued for service.
@@ -34,7 +54,7 @@ impl<A: Application> ConnectionTable<A> {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_id: HashMap::new(),
+            by_id: SlotsById::new(),
             by_peer: BTreeSet::new(),
             to_service: VecDeque::new(),
             to_emit: VecDeque::new(),
@@ -64,6 +84,16 @@ impl<A: Application> ConnectionTable<A> {
 
     pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Connection<A>> {
         self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// Returns a connection, and the IDs of all.
+    pub(super) fn get_with_ids(&mut self, slot: usize) -> Option<(&mut Connection<A>, &SlotsById)> {
+        Some((self.slots.get_mut(slot)?.as_deref_mut()?, &self.by_id))
+    }
+
+    /// Returns the IDs of all connections.
+    pub(super) fn taken_ids(&self) -> &SlotsById {
+        &self.by_id
     }
 
     /// Returns the slot of the connection with this ID.
@@ -102,10 +132,7 @@ impl<A: Application> ConnectionTable<A> {
         self.free.push(slot);
         self.by_peer.remove(&(connection.address, slot));
         for id in connection.dcids() {
-            // Two connections may have had the same first choice.
-            if self.by_id.get(id) == Some(&slot) {
-                self.by_id.remove(id);
-            }
+            remove_own(&mut self.by_id, id, slot);
         }
         Some(connection)
     }
@@ -115,9 +142,9 @@ impl<A: Application> ConnectionTable<A> {
         self.by_id.insert(id, slot);
     }
 
-    /// Forgets a connection ID.
-    pub(super) fn remove_id(&mut self, id: &[u8]) {
-        self.by_id.remove(id);
+    /// Forgets an ID of a connection.
+    pub(super) fn remove_id(&mut self, id: &[u8], slot: usize) {
+        remove_own(&mut self.by_id, id, slot);
     }
 
     /// Changes the address of a connection's peer.
@@ -195,5 +222,35 @@ impl<A: Application> ConnectionTable<A> {
     pub(super) fn enlarge(&mut self, slots: usize) {
         self.free.extend(self.slots.len()..slots);
         self.slots.resize_with(slots, || None);
+    }
+}
+
+/// Removes an ID of the connection in `slot`. Two connections may have had the same: their clients' first choice.
+fn remove_own(by_id: &mut SlotsById, id: &[u8], slot: usize) {
+    if by_id.get(id) == Some(&slot) {
+        by_id.remove(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_another_connection_has_is_not_made_and_not_removed() {
+        let (first, second) = (ConnectionId::from([1; 8]), ConnectionId::from([2; 8]));
+        let mut by_id = SlotsById::from([(first.as_bytes().to_vec(), 3)]);
+        let mut made = [first, first, second].into_iter();
+        assert_eq!(make_unused(&by_id, || made.next().unwrap()), second);
+        let mut tries = 0;
+        let last = make_unused(&by_id, || {
+            tries += 1;
+            first
+        });
+        assert_eq!((last, tries), (first, ID_TRIES));
+        remove_own(&mut by_id, first.as_bytes(), 4);
+        assert_eq!(by_id.len(), 1);
+        remove_own(&mut by_id, first.as_bytes(), 3);
+        assert!(by_id.is_empty());
     }
 }
