@@ -5,8 +5,8 @@ mod quic_lb;
 
 pub use katran::{HostId, HostIdError};
 pub use quic_lb::{
-    KEY_LEN, Lengths, MAX_PLAINTEXT, MIN_NONCE, Plaintext, QuicLb, QuicLbError, SelfLength,
-    UNROUTABLE, config_of, first_octet,
+    EncodeError, KEY_LEN, Lengths, MAX_PLAINTEXT, MIN_NONCE, Plaintext, QuicLb, QuicLbError,
+    SelfLength, UNROUTABLE, config_of, first_octet,
 };
 
 /// A buffer or a part of an ID has another length than the format.

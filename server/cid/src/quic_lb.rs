@@ -50,6 +50,17 @@ pub enum QuicLbError {
     Together,
 }
 
+/// Reason why no ID was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A part has another length than configured, or the ID has less room.
+    #[error(transparent)]
+    Length(#[from] LengthError),
+    /// The encryption failed.
+    #[error("the encryption of a connection ID failed")]
+    Cipher,
+}
+
 /// Meaning of the lower five bits of the first octet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfLength {
@@ -144,32 +155,35 @@ impl QuicLb {
     /// random (§5.4).
     ///
     /// # Errors
-    /// Server ID or nonce has another length than configured, or the ID has less room. Nothing is written then.
+    /// Server ID or nonce has another length than configured, the ID has less room, or the encryption failed. Nothing is written then.
     pub fn encode(
         &mut self,
         length: SelfLength,
         server_id: &[u8],
         nonce: &[u8],
         id: &mut [u8],
-    ) -> Result<(), LengthError> {
+    ) -> Result<(), EncodeError> {
         if (Lengths { server_id: server_id.len(), nonce: nonce.len() }) != self.lengths {
-            return Err(LengthError);
+            return Err(LengthError.into());
         }
         let id = id.get_mut(..self.routing_len()).ok_or(LengthError)?;
-        let (octet, text) = id.split_at_mut(1);
-        octet[0] = first_octet(self.config, length);
+        let mut bytes = [0; MAX_PLAINTEXT];
+        let text = &mut bytes[..self.lengths.together()];
         let (server, rest) = text.split_at_mut(server_id.len());
         server.copy_from_slice(server_id);
         rest.copy_from_slice(nonce);
-        match (&mut self.cipher, <&mut [u8; BLOCK]>::try_from(&mut *text).ok()) {
-            (None, _) => {}
-            (Some(cipher), Some(block)) => *block = cipher.encrypt(block),
+        let encrypted = match (&mut self.cipher, <&mut [u8; BLOCK]>::try_from(&mut *text).ok()) {
+            (None, _) => Ok(()),
+            (Some(cipher), Some(block)) => cipher.encrypt(block).map(|done| *block = done),
             (Some(cipher), None) => four_pass::encrypt(cipher, text),
-        }
+        };
+        encrypted.map_err(|_| EncodeError::Cipher)?;
+        id[0] = first_octet(self.config, length);
+        id[1..].copy_from_slice(text);
         Ok(())
     }
 
-    /// Reads server ID and nonce of an ID. Returns `None` for an ID of another configuration, and for one that is too short. Any other bytes
+    /// Reads server ID and nonce of an ID. Returns `None` for an ID of another configuration, for one that is too short, and if decryption fails. Any other bytes
     /// give some server ID: nothing is authenticated.
     pub fn decode(&mut self, id: &[u8]) -> Option<Plaintext> {
         let id = id.get(..self.routing_len())?;
@@ -181,8 +195,8 @@ impl QuicLb {
         text.copy_from_slice(&id[1..]);
         match (&mut self.cipher, <&mut [u8; BLOCK]>::try_from(&mut *text).ok()) {
             (None, _) => {}
-            (Some(cipher), Some(block)) => *block = cipher.decrypt(block),
-            (Some(cipher), None) => four_pass::decrypt(cipher, text),
+            (Some(cipher), Some(block)) => *block = cipher.decrypt(block).ok()?,
+            (Some(cipher), None) => four_pass::decrypt(cipher, text).ok()?,
         }
         Some(Plaintext { bytes, lengths: self.lengths })
     }

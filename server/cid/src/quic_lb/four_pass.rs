@@ -2,7 +2,7 @@
 //!
 //! The halves of a text of odd length share its middle byte: its upper four bits belong to the left half, its lower ones to the right.
 
-use super::aes::Aes;
+use super::aes::{Aes, CipherError};
 use super::{BLOCK, MAX_PLAINTEXT};
 
 /// Length of the longest half, bytes.
@@ -19,21 +19,23 @@ struct Halves {
 }
 
 /// Encrypts a text in place.
-pub(super) fn encrypt(cipher: &mut Aes, text: &mut [u8]) {
+pub(super) fn encrypt(cipher: &mut Aes, text: &mut [u8]) -> Result<(), CipherError> {
     let mut halves = Halves::split(text);
     for pass in 1..=4 {
-        halves.pass(cipher, pass);
+        halves.pass(cipher, pass)?;
     }
     halves.join(text);
+    Ok(())
 }
 
 /// Decrypts a text in place.
-pub(super) fn decrypt(cipher: &mut Aes, text: &mut [u8]) {
+pub(super) fn decrypt(cipher: &mut Aes, text: &mut [u8]) -> Result<(), CipherError> {
     let mut halves = Halves::split(text);
     for pass in (1..=4).rev() {
-        halves.pass(cipher, pass);
+        halves.pass(cipher, pass)?;
     }
     halves.join(text);
+    Ok(())
 }
 
 impl Halves {
@@ -63,7 +65,7 @@ impl Halves {
     }
 
     /// Changes the right half in odd passes, and the left one in even passes. A pass undoes itself.
-    fn pass(&mut self, cipher: &mut Aes, pass: u8) {
+    fn pass(&mut self, cipher: &mut Aes, pass: u8) -> Result<(), CipherError> {
         let half = self.half();
         let (from, to) = if pass % 2 == 1 {
             (&self.left, &mut self.right)
@@ -74,11 +76,12 @@ impl Halves {
         block[..half].copy_from_slice(&from[..half]);
         block[BLOCK - 2] = u8::try_from(self.len).unwrap_or(u8::MAX);
         block[BLOCK - 1] = pass;
-        let mask = cipher.encrypt(&block);
+        let mask = cipher.encrypt(&block)?;
         for (byte, mask) in to[..half].iter_mut().zip(mask) {
             *byte ^= mask;
         }
         self.clear_shared();
+        Ok(())
     }
 
     fn join(&self, text: &mut [u8]) {

@@ -81,7 +81,23 @@ fn parts_of_other_lengths_are_not_encoded() {
     for (server_id, nonce, len) in [(1, 4, 7), (3, 4, 8), (2, 3, 7), (2, 5, 8), (2, 4, 6)] {
         let mut id = vec![0xee; len];
         let encoded = format.encode(whole, &[1; 3][..server_id], &[2; 5][..nonce], &mut id);
-        assert_eq!((encoded, id), (Err(LengthError), vec![0xee; len]));
+        assert_eq!((encoded, id), (Err(LengthError.into()), vec![0xee; len]));
+    }
+}
+
+#[test]
+fn a_cipher_that_fails_writes_and_reads_nothing() {
+    for server_id in [2, 12] {
+        let key = [7; KEY_LEN];
+        let lengths = Lengths { server_id, nonce: 4 };
+        let mut format = QuicLb::new(0, lengths, Some(&key)).unwrap();
+        format.cipher = Some(Aes::failing(&key));
+        let mut id = vec![0xee; 17];
+        let whole = SelfLength::Of(17);
+        let encoded = format.encode(whole, &vec![1; server_id], &[2; 4], &mut id);
+        assert_eq!((encoded, id), (Err(EncodeError::Cipher), vec![0xee; 17]));
+        format.cipher = Some(Aes::failing(&key));
+        assert_eq!(format.decode(&[0; 17]), None);
     }
 }
 

@@ -15,7 +15,8 @@ use data_encoding::HEXLOWER;
 use sluicegate_base::entropy::Entropy;
 use sluicegate_base::secrets::{MAX_NONCE, NonceSource, Nonces};
 use sluicegate_cid::{
-    KEY_LEN, Lengths, QuicLb, QuicLbError, SelfLength, UNROUTABLE, config_of, first_octet,
+    EncodeError, KEY_LEN, Lengths, QuicLb, QuicLbError, SelfLength, UNROUTABLE, config_of,
+    first_octet,
 };
 use sluicegate_dataplane::{CidMark, Steering};
 
@@ -77,15 +78,16 @@ impl Member {
         })
     }
 
-    /// Writes the routing part of an ID. Returns `None` if there is no nonce for it.
-    fn write(&mut self, id: &mut [u8], entropy: &mut Entropy) -> Option<()> {
+    /// Writes the routing part of an ID, or nothing if it fails.
+    fn write(&mut self, id: &mut [u8], entropy: &mut Entropy) -> Result<(), Unroutable> {
         let nonce = match &mut self.nonces {
-            Some(nonces) => nonces.next_nonce()?,
+            Some(nonces) => nonces.next_nonce().ok_or(Unroutable::UsedUp)?,
             None => entropy.take::<MAX_NONCE>(),
         };
-        let nonce = nonce.get(MAX_NONCE.checked_sub(self.nonce)?..)?;
+        let nonce = &nonce[MAX_NONCE.saturating_sub(self.nonce)..];
         let length = SelfLength::Of(id.len());
-        self.format.encode(length, &self.server_id, nonce, id).ok()
+        let written = self.format.encode(length, &self.server_id, nonce, id);
+        written.map_err(Unroutable::Encode)
     }
 
     /// Returns whether an ID has this server's ID.
@@ -95,28 +97,42 @@ impl Member {
     }
 }
 
+/// Reason why an ID is not routable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unroutable {
+    /// All nonces are used.
+    UsedUp,
+    Encode(EncodeError),
+}
+
 /// The scheme of a server behind a balancer that implements QUIC-LB.
 pub(super) struct Routable {
     layout: Layout,
     members: Vec<Member>,
-    /// Whether it was logged that all nonces are used.
-    is_used_up: bool,
+    /// Last reason why an ID is not routable that was logged.
+    logged: Option<Unroutable>,
 }
 
 impl Routable {
     /// Returns the scheme of a worker. Without a configuration, no ID is routable.
     pub(super) fn new(layout: Layout, pools: &[Pool]) -> Routable {
         let members = pools.iter().filter_map(Member::of).collect();
-        Routable { layout, members, is_used_up: false }
+        Routable { layout, members, logged: None }
     }
 
-    fn note_used_up(&mut self) {
-        if !self.is_used_up && !self.members.is_empty() {
-            self.is_used_up = true;
-            tracing::error!(
+    /// Logs a reason once.
+    fn note(&mut self, reason: Unroutable) {
+        if self.logged.replace(reason) == Some(reason) {
+            return;
+        }
+        match reason {
+            Unroutable::UsedUp => tracing::error!(
                 "every nonce of this start is used: new connection IDs are not routable; restart the server, or set a new \
                  `quic.connection_ids.key_file` under another `config`"
-            );
+            ),
+            Unroutable::Encode(error) => {
+                tracing::error!(%error, "a connection ID is not routable");
+            }
         }
     }
 }
@@ -131,9 +147,10 @@ impl CidScheme for Routable {
             self.layout.write(id, worker, generation);
             id[0] = first_octet(UNROUTABLE, SelfLength::Of(id.len()));
         });
-        let first = self.members.first_mut();
-        if first.and_then(|member| member.write(id.as_mut(), entropy)).is_none() {
-            self.note_used_up();
+        if let Some(first) = self.members.first_mut()
+            && let Err(reason) = first.write(id.as_mut(), entropy)
+        {
+            self.note(reason);
         }
         id
     }
