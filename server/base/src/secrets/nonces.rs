@@ -34,9 +34,14 @@ impl Nonces {
 
     /// Returns the nonces of a start, counted from 0, with a number that all starts under the key have in common. Returns `None` if earlier
     /// starts have used all.
+    ///
+    /// Those of at least [`NONCE_OF_PROCESS`] bytes begin anywhere in the first half of the share: a state directory that is restored, as with
+    /// a snapshot of a machine, gives the same share to several starts.
     pub(super) fn of_start(start: u64, base: u128, len: usize) -> Option<Nonces> {
-        let first = start.checked_mul(share(len))?;
-        let end = first.checked_add(share(len)).filter(|end| *end <= numbers(len))?;
+        let begin = start.checked_mul(share(len))?;
+        let end = begin.checked_add(share(len)).filter(|end| *end <= numbers(len))?;
+        let first =
+            if len < NONCE_OF_PROCESS { begin } else { begin + random_below(share(len) / 2) };
         Some(Nonces { base, next: AtomicU64::new(first), end })
     }
 
@@ -61,6 +66,13 @@ pub(super) fn random() -> u128 {
     let mut bytes = [0; MAX_NONCE];
     draw(&mut bytes);
     u128::from_be_bytes(bytes)
+}
+
+/// Returns a number below a power of two.
+fn random_below(limit: u64) -> u64 {
+    let mut bytes = [0; 8];
+    draw(&mut bytes);
+    u64::from_be_bytes(bytes) % limit
 }
 
 /// Returns how many nonces of that length are used at most. Of longer ones than 8 bytes, a part suffices.
@@ -138,6 +150,22 @@ mod tests {
         for len in 4..=MAX_NONCE {
             assert!(Nonces::of_start(255, 0, len).is_some(), "{len} bytes");
             assert!(Nonces::of_start(u64::MAX, 0, len).is_none(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn starts_with_one_share_begin_elsewhere_in_it_if_nonces_are_long() {
+        let firsts = |len| {
+            let first = |_| Nonces::of_start(3, 0, len).unwrap().next.into_inner();
+            (0..100).map(first).collect::<HashSet<u64>>()
+        };
+        assert_eq!(firsts(7), [3 * share(7)].into());
+        for len in [NONCE_OF_PROCESS, MAX_NONCE] {
+            let begin = 3 * share(len);
+            assert_eq!(firsts(len).len(), 100);
+            assert!(
+                firsts(len).iter().all(|first| (begin..begin + share(len) / 2).contains(first))
+            );
         }
     }
 
