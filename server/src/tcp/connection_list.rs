@@ -22,8 +22,12 @@ use super::socket_info::{self, SocketInfo};
 
 /// Connections that a search looks at before the thread's other tasks go on: two system calls each.
 const AT_ONCE: usize = 256;
+/// Connections that a search describes before the thread's other tasks go on: two system calls each, and their oldest requests.
+const DESCRIBED_AT_ONCE: usize = 16;
+/// Length of an ID, bytes: shorter than any that a client of QUIC chooses first (RFC 9000 §7.2), so that none can pass for it.
+const ID_LEN: usize = 7;
 /// Bits of an ID that are the number of the connection. Those in front are the number of the front.
-const NUMBER_BITS: u32 = 48;
+const NUMBER_BITS: u32 = 40;
 
 /// Question about the connections of a front.
 #[derive(Debug)]
@@ -60,11 +64,21 @@ pub(super) struct ListSearch {
     /// Number of the last connection that it has looked at.
     last: u64,
     ranking: Ranking<u64>,
+    /// What it replies, once it has looked at all.
+    found: Option<Found>,
+}
+
+/// Reply of a search, to which the first connections are added.
+#[derive(Debug)]
+struct Found {
+    /// Ranks and numbers of those that are not described yet.
+    left: std::vec::IntoIter<(u64, u64)>,
+    inspected: Inspected,
 }
 
 impl ListSearch {
     pub(super) fn new(selection: ConnectionFilter, order: Order, limit: usize) -> ListSearch {
-        ListSearch { selection, order, last: 0, ranking: Ranking::new(limit) }
+        ListSearch { selection, order, last: 0, ranking: Ranking::new(limit), found: None }
     }
 }
 
@@ -75,8 +89,9 @@ impl ConnectionList {
     }
 
     /// Returns the ID by which logs and operators name a connection. No other connection of the process has it.
-    pub(super) fn id(&self, number: u64) -> [u8; 8] {
-        (self.front << NUMBER_BITS | number).to_be_bytes()
+    pub(super) fn id(&self, number: u64) -> [u8; ID_LEN] {
+        let [_, id @ ..] = (self.front << NUMBER_BITS | number).to_be_bytes();
+        id
     }
 
     /// Adds a connection with its number, which is greater than those of the others.
@@ -103,12 +118,30 @@ impl ConnectionList {
         self.listed.remove(&number);
     }
 
-    /// Looks at the next connections. Returns what was found once it has looked at all.
+    /// Looks at the next connections, or describes the next of those that were found. Returns the reply once it has all.
     pub(super) fn inspect(
         &self,
         search: &mut ListSearch,
         listeners: &TcpListeners,
     ) -> Option<Inspected> {
+        let mut found = match search.found.take() {
+            Some(found) => found,
+            None => self.look(search, listeners)?,
+        };
+        let is_named = search.selection.id.is_some();
+        for (rank, number) in found.left.by_ref().take(DESCRIBED_AT_ONCE) {
+            let described = self.snapshot(number, listeners, is_named);
+            found.inspected.shown.extend(described.map(|snapshot| (rank, snapshot)));
+        }
+        if found.left.as_slice().is_empty() {
+            return Some(found.inspected);
+        }
+        search.found = Some(found);
+        None
+    }
+
+    /// Looks at the next connections. Returns what was found once it has looked at all.
+    fn look(&self, search: &mut ListSearch, listeners: &TcpListeners) -> Option<Found> {
         let left = self.listed.range((Excluded(search.last), Unbounded));
         for (looked_at, (number, listed)) in left.enumerate() {
             if looked_at == AT_ONCE {
@@ -123,8 +156,9 @@ impl ConnectionList {
                 search.ranking.add(rank, *number, seen.protocol, algorithm, seen.state.wait);
             }
         }
-        let is_named = search.selection.id.is_some();
-        Some(search.ranking.finish(|number| self.snapshot(number, listeners, is_named)))
+        let (left, census) = search.ranking.take();
+        let inspected = Inspected { shown: Vec::new(), census };
+        Some(Found { left: left.into_iter(), inspected })
     }
 
     /// Whether a filter has a connection, by all that it costs no system call to know.

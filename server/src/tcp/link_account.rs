@@ -20,6 +20,8 @@ pub(super) struct LinkAccount {
     /// Requests whose responses wait to be sent.
     held: Cell<u32>,
     blocked: Cell<Option<Block>>,
+    /// Time of the last write while it waited for its client, such as that of a ping's reply.
+    idle_write: Cell<Option<Instant>>,
     clock: fn() -> Instant,
 }
 
@@ -57,6 +59,7 @@ impl LinkAccount {
             rest: Cell::new(Wait::Handshake),
             held: Cell::new(0),
             blocked: Cell::new(None),
+            idle_write: Cell::new(None),
             clock,
         }
     }
@@ -120,6 +123,14 @@ impl LinkAccount {
         self.settle(now);
     }
 
+    /// Notes that the system has taken bytes.
+    pub(super) fn on_write(&self) {
+        // With open requests, the wait for the client begins later than any write.
+        if self.rest.get() == Wait::Client {
+            self.idle_write.set(Some((self.clock)()));
+        }
+    }
+
     /// Notes that a response begins to wait to be sent, or no longer does. Returns the same as [`LinkAccount::moment`].
     pub(super) fn on_held(
         &self,
@@ -168,6 +179,8 @@ impl LinkAccount {
         } else if wait == Wait::Client
             && let Some(longest) = told.unacknowledged()
         {
+            let since_write = self.idle_write.get().map(|at| now.saturating_duration_since(at));
+            let longest = since_write.map_or(longest, |time| time.min(longest));
             state.await_acknowledgement(longest, told.is_window_shut());
         }
         state

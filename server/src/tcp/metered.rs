@@ -60,6 +60,7 @@ impl Meter {
         }
         if let Poll::Ready(Ok(count)) = result {
             self.written.set(self.written.get() + *count as u64);
+            self.account.on_write();
         }
     }
 

@@ -270,14 +270,21 @@ impl<K: Ord> Ranking<K> {
         }
     }
 
+    /// Ends the ranking. Returns ranks and keys of the first connections, and the numbers of all.
+    pub fn take(&mut self) -> (Vec<(u64, K)>, Census) {
+        let best = std::mem::take(&mut self.best).into_sorted_vec().into_iter();
+        let best = best.map(|Reverse((rank, Reverse(key)))| (rank, key)).collect();
+        (best, std::mem::take(&mut self.census))
+    }
+
     /// Ends the ranking. `snapshot` returns what a connection is now, unless it has ended meanwhile.
     pub fn finish(
         &mut self,
         mut snapshot: impl FnMut(K) -> Option<ConnectionSnapshot>,
     ) -> Inspected {
-        let best = std::mem::take(&mut self.best).into_sorted_vec().into_iter();
-        let shown = best.filter_map(|Reverse((rank, Reverse(key)))| Some((rank, snapshot(key)?)));
-        Inspected { shown: shown.collect(), census: std::mem::take(&mut self.census) }
+        let (best, census) = self.take();
+        let shown = best.into_iter().filter_map(|(rank, key)| Some((rank, snapshot(key)?)));
+        Inspected { shown: shown.collect(), census }
     }
 }
 

@@ -7,7 +7,7 @@ use sluicegate_base::networks::Networks;
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::connections::ClientFilter;
 use sluicegate_dataplane::ListenerId;
-use tokio::io::AsyncWrite as _;
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
@@ -68,7 +68,10 @@ impl Bench {
 
     fn find(&self, selection: ConnectionFilter) -> Inspected {
         let mut search = ListSearch::new(selection, Order::Busy, 10);
-        self.list.inspect(&mut search, &listeners()).unwrap()
+        std::iter::from_fn(|| Some(self.list.inspect(&mut search, &listeners())))
+            .flatten()
+            .next()
+            .unwrap()
     }
 }
 
@@ -101,7 +104,7 @@ async fn client_that_does_not_read_comes_first() {
     }
     assert_eq!(found.census.waits(), [("client", 1), ("connection_flow_control", 1)].into());
     let (_, first) = &found.shown[0];
-    assert_eq!(first.id, [0, 3, 0, 0, 0, 0, 0, 2]);
+    assert_eq!(first.id, [0, 3, 0, 0, 0, 0, 2]);
     assert_eq!((first.protocol, &*first.listener), (ConnectionProtocol::Http1, "edge"));
     assert_eq!(first.client, stalled.client.local_addr().unwrap());
     assert_eq!(first.spent.iter().map(|(_, time)| *time).sum::<Duration>(), first.age);
@@ -156,4 +159,46 @@ async fn other_tasks_go_on_while_many_connections_are_looked_at() {
     assert_eq!(looks.next(), Some(None));
     assert_eq!(looks.next(), Some(None));
     assert_eq!(looks.next().flatten().unwrap().census.count(), 1);
+}
+
+#[tokio::test]
+async fn other_tasks_go_on_while_many_connections_are_described() {
+    let mut bench = Bench::new().await;
+    let most = DESCRIBED_AT_ONCE + 1;
+    let mut ends = Vec::new();
+    for number in 1..=most {
+        ends.push(bench.connect(number as u64).await);
+    }
+    let mut search = ListSearch::new(ConnectionFilter::default(), Order::Age, most);
+    assert_eq!(bench.list.inspect(&mut search, &listeners()), None);
+    bench.list.remove(most as u64);
+    let found = bench.list.inspect(&mut search, &listeners()).unwrap();
+    assert_eq!((found.census.count(), found.shown.len()), (most, DESCRIBED_AT_ONCE));
+}
+
+#[tokio::test]
+async fn wait_for_an_acknowledgement_is_no_longer_than_the_last_write() {
+    let mut bench = Bench::new().await;
+    let mut ends = bench.connect(1).await;
+    ends.handle.meter.account().on_open(true);
+    fill(&mut ends).await;
+    // For so long, data is not acknowledged. Then all of it is.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut left = ends.handle.meter.written();
+    while left > 0 {
+        left -= ends.client.read(&mut [0; 65_536]).await.unwrap() as u64;
+    }
+    let before = clock::now();
+    fill(&mut ends).await;
+    let found = bench.find(ConnectionFilter::default());
+    let (_, shown) = &found.shown[0];
+    assert_ne!(shown.wait, Wait::Client);
+    assert!(shown.waiting <= clock::now() - before, "{shown:?}");
+}
+
+/// Writes until the system takes nothing, and as if nothing more were to be written.
+async fn fill(ends: &mut Ends) {
+    let at_once = Duration::from_millis(20);
+    while tokio::time::timeout(at_once, ends.stream.write(&[0; 65_536])).await.is_ok() {}
+    ends.handle.meter.account().on_unblock(Duration::ZERO);
 }

@@ -90,7 +90,7 @@ pub(in crate::tcp) struct Admission {
 
 impl Admission {
     /// Returns the ID by which logs and operators name the connection.
-    pub(in crate::tcp) fn id(&self) -> [u8; 8] {
+    pub(in crate::tcp) fn id(&self) -> [u8; 7] {
         self.front.state.borrow().list.id(self.number)
     }
 
