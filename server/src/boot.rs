@@ -109,10 +109,12 @@ pub struct Examined {
 /// The cause that keeps the server from starting, or the workers from serving.
 pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result<(), BootError> {
     prepare_process(&config)?;
-    let shared = Arc::new(Shared::new(config)?);
+    let mut shared = Shared::new(config)?;
     let observability = Observability::new(&shared, registry);
     memory::watch(&shared.memory)?;
     let (mut takeover, mut plan) = bind(&shared, registry, &observability)?;
+    shared.take_nonces()?;
+    let shared = Arc::new(shared);
     let (events, inbox) = channel();
     let (workers, setups) = prepare_workers(&shared, &mut plan, &events)?;
     let snapshot = Arc::new(first_snapshot(&shared, &mut plan));

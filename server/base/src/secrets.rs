@@ -160,7 +160,8 @@ impl Secrets {
     }
 
     /// Takes nonces of `len` bytes under the key that `secret` tells from others. The state directory remembers which are taken, before
-    /// this returns. Without one, they begin anywhere, and should be long ([`NONCE_OF_PROCESS`]).
+    /// this returns. Without one, they begin anywhere, and should be long ([`NONCE_OF_PROCESS`]). So do long ones if the directory cannot
+    /// be read or written: a full disk must not keep a server from coming back.
     ///
     /// # Errors
     /// Earlier starts have taken all, or the directory cannot tell or remember which.
@@ -168,7 +169,14 @@ impl Secrets {
         let Some((path, accept_open)) = &self.state_dir else {
             return Ok(Nonces::of_process(len));
         };
-        store::StateDir::lock(path, *accept_open)?.take_nonces(secret, len)
+        let state = store::StateDir::lock(path, *accept_open);
+        match state.and_then(|state| state.take_nonces(secret, len)) {
+            Err(error @ SecretsError::Io { .. }) if len >= NONCE_OF_PROCESS => {
+                tracing::warn!(%error, "the nonces of connection IDs cannot be stored; those of this start begin at a random one");
+                Ok(Nonces::of_process(len))
+            }
+            taken => taken,
+        }
     }
 
     /// Returns the key of the qlog [`Sampler`](crate::observe::qlog::Sampler): instances that share roots sample the same connections.

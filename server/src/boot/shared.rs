@@ -54,8 +54,7 @@ impl Shared {
         let lifetime = config.quic.session_lifetime;
         secrets.ticket_keys().set_lifetime(lifetime);
         secrets.keep_ticket_keys();
-        let mut cids = connection_ids::schemes(&config)?;
-        cids.take_nonces(&secrets)?;
+        let cids = connection_ids::schemes(&config)?;
         let identification = Identification::new(&config.tracing, &config.telemetry);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
         let parts = Parts::of(memory.limit(), &config);
@@ -79,6 +78,13 @@ impl Shared {
             passwords: Arc::new(passwords),
             missing_headers: Arc::default(),
         })
+    }
+
+    /// Takes this start's share of the nonces of connection IDs: as late as it can, because a start that fails afterwards has used a
+    /// share for nothing.
+    pub(super) fn take_nonces(&mut self) -> Result<(), BootError> {
+        self.cids.take_nonces(&self.secrets)?;
+        Ok(())
     }
 }
 

@@ -46,9 +46,13 @@ impl Nonces {
     }
 
     /// Returns nonces of which all are used.
-    #[cfg(any(test, feature = "test-fixtures"))]
     pub fn used_up() -> Nonces {
         Nonces { base: 0, next: AtomicU64::new(0), end: 0 }
+    }
+
+    /// Returns how many no worker has taken yet.
+    pub fn left(&self) -> u64 {
+        self.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
     /// Takes a block of numbers; an empty one if all are used.

@@ -313,6 +313,20 @@ fn each_start_has_nonces_of_its_own_under_a_key() {
 }
 
 #[test]
+fn long_nonces_do_without_a_file_that_cannot_be_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        state_dir: Some(dir.path().to_owned()),
+        accept_open: true,
+        ..SecretsConfig::default()
+    };
+    let secrets = Secrets::load(&config).unwrap();
+    fs::create_dir(dir.path().join("nonces")).unwrap();
+    assert!(secrets.take_nonces(b"one", 8).is_ok());
+    assert!(matches!(secrets.take_nonces(b"one", 7), Err(SecretsError::Io { .. })));
+}
+
+#[test]
 fn the_file_of_nonces_forgets_the_oldest_keys() {
     let dir = tempfile::tempdir().unwrap();
     let config = SecretsConfig {

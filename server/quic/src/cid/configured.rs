@@ -97,10 +97,10 @@ impl CidSchemes {
         }
     }
 
-    /// Takes nonces that no earlier start has used.
+    /// Takes nonces that no earlier start has used. If there are none left, IDs are not routable, and an error is logged.
     ///
     /// # Errors
-    /// There are none left, or the state directory cannot tell.
+    /// The state directory cannot tell or remember which are used.
     pub fn take_nonces(&mut self, secrets: &Secrets) -> Result<(), SecretsError> {
         // IDs are made under the first configuration alone.
         if let Kind::QuicLb { pools, .. } = &mut self.kind
@@ -108,7 +108,13 @@ impl CidSchemes {
             && let Some(key) = &pool.key
         {
             let secret = [&key[..], &pool.server_id].concat();
-            pool.nonces = Arc::new(secrets.take_nonces(&secret, pool.nonce)?);
+            pool.nonces = Arc::new(match secrets.take_nonces(&secret, pool.nonce) {
+                Err(error @ SecretsError::NoncesUsedUp { .. }) => {
+                    tracing::error!(%error, "connection IDs are not routable");
+                    Nonces::used_up()
+                }
+                taken => taken?,
+            });
         }
         Ok(())
     }

@@ -117,7 +117,9 @@ impl Routable {
     /// Returns the scheme of a worker. Without a configuration, no ID is routable.
     pub(super) fn new(layout: Layout, pools: &[Pool]) -> Routable {
         let members = pools.iter().filter_map(Member::of).collect();
-        Routable { layout, members, logged: None }
+        // That there were none at the start is logged already, with another remedy.
+        let was_used_up = pools.first().is_some_and(|pool| pool.nonces.left() == 0);
+        Routable { layout, members, logged: was_used_up.then_some(Unroutable::UsedUp) }
     }
 
     /// Logs a reason once.
