@@ -122,6 +122,9 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     start_workers(setups, &snapshot, &events)?;
     observability.watch(&workers);
+    if let Some(nonces) = shared.cids.nonces() {
+        observability.admin_state.scraper.watch_nonces(nonces);
+    }
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
     let mut renewals = renewals(&events, &lifecycle);
@@ -186,7 +189,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
 
 /// Binds what the configuration names, or takes it from the process before, which it returns, or from a service manager.
 fn bind(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     registry: &Registry,
     observability: &Observability,
 ) -> Result<(Option<Takeover>, Plan), BootError> {

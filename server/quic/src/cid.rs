@@ -15,7 +15,7 @@ mod scheme;
 
 pub use configured::{CidError, CidSchemes, CidSurroundings};
 pub use connection_id::{CidLengthError, ConnectionId, MAX_V1_CID};
-pub use scheme::{CidScheme, Owner};
+pub use scheme::{CidPurpose, CidScheme, Owner};
 
 #[cfg(test)]
 pub(super) mod tests;

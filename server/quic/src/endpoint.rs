@@ -39,7 +39,7 @@ use self::stateless::StatelessPacket;
 use self::table::{ConnectionTable, make_unused};
 use self::traces::TraceWatch;
 use super::application::{Application, Shared as _};
-use super::cid::{ConnectionId, Owner};
+use super::cid::{CidPurpose, ConnectionId, Owner};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
 use super::counters::{DropReason, QuicCounters};
@@ -294,11 +294,11 @@ impl<A: Application> Endpoint<A> {
     }
 
     /// Makes a connection ID of this worker that no connection has.
-    fn generate_cid(&mut self) -> ConnectionId {
+    fn generate_cid(&mut self, purpose: CidPurpose) -> ConnectionId {
         let Settings { cid_scheme, worker, secrets, .. } = &mut self.settings;
         let generation = secrets.generation();
         make_unused(self.connections.taken_ids(), || {
-            cid_scheme.generate(*worker, generation, &mut self.entropy)
+            cid_scheme.generate_for(purpose, *worker, generation, &mut self.entropy)
         })
     }
 

@@ -11,6 +11,7 @@ use sluicegate_base::observe::metrics::{Page, Show};
 use sluicegate_base::observe::process_log::LogCounters;
 use sluicegate_base::observe::qlog::CurrentTraces;
 use sluicegate_base::observe::telemetry::CurrentSpans;
+use sluicegate_base::secrets::Nonces;
 use sluicegate_http::origin::{self, OriginCommand};
 use tokio::sync::Mutex;
 
@@ -47,6 +48,7 @@ pub struct Sources {
 pub struct Scraper {
     sources: Sources,
     workers: OnceLock<Vec<WorkerHandle>>,
+    nonces: OnceLock<Arc<Nonces>>,
     targets: Mutex<Vec<Target>>,
     started: (Duration, Instant),
 }
@@ -67,6 +69,7 @@ impl Scraper {
         Scraper {
             sources,
             workers: OnceLock::new(),
+            nonces: OnceLock::new(),
             targets: Mutex::default(),
             started: (clock::unix(), clock::now()),
         }
@@ -75,6 +78,11 @@ impl Scraper {
     /// Sets the workers to ask. Only the first call has an effect.
     pub fn watch(&self, workers: Vec<WorkerHandle>) {
         let _ = self.workers.set(workers);
+    }
+
+    /// Sets the nonces of connection IDs to show. Only the first call has an effect.
+    pub fn watch_nonces(&self, nonces: &Arc<Nonces>) {
+        let _ = self.nonces.set(Arc::clone(nonces));
     }
 
     /// Asks every worker and returns the page.
@@ -101,6 +109,14 @@ impl Scraper {
         memory.show(&mut page);
         log.show(&mut page);
         workers::show(known, &mut page);
+        if let Some(nonces) = self.nonces.get() {
+            page.family(
+                "gauge",
+                "sluicegate_connection_id_nonces_left",
+                "Nonces of encrypted connection IDs that this start may still use.",
+            );
+            page.sample(&[], nonces.left());
+        }
         if let Some(writer) = traces.get() {
             writer.counters().show(&mut page);
             page.family("gauge", "sluicegate_qlog_traces_open", "Traces open now.");

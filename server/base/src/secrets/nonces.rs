@@ -23,13 +23,15 @@ pub struct Nonces {
     base: u128,
     next: AtomicU64,
     end: u64,
+    /// How many of them may still go to Retry packets.
+    for_retry: AtomicU64,
 }
 
 impl Nonces {
     /// Returns nonces of `len` bytes, up to [`MAX_NONCE`], which begin anywhere. Those of at least [`NONCE_OF_PROCESS`] bytes
     /// meet those of another process as seldom as random numbers do.
     pub fn of_process(len: usize) -> Nonces {
-        Nonces { base: random(), next: AtomicU64::new(0), end: numbers(len) }
+        Nonces::between(0, numbers(len), random())
     }
 
     /// Returns the nonces of a start, counted from 0, with a number that all starts under the key have in common. Returns `None` if earlier
@@ -42,17 +44,30 @@ impl Nonces {
         let end = begin.checked_add(share(len)).filter(|end| *end <= numbers(len))?;
         let first =
             if len < NONCE_OF_PROCESS { begin } else { begin + random_below(share(len) / 2) };
-        Some(Nonces { base, next: AtomicU64::new(first), end })
+        Some(Nonces::between(first, end, base))
+    }
+
+    /// Strangers may ask for Retry packets: connections have half of the numbers for themselves.
+    fn between(first: u64, end: u64, base: u128) -> Nonces {
+        let for_retry = AtomicU64::new((end - first) / 2);
+        Nonces { base, next: AtomicU64::new(first), end, for_retry }
     }
 
     /// Returns nonces of which all are used.
     pub fn used_up() -> Nonces {
-        Nonces { base: 0, next: AtomicU64::new(0), end: 0 }
+        Nonces::between(0, 0, 0)
     }
 
     /// Returns how many no worker has taken yet.
     pub fn left(&self) -> u64 {
         self.end.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+
+    /// Takes the right to use numbers for Retry packets: as many as a block has, or as are left.
+    fn take_for_retry(&self) -> u64 {
+        let less = |left: u64| (left > 0).then(|| left.saturating_sub(BLOCK));
+        let left = self.for_retry.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        left.map_or(0, |left| left.min(BLOCK))
     }
 
     /// Takes a block of numbers; an empty one if all are used.
@@ -96,12 +111,23 @@ fn share(len: usize) -> u64 {
 pub struct NonceSource {
     nonces: Arc<Nonces>,
     block: Range<u64>,
+    /// How many it may use for Retry packets before it asks for more.
+    for_retry: u64,
 }
 
 impl NonceSource {
     /// Takes from these nonces.
     pub fn new(nonces: &Arc<Nonces>) -> NonceSource {
-        NonceSource { nonces: Arc::clone(nonces), block: 0..0 }
+        NonceSource { nonces: Arc::clone(nonces), block: 0..0, for_retry: 0 }
+    }
+
+    /// Returns the next nonce for a Retry packet; `None` if such packets have used half of all.
+    pub fn next_for_retry(&mut self) -> Option<[u8; MAX_NONCE]> {
+        if self.for_retry == 0 {
+            self.for_retry = self.nonces.take_for_retry();
+        }
+        self.for_retry = self.for_retry.checked_sub(1)?;
+        self.next_nonce()
     }
 
     /// Returns the next nonce, in the last bytes; `None` if all are used.
@@ -155,6 +181,24 @@ mod tests {
             assert!(Nonces::of_start(255, 0, len).is_some(), "{len} bytes");
             assert!(Nonces::of_start(u64::MAX, 0, len).is_none(), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn retry_packets_leave_half_of_a_share() {
+        let nonces = Arc::new(Nonces::between(0, 10 * BLOCK + 6, 0));
+        let mut workers = [(); 2].map(|()| NonceSource::new(&nonces));
+        let (mut used, mut end) = (0, false);
+        while !std::mem::replace(&mut end, true) {
+            for worker in &mut workers {
+                let more = worker.next_for_retry().is_some();
+                used += u64::from(more);
+                end &= !more;
+            }
+        }
+        assert_eq!(used, 5 * BLOCK + 3);
+        let rest: usize =
+            workers.iter_mut().map(|w| std::iter::from_fn(|| w.next_nonce()).count()).sum();
+        assert_eq!((rest as u64, nonces.left()), (5 * BLOCK + 3, 0));
     }
 
     #[test]

@@ -119,6 +119,16 @@ impl CidSchemes {
         Ok(())
     }
 
+    /// Returns the nonces of IDs that are encrypted.
+    pub fn nonces(&self) -> Option<&Arc<Nonces>> {
+        match &self.kind {
+            Kind::QuicLb { pools, .. } => {
+                pools.first().filter(|pool| pool.key.is_some()).map(|pool| &pool.nonces)
+            }
+            Kind::Plain | Kind::Katran(_) => None,
+        }
+    }
+
     /// Returns the scheme of a worker.
     pub fn scheme(&self) -> Box<dyn CidScheme> {
         match &self.kind {

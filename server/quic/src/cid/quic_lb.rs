@@ -22,7 +22,7 @@ use sluicegate_dataplane::{CidMark, Steering};
 
 use super::connection_id::ConnectionId;
 use super::layout::Layout;
-use super::scheme::{CidScheme, Owner, random_id};
+use super::scheme::{CidPurpose, CidScheme, Owner, random_id};
 
 /// A configuration and this server's ID in it, from which each worker makes its own.
 #[derive(Clone)]
@@ -78,11 +78,22 @@ impl Member {
         })
     }
 
-    /// Writes the routing part of an ID, or nothing if it fails.
-    fn write(&mut self, id: &mut [u8], entropy: &mut Entropy) -> Result<(), Unroutable> {
-        let nonce = match &mut self.nonces {
-            Some(nonces) => nonces.next_nonce().ok_or(Unroutable::UsedUp)?,
-            None => entropy.take::<MAX_NONCE>(),
+    /// Writes the routing part of an ID, or nothing if it fails, or if it would waste a nonce.
+    fn write(
+        &mut self,
+        purpose: CidPurpose,
+        id: &mut [u8],
+        entropy: &mut Entropy,
+    ) -> Result<(), Unroutable> {
+        let nonce = match (&mut self.nonces, purpose) {
+            (Some(nonces), CidPurpose::Connection) => {
+                nonces.next_nonce().ok_or(Unroutable::UsedUp)?
+            }
+            (Some(nonces), CidPurpose::Retry) => {
+                nonces.next_for_retry().ok_or(Unroutable::UsedByRetries)?
+            }
+            (Some(_), CidPurpose::Refusal) => return Ok(()),
+            (None, _) => entropy.take::<MAX_NONCE>(),
         };
         let nonce = &nonce[MAX_NONCE.saturating_sub(self.nonce)..];
         let length = SelfLength::Of(id.len());
@@ -102,6 +113,8 @@ impl Member {
 enum Unroutable {
     /// All nonces are used.
     UsedUp,
+    /// Retry packets have used the half that they may.
+    UsedByRetries,
     Encode(EncodeError),
 }
 
@@ -109,8 +122,8 @@ enum Unroutable {
 pub(super) struct Routable {
     layout: Layout,
     members: Vec<Member>,
-    /// Last reason why an ID is not routable that was logged.
-    logged: Option<Unroutable>,
+    /// Reasons why IDs are not routable that were logged.
+    logged: Vec<Unroutable>,
 }
 
 impl Routable {
@@ -119,18 +132,26 @@ impl Routable {
         let members = pools.iter().filter_map(Member::of).collect();
         // That there were none at the start is logged already, with another remedy.
         let was_used_up = pools.first().is_some_and(|pool| pool.nonces.left() == 0);
-        Routable { layout, members, logged: was_used_up.then_some(Unroutable::UsedUp) }
+        let logged = match was_used_up {
+            true => vec![Unroutable::UsedUp, Unroutable::UsedByRetries],
+            false => Vec::new(),
+        };
+        Routable { layout, members, logged }
     }
 
     /// Logs a reason once.
     fn note(&mut self, reason: Unroutable) {
-        if self.logged.replace(reason) == Some(reason) {
+        if self.logged.contains(&reason) {
             return;
         }
+        self.logged.push(reason);
         match reason {
             Unroutable::UsedUp => tracing::error!(
                 "every nonce of this start is used: new connection IDs are not routable; restart the server, or set a new \
                  `quic.connection_ids.key_file` under another `config`"
+            ),
+            Unroutable::UsedByRetries => tracing::warn!(
+                "Retry packets have used half of the nonces of this start: their connection IDs are not routable until a restart"
             ),
             Unroutable::Encode(error) => {
                 tracing::error!(%error, "a connection ID is not routable");
@@ -145,12 +166,22 @@ impl CidScheme for Routable {
     }
 
     fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId {
+        self.generate_for(CidPurpose::Connection, worker, generation, entropy)
+    }
+
+    fn generate_for(
+        &mut self,
+        purpose: CidPurpose,
+        worker: u8,
+        generation: u8,
+        entropy: &mut Entropy,
+    ) -> ConnectionId {
         let mut id = random_id(self.layout.len(), entropy, |id| {
             self.layout.write(id, worker, generation);
             id[0] = first_octet(UNROUTABLE, SelfLength::Of(id.len()));
         });
         if let Some(first) = self.members.first_mut()
-            && let Err(reason) = first.write(id.as_mut(), entropy)
+            && let Err(reason) = first.write(purpose, id.as_mut(), entropy)
         {
             self.note(reason);
         }

@@ -21,6 +21,17 @@ pub enum Owner {
     Foreign,
 }
 
+/// What an ID is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CidPurpose {
+    /// A connection, as its first ID or as a spare one.
+    Connection,
+    /// A Retry: an unproved client may then have a connection under it, or forget it.
+    Retry,
+    /// A refusal, to which no client replies.
+    Refusal,
+}
+
 /// Scheme of connection IDs: what the server writes into its IDs, and how it reads them.
 ///
 /// Length, steering and mark never change, and are the same for all workers of a process. An ID that one worker makes, every
@@ -30,9 +41,21 @@ pub trait CidScheme: Send {
     fn cid_len(&self) -> usize;
 
     /// Makes an ID of `worker` in a process of `generation` (0–63), never made before. The endpoint calls it for each connection,
-    /// for each spare ID of a connection, and for each Retry and refusal. The IDs of a connection must not tell observers more
+    /// and for each spare ID of a connection. The IDs of a connection must not tell observers more
     /// about each other than the worker (RFC 9000 §5.1).
     fn generate(&mut self, worker: u8, generation: u8, entropy: &mut Entropy) -> ConnectionId;
+
+    /// Makes an ID for a purpose. Strangers can have any number of Retry packets and refusals made: a scheme whose IDs are limited
+    /// saves on them.
+    fn generate_for(
+        &mut self,
+        _purpose: CidPurpose,
+        worker: u8,
+        generation: u8,
+        entropy: &mut Entropy,
+    ) -> ConnectionId {
+        self.generate(worker, generation, entropy)
+    }
 
     /// Reads who made an ID of any length. The endpoint asks only about datagrams that belong to none of its connections. All IDs
     /// that [`generate`](Self::generate) makes are recognised, and by chance some that clients choose.

@@ -10,7 +10,7 @@ use sluicegate_dataplane::RxMeta;
 use super::Endpoint;
 use super::stateless::{MAX_STATELESS, StatelessPacket};
 use crate::application::{Application, Introduction, Shared as _};
-use crate::cid::ConnectionId;
+use crate::cid::{CidPurpose, ConnectionId};
 use crate::connection::Accepted;
 use crate::counters::{DropReason, RefusalReason};
 use crate::header::{Header, V1};
@@ -52,7 +52,7 @@ impl<A: Application> Endpoint<A> {
             }
         }
         let by_token = self.ask_for_proof(meta, header, now, unix).ok()?;
-        let cid = self.generate_cid();
+        let cid = self.generate_cid(CidPurpose::Connection);
         let slot = self.accept(meta, cid, header.dcid, false)?;
         let original = header.dcid.to_vec();
         self.connections.add_id(original.clone(), slot);
@@ -202,7 +202,7 @@ impl<A: Application> Endpoint<A> {
         if !self.has_stateless_room() {
             return;
         }
-        let cid = self.generate_cid();
+        let cid = self.generate_cid(CidPurpose::Retry);
         let source = UnvalidatedAddress::from(meta.peer);
         let Some(token) = self.retry_tokens.seal(source, header.dcid, cid, unix) else {
             return;

@@ -7,6 +7,7 @@ use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
 
 use super::Endpoint;
 use crate::application::Application;
+use crate::cid::CidPurpose;
 use crate::counters::{DropReason, RefusalReason};
 use crate::header::Header;
 use crate::refusal::{self, CONNECTION_REFUSED, TRANSPORT_PARAMETER_ERROR};
@@ -92,7 +93,7 @@ impl<A: Application> Endpoint<A> {
             return;
         }
         let mut out = vec![0; refusal::LONGEST];
-        let scid = self.generate_cid();
+        let scid = self.generate_cid(CidPurpose::Refusal);
         if let Some(len) = refusal::write_refusal(header, code, scid, &mut out) {
             out.truncate(len);
             self.counters.refusals += 1;

@@ -244,6 +244,28 @@ fn workers_and_starts_never_repeat_a_nonce_and_end_with_ids_that_are_not_routabl
 }
 
 #[test]
+fn a_refusal_takes_no_nonce_and_a_retry_does() {
+    let schemes =
+        configured("format = \"quic-lb\"\nserver_id = \"0102\"\nnonce = 8\nkey_file = \"key\"");
+    let (mut worker, entropy) = (schemes.scheme(), &mut Entropy::new());
+    let left = || schemes.nonces().unwrap().left();
+    let mut make = |purpose| {
+        let id = worker.generate_for(purpose, 5, 6, entropy);
+        assert_eq!(worker.owner(id.as_bytes()), Owner::Ours { worker: 5, generation: 6 });
+        (config_of(id.as_bytes()), left())
+    };
+    let all = left();
+    assert_eq!(make(CidPurpose::Refusal), (Some(UNROUTABLE), all));
+    let (config, after) = make(CidPurpose::Retry);
+    assert!(config == Some(0) && after < all);
+    assert_eq!(make(CidPurpose::Connection), (Some(0), after));
+    let plain = configured("format = \"quic-lb\"\nserver_id = \"0102\"");
+    assert!(plain.nonces().is_none());
+    let id = plain.scheme().generate_for(CidPurpose::Refusal, 5, 6, entropy);
+    assert_eq!(config_of(id.as_bytes()), Some(0));
+}
+
+#[test]
 fn an_id_without_a_nonce_is_not_routable_and_still_the_server_s() {
     let pool = Pool {
         config: 2,

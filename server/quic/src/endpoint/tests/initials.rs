@@ -102,7 +102,7 @@ fn initials_are_counted_as_the_filter_tells_them_apart_whatever_the_scheme() {
         }));
         let settings = &bench.endpoint.settings;
         let mark = settings.cid_scheme.mark(settings.secrets.generation());
-        let own = bench.endpoint.generate_cid();
+        let own = bench.endpoint.generate_cid(CidPurpose::Connection);
         assert!(flood(&mut bench, &long(0xc0, own.as_bytes())).is_some());
         let filter = bench.endpoint.initial_filter().unwrap();
         assert_eq!(filter.mark, mark);
