@@ -51,7 +51,7 @@ const SERVER: Layers = Layers {
         ),
         ("sluicegate_qlog", &["cli"]),
         ("sluicegate_base::overload", &["tcp"]),
-        ("sluicegate_base::secrets", &["boot", "snapshot"]),
+        ("sluicegate_base::secrets", &["boot", "admin", "snapshot"]),
         ("sluicegate_base::tls", &["boot", "snapshot"]),
     ],
 };
