@@ -117,14 +117,10 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     let shared = Arc::new(shared);
     let (events, inbox) = channel();
     let (workers, setups) = prepare_workers(&shared, &mut plan, &events)?;
-    let snapshot = Arc::new(first_snapshot(&shared, &mut plan));
-    let fronts = Fronts::new(&workers);
+    let (snapshot, fronts) = (first_snapshot(&shared, &mut plan), Fronts::new(&workers));
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     start_workers(setups, &snapshot, &events)?;
-    observability.watch(&workers);
-    if let Some(nonces) = shared.cids.nonces() {
-        observability.admin_state.scraper.watch_nonces(nonces);
-    }
+    observability.watch(&workers, &shared.cids);
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
     let mut renewals = renewals(&events, &lifecycle);
@@ -144,8 +140,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         }
     }
     plan.admin.announce();
-    buffers::advise(&shared.config, &plan.listeners.lines);
-    advise(&shared);
+    advise(&shared, &plan.listeners.lines);
     renewals.adopt(&shared.config);
     let mut reloader = Reloader {
         source: places.source,
@@ -178,8 +173,8 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         supervisor.ready(&reloader.standing());
     }
     announce_ready(reloader.source.as_deref());
-    let mut service = Service { control, upgrades, supervisor: &mut supervisor };
-    run_down(&inbox, &observability, &mut reloader, &mut service).log();
+    let service = &mut Service { control, upgrades, supervisor: &mut supervisor };
+    run_down(&inbox, &observability, &mut reloader, service).log();
     plan.ports.close();
     observability.close();
     drop(plan.latency);
@@ -358,8 +353,8 @@ fn check_folders(config: &Config) -> Result<(), BootError> {
     Ok(())
 }
 
-fn first_snapshot(shared: &Shared, plan: &mut Plan) -> ConfigSnapshot {
-    ConfigSnapshot {
+fn first_snapshot(shared: &Shared, plan: &mut Plan) -> Arc<ConfigSnapshot> {
+    Arc::new(ConfigSnapshot {
         generation: 1,
         site: Arc::clone(&shared.site),
         limits: shared.config.limits.clone(),
@@ -368,7 +363,7 @@ fn first_snapshot(shared: &Shared, plan: &mut Plan) -> ConfigSnapshot {
         logs: std::mem::take(&mut plan.logs),
         tracing: plan.tracing.take(),
         drain_timeout: shared.config.server.drain_timeout,
-    }
+    })
 }
 
 fn relay(from: Receiver<WorkerReport>, to: Sender<Event>) -> Result<(), BootError> {
@@ -386,8 +381,9 @@ fn relay(from: Receiver<WorkerReport>, to: Sender<Event>) -> Result<(), BootErro
 }
 
 /// Logs what an operator may want to change. Called once all workers serve: a start that fails logs only why.
-fn advise(shared: &Shared) {
+fn advise(shared: &Shared, lines: &[listen::ListenerLogLine]) {
     let config = &shared.config;
+    buffers::advise(config, lines);
     if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
         tracing::info!(
             "secrets are kept in memory only: set `server.state_dir` to let sessions and tokens survive a restart"

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use sluicegate_base::observe::lifecycle::Lifecycle;
 use sluicegate_base::observe::process_log;
 use sluicegate_cc::Registry;
+use sluicegate_quic::cid::CidSchemes;
 
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
@@ -42,7 +43,10 @@ impl Observability {
     }
 
     /// Has the admin address ask these workers.
-    pub(super) fn watch(&self, workers: &[WorkerHandle]) {
+    pub(super) fn watch(&self, workers: &[WorkerHandle], cids: &CidSchemes) {
+        if let Some(nonces) = cids.nonces() {
+            self.admin_state.scraper.watch_nonces(nonces);
+        }
         self.admin_state.scraper.watch(workers.to_vec());
         self.admin_state.workers.watch(workers.to_vec());
     }
