@@ -111,6 +111,17 @@ fn said(mut command: Command) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
+/// A test that fails leaves no process behind.
+impl Drop for Line {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // It may have ended.
+            let _ =
+                Command::new("sh").args(["-c", &format!("kill -KILL {}", self.process)]).status();
+        }
+    }
+}
+
 /// Checks that a request was not served because the server goes away. One that crosses GOAWAY is rejected unseen, which says that it may
 /// be sent again (RFC 9114 §4.1.1).
 fn assert_is_going_away(error: &h3::error::StreamError) {
