@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod connections;
 pub mod distribution;
 pub mod histogram;
+mod in_effect;
 pub mod lifecycle;
 mod line_sink;
 pub mod memory_budget;

@@ -1,24 +1,19 @@
 //! The access log in effect, which a reload may replace.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::AccessLog as Settings;
 
 use super::{AccessCounters, AccessWriter};
+use crate::observe::in_effect::{InEffect, ReplaceableWriter};
 
 /// Writer of the access log in effect, and those before it that still have lines to write. All count together.
 #[derive(Debug, Default)]
 pub struct CurrentAccess {
     counters: Arc<AccessCounters>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    current: Option<(Settings, Arc<AccessWriter>)>,
-    retired: Vec<Arc<AccessWriter>>,
+    writers: InEffect<Settings, AccessWriter>,
 }
 
 impl CurrentAccess {
@@ -31,55 +26,54 @@ impl CurrentAccess {
         let Some(target) = wanted.file.clone() else {
             return Ok(None);
         };
-        let state = self.state();
-        let writer = match &state.current {
-            Some((known, writer)) if known == wanted => return Ok(Some(Arc::clone(writer))),
-            Some((known, writer)) if (&known.file, known.queue) == (&wanted.file, wanted.queue) => {
-                writer.with_format(wanted.format)
+        let present = |known: &Settings, writer: &Arc<AccessWriter>| {
+            if known == wanted {
+                return Some(Arc::clone(writer));
             }
-            _ => {
-                let counters = Arc::clone(&self.counters);
-                AccessWriter::start(Box::new(target), wanted.format, wanted.queue, counters)?
-            }
+            let has_thread = (&known.file, known.queue) == (&wanted.file, wanted.queue);
+            has_thread
+                .then(|| Arc::new(writer.with_format(wanted.format).with_queries(wanted.query)))
         };
+        if let Some(writer) = self.writers.look(present) {
+            return Ok(Some(writer));
+        }
+        let counters = Arc::clone(&self.counters);
+        let writer = AccessWriter::start(Box::new(target), wanted.format, wanted.queue, counters)?;
         Ok(Some(Arc::new(writer.with_queries(wanted.query))))
     }
 
     /// Puts a writer into effect. The one before writes what the workers hand over until they have another one.
     pub fn set(&self, settings: &Settings, writer: Option<Arc<AccessWriter>>) {
-        let mut state = self.state();
-        let next = writer.map(|writer| (settings.clone(), writer));
-        let before = std::mem::replace(&mut state.current, next);
-        let current = state.current.as_ref().map(|(_, writer)| writer);
-        if let Some((_, before)) = before
-            && !current.is_some_and(|current| current.shares_thread(&before))
-        {
-            state.retired.push(before);
-        }
+        self.writers.set(writer.map(|writer| (settings.clone(), writer)));
     }
 
     /// Returns the writer in effect.
     pub fn get(&self) -> Option<Arc<AccessWriter>> {
-        let state = self.state();
-        state.current.as_ref().map(|(_, writer)| Arc::clone(writer))
+        self.writers.get()
     }
 
     /// Ends the threads of previous logs that no worker uses any more, and drops those that have ended.
     pub fn drop_unused(&self) {
-        self.state().retired.retain(|writer| !writer.has_ended());
+        self.writers.drop_unused();
     }
 
     /// Writes what was handed over and ends the threads, each within `limit`. Drop the workers' ends first.
     pub fn shutdown(&self, limit: Duration) {
-        let state = self.state();
-        let current = state.current.iter().map(|(_, writer)| writer);
-        for writer in state.retired.iter().chain(current) {
-            writer.shutdown(limit);
-        }
+        self.writers.shutdown(limit);
+    }
+}
+
+impl ReplaceableWriter for AccessWriter {
+    fn is_same(&self, other: &AccessWriter) -> bool {
+        self.shares_thread(other)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn has_ended(writer: &Arc<AccessWriter>) -> bool {
+        AccessWriter::has_ended(writer)
+    }
+
+    fn end(&self, limit: Duration) {
+        self.shutdown(limit);
     }
 }
 
@@ -134,7 +128,7 @@ mod tests {
         let counters = &current.counters;
         let written = counters.records_written.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!(written, 4, "over both");
-        while !current.state().retired.is_empty() {
+        while current.writers.retired() > 0 {
             current.drop_unused();
             std::thread::yield_now();
         }
@@ -149,7 +143,7 @@ mod tests {
         let first = current.get().unwrap();
         set(&current, &settings(Some(&file), AccessFormat::Json));
         let second = current.get().unwrap();
-        assert!(second.shares_thread(&first) && current.state().retired.is_empty());
+        assert!(second.shares_thread(&first) && current.writers.retired() == 0);
         for writer in [&first, &second] {
             writer.log("a-0".into()).record(&record());
         }

@@ -2,25 +2,20 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::Qlog as Settings;
 
 use super::{DumpLimit, QlogCounters, QlogOptions, QlogWriter};
+use crate::observe::in_effect::{InEffect, ReplaceableWriter};
 
 /// Writer of traces in effect, and those before it whose traces are still open. All count together.
 #[derive(Debug, Default)]
 pub struct CurrentTraces {
     counters: Arc<QlogCounters>,
     dumps: Arc<DumpLimit>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    current: Option<(QlogOptions, Arc<QlogWriter>)>,
-    retired: Vec<Arc<QlogWriter>>,
+    writers: InEffect<QlogOptions, QlogWriter>,
 }
 
 impl CurrentTraces {
@@ -33,10 +28,11 @@ impl CurrentTraces {
         let Some(wanted) = options(settings) else {
             return Ok(None);
         };
-        if let Some((known, writer)) = &self.state().current
-            && wanted == *known
-        {
-            return Ok(Some(Arc::clone(writer)));
+        let present = |known: &QlogOptions, writer: &Arc<QlogWriter>| {
+            (*known == wanted).then(|| Arc::clone(writer))
+        };
+        if let Some(writer) = self.writers.look(present) {
+            return Ok(Some(writer));
         }
         let writer = QlogWriter::start(&wanted, Arc::clone(&self.counters))?;
         Ok(Some(Arc::new(writer)))
@@ -45,33 +41,17 @@ impl CurrentTraces {
     /// Puts a writer that was prepared for these settings into effect. Traces that are open go on with the writer that they began
     /// with.
     pub fn set(&self, settings: &Settings, writer: Option<Arc<QlogWriter>>) {
-        let mut state = self.state();
-        let current = state.current.as_ref().map(|(_, writer)| writer);
-        let is_same = match (current, &writer) {
-            (Some(current), Some(writer)) => Arc::ptr_eq(current, writer),
-            (None, None) => true,
-            _ => false,
-        };
-        if is_same {
-            return;
-        }
-        let next = options(settings).zip(writer);
-        if let Some((_, before)) = std::mem::replace(&mut state.current, next) {
-            state.retired.push(before);
-        }
+        self.writers.set(options(settings).zip(writer));
     }
 
     /// Returns the writer in effect.
     pub fn get(&self) -> Option<Arc<QlogWriter>> {
-        let state = self.state();
-        state.current.as_ref().map(|(_, writer)| Arc::clone(writer))
+        self.writers.get()
     }
 
     /// Returns the directory of traces, and how many may be open.
     pub fn bounds(&self) -> Option<(PathBuf, usize)> {
-        let state = self.state();
-        let (options, _) = state.current.as_ref()?;
-        Some((options.directory.clone(), options.max_open))
+        self.writers.look(|options, _| Some((options.directory.clone(), options.max_open)))
     }
 
     /// Returns the bound on files of flight recorders, which is the same after a reload.
@@ -81,34 +61,33 @@ impl CurrentTraces {
 
     /// Returns the number of open traces, those of previous writers included.
     pub fn open_traces(&self) -> usize {
-        self.state().writers().map(|writer| writer.open_traces()).sum()
+        self.writers.sum(QlogWriter::open_traces)
     }
 
     /// Ends the threads of previous writers without open traces, and drops those that have ended.
     pub fn drop_unused(&self) {
-        // A worker that has not taken up the new writer may still open a trace.
-        let is_unused =
-            |writer: &Arc<QlogWriter>| Arc::strong_count(writer) == 1 && writer.open_traces() == 0;
-        let mut state = self.state();
-        state.retired.retain(|writer| !(is_unused(writer) && writer.shutdown(Duration::ZERO)));
+        self.writers.drop_unused();
     }
 
     /// Writes what was handed over and ends the threads, each within `limit`. Drop the traces first.
     pub fn shutdown(&self, limit: Duration) {
-        for writer in self.state().writers() {
-            writer.shutdown(limit);
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writers.shutdown(limit);
     }
 }
 
-impl State {
-    fn writers(&self) -> impl Iterator<Item = &Arc<QlogWriter>> {
-        let current = self.current.iter().map(|(_, writer)| writer);
-        self.retired.iter().chain(current)
+impl ReplaceableWriter for QlogWriter {
+    fn is_same(&self, other: &QlogWriter) -> bool {
+        std::ptr::eq(self, other)
+    }
+
+    fn has_ended(writer: &Arc<QlogWriter>) -> bool {
+        // A worker that has not taken up the new writer may still open a trace.
+        let is_unused = Arc::strong_count(writer) == 1 && writer.open_traces() == 0;
+        is_unused && writer.shutdown(Duration::ZERO)
+    }
+
+    fn end(&self, limit: Duration) {
+        self.shutdown(limit);
     }
 }
 
@@ -170,12 +149,12 @@ mod tests {
             writer.open(&NAME, b"").unwrap()
         };
         current.drop_unused();
-        assert_eq!((current.open_traces(), current.state().retired.len()), (2, 1));
+        assert_eq!((current.open_traces(), current.writers.retired()), (2, 1));
         for trace in [&mut first, &mut second] {
             trace.write_all(b"\x1e{}\n").unwrap();
         }
         drop((first, second));
-        while !current.state().retired.is_empty() {
+        while current.writers.retired() > 0 {
             current.drop_unused();
             std::thread::yield_now();
         }
@@ -196,7 +175,7 @@ mod tests {
         let nowhere = Settings { directory: None, ..settings(folder.path(), 0.0) };
         assert!(put(&current, &nowhere).is_none() && current.bounds().is_none());
         drop(first);
-        while !current.state().retired.is_empty() {
+        while current.writers.retired() > 0 {
             current.drop_unused();
             std::thread::yield_now();
         }
