@@ -3,6 +3,7 @@
 mod admin_client;
 mod cc;
 mod check;
+mod control;
 mod doctor;
 mod exit;
 pub mod get;

@@ -1,17 +1,12 @@
 //! `sluicegate upgrade` has the running server replaced by a new process, and prints the verdict.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use sluicegate_cc::Registry;
 
-use super::exit::{printed, shown};
-use super::reload::{Control, ControlArgs};
-use crate::boot::{ControlVerdict, ask_to_upgrade};
-
-/// Exit code if the server goes on as before.
-const EXIT_REFUSED: u8 = 2;
+use super::control::ControlArgs;
+use crate::boot::ask_to_upgrade;
 
 /// Replace the running server by a new process, without losing a connection.
 ///
@@ -37,22 +32,12 @@ pub(super) fn run(
     runtime_dir: Option<&Path>,
     registry: &Registry,
 ) -> anyhow::Result<u8> {
-    let Control { socket, limit } = match args.control.find(runtime_dir, registry)? {
-        Ok(control) => control,
-        Err(code) => return Ok(code),
-    };
     let program = args.program.as_ref().map(|program| {
         std::fs::canonicalize(program)
             .with_context(|| format!("cannot start {}", program.display()))
     });
     let program = program.transpose()?;
-    match ask_to_upgrade(&socket, program.as_deref(), limit) {
-        Ok(ControlVerdict::Taken(text)) => printed(writeln!(std::io::stdout(), "{}", shown(&text))),
-        Ok(ControlVerdict::Refused(reason)) => {
-            eprintln!("{}", shown(&reason));
-            eprintln!("refused; the server goes on as before");
-            Ok(EXIT_REFUSED)
-        }
-        Err(error) => Err(super::reload::explained(error, &socket, limit)),
-    }
+    args.control.ask(runtime_dir, registry, "the server goes on as before", |socket, limit| {
+        ask_to_upgrade(socket, program.as_deref(), limit)
+    })
 }
