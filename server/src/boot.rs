@@ -40,6 +40,7 @@ mod until_free;
 mod upgrade;
 mod upkeep;
 mod watch;
+mod worker_replies;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub struct Incident<'a> {
     pub folder: &'a Path,
 }
 
-/// What the commands said while the download ran.
+/// Outputs of the commands while the download ran.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// Output of `why`, without arguments.
@@ -56,7 +56,7 @@ pub struct Drawn {
     pub is_done: bool,
 }
 
-/// What runs during a download. The client ends before the server.
+/// Programs that run during a download. The client ends before the server.
 struct Running {
     client: Group,
     _server: ProductServer,

@@ -59,7 +59,7 @@ table! {
 words! {
     /// Format of connection IDs.
     pub enum CidFormat {
-        /// For no balancer.
+        /// Without a balancer that reads IDs.
         Plain = "plain",
         /// QUIC-LB.
         QuicLb = "quic-lb",

@@ -31,7 +31,7 @@ pub(super) struct Received {
     pub(super) streams: u64,
 }
 
-/// What a session has read so far, beside the requests themselves.
+/// Counts of what a session has read so far, beside the requests themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadTotals {
     /// Frames other than HEADERS, which a request needs.

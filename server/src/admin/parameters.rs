@@ -1,4 +1,4 @@
-//! Values of the parameters of requests. What is wrong with one is told in a line that names it and what is expected.
+//! Values of the parameters of requests. An error names the parameter and the expected value in one line.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -22,7 +22,7 @@ pub(super) enum Event {
     Certificates,
 }
 
-/// What the process before says while this one runs.
+/// News of the process before this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OlderNews {
     /// It reads the sockets no more.
@@ -35,7 +35,7 @@ pub(super) enum OlderNews {
     Closed,
 }
 
-/// What the newer process says, or became of it.
+/// News of the newer process.
 #[derive(Clone, Debug)]
 pub(super) enum NewerNews {
     News(News),

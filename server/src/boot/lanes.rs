@@ -19,13 +19,18 @@ pub(super) fn lanes(
     let lanes = workers.iter().map(|worker| {
         let (neighbour, ring) = Neighbour::new(generation, Arc::clone(notify));
         worker.mailbox.send(Command::Neighbour(side, Some(Box::new(neighbour))));
-        let group = config.groups.iter().position(|group| group.name == worker.group);
         Lane {
-            group: group.and_then(|group| u8::try_from(group).ok()).unwrap_or(u8::MAX),
+            group: group_index(config, &worker.group),
             worker: u8::try_from(worker.index).unwrap_or(u8::MAX),
             ring,
             mailbox: worker.mailbox.clone(),
         }
     });
     lanes.collect()
+}
+
+/// Returns the index of a group in the configuration, by which lanes and addresses name it.
+pub(super) fn group_index(config: &Config, name: &str) -> u8 {
+    let index = config.groups.iter().position(|group| group.name == name);
+    index.and_then(|index| u8::try_from(index).ok()).unwrap_or(u8::MAX)
 }

@@ -14,7 +14,7 @@ pub enum Signal {
     Reload,
     /// SIGUSR1: open log files again, as their names may lead to other files now.
     Reopen,
-    /// SIGUSR2: start the program anew, and leave the service to it.
+    /// SIGUSR2: start the program again, and leave the service to the new process.
     Upgrade,
 }
 

@@ -17,7 +17,7 @@ use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
 use super::events::{Event, OlderNews};
-use super::lanes::lanes;
+use super::lanes::{group_index, lanes};
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::PROTOCOL;
 use crate::handover::relay::{AddressLabels, Relay};
@@ -38,11 +38,11 @@ pub(super) struct Takeover {
     stream: Option<UnixStream>,
     /// Generation of its connection IDs.
     generation: u8,
-    /// What it says of its connection IDs.
+    /// Layout of its connection IDs.
     layout: String,
     /// Kinds of connection IDs that it and older processes make.
     kinds: Vec<String>,
-    /// What it says of its secrets.
+    /// Fingerprint of its secrets.
     secrets: String,
     /// Generation of the oldest process that still runs, if it is none that this one knows to have ended.
     oldest: Option<u8>,
@@ -116,11 +116,10 @@ impl Takeover {
         Ok((takeover, Passed::handed_over(handed)))
     }
 
-    /// Checks that layout of IDs and secrets are those of the process before, and that no process that still runs makes connection IDs of the same
-    /// generation as this one.
+    /// Checks that this process reads the IDs of those before it and has their secrets, and that none that still runs has its generation.
     ///
     /// # Errors
-    /// They are others, or one does.
+    /// It does not, or one has.
     pub(super) fn check(&self, secrets: &Secrets, cids: &CidSchemes) -> Result<(), TakeoverError> {
         let own = cids.kinds();
         if layout(cids) != self.layout || self.kinds.iter().any(|kind| !own.contains(kind)) {
@@ -172,9 +171,7 @@ impl Takeover {
             let mut bound = bound.iter().filter(|bound| bound.at.protocols.has_quic());
             let found = bound.find(|bound| bound.name == *listener && bound.is_at(*configured));
             if let Some(found) = found {
-                let group = config.groups.iter().position(|group| group.name == found.at.group);
-                let group = group.and_then(|group| u8::try_from(group).ok()).unwrap_or(u8::MAX);
-                labels.add(*label, found.at.id, group);
+                labels.add(*label, found.at.id, group_index(config, &found.at.group));
             }
         }
         let notify = Arc::default();
@@ -274,7 +271,7 @@ pub enum TakeoverError {
     /// There are as many processes as generations.
     #[error("{} processes of this server still drain: wait until some have ended, or set a shorter `drain_timeout`", GENERATIONS - 1)]
     Generations,
-    /// What it says is not of the protocol.
+    /// It sent a message that is not part of the offer.
     #[error(
         "the process before says something else than what it hands over: it may be of another version; restart instead"
     )]

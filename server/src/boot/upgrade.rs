@@ -1,41 +1,41 @@
 //! The older process's side of an upgrade: it starts the newer one and leaves the service to it.
 
+mod child;
+mod sockets;
+
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sluicegate_base::{affinity, clock};
+use sluicegate_base::clock;
 use sluicegate_config::{Config, Scheduler};
 use sluicegate_dataplane::Backend;
 use sluicegate_quic::cid::CidSchemes;
 
+use self::child::{Offer, follow, spawn};
+use self::sockets::{ListeningSockets, gather};
 use super::control_socket::{ControlVerdict, Reply};
 use super::events::{Event, NewerNews};
 use super::lanes::lanes;
 use super::reload::Reloader;
 use super::takeover::{Takeover, VARIABLE, fingerprint, layout};
+use super::worker_replies::{ask, set_receiving};
 use crate::handover::message::PROTOCOL;
-use crate::handover::relay::{AddressLabels, Relay};
-use crate::handover::{Action, Channel, Message, News, SocketKind, Stage};
-use crate::tcp::FrontCommand;
+use crate::handover::relay::Relay;
+use crate::handover::{Action, Channel, Message, News, Stage};
 use crate::worker::{Command, Side, WorkerHandle};
 
-/// Time for all workers to reply.
-const REPLY: Duration = Duration::from_secs(5);
 /// Time between two looks at the handshakes that are open.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for the newer process to serve: more than its workers have.
 const START: Duration = Duration::from_secs(45);
 /// Time for it to read the sockets once nobody does.
 const CHANGE: Duration = Duration::from_secs(10);
-/// Time in which a process that has closed its end is reaped.
-const REAP: Duration = Duration::from_secs(2);
 
 /// Upgrades of this process, of which there is one at a time.
 pub(super) struct Upgrades {
@@ -49,24 +49,9 @@ pub(super) struct Upgrades {
     current: Option<Upgrade>,
     /// Number of upgrades so far.
     begun: u64,
-    /// What was handed over last, with the numbers of the addresses.
-    handed_over: Option<HandedOver>,
-    /// The process that took over has ended, and this one still drains.
-    is_orphaned: bool,
-}
-
-/// Listening sockets, and the numbers of the addresses of QUIC.
-struct HandedOver {
-    sockets: Vec<(Message, OwnedFd)>,
-    labels: AddressLabels,
-}
-
-impl HandedOver {
-    fn try_clone(&self) -> io::Result<HandedOver> {
-        let sockets = self.sockets.iter();
-        let sockets = sockets.map(|(message, fd)| Ok((message.clone(), fd.try_clone()?)));
-        Ok(HandedOver { sockets: sockets.collect::<io::Result<_>>()?, labels: self.labels.clone() })
-    }
+    /// Sockets that were handed over to the process that serves. This process needs them again if that one ends first: workers that have
+    /// drained have closed theirs.
+    handed_over: Option<ListeningSockets>,
 }
 
 /// An upgrade under way.
@@ -74,8 +59,10 @@ struct Upgrade {
     number: u64,
     stage: Stage,
     channel: Arc<Channel>,
+    /// Stream of datagrams, until it is used.
     stream: Option<UnixStream>,
-    labels: AddressLabels,
+    /// Other descriptors of what is handed over, until the newer process serves.
+    sockets: ListeningSockets,
     process: u32,
     /// Time at which the newer process is ended, or open handshakes are no longer waited for.
     patience: Instant,
@@ -84,7 +71,7 @@ struct Upgrade {
     reply: Option<Reply>,
 }
 
-/// What the main thread is to do about an upgrade.
+/// Step of the main thread that follows from an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     GoOn,
@@ -109,7 +96,6 @@ impl Upgrades {
             current: None,
             begun: 0,
             handed_over: None,
-            is_orphaned: false,
         }
     }
 
@@ -175,13 +161,11 @@ impl Upgrades {
     }
 
     fn start(&mut self, program: Option<PathBuf>, reloader: &Reloader<'_>) -> io::Result<Upgrade> {
-        // Workers that have drained have closed theirs.
-        let handed_over = match &self.handed_over {
-            Some(before) if self.is_orphaned => before.try_clone()?,
-            _ => gather(reloader)?,
+        let sockets = match &self.handed_over {
+            Some(before) => before.try_clone()?,
+            None => gather(reloader)?,
         };
-        let kept = handed_over.try_clone()?;
-        let HandedOver { sockets, labels } = handed_over;
+        let ListeningSockets { sockets: offered, .. } = sockets.try_clone()?;
         let program = match (program, &self.program) {
             (Some(program), _) => program,
             (None, Ok(program)) => program.clone(),
@@ -198,7 +182,6 @@ impl Upgrades {
         let child = spawn(command.stdin(Stdio::from(end))).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
         })?;
-        self.handed_over = Some(kept);
         if let Some(takeover) = &reloader.takeover {
             // If this process ends now, the next one reads: the one before must not.
             takeover.on_replaced();
@@ -220,9 +203,9 @@ impl Upgrades {
                 .cloned()
                 .collect(),
             secrets: fingerprint(&reloader.secrets),
-            sockets: sockets.len(),
+            sockets: offered.len(),
         };
-        let offer = Offer { hello, stream: other_stream.into(), sockets };
+        let offer = Offer { hello, stream: other_stream.into(), sockets: offered };
         let (theirs, events) = (Arc::clone(&channel), self.events.clone());
         std::thread::Builder::new().name("upgrade".into()).spawn(move || {
             follow(child, &theirs, offer, |news| events.send(Event::Newer(number, news)).is_ok());
@@ -232,7 +215,7 @@ impl Upgrades {
             stage: Stage::Starting,
             channel,
             stream: Some(stream),
-            labels,
+            sockets,
             process,
             patience: clock::now() + START,
             ended_for: None,
@@ -288,18 +271,18 @@ impl Upgrades {
             && matches!(upgrade.stage, Stage::Starting | Stage::Changing)
             && now >= upgrade.patience
         {
-            upgrade.end_process("the new process takes too long", now);
+            upgrade.end_process("the new process takes too long");
         }
     }
 
     /// Ends an upgrade under way, because this process is to stop, and lets go of sockets for another one.
-    pub(super) fn cancel(&mut self, now: Instant) {
+    pub(super) fn cancel(&mut self) {
         self.handed_over = None;
         let under_way = self.current.as_mut().filter(|upgrade| {
             matches!(upgrade.stage, Stage::Starting | Stage::Forwarding | Stage::Changing)
         });
         if let Some(upgrade) = under_way {
-            upgrade.end_process("the server was told to stop", now);
+            upgrade.end_process("the server was told to stop");
         }
     }
 
@@ -325,25 +308,22 @@ impl Upgrades {
             Action::Forward(generation) => {
                 upgrade.patience = now + reloader.config.limits.handshake_timeout;
                 if let Err(error) = upgrade.forward(generation, reloader) {
-                    upgrade.end_process(&format!("datagrams cannot be forwarded: {error}"), now);
+                    upgrade.end_process(&format!("datagrams cannot be forwarded: {error}"));
                 }
             }
             Action::Change => {
                 if let Err(error) = upgrade.change(&reloader.workers) {
-                    upgrade.end_process(&format!("a worker cannot stop reading: {error}"), now);
+                    upgrade.end_process(&format!("a worker cannot stop reading: {error}"));
                 }
                 upgrade.patience = clock::now() + CHANGE;
             }
             Action::Drain => {
                 upgrade.succeed(reloader);
-                self.is_orphaned = false;
+                self.handed_over = Some(std::mem::take(&mut upgrade.sockets));
                 next = Next::Drain(upgrade.process);
             }
             Action::Undo => {
                 upgrade.undo(reloader, news.reason());
-                if !self.is_orphaned {
-                    self.handed_over = None;
-                }
                 return Next::Undone;
             }
             Action::ReadAgain => {
@@ -352,7 +332,6 @@ impl Upgrades {
                     "the new process is gone while this one drains: nobody takes new connections; run `sluicegate upgrade` again"
                 );
                 upgrade.read_again(&reloader.workers);
-                self.is_orphaned = true;
                 return Next::Undone;
             }
             Action::Stop => {
@@ -370,18 +349,17 @@ impl Upgrades {
 
     /// Returns whether the process that took over has ended while this one still drains.
     pub(super) fn is_orphaned(&self) -> bool {
-        self.is_orphaned && self.current.is_none()
+        self.handed_over.is_some() && self.current.is_none()
     }
 }
 
 impl Upgrade {
-    /// Ends the newer process. That it is gone is told by its end of the channel.
-    fn end_process(&mut self, reason: &str, now: Instant) {
+    /// Kills the newer process. The thread at the channel reports its end.
+    fn end_process(&mut self, reason: &str) {
         if self.ended_for.is_some() {
             return;
         }
         self.ended_for = Some(reason.to_owned());
-        self.patience = now + START;
         let process = i32::try_from(self.process).ok().and_then(Pid::from_raw);
         if let Some(process) = process {
             tracing::error!(process = self.process, reason, "upgrade: the new process is ended");
@@ -400,7 +378,7 @@ impl Upgrade {
         for worker in workers {
             worker.mailbox.send(Command::LeaveNew(Some(generation)));
         }
-        let relay = Relay::new(lanes, self.labels.clone(), notify);
+        let relay = Relay::new(lanes, self.sockets.labels.clone(), notify);
         match self.stream.take() {
             Some(stream) => relay.start(stream, || {}),
             None => Ok(()),
@@ -409,7 +387,7 @@ impl Upgrade {
 
     /// Has the workers stop reading, and tells the newer process to begin.
     fn change(&self, workers: &[WorkerHandle]) -> io::Result<()> {
-        receive(workers, false)?;
+        set_receiving(workers, false)?;
         self.channel.send(&Message::Read, None)
     }
 
@@ -445,138 +423,10 @@ impl Upgrade {
             worker.mailbox.send(Command::LeaveNew(None));
             worker.mailbox.send(Command::Neighbour(Side::Newer, None));
         }
-        if let Err(error) = receive(workers, true) {
+        if let Err(error) = set_receiving(workers, true) {
             tracing::error!(%error, "a worker cannot read again: restart the server");
         }
     }
-}
-
-/// Starts a process that may use all cores of this one: the main thread may have left some to workers.
-fn spawn(command: &mut std::process::Command) -> io::Result<Child> {
-    std::thread::scope(|scope| {
-        let spawned = scope.spawn(|| {
-            // Where the system refuses, the child says which core it lacks.
-            let _ = affinity::confine(affinity::process_cores());
-            command.spawn()
-        });
-        spawned.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
-    })
-}
-
-/// What is handed over.
-struct Offer {
-    hello: Message,
-    stream: OwnedFd,
-    sockets: Vec<(Message, OwnedFd)>,
-}
-
-/// Hands over, and reports what the newer process says until it ends, or `report` returns false.
-fn follow(mut child: Child, channel: &Channel, offer: Offer, report: impl Fn(NewerNews) -> bool) {
-    let Offer { hello, stream, sockets } = offer;
-    let mut offered = channel.send(&hello, Some(&stream));
-    drop(stream);
-    for (message, socket) in sockets {
-        offered = offered.and_then(|()| channel.send(&message, Some(&socket)));
-    }
-    while offered.is_ok() {
-        let news = match channel.receive() {
-            Ok(Some((Message::Ready { generation }, _))) => News::Ready(generation),
-            Ok(Some((Message::Reading, _))) => News::Reading,
-            Ok(Some((Message::Replaced, _))) => News::Replaced,
-            Ok(Some(_)) => continue,
-            Ok(None) | Err(_) => break,
-        };
-        if !report(NewerNews::News(news)) {
-            return;
-        }
-    }
-    let reason = match reap(&mut child) {
-        Some(status) => format!("the new process has ended ({status}); the log says why"),
-        None => {
-            // It does not know what it does.
-            let _ = child.kill();
-            let _ = child.wait();
-            "the new process has closed the way to this one, and was ended".to_owned()
-        }
-    };
-    report(NewerNews::Ended(reason));
-}
-
-/// Waits for the end of a process. Returns its status; `None` if it goes on.
-#[expect(clippy::disallowed_methods, reason = "this thread has nothing else to do")]
-fn reap(child: &mut Child) -> Option<ExitStatus> {
-    for _ in 0..REAP.as_millis() / LOOK.as_millis() {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        std::thread::sleep(LOOK);
-    }
-    None
-}
-
-/// Returns what this process listens on, and the numbers of the addresses of QUIC.
-fn gather(reloader: &Reloader<'_>) -> io::Result<HandedOver> {
-    let of_quic = ask(&reloader.workers, Command::Sockets)?;
-    let of_tcp = ask_fronts(&reloader.workers)?;
-    let mut labels = AddressLabels::default();
-    let mut all = Vec::new();
-    for (label, bound) in (0u16..).zip(&reloader.snapshot.bound_listeners) {
-        let group = reloader.config.groups.iter().position(|group| group.name == bound.at.group);
-        let group = group.and_then(|group| u8::try_from(group).ok()).unwrap_or(u8::MAX);
-        labels.add(label, bound.at.id, group);
-    }
-    for (kind, workers) in [(SocketKind::Udp, of_quic), (SocketKind::Tcp, of_tcp)] {
-        for sockets in workers {
-            for (id, socket) in sockets? {
-                let bound = (0u16..).zip(&reloader.snapshot.bound_listeners);
-                let Some((label, bound)) = bound.into_iter().find(|(_, bound)| bound.at.id == id)
-                else {
-                    continue;
-                };
-                let (listener, configured) = (bound.name.clone(), bound.at.configured);
-                all.push((Message::Socket { kind, listener, configured, label }, socket));
-            }
-        }
-    }
-    if let Some((configured, socket)) = reloader.admin.duplicate()? {
-        let (kind, listener) = (SocketKind::Admin, String::new());
-        all.push((Message::Socket { kind, listener, configured, label: 0 }, socket));
-    }
-    Ok(HandedOver { sockets: all, labels })
-}
-
-/// Has workers read the sockets, or not.
-pub(super) fn receive(workers: &[WorkerHandle], on: bool) -> io::Result<()> {
-    let all = ask(workers, |reply| Command::Receive(on, reply))?;
-    all.into_iter().try_for_each(|one| one.map_err(io::Error::other))
-}
-
-/// Sends each worker that runs a command, and returns their replies in order.
-fn ask<T>(workers: &[WorkerHandle], command: impl Fn(Sender<T>) -> Command) -> io::Result<Vec<T>> {
-    let replies = workers.iter().filter_map(|worker| {
-        let (reply, replied) = channel();
-        worker.mailbox.send(command(reply)).then_some(replied)
-    });
-    let replies: Vec<_> = replies.collect();
-    let replies = replies.into_iter().map(|replied| replied.recv_timeout(REPLY));
-    replies.collect::<Result<_, _>>().map_err(|_| silent())
-}
-
-type TcpSockets = io::Result<Vec<(sluicegate_dataplane::ListenerId, OwnedFd)>>;
-
-fn ask_fronts(workers: &[WorkerHandle]) -> io::Result<Vec<TcpSockets>> {
-    let replies = workers.iter().map(|worker| {
-        let (reply, replied) = channel();
-        let _ = worker.front.send(FrontCommand::Sockets(reply));
-        replied
-    });
-    let replies: Vec<_> = replies.collect();
-    let replies = replies.into_iter().map(|replied| replied.recv_timeout(REPLY));
-    replies.collect::<Result<_, _>>().map_err(|_| silent())
-}
-
-fn silent() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "a worker does not reply: see the log")
 }
 
 /// Logs that there is no upgrade, and tells who asked.

@@ -18,7 +18,8 @@ use super::reload::Reloader;
 use super::supervisor::Supervisor;
 use super::takeover::{self, Takeover};
 use super::totals::Totals;
-use super::upgrade::{self, Next, Upgrades};
+use super::upgrade::{Next, Upgrades};
+use super::worker_replies::set_receiving;
 use crate::boot::signal::Signal;
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerReport};
@@ -192,7 +193,7 @@ impl Run<'_, '_, '_> {
                 self.running -= 1;
                 self.totals.add_front(&counters);
             }
-            Event::Signal(Signal::Stop) => self.on_stop(now),
+            Event::Signal(Signal::Stop) => self.on_stop(),
             // While the server drains, no connection begins that would use another certificate.
             Event::Certificates if self.deadline.is_none() => self.install_certificates(),
             Event::Worker(_) | Event::Certificates => {}
@@ -203,19 +204,16 @@ impl Run<'_, '_, '_> {
             Event::Newer(number, news) => {
                 return Some(self.service.upgrades.on_news(number, &news, self.reloader, now));
             }
-            Event::Older(news) => {
-                let goes_on = take_over(news, self.is_draining(), self.reloader, self.service);
-                return (!goes_on).then_some(Next::Stop);
-            }
+            Event::Older(news) => return self.on_older_news(news),
         }
         None
     }
 
     /// Takes the signal to stop.
-    fn on_stop(&mut self, now: Instant) {
+    fn on_stop(&mut self) {
         if self.deadline.is_none() {
             self.told_to_stop = true;
-            self.service.upgrades.cancel(now);
+            self.service.upgrades.cancel();
             if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
                 takeover.give_up();
             }
@@ -225,7 +223,7 @@ impl Run<'_, '_, '_> {
             self.deadline = Some(clock::now() + limit);
         } else if !std::mem::replace(&mut self.told_to_stop, true) {
             // The first signal to a process that drains because another one serves: a service manager stops both.
-            self.service.upgrades.cancel(now);
+            self.service.upgrades.cancel();
             tracing::info!("drains already; a second signal stops at once");
         } else {
             self.stop();
@@ -282,13 +280,75 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    fn is_draining(&self) -> bool {
-        self.deadline.is_some()
+    /// Does what somebody asks for.
+    fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
+        let upgrades = &mut self.service.upgrades;
+        let may_drain = request != ControlRequest::Reload && upgrades.is_orphaned();
+        let takeover = self.reloader.takeover.as_ref();
+        let reason = if self.deadline.is_some() && !may_drain {
+            "not while the server drains"
+        } else if takeover.is_some_and(|takeover| !takeover.reads()) {
+            "this process has not taken over yet"
+        } else if upgrades.are_under_way() {
+            "not while the server is upgraded"
+        } else {
+            return match request {
+                ControlRequest::Reload => {
+                    reload(self.observability, self.reloader, self.service.supervisor, reply);
+                }
+                ControlRequest::Upgrade(program) => upgrades.begin(program, reply, self.reloader),
+            };
+        };
+        tracing::warn!(?request, "refused: {reason}");
+        if let Some(reply) = reply {
+            // The client may have gone.
+            let _ = reply.send(ControlVerdict::Refused(reason.into()));
+        }
     }
 
-    fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
-        let is_draining = self.is_draining();
-        ask(request, reply, is_draining, self.observability, self.reloader, self.service);
+    /// Takes news of the process before. Returns what is to be done about an upgrade, if that follows from it.
+    fn on_older_news(&mut self, news: OlderNews) -> Option<Next> {
+        let Run { reloader, service, deadline, .. } = self;
+        let takeover = reloader.takeover.as_mut()?;
+        match news {
+            OlderNews::Closed => {
+                takeover.set_oldest(None);
+                service.upgrades.tell_oldest(reloader.secrets.generation());
+                takeover::forget(&reloader.workers);
+            }
+            OlderNews::Oldest(generation) => {
+                takeover.set_oldest(Some(generation));
+                if takeover.oldest().is_some() {
+                    service.upgrades.tell_oldest(generation);
+                }
+            }
+            // One that was told to stop before that does not take over.
+            OlderNews::Read | OlderNews::Gone if !takeover.reads() && deadline.is_none() => {
+                return self.take_over();
+            }
+            OlderNews::Read | OlderNews::Gone => {}
+        }
+        None
+    }
+
+    /// Reads the sockets that the process before has left, and serves.
+    fn take_over(&mut self) -> Option<Next> {
+        let Run { reloader, service, .. } = self;
+        let takeover = reloader.takeover.as_mut()?;
+        if let Err(error) = set_receiving(&reloader.workers, true) {
+            tracing::error!(%error, "upgrade: a worker cannot read, so this process ends");
+            takeover.give_up();
+            return Some(Next::Stop);
+        }
+        if let Some(over_tcp) = takeover.over_tcp.take() {
+            reloader.fronts.adopt(over_tcp);
+        }
+        service.control.open();
+        takeover.on_reading();
+        tracing::info!("upgrade: this process has taken over");
+        let standing = reloader.standing();
+        service.supervisor.ready(&standing);
+        None
     }
 
     fn install_certificates(&mut self) {
@@ -305,80 +365,6 @@ fn drain(observability: &Observability, reloader: &Reloader<'_>) -> Duration {
     }
     reloader.fronts.send(|| FrontCommand::Drain);
     reloader.config.server.drain_timeout
-}
-
-/// Does what somebody asks for.
-fn ask(
-    request: ControlRequest,
-    reply: Option<Reply>,
-    is_draining: bool,
-    observability: &Observability,
-    reloader: &mut Reloader<'_>,
-    service: &mut Service<'_>,
-) {
-    let is_new = request != ControlRequest::Reload && service.upgrades.is_orphaned();
-    let takes_over = reloader.takeover.as_ref().is_some_and(|takeover| !takeover.reads());
-    let reason = if is_draining && !is_new {
-        "not while the server drains"
-    } else if takes_over {
-        "this process has not taken over yet"
-    } else if service.upgrades.are_under_way() {
-        "not while the server is upgraded"
-    } else {
-        return match request {
-            ControlRequest::Reload => reload(observability, reloader, service.supervisor, reply),
-            ControlRequest::Upgrade(program) => service.upgrades.begin(program, reply, reloader),
-        };
-    };
-    tracing::warn!(?request, "refused: {reason}");
-    if let Some(reply) = reply {
-        // The client may have gone.
-        let _ = reply.send(ControlVerdict::Refused(reason.into()));
-    }
-}
-
-/// Takes over what the process before leaves. Returns false if it cannot.
-fn take_over(
-    news: OlderNews,
-    is_draining: bool,
-    reloader: &mut Reloader<'_>,
-    service: &mut Service<'_>,
-) -> bool {
-    let Some(takeover) = &mut reloader.takeover else {
-        return true;
-    };
-    match news {
-        OlderNews::Closed => {
-            takeover.set_oldest(None);
-            service.upgrades.tell_oldest(reloader.secrets.generation());
-            takeover::forget(&reloader.workers);
-            return true;
-        }
-        OlderNews::Oldest(generation) => {
-            takeover.set_oldest(Some(generation));
-            if takeover.oldest().is_some() {
-                service.upgrades.tell_oldest(generation);
-            }
-            return true;
-        }
-        // It was told to stop before it had taken over.
-        OlderNews::Read | OlderNews::Gone if takeover.reads() || is_draining => return true,
-        OlderNews::Read | OlderNews::Gone => {}
-    }
-    if let Err(error) = upgrade::receive(&reloader.workers, true) {
-        tracing::error!(%error, "upgrade: a worker cannot read, so this process ends");
-        takeover.give_up();
-        return false;
-    }
-    if let Some(over_tcp) = takeover.over_tcp.take() {
-        reloader.fronts.adopt(over_tcp);
-    }
-    service.control.open();
-    takeover.on_reading();
-    tracing::info!("upgrade: this process has taken over");
-    let standing = reloader.standing();
-    service.supervisor.ready(&standing);
-    true
 }
 
 /// Puts certificates of ACME to use. Returns the pause until the next attempt if that fails: another file of the configuration may

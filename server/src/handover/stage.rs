@@ -1,6 +1,6 @@
 //! The older process's side of an upgrade, as a pure machine: what has happened, and what is to be done next.
 
-/// How far an upgrade has come.
+/// Progress of an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The newer process starts.

@@ -242,7 +242,7 @@ impl Listed {
     }
 }
 
-/// What is known of a connection at a moment, its requests aside.
+/// A connection at a moment, without its requests.
 struct Seen {
     protocol: ConnectionProtocol,
     algorithm: String,

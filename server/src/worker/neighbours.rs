@@ -55,7 +55,7 @@ impl Neighbour {
     }
 }
 
-/// What became of a datagram that belongs to another process.
+/// Result of forwarding a datagram to another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarded {
     Sent,

@@ -305,7 +305,7 @@ impl Worker {
     /// # Errors
     /// As with [`Driver::set_receiving`].
     fn set_receiving(&mut self, on: bool) -> io::Result<()> {
-        // The filter belongs to the sockets, so to whoever reads.
+        // The process that reads the sockets owns their filter.
         let filter = self.endpoint.initial_filter().filter(|_| on);
         // A backend may have none, and a host may forbid it.
         let _ = self.driver.filter_initials(filter.as_ref());
@@ -392,7 +392,7 @@ impl Worker {
     }
 }
 
-/// Where datagrams go that are not of this worker.
+/// Ways for datagrams of other workers and processes.
 struct Relays<'a> {
     misrouted: &'a mut Misrouted,
     neighbours: &'a mut Neighbours,

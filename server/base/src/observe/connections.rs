@@ -95,7 +95,7 @@ pub enum Order {
 pub struct Trouble {
     /// Name, as the flight recorder's triggers have it.
     pub name: &'static str,
-    /// What is so while it lasts.
+    /// Description of the state.
     pub meaning: &'static str,
     /// Time since it began.
     pub lasts: Duration,

@@ -12,7 +12,7 @@ use super::sni::{self, Alternative, Alternatives};
 use super::tickets;
 use crate::secrets::Secrets;
 
-/// What the TLS contexts of a listener's certificates have in common.
+/// Settings that the TLS contexts of a listener's certificates share.
 #[derive(Clone, Copy)]
 pub struct ListenerTls<'a> {
     /// Name of the listener.

@@ -176,7 +176,7 @@ impl Identity {
     }
 }
 
-/// What messages and metrics say of a certificate.
+/// Facts of a certificate for messages and metrics.
 pub struct CertificateSummary {
     /// First name that it is for; empty if there is none.
     pub name: String,

@@ -56,7 +56,7 @@ pub struct Route {
     pub timeout: Option<Duration>,
 }
 
-/// What the routes of a site are compiled with.
+/// Context in which the routes of a site are compiled.
 pub(super) struct SiteCompiler<'a> {
     pub(super) limits: &'a Limits,
     /// Field with the ID of a request.

@@ -21,7 +21,7 @@ pub enum Owner {
     Foreign,
 }
 
-/// What an ID is made for.
+/// Purpose of a new ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CidPurpose {
     /// A connection, as its first ID or as a spare one.

@@ -1,4 +1,4 @@
-//! What an operator does after an upgrade, and what becomes of the processes.
+//! Operations after an upgrade, and the ends of the processes.
 
 use std::net::TcpStream;
 use std::process::Command;

@@ -1,0 +1,84 @@
+//! The process that an upgrade starts, as its parent sees it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use sluicegate_base::affinity;
+
+use super::super::events::NewerNews;
+use crate::handover::{Channel, Message, News};
+
+/// Time in which a process that has closed its end is reaped.
+const REAP: Duration = Duration::from_secs(2);
+/// Time between two looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Starts a process that may use all cores of this one: the main thread may have left some to workers.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    std::thread::scope(|scope| {
+        let spawned = scope.spawn(|| {
+            // Where the system refuses, the child says which core it lacks.
+            let _ = affinity::confine(affinity::process_cores());
+            command.spawn()
+        });
+        spawned.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })
+}
+
+/// Messages and descriptors for the newer process.
+pub(super) struct Offer {
+    pub(super) hello: Message,
+    pub(super) stream: OwnedFd,
+    pub(super) sockets: Vec<(Message, OwnedFd)>,
+}
+
+/// Hands over, and reports what the newer process says until it ends, or `report` returns false.
+pub(super) fn follow(
+    mut child: Child,
+    channel: &Channel,
+    offer: Offer,
+    report: impl Fn(NewerNews) -> bool,
+) {
+    let Offer { hello, stream, sockets } = offer;
+    let mut offered = channel.send(&hello, Some(&stream));
+    drop(stream);
+    for (message, socket) in sockets {
+        offered = offered.and_then(|()| channel.send(&message, Some(&socket)));
+    }
+    while offered.is_ok() {
+        let news = match channel.receive() {
+            Ok(Some((Message::Ready { generation }, _))) => News::Ready(generation),
+            Ok(Some((Message::Reading, _))) => News::Reading,
+            Ok(Some((Message::Replaced, _))) => News::Replaced,
+            Ok(Some(_)) => continue,
+            Ok(None) | Err(_) => break,
+        };
+        if !report(NewerNews::News(news)) {
+            return;
+        }
+    }
+    let reason = match reap(&mut child) {
+        Some(status) => format!("the new process has ended ({status}); the log says why"),
+        None => {
+            // It does not know what it does.
+            let _ = child.kill();
+            let _ = child.wait();
+            "the new process has closed the way to this one, and was ended".to_owned()
+        }
+    };
+    report(NewerNews::Ended(reason));
+}
+
+/// Waits for the end of a process. Returns its status; `None` if it goes on.
+#[expect(clippy::disallowed_methods, reason = "this thread has nothing else to do")]
+fn reap(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..REAP.as_millis() / LOOK.as_millis() {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    None
+}
