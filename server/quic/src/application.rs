@@ -165,6 +165,8 @@ pub enum Output {
     Nothing,
     /// Data that streams or the send buffer have not taken.
     Waiting,
+    /// Data that the send buffer has no room for.
+    Buffered,
     /// Data that waits for acknowledgements: as much is held for the client as may be.
     Unacknowledged,
 }

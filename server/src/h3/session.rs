@@ -314,6 +314,8 @@ impl Application for Http3Session {
     fn output(&self) -> Output {
         if self.pending.is_empty() {
             Output::Nothing
+        } else if self.resume_below.is_some() {
+            Output::Buffered
         } else if self.unacked.was_full() {
             Output::Unacknowledged
         } else {

@@ -39,4 +39,18 @@ impl<F: BufFactory> Connection<F> {
         let is_blocked = credit < MIN_CREDIT && !self.streams.has_flushable();
         is_blocked.then_some(SendLimit::ConnectionFlowControl)
     }
+
+    /// Returns whether the congestion window and pacing have room for more in a round trip than is in flight or waits to be sent. If
+    /// streams have more data all the same, the peer's flow control limits the rate, and pacing only spreads what that allows.
+    pub fn is_window_spare(&self) -> bool {
+        let Ok(path) = self.paths.get_active() else {
+            return false;
+        };
+        let is_refused = self.tx_cap == 0 && self.connection_allowance() >= MIN_CREDIT;
+        let recovery = &path.recovery;
+        let micros = u64::try_from(recovery.rtt().as_micros()).unwrap_or(u64::MAX);
+        let paced = recovery.pacing_rate().saturating_mul(micros) / 1_000_000;
+        let most = paced.min(recovery.cwnd() as u64);
+        !is_refused && ((recovery.bytes_in_flight() + self.unsent()) as u64) < most
+    }
 }

@@ -67,6 +67,15 @@ impl<A: Application> Connection<A> {
         self.account.enter(wait, from);
     }
 
+    /// Returns the client's flow control where that limits the rate, and pacing only spreads what it allows.
+    fn flow_limit(&self, session: &A) -> Option<Wait> {
+        if session.output() != Output::Waiting || !self.quic.is_window_spare() {
+            return None;
+        }
+        let is_connections = self.quic.send_limit() == Some(SendLimit::ConnectionFlowControl);
+        Some(if is_connections { Wait::ConnectionFlow } else { Wait::StreamFlow })
+    }
+
     fn waits_for(&self) -> Wait {
         if self.quic.local_error().is_some() || self.quic.is_draining() {
             return Wait::Closing;
@@ -79,7 +88,7 @@ impl<A: Application> Connection<A> {
         };
         if self.quic.unsent() == 0 {
             match session.output() {
-                Output::Waiting => {}
+                Output::Waiting | Output::Buffered => {}
                 Output::Unacknowledged => return Wait::Acknowledgement,
                 Output::Nothing if self.quic.has_unacked() => return Wait::Acknowledgement,
                 Output::Nothing if session.is_idle() => return Wait::Client,
@@ -87,7 +96,7 @@ impl<A: Application> Connection<A> {
             }
         }
         if self.release.is_some() {
-            return Wait::Pacing;
+            return self.flow_limit(session).unwrap_or(Wait::Pacing);
         }
         match self.quic.send_limit() {
             Some(SendLimit::Amplification) => Wait::Amplification,
