@@ -30,6 +30,7 @@ mod reload;
 mod removed;
 mod replies;
 mod retired;
+mod secrets_file;
 mod shared;
 pub mod signal;
 mod supervisor;
@@ -76,6 +77,7 @@ use self::reload::Reloader;
 pub use self::reload::examine_reload;
 use self::removed::RemovedListeners;
 use self::retired::Retired;
+use self::secrets_file::SecretsFile;
 use self::shared::Shared;
 use self::supervisor::Supervisor;
 use self::takeover::Takeover;
@@ -119,7 +121,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     let (events, inbox) = channel();
     let (workers, setups) = prepare_workers(&shared, &mut plan, &events)?;
     let (snapshot, fronts) = (first_snapshot(&shared, &mut plan), Fronts::new(&workers));
-    let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
+    let over_tcp = tcp_config(&shared.config, &snapshot)?;
     start_workers(setups, &snapshot, &events)?;
     observability.watch(&workers, &shared.cids);
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
@@ -150,7 +152,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         upkeep: Upkeep::new(&lifecycle, &shared.secrets, &snapshot),
         snapshot,
         parts: shared.parts,
-        secrets: Arc::clone(&shared.secrets),
+        secrets_file: SecretsFile::new(clock::now()),
         access: Arc::clone(&shared.access),
         spans: Arc::clone(&shared.spans),
         traces: Arc::clone(&shared.traces),
@@ -360,6 +362,7 @@ fn first_snapshot(shared: &Shared, plan: &mut Plan) -> Arc<ConfigSnapshot> {
         site: Arc::clone(&shared.site),
         limits: shared.config.limits.clone(),
         quic: shared.config.quic.clone(),
+        secrets: Arc::clone(&shared.secrets),
         bound_listeners: std::mem::take(&mut plan.listeners.bound_listeners),
         logs: std::mem::take(&mut plan.logs),
         tracing: plan.tracing.take(),

@@ -113,6 +113,8 @@ pub struct ConfigSnapshot {
     pub limits: Limits,
     /// Settings of QUIC.
     pub quic: Quic,
+    /// Secrets of tokens, tickets and resets.
+    pub secrets: Arc<Secrets>,
     /// Listeners of all groups, one for each address.
     pub bound_listeners: Vec<BoundListener>,
     /// Writers of the access log and of spans.
@@ -171,19 +173,14 @@ impl ConfigSnapshot {
     ///
     /// # Errors
     /// Certificates or settings that cannot be used.
-    pub fn for_worker(
-        &self,
-        group: &str,
-        index: usize,
-        secrets: &Secrets,
-    ) -> Result<WorkerConfig, WorkerConfigError> {
+    pub fn for_worker(&self, group: &str, index: usize) -> Result<WorkerConfig, WorkerConfigError> {
         let of_group = self.bound_listeners.iter().filter(|b| b.at.group == group);
         let of_group = of_group.filter(|b| b.at.protocols.has_quic());
         let listeners = of_group.map(|bound| {
             let settings = &bound.settings;
             let tls = ListenerTls {
                 listener: &bound.name,
-                secrets,
+                secrets: &self.secrets,
                 quic: &self.quic,
                 limits: &self.limits,
             };
@@ -220,6 +217,7 @@ impl ConfigSnapshot {
             listeners,
             limits: self.limits.clone(),
             quic: self.quic.clone(),
+            secrets: Arc::clone(&self.secrets),
             tracing: self.tracing.clone(),
             drain_timeout: self.drain_timeout,
         });

@@ -22,10 +22,10 @@ table! {
         /// File of secrets that several instances share; it replaces the secrets in state_dir. It has 1 to 16 lines of
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
         /// tokens and tickets; those made with the other lines are still accepted. Set it if clients may reach another
-        /// instance behind the same address. To rotate the secrets, add a line at the end and restart each instance,
-        /// then move it to the top and restart each again. Delete the old line, by another restart, when the longer one
-        /// of quic.session_lifetime and quic.new_token_lifetime has passed, or at once if it has leaked. Let only the
-        /// server's user, or a group of its own, read the file; see open_secrets.
+        /// instance behind the same address. The server reads it again at a reload, and within half a minute of a change.
+        /// To rotate the secrets, add a line at the end of the file of each instance. A minute later move it to the top of
+        /// each. Delete the old line when the longer one of quic.session_lifetime and quic.new_token_lifetime has passed,
+        /// or at once if it has leaked. Let only the server's user, or a group of its own, read the file; see open_secrets.
         secrets_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",

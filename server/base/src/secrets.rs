@@ -41,6 +41,8 @@ pub struct Secrets {
     roots: Vec<RootSecret>,
     generation: u8,
     tickets: Arc<TicketKeys>,
+    /// File of the roots that instances share, and whether it may be open to others.
+    key_file: Option<(PathBuf, bool)>,
     /// State directory that keeps the ticket keys, and whether it may be open to others.
     state_dir: Option<(PathBuf, bool)>,
 }
@@ -77,6 +79,7 @@ impl Secrets {
             roots,
             generation,
             tickets: Arc::new(tickets),
+            key_file: config.key_file.clone().map(|path| (path, config.accept_open)),
             state_dir: state_dir.map(|path| (path, config.accept_open)),
         })
     }
@@ -87,6 +90,7 @@ impl Secrets {
             roots: vec![RootSecret::random()],
             generation: random_generation(),
             tickets: Arc::new(TicketKeys::random(clock::unix)),
+            key_file: None,
             state_dir: None,
         }
     }
@@ -105,8 +109,27 @@ impl Secrets {
             tickets: Arc::new(TicketKeys::shared(roots.clone(), clock::unix)),
             roots,
             generation: generation % GENERATIONS,
+            key_file: None,
             state_dir: None,
         })
+    }
+
+    /// Reads the file of roots again, if there is one. Everything else stays, and so do the keys of tickets until
+    /// [`take_effect`](Self::take_effect).
+    ///
+    /// # Errors
+    /// A file that cannot be read or understood.
+    pub fn read_again(&self) -> Result<Secrets, SecretsError> {
+        let roots = match &self.key_file {
+            Some((path, accept_open)) => store::read_key_file(path, *accept_open)?,
+            None => self.roots.clone(),
+        };
+        Ok(Secrets { roots, ..self.clone() })
+    }
+
+    /// Makes the keys of tickets, which all that was read again shares, those of these roots.
+    pub fn take_effect(&self) {
+        self.tickets.set_roots(&self.roots);
     }
 
     /// Replaces the ticket keys by random ones, which read this clock.

@@ -148,7 +148,7 @@ fn settings(
     workers: usize,
     origin_ring: OriginRing,
 ) -> Result<Settings<Http3Session>, String> {
-    let own = snapshot.for_worker(group, usize::from(worker), &shared.secrets);
+    let own = snapshot.for_worker(group, usize::from(worker));
     let own = own.map_err(|e| e.to_string())?;
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
     sessions.origin_ring = Some(origin_ring);
@@ -161,7 +161,7 @@ fn settings(
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),
         cid_scheme: shared.cids.scheme(),
-        secrets: Arc::clone(&shared.secrets),
+        secrets: Arc::clone(&snapshot.secrets),
         used_tokens: Arc::clone(&shared.used_tokens),
         tracing: snapshot.tracing.clone(),
         worker,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use sluicegate_base::clock;
 use sluicegate_base::observe::access::CurrentAccess;
@@ -22,7 +23,7 @@ use super::acme::AcmeRenewals;
 use super::admin_address::AdminAddress;
 use super::advice;
 use super::buffers;
-use super::error::{BootError, ReloadError};
+use super::error::{BootError, ReloadError, one_line};
 use super::limits::REBIND_LIMIT;
 use super::listen::{ListenerPlan, RetainedAddress, RetainedState};
 use super::listener_settings::{PreviousSettings, prepare};
@@ -33,6 +34,7 @@ use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
 use super::replies::Replies;
 use super::retired::Retired;
+use super::secrets_file::SecretsFile;
 use super::shared::{open_logs, start_tracing};
 use super::takeover::Takeover;
 use super::tcp::{self, Fronts, tcp_config};
@@ -51,7 +53,7 @@ pub(super) struct Reloader<'a> {
     pub(super) snapshot: Arc<ConfigSnapshot>,
     /// Parts of the memory budget.
     pub(super) parts: Parts,
-    pub(super) secrets: Arc<Secrets>,
+    pub(super) secrets_file: SecretsFile,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) spans: Arc<CurrentSpans>,
     pub(super) traces: Arc<CurrentTraces>,
@@ -111,7 +113,8 @@ impl Reloader<'_> {
         };
         let config = Config::load_again(source, self.registry)?;
         examine_reload(&self.config, &config)?;
-        let (snapshot, rebound) = self.make(&config, OptionFiles::Read)?;
+        let secrets = Arc::new(self.snapshot.secrets.read_again().map_err(BootError::from)?);
+        let (snapshot, rebound) = self.make(&config, secrets, OptionFiles::Read)?;
         self.adopt(config, snapshot, rebound)?;
         self.renewals.adopt(&self.config);
         Ok(self.snapshot.generation)
@@ -124,7 +127,8 @@ impl Reloader<'_> {
     /// The certificates, or other files, cannot be used; the previous ones stay in effect.
     pub(super) fn install_certificates(&mut self) -> Result<Option<u64>, ReloadError> {
         let config = self.config.clone();
-        let (snapshot, rebound) = self.make(&config, OptionFiles::Keep)?;
+        let secrets = Arc::clone(&self.snapshot.secrets);
+        let (snapshot, rebound) = self.make(&config, secrets, OptionFiles::Keep)?;
         let before = self.snapshot.bound_listeners.iter();
         let mut pairs = before.zip(&snapshot.bound_listeners);
         if pairs.all(|(before, now)| before.settings.identities.are(&now.settings.identities)) {
@@ -132,6 +136,26 @@ impl Reloader<'_> {
         }
         self.adopt(config, snapshot, rebound)?;
         Ok(Some(self.snapshot.generation))
+    }
+
+    /// Puts into effect what the file of secrets has by now. If that fails, it is tried again after a while.
+    pub(super) fn renew_secrets(&mut self, now: Instant) {
+        let Some(secrets) = self.secrets_file.changed(&self.snapshot.secrets, now) else {
+            return;
+        };
+        let config = self.config.clone();
+        let made = self.make(&config, Arc::new(secrets), OptionFiles::Keep);
+        let adopted = made.map_err(ReloadError::from);
+        match adopted.and_then(|(snapshot, rebound)| self.adopt(config, snapshot, rebound)) {
+            Ok(()) => {
+                let count = self.snapshot.secrets.roots().len();
+                tracing::info!(secrets = count, "secrets in effect, as their file has them by now");
+            }
+            Err(error) => {
+                let error = one_line(&error);
+                tracing::warn!(%error, "changed secrets cannot be put into effect; the previous ones stay");
+            }
+        }
     }
 
     /// Sends a snapshot to the workers and origins, with the sockets that were bound for it.
@@ -143,11 +167,10 @@ impl Reloader<'_> {
     ) -> Result<(), ReloadError> {
         let snapshot = Arc::new(snapshot);
         // Whatever can fail comes before the first worker learns of it.
-        let of_worker =
-            |worker: &WorkerHandle| snapshot.for_worker(&worker.group, worker.index, &self.secrets);
+        let of_worker = |worker: &WorkerHandle| snapshot.for_worker(&worker.group, worker.index);
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
-        let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
+        let tcp = tcp_config(&config, &snapshot)?;
         let admin = self.admin.change(config.admin.address, &self.passed)?;
         let Rebound { mut plan, seeds } = rebound;
         // Workers may have the numbers even if the configuration is refused.
@@ -207,7 +230,8 @@ impl Reloader<'_> {
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
         let lifetime = self.config.quic.session_lifetime;
-        self.secrets.ticket_keys().set_lifetime(lifetime);
+        self.snapshot.secrets.take_effect();
+        self.snapshot.secrets.ticket_keys().set_lifetime(lifetime);
         self.upkeep.adopt(&self.snapshot);
         Ok(())
     }
@@ -226,6 +250,7 @@ impl Reloader<'_> {
     fn make(
         &self,
         config: &Config,
+        secrets: Arc<Secrets>,
         files: OptionFiles,
     ) -> Result<(ConfigSnapshot, Rebound), BootError> {
         let identification = Identification::new(&config.tracing, &config.telemetry);
@@ -243,17 +268,18 @@ impl Reloader<'_> {
         let plan = ListenerPlan::keeping(kept, self.next_id, Arc::clone(&self.passed));
         let mut rebound = rebind(config, &self.workers, plan, self.steering, |listener| {
             let mut before = current.clone().filter(|bound| bound.name == listener.name);
-            self.settings(listener, before.next(), config, files)
+            self.settings(listener, before.next(), config, &secrets, files)
         })?;
         let snapshot = ConfigSnapshot {
             generation: self.snapshot.generation + 1,
             site,
             limits: config.limits.clone(),
             quic: config.quic.clone(),
+            tracing: start_tracing(&self.traces, config, &secrets)?,
+            secrets,
             bound_listeners: std::mem::take(&mut rebound.plan.bound_listeners),
             // Last, because it may create a file.
             logs: open_logs(&self.access, &self.spans, config)?,
-            tracing: start_tracing(&self.traces, config, &self.secrets)?,
             drain_timeout: config.server.drain_timeout,
         };
         Ok((snapshot, rebound))
@@ -265,6 +291,7 @@ impl Reloader<'_> {
         listener: &Listener,
         before: Option<&BoundListener>,
         config: &Config,
+        secrets: &Secrets,
         files: OptionFiles,
     ) -> Result<ListenerSettings, BootError> {
         let known = self.known(before, config);
@@ -275,7 +302,7 @@ impl Reloader<'_> {
             options,
             selection: before.map(|before| &before.settings.selection),
         };
-        let mut settings = prepare(listener, self.registry, config, &self.secrets, kept)?;
+        let mut settings = prepare(listener, self.registry, config, secrets, kept)?;
         // A certificate that was made at the start stays.
         let before = before.map(|before| &before.settings.identities);
         if let Some(before) = before.filter(|before| before.first.is_self_signed())

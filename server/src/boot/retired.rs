@@ -62,7 +62,7 @@ mod tests {
         let quic = Config::embedded().quic;
         let limits = Config::embedded().limits;
         let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
-        let secrets = Secrets::in_memory();
+        let secrets = Arc::new(Secrets::in_memory());
         let make = |others: &[Identity], before: &Alternatives| {
             let tls =
                 ListenerTls { listener: "main", secrets: &secrets, quic: &quic, limits: &limits };
@@ -73,6 +73,7 @@ mod tests {
             site: Arc::new(Site::compile(&[], &limits).unwrap()),
             limits: limits.clone(),
             quic: quic.clone(),
+            secrets: Arc::clone(&secrets),
             bound_listeners: [0, 1]
                 .map(|id| BoundListener {
                     name: "main".to_owned(),

@@ -265,7 +265,7 @@ pub enum TakeoverError {
     Layout,
     /// The secrets are others.
     #[error(
-        "the secrets are not those of the running server: keep its `state_dir` and `secrets_file` for an upgrade, or restart"
+        "the secrets are not those of the running server: keep its `state_dir` and `secrets_file` for an upgrade; reload first if `secrets_file` has changed"
     )]
     Secrets,
     /// There are as many processes as generations.

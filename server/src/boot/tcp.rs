@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use sluicegate_base::networks::Networks;
-use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::ListenerTls;
 use sluicegate_config::{Config, Listener, PlainHttp};
 use sluicegate_dataplane::ListenerId;
@@ -52,7 +51,6 @@ impl Fronts {
 pub(super) fn tcp_config(
     config: &Config,
     snapshot: &ConfigSnapshot,
-    secrets: &Secrets,
 ) -> Result<Arc<TcpConfig>, BootError> {
     let challenges = AcmeSettings::of(config).map(|acme| acme.store.challenges());
     let all = snapshot.bound_listeners.iter();
@@ -75,8 +73,12 @@ pub(super) fn tcp_config(
             front.redirect = first.and_then(|first| redirect(listener?, first.at.local.port()));
             return Ok((bound.at.id, Arc::new(front)));
         }
-        let tls =
-            ListenerTls { listener: name, secrets, quic: &config.quic, limits: &config.limits };
+        let tls = ListenerTls {
+            listener: name,
+            secrets: &snapshot.secrets,
+            quic: &config.quic,
+            limits: &config.limits,
+        };
         let context = tls.tcp_context(&settings.identities.first, &settings.identities.others);
         let mut context =
             context.map_err(|error| BootError::listener(name, &[bound.at.local], error))?;

@@ -188,7 +188,7 @@ impl Upgrades {
         }
         self.begun += 1;
         let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
-        let generation = reloader.secrets.generation();
+        let generation = reloader.snapshot.secrets.generation();
         let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
         let hello = Message::Hello {
             protocol: PROTOCOL,
@@ -202,7 +202,7 @@ impl Upgrades {
                 .chain(&self.kind)
                 .cloned()
                 .collect(),
-            secrets: fingerprint(&reloader.secrets),
+            secrets: fingerprint(&reloader.snapshot.secrets),
             sockets: offered.len(),
         };
         let offer = Offer { hello, stream: other_stream.into(), sockets: offered };
@@ -395,7 +395,7 @@ impl Upgrade {
     fn succeed(&mut self, reloader: &mut Reloader<'_>) {
         reloader.admin.close();
         let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
-        let generation = oldest.unwrap_or(reloader.secrets.generation());
+        let generation = oldest.unwrap_or(reloader.snapshot.secrets.generation());
         // It may have ended.
         let _ = self.channel.send(&Message::Oldest { generation }, None);
         let process = self.process;

@@ -165,6 +165,10 @@ impl Run<'_, '_, '_> {
         self.service.supervisor.on_time(now);
         self.reloader.drop_unused();
         self.reloader.upkeep.on_time(now);
+        // While the server drains, no connection begins that would use others.
+        if self.deadline.is_none() {
+            self.reloader.renew_secrets(now);
+        }
         let next_step = self.service.upgrades.on_time(self.reloader, now);
         if self.retry.is_some_and(|retry| clock::now() >= retry) {
             self.install_certificates();
@@ -313,7 +317,7 @@ impl Run<'_, '_, '_> {
         match news {
             OlderNews::Closed => {
                 takeover.set_oldest(None);
-                service.upgrades.tell_oldest(reloader.secrets.generation());
+                service.upgrades.tell_oldest(reloader.snapshot.secrets.generation());
                 takeover::forget(&reloader.workers);
             }
             OlderNews::Oldest(generation) => {

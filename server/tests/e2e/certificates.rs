@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::X509;
+use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 use sluicegate_base::self_signed;
@@ -76,7 +77,7 @@ fn names_choose_certificates_over_tcp_and_every_worker_and_instance_resumes_sess
     let setup = Setup::new("mio")
         .with(&format!("[server]\nsecrets_file = {secrets:?}\nopen_secrets = true"))
         .with(&listener);
-    let instances = [(); 2].map(|()| Server::start(&setup, &folder));
+    let mut instances = [(); 2].map(|()| Server::start(&setup, &folder));
     let [first, second] = instances.each_ref().map(Server::address);
     for (asked, expected) in [
         ("first.example", "first.example"),
@@ -103,6 +104,24 @@ fn names_choose_certificates_over_tcp_and_every_worker_and_instance_resumes_sess
     for server in [first, second, second, first, second, first, first, second] {
         assert_eq!(handshake(&config, server, name), HandshakeKind::Resumed);
     }
+    // With a ticket of the first secret, as whoever has learnt it has one.
+    let mut old = (*config).clone();
+    old.resumption = Resumption::in_memory_sessions(8);
+    let old = Arc::new(old);
+    assert_eq!(handshake(&old, first, name), HandshakeKind::Full);
+    let next: String = (32..64).map(|byte| format!("{byte:02x}")).collect();
+    for lines in [[&*secret, &next].as_slice(), &[&next, &secret], &[&next]] {
+        std::fs::write(&secrets, lines.join("\n")).unwrap();
+        for instance in &mut instances {
+            instance.process.signal("HUP");
+            instance.process.line_with(&["configuration reloaded"]);
+        }
+        // Over each handshake the client gets a new ticket.
+        for server in [first, second, first, second] {
+            assert_eq!(handshake(&config, server, name), HandshakeKind::Resumed, "{lines:?}");
+        }
+    }
+    assert_eq!(handshake(&old, first, name), HandshakeKind::Full);
 }
 
 /// A certificate of ten years, seen from its last days on.

@@ -136,6 +136,13 @@ impl TicketKeys {
         }
     }
 
+    /// Replaces the roots that instances share. Tickets of those that are still among them stay valid.
+    pub(super) fn set_roots(&self, roots: &[RootSecret]) {
+        if let Source::Shared(before) = &mut self.state().source {
+            *before = roots.into();
+        }
+    }
+
     /// Sets how long a ticket is valid. If that differs from before, tickets of a state directory or a process are refused from now
     /// on.
     pub fn set_lifetime(&self, lifetime: Duration) {

@@ -1,13 +1,16 @@
 //! Adoption of another configuration.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::secrets::Secrets;
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::ListenerId;
 
 use super::Endpoint;
 use crate::application::Application;
+use crate::reset::ResetTokens;
 use crate::settings::{Listener, Tracing};
 use crate::token::{NewTokens, RetryTokens};
 
@@ -19,6 +22,8 @@ pub struct EndpointConfig<A: Application> {
     pub limits: Limits,
     /// Settings of QUIC.
     pub quic: Quic,
+    /// Secrets, of the generation that the endpoint has.
+    pub secrets: Arc<Secrets>,
     /// Sampling of traces, where it is on.
     pub tracing: Option<Tracing>,
     /// Time that connections of removed listeners get for their requests.
@@ -39,6 +44,7 @@ impl<A: Application> Endpoint<A> {
         settings.tracing = config.tracing;
         settings.limits = config.limits;
         settings.quic = config.quic;
+        settings.secrets = config.secrets;
         self.retire_listeners(before, config.drain_timeout);
         let settings = &self.settings;
         let (secrets, quic) = (&settings.secrets, &settings.quic);
@@ -46,5 +52,6 @@ impl<A: Application> Endpoint<A> {
         self.initials.set_retries(quic.retries_per_second);
         self.retry_tokens = RetryTokens::new(secrets, quic.retry_token_lifetime, self.cid_len);
         self.new_tokens = NewTokens::new(secrets, &settings.used_tokens, quic.new_token_lifetime);
+        self.reset_tokens = ResetTokens::new(secrets);
     }
 }

@@ -99,6 +99,7 @@ fn a_reload_changes_the_limit_of_resets() {
         listeners: HashMap::new(),
         limits: settings.limits.clone(),
         quic: Quic { stateless_reset_per_second: 3, ..settings.quic.clone() },
+        secrets: Arc::clone(&settings.secrets),
         tracing: None,
         drain_timeout: Duration::ZERO,
     };

@@ -27,7 +27,7 @@ fn bound(reloader: &Reloader<'_>) -> BoundListener {
         listener,
         reloader.registry,
         &reloader.config,
-        &reloader.secrets,
+        &reloader.snapshot.secrets,
         PreviousSettings::default(),
     );
     BoundListener {
@@ -53,17 +53,18 @@ fn reloader<'a>(
     workers: Vec<WorkerHandle>,
 ) -> Reloader<'a> {
     let config = Config::load(&source, registry).unwrap();
+    let secrets = Arc::new(Secrets::in_memory());
     let snapshot = ConfigSnapshot {
         generation: 1,
         site: Arc::new(Site::compile(&config.routes, &config.limits).unwrap()),
         limits: config.limits.clone(),
         quic: config.quic.clone(),
+        secrets: Arc::clone(&secrets),
         bound_listeners: Vec::new(),
         logs: RequestLogWriters::default(),
         tracing: None,
         drain_timeout: config.server.drain_timeout,
     };
-    let secrets = Arc::new(Secrets::in_memory());
     let admin_state = Arc::new(AdminState {
         lifecycle: Arc::clone(lifecycle),
         scraper: Scraper::new(Sources::default()),
@@ -85,7 +86,7 @@ fn reloader<'a>(
         passed: Arc::default(),
         takeover: None,
         config,
-        secrets,
+        secrets_file: SecretsFile::new(clock::now()),
         access: Arc::default(),
         spans: Arc::default(),
         fronts: Fronts::new(&workers),
