@@ -62,6 +62,10 @@ table! {
         /// server's user may read it, as debuggers do. It holds private keys, passwords and the requests of clients. Set it
         /// for as long as you look for the cause of a crash.
         core_dumps: bool { kind: Kind::Switch, default: "false", reload: Restart },
+        /// Time for which the server takes new connections as before after SIGTERM, SIGINT or SIGQUIT, while /readyz
+        /// already returns 503. Set it to as long as load balancers that ask there take to notice; then drain_timeout
+        /// begins. A second signal ends it.
+        shutdown_delay: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"0s\"", reload: Live },
         /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT; those that have not finished then
         /// are cut off. Raise it for long downloads. Keep it below the time after which the service manager kills the
         /// process.

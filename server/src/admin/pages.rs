@@ -154,6 +154,10 @@ fn ready(lifecycle: &Lifecycle) -> Page {
         Phase::Starting => {
             text(StatusCode::SERVICE_UNAVAILABLE, "starting: not every worker serves yet\n")
         }
+        Phase::Leaving => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "leaving: new connections are taken until server.shutdown_delay has passed\n",
+        ),
         Phase::Draining => {
             text(StatusCode::SERVICE_UNAVAILABLE, "draining: no new connections are taken\n")
         }

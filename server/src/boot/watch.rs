@@ -115,6 +115,7 @@ pub(super) fn run_down(
         service,
         totals: Totals::default(),
         running,
+        leaving_until: None,
         deadline: None,
         told_to_stop: false,
         stopped: false,
@@ -148,6 +149,8 @@ struct Run<'r, 'c, 's> {
     totals: Totals,
     /// Workers and fronts that have not stopped.
     running: usize,
+    /// Time at which the drain begins that a signal has asked for.
+    leaving_until: Option<Instant>,
     /// Time at which the drain, or the stop after it, ends at once.
     deadline: Option<Instant>,
     told_to_stop: bool,
@@ -166,6 +169,9 @@ impl Run<'_, '_, '_> {
         self.reloader.drop_unused();
         self.reloader.upkeep.on_time(now);
         // While the server drains, no connection begins that would use others.
+        if self.leaving_until.is_some_and(|until| now >= until) {
+            self.drain_and_stop();
+        }
         if self.deadline.is_none() {
             self.reloader.renew_secrets(now);
         }
@@ -179,7 +185,8 @@ impl Run<'_, '_, '_> {
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
         let next = self.service.supervisor.next();
-        let others = [self.deadline, self.retry, self.service.upgrades.next(now)];
+        let others =
+            [self.leaving_until, self.deadline, self.retry, self.service.upgrades.next(now)];
         match next_step {
             Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),
             _ => now,
@@ -215,16 +222,21 @@ impl Run<'_, '_, '_> {
 
     /// Takes the signal to stop.
     fn on_stop(&mut self) {
-        if self.deadline.is_none() {
+        let delay = self.reloader.config.server.shutdown_delay;
+        let takes_over = self.reloader.takeover.as_ref().is_some_and(|one| !one.reads());
+        if self.deadline.is_none()
+            && self.leaving_until.is_none()
+            && !delay.is_zero()
+            && !takes_over
+        {
             self.told_to_stop = true;
             self.service.upgrades.cancel();
-            if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
-                takeover.give_up();
-            }
-            let limit = drain(self.observability, self.reloader);
-            tracing::info!(limit = ?limit, "draining; a second signal stops at once");
-            self.service.supervisor.stopping(limit);
-            self.deadline = Some(clock::now() + limit);
+            self.observability.lifecycle().set(Phase::Leaving);
+            tracing::info!(time = ?delay, "leaving: /readyz returns 503, and connections are taken as before; a second signal drains at once");
+            self.service.supervisor.stopping(delay + self.reloader.config.server.drain_timeout);
+            self.leaving_until = Some(clock::now() + delay);
+        } else if self.deadline.is_none() {
+            self.drain_and_stop();
         } else if !std::mem::replace(&mut self.told_to_stop, true) {
             // The first signal to a process that drains because another one serves: a service manager stops both.
             self.service.upgrades.cancel();
@@ -232,6 +244,20 @@ impl Run<'_, '_, '_> {
         } else {
             self.stop();
         }
+    }
+
+    /// Has connections drain, and the process end after that.
+    fn drain_and_stop(&mut self) {
+        self.leaving_until = None;
+        self.told_to_stop = true;
+        self.service.upgrades.cancel();
+        if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
+            takeover.give_up();
+        }
+        let limit = drain(self.observability, self.reloader);
+        tracing::info!(limit = ?limit, "draining; a second signal stops at once");
+        self.service.supervisor.stopping(limit);
+        self.deadline = Some(clock::now() + limit);
     }
 
     /// Notes that no event has come.
@@ -291,6 +317,8 @@ impl Run<'_, '_, '_> {
         let takeover = self.reloader.takeover.as_ref();
         let reason = if self.deadline.is_some() && !may_drain {
             "not while the server drains"
+        } else if self.leaving_until.is_some() && request != ControlRequest::Reload {
+            "not while the server stops"
         } else if takeover.is_some_and(|takeover| !takeover.reads()) {
             "this process has not taken over yet"
         } else if upgrades.are_under_way() {

@@ -133,7 +133,8 @@ fn readiness_ends_with_the_order_to_stop(backend: &str) {
     const LENGTH: u64 = 20_000_000;
     let folder = Folder::new();
     let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "cubic");
-    let mut server = Server::start(&setup.with(ADMIN), &folder);
+    let setup = setup.with(ADMIN).with("[server]\nshutdown_delay = \"1h\"");
+    let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     assert_eq!(get(admin, "/readyz"), (200, "ready\n".to_owned()));
     run(async {
@@ -143,6 +144,13 @@ fn readiness_ends_with_the_order_to_stop(backend: &str) {
         let mut counted = Counted::default();
         // Flow control holds the rest back until it is read.
         response.count(&mut counted, LENGTH / 10).await;
+        server.process.terminate();
+        server.process.line_with(&["leaving"]);
+        let (status, reason) = get(admin, "/readyz");
+        assert!(status == 503 && reason.starts_with("leaving"), "{reason}");
+        let mut late = client.connect(server.address()).await;
+        assert_eq!(late.get("/").await.text().await, PAGE);
+        drop(late);
         server.process.terminate();
         server.process.line_with(&["draining"]);
         let (status, reason) = get(admin, "/readyz");

@@ -15,6 +15,8 @@ labels! {
         Starting = "starting",
         /// All workers serve.
         Serving = "serving",
+        /// All workers serve until `server.shutdown_delay` has passed.
+        Leaving = "leaving",
         /// Accepted requests may finish; no new connections are accepted.
         Draining = "draining",
     }
