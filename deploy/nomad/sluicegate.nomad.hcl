@@ -172,7 +172,7 @@ EOT
         data          = "{{ with nomadVar \"nomad/jobs/sluicegate\" }}{{ .key }}{{ end }}\n"
       }
 
-      # Tokens and session tickets of each server hold at the others. Only a restart reads them again.
+      # Tokens and session tickets of each server hold at the others, which read the file again within half a minute.
       template {
         destination = "secrets/secrets.txt"
         uid         = 10001

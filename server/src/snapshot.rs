@@ -104,6 +104,7 @@ pub struct ListenerSettings {
 }
 
 /// An immutable snapshot that all workers share; a reload makes another one.
+#[derive(Clone)]
 pub struct ConfigSnapshot {
     /// Number of the snapshot, 1 at the start.
     pub generation: u64,

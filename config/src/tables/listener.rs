@@ -227,7 +227,7 @@ table! {
         },
         /// Share of these clients that the rule matches, chosen at random. The others are compared with the next rule. A
         /// client, that is an IPv4 address or an IPv6 /56, is chosen for all its connections, also after a restart with
-        /// state_dir.
+        /// state_dir, until a reload or restart finds another first line in secrets_file.
         share: f64 { kind: ratio(0.0, 1.0), default: "1.0", examples: ["0.1"], reload: Live },
         /// Congestion control algorithm for these connections, as for the listener.
         congestion_control: CongestionControl {

@@ -23,9 +23,9 @@ table! {
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
         /// tokens and tickets; those made with the other lines are still accepted. Set it if clients may reach another
         /// instance behind the same address. The server reads it again at a reload, and within half a minute of a change.
-        /// To rotate the secrets, add a line at the end of the file of each instance. A minute later move it to the top of
-        /// each. Delete the old line when the longer one of quic.session_lifetime and quic.new_token_lifetime has passed,
-        /// or at once if it has leaked. Let only the server's user, or a group of its own, read the file; see open_secrets.
+        /// To rotate the secrets, add a line at the end of the file of each instance. Once each has logged that it is in effect,
+        /// move it to the top of each. Delete the old line when the longer one of quic.session_lifetime and quic.new_token_lifetime has passed,
+        /// or at once if it has leaked, and then upgrade or restart each. Let only the server's user, or a group of its own, read the file; see open_secrets.
         secrets_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",
@@ -67,8 +67,8 @@ table! {
         /// begins. A second signal ends it.
         shutdown_delay: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"0s\"", reload: Live },
         /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT; those that have not finished then
-        /// are cut off. Raise it for long downloads. Keep it below the time after which the service manager kills the
-        /// process.
+        /// are cut off. Raise it for long downloads. Keep it, with shutdown_delay, below the time after which the service
+        /// manager kills the process.
         drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Live },
         /// Longest time that the host's idle cores may take to wake up, as long as the server runs (the device
         /// /dev/cpu_dma_latency). Less lowers latency at light load and costs power; 0s keeps all cores of the host

@@ -39,8 +39,8 @@ use super::shared::{open_logs, start_tracing};
 use super::takeover::Takeover;
 use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
-use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
-use crate::tcp::FrontCommand;
+use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings, WorkerConfig};
+use crate::tcp::{FrontCommand, TcpConfig};
 use crate::worker::{Command, WorkerHandle};
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.
@@ -138,24 +138,70 @@ impl Reloader<'_> {
         Ok(Some(self.snapshot.generation))
     }
 
-    /// Puts into effect what the file of secrets has by now. If that fails, it is tried again after a while.
+    /// Puts into effect what the file of secrets has by now, if a look is due.
     pub(super) fn renew_secrets(&mut self, now: Instant) {
-        let Some(secrets) = self.secrets_file.changed(&self.snapshot.secrets, now) else {
-            return;
-        };
-        let config = self.config.clone();
-        let made = self.make(&config, Arc::new(secrets), OptionFiles::Keep);
-        let adopted = made.map_err(ReloadError::from);
-        match adopted.and_then(|(snapshot, rebound)| self.adopt(config, snapshot, rebound)) {
-            Ok(()) => {
+        if let Some(secrets) = self.secrets_file.changed(&self.snapshot.secrets, now) {
+            self.adopt_secrets(secrets);
+        }
+    }
+
+    /// Puts into effect what the file of secrets has by now. One that is wrong changes nothing.
+    pub(super) fn renew_secrets_at_once(&mut self) {
+        let read = self.snapshot.secrets.read_again().ok();
+        if let Some(secrets) = read.filter(|read| read.roots() != self.snapshot.secrets.roots()) {
+            self.adopt_secrets(secrets);
+        }
+    }
+
+    /// Replaces the secrets and nothing else: the other files of the configuration may be half written, and wait for a reload. Sampling
+    /// and the draw of shares stay as they are.
+    fn adopt_secrets(&mut self, secrets: Secrets) {
+        let secrets = Arc::new(secrets);
+        let snapshot = ConfigSnapshot { secrets, ..(*self.snapshot).clone() };
+        let made = self.for_workers(&snapshot).and_then(|own| {
+            let tcp = tcp_config(&self.config, &snapshot)?;
+            Ok((own, tcp))
+        });
+        match made {
+            Ok((own, tcp)) => {
+                let before = self.tell_workers(Arc::new(snapshot), own, tcp);
+                self.retired.take(&before, &self.snapshot);
                 let count = self.snapshot.secrets.roots().len();
-                tracing::info!(secrets = count, "secrets in effect, as their file has them by now");
+                tracing::info!(secrets = count, "the changed file of secrets is in effect");
             }
             Err(error) => {
                 let error = one_line(&error);
-                tracing::warn!(%error, "changed secrets cannot be put into effect; the previous ones stay");
+                tracing::error!(%error, "changed secrets cannot be put into effect; the previous ones stay");
             }
         }
+    }
+
+    /// Makes each worker's part of a snapshot.
+    fn for_workers(&self, snapshot: &ConfigSnapshot) -> Result<Vec<WorkerConfig>, ReloadError> {
+        let of_worker = |worker: &WorkerHandle| snapshot.for_worker(&worker.group, worker.index);
+        let own = self.workers.iter().map(of_worker);
+        Ok(own.collect::<Result<_, _>>()?)
+    }
+
+    /// Puts a snapshot into effect at the workers and the fronts. Returns the one before.
+    fn tell_workers(
+        &mut self,
+        snapshot: Arc<ConfigSnapshot>,
+        own: Vec<WorkerConfig>,
+        tcp: Arc<TcpConfig>,
+    ) -> Arc<ConfigSnapshot> {
+        for (worker, own) in self.workers.iter().zip(own) {
+            let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
+            worker.mailbox.send(command);
+        }
+        match &mut self.takeover {
+            // The process before still accepts.
+            Some(takeover) if takeover.over_tcp.is_some() => takeover.over_tcp = Some(tcp),
+            _ => self.fronts.adopt(tcp),
+        }
+        snapshot.secrets.take_effect();
+        self.upkeep.set_secrets(&snapshot.secrets);
+        std::mem::replace(&mut self.snapshot, snapshot)
     }
 
     /// Sends a snapshot to the workers and origins, with the sockets that were bound for it.
@@ -167,9 +213,7 @@ impl Reloader<'_> {
     ) -> Result<(), ReloadError> {
         let snapshot = Arc::new(snapshot);
         // Whatever can fail comes before the first worker learns of it.
-        let of_worker = |worker: &WorkerHandle| snapshot.for_worker(&worker.group, worker.index);
-        let own = self.workers.iter().map(of_worker);
-        let own = own.collect::<Result<Vec<_>, _>>()?;
+        let own = self.for_workers(&snapshot)?;
         let tcp = tcp_config(&config, &snapshot)?;
         let admin = self.admin.change(config.admin.address, &self.passed)?;
         let Rebound { mut plan, seeds } = rebound;
@@ -186,10 +230,8 @@ impl Reloader<'_> {
             let command = OriginCommand::Adopt(Arc::clone(&snapshot.site));
             let _ = worker.origin.send(command);
         }
-        for (worker, own) in self.workers.iter().zip(own) {
-            let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
-            worker.mailbox.send(command);
-        }
+        let before = self.tell_workers(snapshot, own, tcp);
+        let snapshot = &*self.snapshot;
         process_log::set(&config.log);
         advice::on_file(&config);
         advice::on_key_logs(&config);
@@ -213,26 +255,19 @@ impl Reloader<'_> {
         self.admin.adopt(&config.admin);
         let traces = snapshot.tracing.as_ref().map(Tracing::writer);
         self.traces.set(&config.qlog, traces);
-        match &mut self.takeover {
-            // The process before still accepts.
-            Some(takeover) if takeover.over_tcp.is_some() => takeover.over_tcp = Some(tcp),
-            _ => self.fronts.adopt(tcp),
-        }
         plan.announce();
-        tcp::announce(&snapshot, |id| plan.has_new_tcp(id));
+        tcp::announce(snapshot, |id| plan.has_new_tcp(id));
         for worker in &self.workers {
             let sockets = plan.take_tcp(&worker.group);
             // A front ends only with the process.
             let _ = worker.front.send(FrontCommand::Listen(sockets));
         }
+        self.removed.take(&before, snapshot);
+        self.retired.take(&before, snapshot);
+        let lifetime = config.quic.session_lifetime;
+        snapshot.secrets.ticket_keys().set_lifetime(lifetime);
+        self.upkeep.adopt(snapshot);
         self.config = config;
-        self.removed.take(&self.snapshot, &snapshot);
-        self.retired.take(&self.snapshot, &snapshot);
-        self.snapshot = snapshot;
-        let lifetime = self.config.quic.session_lifetime;
-        self.snapshot.secrets.take_effect();
-        self.snapshot.secrets.ticket_keys().set_lifetime(lifetime);
-        self.upkeep.adopt(&self.snapshot);
         Ok(())
     }
 

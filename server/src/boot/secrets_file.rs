@@ -2,14 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use sluicegate_base::secrets::{Secrets, SecretsError};
+use sluicegate_base::secrets::{RootSecret, Secrets, SecretsError};
 
 /// Time between two looks. The file is small, and not every file system tells when it changes.
 const PERIOD: Duration = Duration::from_secs(30);
 
+/// Time in which a changed file must stay as it is: whoever writes it may not have written all.
+const REST: Duration = Duration::from_secs(2);
+
 /// Says when the file has other secrets than those in effect.
 pub(super) struct SecretsFile {
     next: Instant,
+    /// What the last look has found for the first time.
+    seen: Vec<RootSecret>,
     /// What was wrong at the last look, which is logged once.
     wrong: Option<String>,
 }
@@ -17,10 +22,16 @@ pub(super) struct SecretsFile {
 impl SecretsFile {
     /// Looks for the first time a period after `now`.
     pub(super) fn new(now: Instant) -> SecretsFile {
-        SecretsFile { next: now + PERIOD, wrong: None }
+        SecretsFile { next: now + PERIOD, seen: Vec::new(), wrong: None }
     }
 
-    /// Returns the secrets of the file if they differ from those in effect, and a look is due. A file that is wrong changes nothing.
+    /// Returns the time of the next look.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Returns the secrets of the file if they differ from those in effect, and two looks have found them. A file that is wrong changes
+    /// nothing.
     pub(super) fn changed(&mut self, in_effect: &Secrets, now: Instant) -> Option<Secrets> {
         if now < self.next {
             return None;
@@ -35,7 +46,14 @@ impl SecretsFile {
             );
         }
         self.wrong = wrong;
-        read.ok().filter(|read| read.roots() != in_effect.roots())
+        let changed = read.ok().filter(|read| read.roots() != in_effect.roots())?;
+        if changed.roots() != self.seen {
+            self.seen = changed.roots().to_vec();
+            self.next = now + REST;
+            return None;
+        }
+        self.seen.clear();
+        Some(changed)
     }
 }
 
@@ -66,7 +84,15 @@ mod tests {
         let mut file = SecretsFile::new(begin);
         write(&format!("{second}\n{first}\n"));
         assert!(file.changed(&secrets, begin).is_none());
-        let changed = file.changed(&secrets, begin + PERIOD).unwrap();
+        // It may be half written.
+        assert!(file.changed(&secrets, begin + PERIOD).is_none());
+        write(&format!("{first}\n{second}\n"));
+        assert!(file.changed(&secrets, begin + PERIOD + REST).is_none());
+        assert_eq!(file.next(), begin + PERIOD + 2 * REST);
+        write(&format!("{second}\n{first}\n"));
+        assert!(file.changed(&secrets, file.next()).is_none());
+        let begin = file.next() - PERIOD;
+        let changed = file.changed(&secrets, file.next()).unwrap();
         assert_eq!(changed.roots().len(), 2);
         assert_eq!(changed.roots()[1], secrets.roots()[0]);
         assert_eq!(changed.generation(), secrets.generation());

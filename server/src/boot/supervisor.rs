@@ -98,10 +98,10 @@ impl Supervisor {
         self.adoption = Some(Adoption { at: now, call, status, replies });
     }
 
-    /// Reports that the server drains, for up to `limit`.
-    pub(super) fn stopping(&mut self, limit: Duration) {
+    /// Reports that the server stops within `limit`, and how.
+    pub(super) fn stopping(&mut self, how: &str, limit: Duration) {
         self.adoption = None;
-        let status = format!("draining, for up to {limit:?}");
+        let status = format!("{how}, for up to {limit:?}");
         // Workers close their connections then, and the logs and the traces are written to their ends.
         let whole = limit + 5 * STOP_LIMIT;
         let micros = whole.as_micros().try_into().unwrap_or(u32::MAX);

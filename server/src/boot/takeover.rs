@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rustix::stdio::{dup2_stdin, stdin};
-use sluicegate_base::secrets::{GENERATIONS, Purpose, Secrets};
+use sluicegate_base::secrets::{GENERATIONS, Purpose, RootSecret, Secrets};
 use sluicegate_config::Config;
 use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
@@ -125,7 +125,8 @@ impl Takeover {
         if layout(cids) != self.layout || self.kinds.iter().any(|kind| !own.contains(kind)) {
             return Err(TakeoverError::Layout);
         }
-        if fingerprint(secrets) != self.secrets {
+        // Those of the process before may have been rotated since it read them.
+        if !secrets.roots().iter().any(|root| fingerprint(root) == self.secrets) {
             return Err(TakeoverError::Secrets);
         }
         let generation = secrets.generation();
@@ -239,9 +240,9 @@ pub(super) fn layout(cids: &CidSchemes) -> String {
     format!("{} {:?}", cids.scheme().cid_len(), cids.steering())
 }
 
-/// Returns which secrets they are, and nothing else of them.
-pub(super) fn fingerprint(secrets: &Secrets) -> String {
-    HEXLOWER.encode(&secrets.current().derive::<16>(Purpose::KeyId))
+/// Returns which secret it is, and nothing else of it.
+pub(super) fn fingerprint(root: &RootSecret) -> String {
+    HEXLOWER.encode(&root.derive::<16>(Purpose::KeyId))
 }
 
 /// Has the workers pass nothing more to the process before.

@@ -202,7 +202,7 @@ impl Upgrades {
                 .chain(&self.kind)
                 .cloned()
                 .collect(),
-            secrets: fingerprint(&reloader.snapshot.secrets),
+            secrets: fingerprint(reloader.snapshot.secrets.current()),
             sockets: offered.len(),
         };
         let offer = Offer { hello, stream: other_stream.into(), sockets: offered };

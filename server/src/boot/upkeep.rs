@@ -49,6 +49,11 @@ impl Upkeep {
         self.on_time(clock::now());
     }
 
+    /// Takes other secrets, whose ticket keys are kept from now on.
+    pub(super) fn set_secrets(&mut self, secrets: &Arc<Secrets>) {
+        self.secrets = Arc::clone(secrets);
+    }
+
     /// Does what is due. The main thread calls it at least once in a minute.
     pub(super) fn on_time(&mut self, now: Instant) {
         if now >= self.warning_at {

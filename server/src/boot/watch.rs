@@ -184,7 +184,7 @@ impl Run<'_, '_, '_> {
 
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
-        let next = self.service.supervisor.next();
+        let next = self.service.supervisor.next().min(self.reloader.secrets_file.next());
         let others =
             [self.leaving_until, self.deadline, self.retry, self.service.upgrades.next(now)];
         match next_step {
@@ -233,7 +233,8 @@ impl Run<'_, '_, '_> {
             self.service.upgrades.cancel();
             self.observability.lifecycle().set(Phase::Leaving);
             tracing::info!(time = ?delay, "leaving: /readyz returns 503, and connections are taken as before; a second signal drains at once");
-            self.service.supervisor.stopping(delay + self.reloader.config.server.drain_timeout);
+            let limit = delay + self.reloader.config.server.drain_timeout;
+            self.service.supervisor.stopping("leaving", limit);
             self.leaving_until = Some(clock::now() + delay);
         } else if self.deadline.is_none() {
             self.drain_and_stop();
@@ -256,7 +257,7 @@ impl Run<'_, '_, '_> {
         }
         let limit = drain(self.observability, self.reloader);
         tracing::info!(limit = ?limit, "draining; a second signal stops at once");
-        self.service.supervisor.stopping(limit);
+        self.service.supervisor.stopping("draining", limit);
         self.deadline = Some(clock::now() + limit);
     }
 
@@ -317,7 +318,7 @@ impl Run<'_, '_, '_> {
         let takeover = self.reloader.takeover.as_ref();
         let reason = if self.deadline.is_some() && !may_drain {
             "not while the server drains"
-        } else if self.leaving_until.is_some() && request != ControlRequest::Reload {
+        } else if self.leaving_until.is_some() {
             "not while the server stops"
         } else if takeover.is_some_and(|takeover| !takeover.reads()) {
             "this process has not taken over yet"
@@ -328,7 +329,11 @@ impl Run<'_, '_, '_> {
                 ControlRequest::Reload => {
                     reload(self.observability, self.reloader, self.service.supervisor, reply);
                 }
-                ControlRequest::Upgrade(program) => upgrades.begin(program, reply, self.reloader),
+                ControlRequest::Upgrade(program) => {
+                    // The new process reads the file as it is now.
+                    self.reloader.renew_secrets_at_once();
+                    upgrades.begin(program, reply, self.reloader);
+                }
             };
         };
         tracing::warn!(?request, "refused: {reason}");

@@ -35,9 +35,13 @@ impl<F: BufFactory> Connection<F> {
             return Some(SendLimit::CongestionWindow);
         }
         // What was written and not sent is within the peer's limit.
-        let credit = self.max_tx_data.saturating_sub(self.tx_data);
-        let is_blocked = credit < MIN_CREDIT && !self.streams.has_flushable();
+        let is_blocked = self.is_credit_used() && !self.streams.has_flushable();
         is_blocked.then_some(SendLimit::ConnectionFlowControl)
+    }
+
+    /// Returns whether the peer's flow control of the connection lets streams take no more data.
+    pub fn is_credit_used(&self) -> bool {
+        self.connection_allowance() < MIN_CREDIT
     }
 
     /// Returns whether the congestion window and pacing have room for more in a round trip than is in flight or waits to be sent. If
@@ -46,7 +50,7 @@ impl<F: BufFactory> Connection<F> {
         let Ok(path) = self.paths.get_active() else {
             return false;
         };
-        let is_refused = self.tx_cap == 0 && self.connection_allowance() >= MIN_CREDIT;
+        let is_refused = (self.tx_cap as u64) < MIN_CREDIT && !self.is_credit_used();
         let recovery = &path.recovery;
         let micros = u64::try_from(recovery.rtt().as_micros()).unwrap_or(u64::MAX);
         let paced = recovery.pacing_rate().saturating_mul(micros) / 1_000_000;

@@ -63,6 +63,9 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | qu
 {{- if and .Values.sharedSecret (not (regexMatch "(?m)^\\s*secrets_file\\s*=" $config)) -}}
 {{- fail "the configuration has no secrets_file, which sharedSecret is for: add secrets_file = \"secrets/secrets.txt\" to [server], or set sharedSecret to \"\"" -}}
 {{- end -}}
+{{- if regexMatch "(?m)^\\s*shutdown_delay\\s*=" $config -}}
+{{- fail "the configuration has shutdown_delay, for which a pod has preStopSeconds: remove it" -}}
+{{- end -}}
 {{- $drain := include "sluicegate.drain" . | int -}}
 {{- $grace := .Values.terminationGracePeriodSeconds | int -}}
 {{- $needed := add (int .Values.preStopSeconds) $drain 5 | int -}}

@@ -72,8 +72,7 @@ impl<A: Application> Connection<A> {
         if session.output() != Output::Waiting || !self.quic.is_window_spare() {
             return None;
         }
-        let is_connections = self.quic.send_limit() == Some(SendLimit::ConnectionFlowControl);
-        Some(if is_connections { Wait::ConnectionFlow } else { Wait::StreamFlow })
+        Some(if self.quic.is_credit_used() { Wait::ConnectionFlow } else { Wait::StreamFlow })
     }
 
     fn waits_for(&self) -> Wait {
