@@ -5,6 +5,7 @@
 //! The keys of session tickets change by themselves. Roots come from a key file that instances share, else from a state directory, else from memory, where they end with the process.
 
 mod error;
+pub mod hex_key;
 pub mod key_file;
 mod nonces;
 mod root;

@@ -41,6 +41,11 @@ impl TooOpen {
         &self.path
     }
 
+    /// Returns what is wrong with the file and the remedy, for a process without `server.open_secrets`.
+    pub fn reason(&self) -> impl std::fmt::Display {
+        &self.reason
+    }
+
     /// Returns the error for a file that everybody may read.
     #[cfg(any(test, feature = "test-fixtures"))]
     pub fn of(path: &str) -> TooOpen {

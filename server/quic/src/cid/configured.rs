@@ -1,13 +1,12 @@
 //! Schemes as the configuration wants them, with what stands in the environment and in files.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::Arc;
 
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use sluicegate_base::named_file;
-use sluicegate_base::secrets::{NONCE_OF_PROCESS, Nonces, Secrets, SecretsError, key_file};
-use sluicegate_cid::{HostId, KEY_LEN};
+use sluicegate_base::secrets::{NONCE_OF_PROCESS, Nonces, Secrets, SecretsError, hex_key};
+use sluicegate_cid::HostId;
 use sluicegate_config::{CidFormat, ConnectionIds, ServerId, ServerIdEncoding, ServerIdPlace};
 use sluicegate_dataplane::Steering;
 
@@ -181,8 +180,8 @@ fn pool(ids: &ConnectionIds, surroundings: CidSurroundings<'_>) -> Result<Option
     let Some(server_id) = &ids.server_id else {
         return Ok(None);
     };
-    let key = ids.key_file.as_deref().map(|path| read_key(path, surroundings.accept_open));
-    let key = key.transpose().map_err(|reason| ("key_file", reason))?;
+    let key = ids.key_file.as_deref().map(|path| hex_key::read(path, surroundings.accept_open));
+    let key = key.transpose().map_err(|error| ("key_file", error.to_string()))?;
     let nonce = usize::from(ids.nonce.unwrap_or(USUAL_NONCE));
     if key.is_some() && nonce < NONCE_OF_PROCESS && !surroundings.has_state_dir {
         let reason = format!(
@@ -307,21 +306,4 @@ fn text_at(
         Some(Err(_)) => Err(format!("the variable {name} of the environment is not UTF-8")),
         None => Err(format!("the environment has no variable {name}; set it, or correct its name")),
     }
-}
-
-fn read_key(path: &Path, accept_open: bool) -> Result<[u8; KEY_LEN], String> {
-    let failed = |error| format!("cannot read {}: {error}", path.display());
-    let file = named_file::open(path).map_err(failed)?;
-    let bytes = named_file::read_open(&file, named_file::SECRET).map_err(failed)?;
-    if !accept_open {
-        key_file::check(path, &file).map_err(failed)?.map_err(|error| error.to_string())?;
-    }
-    let key = HEXLOWER_PERMISSIVE.decode(bytes.trim_ascii()).ok();
-    let key = key.and_then(|key| <[u8; KEY_LEN]>::try_from(key).ok());
-    // Such as a line of zeros that stands for a key.
-    let key = key.filter(|key| key.iter().any(|byte| *byte != key[0]));
-    key.ok_or_else(|| {
-        let path = path.display();
-        format!("{path} does not hold a key of 32 hexadecimal digits; make one with `openssl rand -hex 16`")
-    })
 }
