@@ -19,6 +19,8 @@ mod load;
 mod locate;
 mod manual;
 mod mistakes;
+mod once;
+mod parse;
 mod print;
 mod scalars;
 mod schema;

@@ -7,6 +7,8 @@ use std::path::{Path, absolute};
 use sluicegate_cc::Registry;
 
 use crate::error::{Error, Position};
+use crate::field::Record;
+use crate::parse::parse;
 use crate::tables::Config;
 
 /// Largest file that is read, bytes.
@@ -45,7 +47,7 @@ impl Config {
     /// Returns a mistake with its place, and with it all keys that are unknown or missing.
     pub fn from_toml(file_name: &str, text: &str, registry: &Registry) -> Result<Self, Error> {
         let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
-        Self::parse(file_name, text, folder, registry)
+        parse(file_name, text, folder, registry)
     }
 
     /// Reads a configuration from a file of up to 16 MiB. Paths in it become absolute if the current folder is known.
@@ -53,7 +55,7 @@ impl Config {
     /// # Errors
     /// As [`Config::from_toml`]; also if the file cannot be read or is not UTF-8.
     pub fn load(path: &Path, registry: &Registry) -> Result<Self, Error> {
-        Self::load_by(read, path, registry)
+        load_by(read, path, registry)
     }
 
     /// Reads a file again that was read before, while a server runs: a regular file only, because a pipe could keep it waiting.
@@ -61,33 +63,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn load_again(path: &Path, registry: &Registry) -> Result<Self, Error> {
-        Self::load_by(read_again, path, registry)
-    }
-
-    fn load_by(
-        read: fn(&Path) -> io::Result<Vec<u8>>,
-        path: &Path,
-        registry: &Registry,
-    ) -> Result<Self, Error> {
-        let name = path.display().to_string();
-        let refused = |found: String, position| Error {
-            file: name.as_str().into(),
-            position,
-            found,
-            expected: "a configuration in TOML".to_owned(),
-            nearest: None,
-            others: None,
-        };
-        let bytes = read(path).map_err(|e| refused(format!("cannot be read: {e}"), None))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = error.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);
-            let byte = error.as_bytes().get(valid).copied().unwrap_or_default();
-            let position = Some(Position::of(&text, valid));
-            refused(format!("byte 0x{byte:02x} is not UTF-8"), position)
-        })?;
-        let place = absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self::parse(&name, &text, place.parent().unwrap_or(Path::new("")), registry)
+        load_by(read_again, path, registry)
     }
 
     /// Returns the configuration of a server without a file: all cores, a listener on port 4433 of this host with a
@@ -99,6 +75,33 @@ impl Config {
         let parsed = Self::from_toml("embedded.toml", EMBEDDED, &Registry::builtin());
         parsed.expect("the embedded configuration is valid")
     }
+}
+
+/// Reads a file whose top level is `R`.
+pub(crate) fn load_by<R: Record>(
+    read: fn(&Path) -> io::Result<Vec<u8>>,
+    path: &Path,
+    registry: &Registry,
+) -> Result<R, Error> {
+    let name = path.display().to_string();
+    let refused = |found: String, position| Error {
+        file: name.as_str().into(),
+        position,
+        found,
+        expected: "a configuration in TOML".to_owned(),
+        nearest: None,
+        others: None,
+    };
+    let bytes = read(path).map_err(|e| refused(format!("cannot be read: {e}"), None))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);
+        let byte = error.as_bytes().get(valid).copied().unwrap_or_default();
+        let position = Some(Position::of(&text, valid));
+        refused(format!("byte 0x{byte:02x} is not UTF-8"), position)
+    })?;
+    let place = absolute(path).unwrap_or_else(|_| path.to_owned());
+    parse(&name, &text, place.parent().unwrap_or(Path::new("")), registry)
 }
 
 /// Reads a file that was read before.
@@ -122,7 +125,11 @@ pub fn check_regular(metadata: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file of up to 16 MiB.
+///
+/// # Errors
+/// Errors of the system; the file is larger.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE) {

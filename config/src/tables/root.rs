@@ -1,24 +1,19 @@
 //! The whole file, and what its tables must agree on.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::Hash;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-
-use sluicegate_cc::Registry;
-use toml::de::DeTable;
 
 use super::{
     AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
     Qlog, Quic, Route, Server, SiteDefaults, Telemetry, TraceparentMode, Tracing, UpstreamAddress,
     bound, site,
 };
-use crate::error::{Error, Position};
+use crate::error::Error;
 use crate::field::Record;
-use crate::mistakes;
+use crate::once::Once;
 use crate::schema::Kind;
 use crate::section::Section;
-use crate::source::{Source, shown};
+use crate::source::shown;
 
 table! {
     /// Configuration of a server: each value lies within its bounds, and each reference leads to a table that exists.
@@ -80,21 +75,6 @@ table! {
 }
 
 impl Config {
-    /// Reads `text`; relative paths start at `folder`, and errors name the file `file`.
-    pub(crate) fn parse(
-        file: &str,
-        text: &str,
-        folder: &Path,
-        registry: &Registry,
-    ) -> Result<Self, Error> {
-        let source = Source { file, text, folder, registry, top: Self::TABLE };
-        let document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
-        let entries = document.get_ref();
-        let top = Section::of_entries(&source, *Self::TABLE, 0, entries);
-        let read = top.and_then(|top| <Self as Record>::read(&top));
-        read.map_err(|error| error.beside(mistakes::of_keys(&source, Self::TABLE, 0, entries)))
-    }
-
     /// Returns the configuration as a file in which every default is filled in; reading it gives the same configuration.
     ///
     /// Paths are printed as they were resolved: absolute after [`Config::load`]. One that is not UTF-8 is printed with
@@ -164,21 +144,6 @@ impl Config {
     }
 }
 
-/// Returns what the TOML parser reports, in one line.
-fn syntax(source: &Source<'_>, error: &toml::de::Error) -> Error {
-    let at = error.span().map_or(0, |span| span.start);
-    let message: Vec<&str> = error.message().lines().map(str::trim).collect();
-    let message = message.join(", ");
-    let (found, expected) = match message.split_once(", expected ") {
-        Some((found, expected)) => (found, expected),
-        None if message == "duplicate key" => {
-            (message.as_str(), "each key once, and a [[table]] above the tables inside it")
-        }
-        None => (message.as_str(), "TOML"),
-    };
-    source.error(at, found, expected)
-}
-
 fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     if config.listeners.is_empty() {
         let found = "no listener in the file";
@@ -193,31 +158,6 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     let compress = Arc::new(config.compress.clone());
     site::resolve(&mut config.routes, &config.sites, &compress, top)?;
     check_routes(config, top)
-}
-
-/// Values that must not occur twice, with the byte where each stands.
-struct Once<'a, T> {
-    source: &'a Source<'a>,
-    expected: &'a str,
-    seen: HashMap<T, usize>,
-}
-
-impl<'a, T: Hash + Eq> Once<'a, T> {
-    fn new(top: &Section<'a>, expected: &'a str) -> Self {
-        Self { source: top.source, expected, seen: HashMap::new() }
-    }
-
-    /// Adds `value` at byte `at`; an error names both places.
-    fn add(&mut self, at: usize, value: T, found: impl FnOnce() -> String) -> Result<(), Error> {
-        match self.seen.insert(value, at) {
-            None => Ok(()),
-            Some(first) => {
-                let line = Position::of(self.source.text, first).line;
-                let found = format!("{} again, first on line {line}", found());
-                Err(self.source.error(at, found, self.expected))
-            }
-        }
-    }
 }
 
 fn check_names(config: &Config, top: &Section<'_>) -> Result<(), Error> {

@@ -1,0 +1,39 @@
+//! Values that must not occur twice in a file.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::error::{Error, Position};
+use crate::section::Section;
+use crate::source::Source;
+
+/// Values that must not occur twice, with the byte where each stands.
+pub(crate) struct Once<'a, T> {
+    source: &'a Source<'a>,
+    expected: &'a str,
+    seen: HashMap<T, usize>,
+}
+
+impl<'a, T: Hash + Eq> Once<'a, T> {
+    /// Returns an empty set; `expected` says what stands in place of a repetition.
+    pub(crate) fn new(top: &Section<'a>, expected: &'a str) -> Self {
+        Self { source: top.source, expected, seen: HashMap::new() }
+    }
+
+    /// Adds `value` at byte `at`; an error names both places.
+    pub(crate) fn add(
+        &mut self,
+        at: usize,
+        value: T,
+        found: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        match self.seen.insert(value, at) {
+            None => Ok(()),
+            Some(first) => {
+                let line = Position::of(self.source.text, first).line;
+                let found = format!("{} again, first on line {line}", found());
+                Err(self.source.error(at, found, self.expected))
+            }
+        }
+    }
+}
