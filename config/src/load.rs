@@ -9,7 +9,7 @@ use sluicegate_cc::Registry;
 use crate::error::{Error, Position};
 use crate::field::Record;
 use crate::parse::parse;
-use crate::tables::Config;
+use crate::tables::{BalancerConfig, Config};
 
 /// Largest file that is read, bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -74,6 +74,33 @@ impl Config {
     pub fn embedded() -> Self {
         let parsed = Self::from_toml("embedded.toml", EMBEDDED, &Registry::builtin());
         parsed.expect("the embedded configuration is valid")
+    }
+}
+
+impl BalancerConfig {
+    /// Reads the configuration of a balancer from `text`, as [`Config::from_toml`] does.
+    ///
+    /// # Errors
+    /// Returns a mistake with its place, and with it all keys that are unknown or missing.
+    pub fn from_toml(file_name: &str, text: &str) -> Result<Self, Error> {
+        let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
+        parse(file_name, text, folder, &Registry::builtin())
+    }
+
+    /// Reads the configuration of a balancer from a file.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        load_by(read, path, &Registry::builtin())
+    }
+
+    /// Reads a file again that was read before.
+    ///
+    /// # Errors
+    /// As [`Config::load_again`].
+    pub fn load_again(path: &Path) -> Result<Self, Error> {
+        load_by(read_again, path, &Registry::builtin())
     }
 }
 

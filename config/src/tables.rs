@@ -1,6 +1,7 @@
 //! The tables of a file: each is a plain struct that declares its keys.
 
 mod acme;
+mod balancer;
 mod basic_auth;
 mod bound;
 mod compress;
@@ -42,6 +43,7 @@ mod upstream_tls;
 mod without_secrets;
 
 pub use acme::{Acme, AcmeChallenge};
+pub use balancer::{BalancerConfig, BalancerIds, BalancerServer, Flows, TcpHealthCheck};
 pub use basic_auth::BasicAuth;
 pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression};
 pub use connect_udp::{ConnectUdp, UdpHost, UdpTarget};

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod admin_client;
+mod balance;
 mod cc;
 mod check;
 mod control;
@@ -69,6 +70,8 @@ enum Command {
     Get(get::GetArgs),
     #[cfg_attr(not(feature = "load"), command(hide = true))]
     Load(Box<load::LoadArgs>),
+    #[cfg_attr(not(feature = "balance"), command(hide = true))]
+    Balance(balance::BalanceArgs),
     /// List the congestion control algorithms with their options.
     Cc,
     Completion(packaging::CompletionArgs),
@@ -103,6 +106,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         }
         // Its other errors have the name of what cannot be used.
         Command::Load(args) => unless_pipe_is_closed(load::run(&args, registry)),
+        Command::Balance(args) => unless_pipe_is_closed(balance::run(&args)),
         Command::Cc => printed(cc::list(registry, &mut std::io::stdout().lock())),
         Command::Completion(args) => {
             let out = &mut std::io::stdout().lock();

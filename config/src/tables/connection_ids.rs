@@ -14,7 +14,7 @@ use crate::value::Item;
 /// Most tables: the one under which IDs are issued, and one that is being replaced.
 pub(super) const MAX_TABLES: usize = 2;
 /// Server ID in words.
-const SERVER_ID: &str = "1 to 15 bytes in hexadecimal, such as \"0x0123456789abcdef\"";
+pub(super) const SERVER_ID: &str = "1 to 15 bytes in hexadecimal, such as \"0x0123456789abcdef\"";
 /// Longest server ID, bytes.
 const MAX_SERVER_ID: usize = 15;
 
@@ -154,7 +154,7 @@ impl Field for ServerId {
 }
 
 /// Reads a server ID. Its canonical form is lower-case digits alone.
-fn server_id(word: &str) -> Result<String, Refusal> {
+pub(super) fn server_id(word: &str) -> Result<String, Refusal> {
     let digits = word.strip_prefix("0x").unwrap_or(word).to_ascii_lowercase();
     let bytes = HEXLOWER.decode(digits.as_bytes()).map_err(|_| Refusal::default())?;
     if (1..=MAX_SERVER_ID).contains(&bytes.len()) { Ok(digits) } else { Err(Refusal::default()) }

@@ -6,6 +6,7 @@ mod access;
 mod acme;
 mod admin;
 mod advice;
+mod balance;
 mod bounds;
 mod browser;
 mod certificates;

@@ -44,8 +44,8 @@ fn setup(backend: &str) -> Setup {
 }
 
 /// A server of several processes, one after the other. The last one ends with it.
-struct Line {
-    server: Server,
+pub(crate) struct Line {
+    pub(crate) server: Server,
     folder: Folder,
     /// Process that serves.
     process: String,
@@ -53,7 +53,11 @@ struct Line {
 
 impl Line {
     fn start(setup: &Setup) -> Line {
-        let folder = Folder::new();
+        Line::start_in(setup, Folder::new())
+    }
+
+    /// Starts the first process in a folder.
+    pub(crate) fn start_in(setup: &Setup, folder: Folder) -> Line {
         let server = Server::start(setup, &folder);
         let process = server.process.id().to_string();
         Line { server, folder, process }
@@ -72,6 +76,11 @@ impl Line {
         said(self.command(arguments))
     }
 
+    /// Writes another configuration, for the next process.
+    pub(crate) fn rewrite(&self, setup: &Setup) {
+        Server::write(setup, &self.folder);
+    }
+
     /// Has the server upgraded.
     fn upgrade(&mut self) {
         let result = self.ask(&[]);
@@ -79,7 +88,7 @@ impl Line {
     }
 
     /// Has the server upgraded while other tasks go on.
-    async fn upgrade_beside(&mut self) {
+    pub(crate) async fn upgrade_beside(&mut self) {
         let command = self.command(&[]);
         let thread = std::thread::spawn(|| said(command));
         while !thread.is_finished() {
@@ -97,7 +106,7 @@ impl Line {
     }
 
     /// Ends the process that serves, and waits for the end of all.
-    fn end(mut self) -> Vec<String> {
+    pub(crate) fn end(mut self) -> Vec<String> {
         let order = format!("kill -TERM {}", self.process);
         assert!(Command::new("sh").args(["-c", &order]).status().unwrap().success());
         assert_eq!(self.server.process.wait().code(), Some(0), "{:#?}", self.server.process.said);

@@ -44,6 +44,7 @@ const SERVER: Layers = Layers {
         ("sluicegate_quic", &["boot", "admin", "worker", "snapshot", "h3"]),
         ("sluicegate_quic_client", &["cli::get"]),
         ("sluicegate_http", &["cli", "boot", "admin", "worker", "snapshot", "h3", "tcp"]),
+        ("sluicegate_balance", &["cli"]),
         ("sluicegate_load", &["cli"]),
         (
             "sluicegate_dataplane",

@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-config", &["sluicegate-cc", "sluicegate-dataplane", "sluicegate-options"]),
     ("sluicegate-base", &["sluicegate-config"]),
     ("sluicegate-cid", &[]),
+    ("sluicegate-balance", &["sluicegate-base", "sluicegate-cid", "sluicegate-config"]),
     (
         "sluicegate-http",
         // Its tests read configurations, which name algorithms.
@@ -53,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sluicegate",
         &[
             "http",
+            "sluicegate-balance",
             "sluicegate-base",
             "sluicegate-cc",
             "sluicegate-config",

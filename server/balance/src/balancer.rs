@@ -1,0 +1,188 @@
+//! Where datagrams go, without sockets and clock.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::counters::Counters;
+use crate::datagram::destination_id;
+use crate::flows::{FlowId, Flows};
+use crate::ids::Ids;
+use crate::pool::{Pool, Server, ServerKey};
+use crate::settings::BalancerSettings;
+use crate::tuple::Tuple;
+
+/// The flow that a datagram belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// One that there was.
+    Known(FlowId),
+    /// A new one, to a server at this address. It may stand at the place of one that has ended.
+    New(FlowId, SocketAddr),
+}
+
+/// Reason why a datagram goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrouted {
+    /// Its header ends too early.
+    Malformed,
+    /// All servers drain.
+    NoServer,
+}
+
+/// Servers, connection IDs and flows.
+///
+/// A datagram goes
+/// 1. to the server that its connection ID names, whatever the health of it;
+/// 2. else to the server of the first flow of its addresses;
+/// 3. else to one that is chosen by a hash of them.
+///
+/// Each pair of addresses has a flow for each server that it sends to. An ID is a hint: it may be forged, and one that a client has chosen
+/// may name a server by chance. Either costs a flow.
+#[derive(Debug)]
+pub struct Balancer {
+    ids: Ids,
+    pool: Pool,
+    flows: Flows,
+    idle_timeout: Duration,
+    max_flows: usize,
+    counters: Counters,
+}
+
+impl Balancer {
+    /// Makes a balancer without flows.
+    pub fn new(settings: BalancerSettings) -> Balancer {
+        let mut balancer = Balancer {
+            ids: Ids::default(),
+            pool: Pool::default(),
+            flows: Flows::new(),
+            idle_timeout: settings.idle_timeout,
+            max_flows: settings.max_flows,
+            counters: Counters::default(),
+        };
+        balancer.adopt(settings);
+        balancer
+    }
+
+    /// Replaces the settings. Flows stay, also those of servers that are not there any more.
+    pub fn adopt(&mut self, settings: BalancerSettings) {
+        let servers = self.pool.adopt(&settings.servers);
+        self.ids = Ids::new(settings.ids, servers);
+        self.idle_timeout = settings.idle_timeout;
+        self.max_flows = settings.max_flows.max(1);
+    }
+
+    /// Returns the flow of a client's datagram.
+    ///
+    /// # Errors
+    /// It goes nowhere.
+    pub fn route(
+        &mut self,
+        tuple: &Tuple,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Result<Placed, Unrouted> {
+        let Some(id) = destination_id(datagram) else {
+            self.counters.malformed += 1;
+            return Err(Unrouted::Malformed);
+        };
+        if let Some(key) = self.ids.decode(id)
+            && let Some(server) = self.pool.find(key)
+        {
+            let address = server.address;
+            self.counters.by_id += 1;
+            return Ok(match self.flows.find(tuple, key) {
+                Some(flow) => self.known(flow, now),
+                None => self.open(tuple, key, address, now),
+            });
+        }
+        if let Some(flow) = self.flows.first_of(tuple) {
+            self.counters.by_flow += 1;
+            return Ok(self.known(flow, now));
+        }
+        let Some(&Server { key, address, .. }) = self.pool.choose(tuple) else {
+            self.counters.no_server += 1;
+            return Err(Unrouted::NoServer);
+        };
+        self.counters.by_hash += 1;
+        Ok(self.open(tuple, key, address, now))
+    }
+
+    fn known(&mut self, flow: FlowId, now: Instant) -> Placed {
+        self.flows.touch(flow, now);
+        Placed::Known(flow)
+    }
+
+    fn open(&mut self, tuple: &Tuple, key: ServerKey, address: SocketAddr, now: Instant) -> Placed {
+        // One for one, so that the new flow gets the place of the one that it ends.
+        if self.flows.len() >= self.max_flows {
+            self.evict_oldest();
+        }
+        self.counters.opened += 1;
+        Placed::New(self.flows.add(*tuple, key, now), address)
+    }
+
+    /// Notes a datagram of a server.
+    pub fn touch(&mut self, flow: FlowId, now: Instant) {
+        self.flows.touch(flow, now);
+    }
+
+    /// Ends a flow for which there is no socket.
+    pub fn remove(&mut self, flow: FlowId) {
+        self.flows.remove(flow);
+    }
+
+    /// Ends the flow that has been silent longest, to make room, and returns it.
+    pub fn evict_oldest(&mut self) -> Option<FlowId> {
+        let oldest = self.flows.oldest()?;
+        self.flows.remove(oldest);
+        self.counters.evicted += 1;
+        Some(oldest)
+    }
+
+    /// Ends a flow that has been silent for too long, or one of too many, and returns it. Call it until there is none.
+    pub fn next_ended(&mut self, now: Instant) -> Option<FlowId> {
+        if self.flows.len() > self.max_flows {
+            return self.evict_oldest();
+        }
+        let oldest = self.flows.oldest()?;
+        if self.next_deadline()? > now {
+            return None;
+        }
+        self.flows.remove(oldest);
+        self.counters.expired += 1;
+        Some(oldest)
+    }
+
+    /// Returns the time at which a flow ends by silence.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.flows.deadline(self.idle_timeout)
+    }
+
+    /// Notes whether the checks of a server succeed. One that is down gets no new clients.
+    pub fn set_health(&mut self, server: ServerKey, is_up: bool) {
+        self.pool.set_health(server, is_up);
+    }
+
+    /// Returns the servers in the order of the configuration.
+    pub(crate) fn servers(&self) -> &[Server] {
+        self.pool.servers()
+    }
+
+    /// Returns the number of flows.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Returns the totals.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns the totals, for what sockets count.
+    pub(crate) fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests;

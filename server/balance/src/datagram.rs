@@ -1,0 +1,38 @@
+//! Place of the destination connection ID in a datagram (RFC 8999).
+
+/// Bit of the first byte that says that the header is long.
+const FORM_LONG: u8 = 0x80;
+/// Place of the ID's length in a long header, behind the first byte and the version.
+const LENGTH_AT: usize = 5;
+
+/// Returns the bytes at whose start the destination connection ID of the first packet stands. In a short header, whose ID has no
+/// length, more may follow. Packets behind the first one have the same ID (RFC 9000 §12.2). Returns `None` if the header ends too early.
+pub(crate) fn destination_id(datagram: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = datagram.split_first()?;
+    if first & FORM_LONG == 0 {
+        return Some(rest);
+    }
+    let (length, id) = datagram.get(LENGTH_AT..)?.split_first()?;
+    id.get(..usize::from(*length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_follows_the_first_byte_or_its_own_length() {
+        assert_eq!(destination_id(&[0x40, 1, 2, 3]), Some(&[1, 2, 3][..]));
+        assert_eq!(destination_id(&[0]), Some(&[][..]));
+        assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 2, 8, 9, 10]), Some(&[8, 9][..]));
+        assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 0]), Some(&[][..]));
+    }
+
+    #[test]
+    fn a_header_that_ends_too_early_has_none() {
+        let whole = [0xc0, 0, 0, 0, 1, 2, 8, 9];
+        for length in 0..whole.len() {
+            assert_eq!(destination_id(&whole[..length]), None, "{length}");
+        }
+    }
+}

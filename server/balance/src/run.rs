@@ -1,0 +1,395 @@
+//! The process: sockets, checks and signals around a [`Balancer`].
+
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::balancer::{Balancer, Placed};
+use crate::flows::FlowId;
+use crate::poller::{EventSource, SocketPoller};
+use crate::probes::{HealthChange, Probes};
+use crate::settings::BalancerSettings;
+use crate::socket::{DatagramSocket, ReceiveRoom, ReceivedBatch, Way};
+use crate::tuple::Tuple;
+
+/// Descriptors that are not those of flows.
+const DESCRIPTORS: u64 = 512;
+/// Places of the signals.
+const STOP: u32 = 0;
+const RELOAD: u32 = 1;
+
+/// Streams that become readable by signals.
+pub struct Signals {
+    /// End the process.
+    pub stop: UnixStream,
+    /// Read the configuration again.
+    pub reload: UnixStream,
+}
+
+/// Error that ends a balancer.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// An address cannot be listened at.
+    #[error("cannot listen at {address}: {cause}{}", remedy(cause))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Error of the system.
+        cause: io::Error,
+    },
+    /// The system has no means to wait for sockets.
+    #[error("cannot wait for sockets: {0}")]
+    Poll(io::Error),
+}
+
+/// Returns what an operator may do about an address that cannot be listened at.
+fn remedy(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => "; stop the process that has it, or take another port",
+        io::ErrorKind::AddrNotAvailable => "; take an address of this host, or 0.0.0.0 or [::]",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE, or take another port"
+        }
+        _ => "",
+    }
+}
+
+/// Balances until the signal to stop, and logs the totals then. `reload` returns new settings, or `None` if it has refused them.
+///
+/// # Errors
+/// An address cannot be listened at, or the system cannot wait for sockets. A server or a flow that fails is no error.
+pub fn run(
+    listen: &[SocketAddr],
+    settings: BalancerSettings,
+    signals: &Signals,
+    clock: fn() -> Instant,
+    reload: impl FnMut() -> Option<BalancerSettings>,
+) -> Result<(), RunError> {
+    let mut process = Process::open(listen, settings, signals, clock())?;
+    for listener in &process.listeners {
+        tracing::info!(address = %listener.local, "listening");
+    }
+    let outcome = process.turns(signals, clock, reload);
+    process.log_totals();
+    outcome
+}
+
+/// Raises the limit of descriptors as far as the system lets the process.
+fn raise_limit(flows: usize) {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "the limit of descriptors cannot be raised");
+    }
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if limit < flows as u64 + DESCRIPTORS {
+        tracing::warn!(
+            limit,
+            flows,
+            "the limit of descriptors (ulimit -n, LimitNOFILE) is below `flows.max`: flows give way earlier"
+        );
+    }
+}
+
+struct Listener {
+    socket: DatagramSocket,
+    /// Address that it is bound to.
+    local: SocketAddr,
+}
+
+/// A flow's socket, and the way back.
+struct FlowSocket {
+    generation: u32,
+    socket: DatagramSocket,
+    server: SocketAddr,
+    tuple: Tuple,
+    listener: usize,
+}
+
+struct Process {
+    balancer: Balancer,
+    listeners: Vec<Listener>,
+    /// Sockets of flows, at the places of these.
+    flows: Vec<Option<FlowSocket>>,
+    poller: SocketPoller,
+    probes: Probes,
+    /// The log says already that there is no socket for a flow.
+    is_warned: bool,
+}
+
+impl Process {
+    fn open(
+        listen: &[SocketAddr],
+        settings: BalancerSettings,
+        signals: &Signals,
+        now: Instant,
+    ) -> Result<Process, RunError> {
+        raise_limit(settings.max_flows);
+        let poll = |error: Errno| RunError::Poll(error.into());
+        let poller = SocketPoller::new().map_err(poll)?;
+        for (stream, place) in [(&signals.stop, STOP), (&signals.reload, RELOAD)] {
+            stream.set_nonblocking(true).map_err(RunError::Poll)?;
+            poller.add(stream, EventSource::Signal(place)).map_err(poll)?;
+        }
+        let mut listeners = Vec::new();
+        for (place, address) in (0..).zip(listen) {
+            let failed = |cause| RunError::Listen { address: *address, cause };
+            let socket = DatagramSocket::listen(*address).map_err(failed)?;
+            let local = socket.local_address().map_err(failed)?;
+            poller.add(&socket, EventSource::Listener(place)).map_err(poll)?;
+            listeners.push(Listener { socket, local });
+        }
+        let health = settings.health;
+        let balancer = Balancer::new(settings);
+        let mut probes = Probes::new(health);
+        probes.adopt(health, balancer.servers(), now);
+        Ok(Process { balancer, listeners, flows: Vec::new(), poller, probes, is_warned: false })
+    }
+
+    fn turns(
+        &mut self,
+        signals: &Signals,
+        clock: fn() -> Instant,
+        mut reload: impl FnMut() -> Option<BalancerSettings>,
+    ) -> Result<(), RunError> {
+        let mut buffers = ReceiveRoom::new();
+        let mut now = clock();
+        loop {
+            let changes = self.probes.on_time(&self.poller, now);
+            self.adopt_health(changes);
+            while let Some(ended) = self.balancer.next_ended(now) {
+                self.close(ended);
+            }
+            let deadlines = [self.balancer.next_deadline(), self.probes.next_deadline()];
+            let next = deadlines.into_iter().flatten().min();
+            let limit = next.map(|next| next.saturating_duration_since(clock()));
+            self.poller.wait(limit).map_err(|error| RunError::Poll(error.into()))?;
+            now = clock();
+            for index in 0..self.poller.len() {
+                match self.poller.event(index) {
+                    Some(EventSource::Listener(place)) => self.on_clients(place, &mut buffers, now),
+                    Some(EventSource::Flow(flow)) => self.on_server(flow, &mut buffers, now),
+                    Some(EventSource::Probe(place, number)) => {
+                        let change = self.probes.on_event(place, number);
+                        self.adopt_health(change);
+                    }
+                    Some(EventSource::Signal(RELOAD)) => {
+                        drain(&signals.reload);
+                        if let Some(settings) = reload() {
+                            self.adopt(settings, now);
+                        }
+                    }
+                    Some(EventSource::Signal(_)) => return Ok(()),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn adopt(&mut self, settings: BalancerSettings, now: Instant) {
+        let health = settings.health;
+        self.balancer.adopt(settings);
+        self.probes.adopt(health, self.balancer.servers(), now);
+    }
+
+    fn adopt_health(&mut self, changes: impl IntoIterator<Item = HealthChange>) {
+        for change in changes {
+            self.balancer.set_health(change.server, change.is_up);
+        }
+    }
+
+    /// Passes on what clients have sent to a listener, as much as one system call reads.
+    fn on_clients(&mut self, place: u32, buffers: &mut ReceiveRoom, now: Instant) {
+        let Process { balancer, listeners, flows, poller, is_warned, .. } = self;
+        let Ok(place) = usize::try_from(place) else { return };
+        let Some(listener) = listeners.get(place) else { return };
+        let mut forwarder =
+            Forwarder { balancer, flows, poller, listener: place, is_warned, now, run: None };
+        listener.socket.receive(buffers, |received| {
+            let ip = received.local.unwrap_or(listener.local.ip());
+            let local = SocketAddr::new(ip, listener.local.port());
+            forwarder.forward(&received, Tuple { client: received.peer, local });
+        });
+    }
+
+    /// Passes on what a server has sent to a flow.
+    fn on_server(&mut self, flow: FlowId, buffers: &mut ReceiveRoom, now: Instant) {
+        let Process { balancer, listeners, flows, .. } = self;
+        let Some(found) = find(flows, flow) else { return };
+        let Some(listener) = listeners.get(found.listener) else { return };
+        let from = Some(found.tuple.local.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
+        let way = Way { to: found.tuple.client, from };
+        let mut has_received = false;
+        found.socket.receive(buffers, |received| {
+            has_received = true;
+            let counters = balancer.counters_mut();
+            counters.from_servers += received.datagrams();
+            listener.socket.send(&received, way, counters);
+        });
+        if has_received {
+            balancer.touch(flow, now);
+        }
+    }
+
+    fn close(&mut self, flow: FlowId) {
+        close(&mut self.flows, flow);
+    }
+
+    fn log_totals(&self) {
+        let counters = self.balancer.counters();
+        let flows = self.balancer.flows();
+        tracing::info!(
+            opened = counters.opened,
+            expired = counters.expired,
+            evicted = counters.evicted,
+            open = flows,
+            "total of flows"
+        );
+        tracing::info!(
+            by_id = counters.by_id,
+            by_flow = counters.by_flow,
+            by_hash = counters.by_hash,
+            from_servers = counters.from_servers,
+            malformed = counters.malformed,
+            no_server = counters.no_server,
+            no_socket = counters.no_socket,
+            refused = counters.refused,
+            blocked = counters.blocked,
+            "total of datagrams"
+        );
+    }
+}
+
+fn find(flows: &[Option<FlowSocket>], flow: FlowId) -> Option<&FlowSocket> {
+    let found = flows.get(usize::try_from(flow.index).ok()?)?.as_ref()?;
+    (found.generation == flow.generation).then_some(found)
+}
+
+fn close(flows: &mut [Option<FlowSocket>], flow: FlowId) {
+    let place = usize::try_from(flow.index).ok().and_then(|index| flows.get_mut(index));
+    let Some(place) = place else { return };
+    if place.as_ref().is_some_and(|found| found.generation == flow.generation) {
+        *place = None;
+    }
+}
+
+/// Sends datagrams of a listener on. Neighbours of a flow leave together, as they came.
+struct Forwarder<'a> {
+    balancer: &'a mut Balancer,
+    flows: &'a mut Vec<Option<FlowSocket>>,
+    poller: &'a SocketPoller,
+    listener: usize,
+    is_warned: &'a mut bool,
+    now: Instant,
+    /// Bytes of the message that go to a flow, and have not left.
+    run: Option<(FlowId, Range<usize>)>,
+}
+
+impl Forwarder<'_> {
+    fn forward(&mut self, received: &ReceivedBatch<'_>, tuple: Tuple) {
+        // Nobody could answer to port 0.
+        if tuple.client.port() == 0 {
+            return;
+        }
+        let mut start = 0;
+        for datagram in received.bytes.chunks(received.size) {
+            let range = start..start + datagram.len();
+            start = range.end;
+            match self.balancer.route(&tuple, datagram, self.now) {
+                Ok(Placed::Known(flow)) => match &mut self.run {
+                    Some((current, run)) if *current == flow && run.end == range.start => {
+                        run.end = range.end;
+                    }
+                    _ => {
+                        self.flush(received);
+                        self.run = Some((flow, range));
+                    }
+                },
+                Ok(Placed::New(flow, server)) => {
+                    // The flow that gives way to it may be that of the run.
+                    self.flush(received);
+                    if self.open(flow, server, tuple) {
+                        self.run = Some((flow, range));
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.flush(received);
+    }
+
+    /// Sends the run.
+    fn flush(&mut self, received: &ReceivedBatch<'_>) {
+        let Some((flow, range)) = self.run.take() else { return };
+        let counters = self.balancer.counters_mut();
+        let part = ReceivedBatch { bytes: &received.bytes[range], ..*received };
+        match find(self.flows, flow) {
+            Some(found) => {
+                let way = Way { to: found.server, from: None };
+                found.socket.send(&part, way, counters);
+            }
+            None => counters.no_socket += part.datagrams(),
+        }
+    }
+
+    /// Opens the socket of a flow. Without one the flow ends, and another one gives way for the next.
+    fn open(&mut self, flow: FlowId, server: SocketAddr, tuple: Tuple) -> bool {
+        close_former(self.flows, flow);
+        let opened = DatagramSocket::connect(server).and_then(|socket| {
+            self.poller.add(&socket, EventSource::Flow(flow))?;
+            Ok(socket)
+        });
+        match opened {
+            Ok(socket) => {
+                let (generation, listener) = (flow.generation, self.listener);
+                let opened = FlowSocket { generation, socket, server, tuple, listener };
+                let index = usize::try_from(flow.index).unwrap_or(usize::MAX);
+                if self.flows.len() <= index {
+                    self.flows.resize_with(index.saturating_add(1), || None);
+                }
+                self.flows[index] = Some(opened);
+                true
+            }
+            Err(error) => {
+                self.balancer.remove(flow);
+                self.balancer.counters_mut().no_socket += 1;
+                if is_exhausted(&error)
+                    && let Some(evicted) = self.balancer.evict_oldest()
+                {
+                    close(self.flows, evicted);
+                }
+                if !std::mem::replace(self.is_warned, true) {
+                    tracing::warn!(%server, %error, "no socket for a flow; the total of datagrams counts further ones");
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Closes the socket of the flow whose place a new one has taken.
+fn close_former(flows: &mut [Option<FlowSocket>], flow: FlowId) {
+    let place = usize::try_from(flow.index).ok().and_then(|index| flows.get_mut(index));
+    if let Some(place) = place {
+        *place = None;
+    }
+}
+
+/// Returns whether there would be a socket if another one was closed.
+fn is_exhausted(error: &io::Error) -> bool {
+    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::ADDRINUSE, Errno::NOBUFS];
+    exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Reads what several signals have left.
+fn drain(mut stream: &UnixStream) {
+    let mut bytes = [0; 64];
+    while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+}
+
+#[cfg(test)]
+mod tests;
