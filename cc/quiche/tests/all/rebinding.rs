@@ -170,6 +170,32 @@ fn packets_that_the_former_port_lost_are_sent_again_and_cut_no_window() {
     assert!(after >= before, "{before} to {after}");
 }
 
+/// The client acknowledges a packet of the former path that brings no sample of the round-trip time, which went to the new path.
+#[test]
+fn what_the_former_port_lost_is_sent_again_after_one_pto() {
+    for (name, mut pair) in connections() {
+        let gone = send(&mut pair);
+        pair.client.send_ack_eliciting().expect("an established connection");
+        reply(&mut pair);
+        let acks = emit(&mut pair.server);
+        acks.iter().for_each(|datagram| pair.client_receives(datagram));
+        rebind(&mut pair, another_port());
+        let (mut received, mut waited) = (0, Duration::ZERO);
+        let mut buffer = [0; 65_536];
+        while received < gone.len() * 1000 {
+            assert!(waited < 10 * ONE_WAY, "{name}: {received} bytes");
+            let sent = emit(&mut pair.server);
+            pair.pass(ONE_WAY);
+            sent.iter().for_each(|datagram| pair.client_receives(datagram));
+            while let Ok((len, _)) = pair.client.stream_recv(STREAM, &mut buffer) {
+                received += len;
+            }
+            reply(&mut pair);
+            waited += 2 * ONE_WAY;
+        }
+    }
+}
+
 #[test]
 fn return_to_the_former_port_keeps_the_state_too() {
     for (name, mut pair) in connections() {
