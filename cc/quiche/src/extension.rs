@@ -33,13 +33,15 @@ const MAX_NEW_TOKEN: usize = 512;
 
 impl<F: BufFactory> Connection<F> {
     /// Returns whether something was sent and not acknowledged yet, or a stream has data to send. Probes do not count:
-    /// another path than the active one may never answer, nor a path that is too narrow for an MTU probe.
+    /// another path than the active one may never answer, nor a path that is too narrow for an MTU probe. What is in flight on
+    /// a path that the peer left is acknowledged or sent again soon.
     pub fn has_unacked(&self) -> bool {
         self.streams.has_flushable() ||
             self.paths.iter().any(|(_, path)| {
                 let probe = path.pmtud.as_ref().map_or(0, |pmtud| pmtud.bytes_in_flight());
                 // Lost data is not in flight, and back in its stream only when the next packet is written.
-                (path.active() && path.recovery.bytes_in_flight() > probe) ||
+                let may_be_answered = path.active() || path.recovery.has_left_behind();
+                (may_be_answered && path.recovery.bytes_in_flight() > probe) ||
                     Epoch::epochs(Epoch::Initial..=Epoch::Application)
                         .iter()
                         .any(|&epoch| path.recovery.has_lost_frames(epoch))

@@ -130,6 +130,30 @@ fn what_was_lost_is_sent_again_first() {
     assert!(client.quic.peer_error().is_none());
 }
 
+/// The client is behind a NAT, which gives it another port before anything has arrived.
+#[test]
+fn what_a_former_port_lost_is_sent_again_first() {
+    let mut bench = bench();
+    let (mut client, mut h3, _) = asked(&mut bench);
+    bench.endpoint.drain(bench.now);
+    bench.said();
+    client.quic.send_ack_eliciting().unwrap();
+    let own = client.meta.peer;
+    let mut waited = Duration::ZERO;
+    while client.quic.peer_error().is_none() {
+        assert!(waited < Duration::from_secs(5), "never closed");
+        client.meta.peer.set_port(own.port() + 1);
+        client.speak(&mut bench.endpoint, bench.now);
+        let connection = bench.endpoint.connections.get(0).unwrap();
+        assert!(waited > Duration::ZERO || connection.quic().has_unacked());
+        let said = bench.pass(STEP);
+        client.meta.peer = own;
+        client.hear(said);
+        waited += STEP;
+    }
+    assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
+}
+
 /// The last packet of the last flight: its data arrives in a probe, whose acknowledgement shows it lost. Nothing is left to
 /// be sent again, nor to be waited for.
 #[test]
