@@ -67,6 +67,13 @@ impl Client {
         Client::over(tls.unwrap(), (Ipv4Addr::LOCALHOST, 0).into())
     }
 
+    /// Returns a client whose later connections may begin with early data.
+    pub(crate) fn hasty(folder: &Folder) -> Client {
+        let mut tls = Client::trusting(folder).with_no_client_auth();
+        tls.enable_early_data = true;
+        Client::over(tls, (Ipv4Addr::LOCALHOST, 0).into())
+    }
+
     fn trusting(
         folder: &Folder,
     ) -> rustls::ConfigBuilder<rustls::ClientConfig, rustls::client::WantsClientCert> {
@@ -124,6 +131,17 @@ impl Client {
 
     pub(crate) async fn connect(&self, server: SocketAddr) -> Session {
         self.connect_with(self.config.clone(), server).await
+    }
+
+    /// Connects so that requests are early data, after an earlier connection. Returns what tells whether the server takes them, too.
+    pub(crate) async fn connect_early(
+        &self,
+        server: SocketAddr,
+    ) -> (Session, quinn::ZeroRttAccepted) {
+        let attempt = self.endpoint.connect_with(self.config.clone(), server, "localhost");
+        let early = attempt.unwrap().into_0rtt();
+        let (connection, accepted) = early.ok().expect("a ticket of an earlier connection");
+        (Session::over(connection).await, accepted)
     }
 
     /// Connects as one of hundreds, with few handshakes at a time: a busy machine does not end hundreds within the server's

@@ -11,10 +11,10 @@ use crate::fronts::connect;
 use crate::server::{Folder, Server, Setup};
 
 /// Capsule with a datagram of the context 0.
-const ONE: &[u8] = b"\x00\x04\x00one";
+pub(crate) const ONE: &[u8] = b"\x00\x04\x00one";
 
 /// Starts a target that returns each datagram to its sender.
-fn target() -> SocketAddr {
+pub(crate) fn target() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -27,7 +27,7 @@ fn target() -> SocketAddr {
 }
 
 /// Returns a request for a tunnel to a target.
-fn request(target: SocketAddr) -> Request<()> {
+pub(crate) fn request(target: SocketAddr) -> Request<()> {
     let path = format!("/.well-known/masque/udp/{}/{}/", target.ip(), target.port());
     let request = Request::builder().method(Method::CONNECT);
     let request = request.uri(format!("https://localhost{path}"));

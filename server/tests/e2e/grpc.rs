@@ -47,7 +47,7 @@ async fn call(request: http::Request<RecvStream>, mut sender: SendResponse<Bytes
     responses.send_trailers(trailers).unwrap();
 }
 
-fn request(method: &str) -> http::Request<()> {
+pub(crate) fn request(method: &str) -> http::Request<()> {
     http::Request::post(format!("https://localhost/test.Echo/{method}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")

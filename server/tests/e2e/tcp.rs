@@ -18,7 +18,7 @@ mod refused;
 mod removed;
 mod stalled;
 mod trailers;
-mod tunnels;
+pub(crate) mod tunnels;
 mod upgrades;
 
 use std::net::SocketAddr;

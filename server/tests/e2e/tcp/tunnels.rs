@@ -30,7 +30,7 @@ const ACCEPT: &str = "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 /// Starts an upstream that switches protocols; returns its connections once they have.
-fn upstream() -> (SocketAddr, Receiver<TcpStream>) {
+pub(crate) fn upstream() -> (SocketAddr, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, switched) = channel();
@@ -59,7 +59,7 @@ fn upstream() -> (SocketAddr, Receiver<TcpStream>) {
     (address, switched)
 }
 
-fn route(upstream: SocketAddr) -> String {
+pub(crate) fn route(upstream: SocketAddr) -> String {
     format!("[[route]]\npath = \"/chat\"\nproxy = {{ upstreams = \"{upstream}\" }}")
 }
 
@@ -85,13 +85,13 @@ enum End {
 }
 
 /// A client with a WebSocket.
-struct Client {
+pub(crate) struct Client {
     raw: Raw,
     is_http2: bool,
 }
 
 impl Client {
-    fn open(server: &Server, is_http2: bool) -> Client {
+    pub(crate) fn open(server: &Server, is_http2: bool) -> Client {
         if is_http2 {
             return Client::open_with(server, &[]);
         }
@@ -120,7 +120,7 @@ impl Client {
         Some((frame.kind, frame.flags, frame.payload))
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         if self.is_http2 {
             self.raw.send(&frame(DATA, 0, 1, bytes));
         } else {
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    fn read(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn read(&mut self, count: usize) -> Vec<u8> {
         if !self.is_http2 {
             let mut bytes = vec![0; count];
             self.raw.read_exact(&mut bytes).unwrap();
