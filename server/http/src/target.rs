@@ -25,8 +25,8 @@ impl RequestTarget {
         if target.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return None;
         }
-        let (path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
+        let (path, query) = match target.bytes().position(|byte| byte == b'?') {
+            Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
             None => (target, None),
         };
         let canonical = match path {
@@ -37,8 +37,8 @@ impl RequestTarget {
             path => CanonicalPath::parse(path).ok(),
         };
         // Logs have this path, and a fragment is the client's own, like a query.
-        let named = path.split('#').next().unwrap_or_default();
-        let refused = canonical.is_none().then(|| named.to_owned());
+        let named = || path.split('#').next().unwrap_or_default().to_owned();
+        let refused = canonical.is_none().then(named);
         Some(RequestTarget {
             path: canonical.unwrap_or_else(CanonicalPath::empty),
             query: query.map(Query::new),
