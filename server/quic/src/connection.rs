@@ -371,13 +371,22 @@ impl<A: Application> Connection<A> {
     /// Returns when it is to be looked at again: at a timer of quiche or of the session, when pacing lets the next packet go, when the
     /// handshake times out, when it expires, when a drain may close it, or when its recorder may have something to tell.
     pub fn deadline(&self) -> Option<Instant> {
-        let quic = self.quic.timeout_instant();
-        let session = self.session_deadline();
-        let pending = [self.release, self.finishes];
-        let ends = [self.handshake_deadline, self.expiry.at()];
         let recorder = self.recorder.as_ref().and_then(|recorder| recorder.due());
-        let all = [[quic, session], pending, ends, [recorder, None]];
-        all.into_iter().flatten().flatten().min()
+        let mut first = earlier(self.quic.timeout_instant(), self.session_deadline());
+        for other in
+            [self.release, self.finishes, self.handshake_deadline, self.expiry.at(), recorder]
+        {
+            first = earlier(first, other);
+        }
+        first
+    }
+}
+
+/// Returns the earlier of two times, of those that there are.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -34,7 +34,8 @@ impl<A: Application> Connection<A> {
     /// Accounts for its time in a queue, at the beginning of its turn.
     pub(crate) fn note_turn(&mut self, now: Instant) {
         if let Some(queued) = self.queued
-            && now.saturating_duration_since(queued) >= QUEUED
+            && queued != now
+            && queued + QUEUED <= now
         {
             self.enter(Wait::Scheduling, queued);
         }

@@ -10,8 +10,8 @@ use crate::application::{Application, Shared as _};
 
 impl<A: Application> Endpoint<A> {
     /// Runs up to `budget` of the connections that wait for it: those with a new datagram, an expired timer, a message of a
-    /// handler, or room in a buffer that was full. Returns whether more of them wait.
-    pub fn service(&mut self, budget: usize, now: Instant) -> bool {
+    /// handler, or room in a buffer that was full.
+    pub fn service(&mut self, budget: usize, now: Instant) {
         self.announce_shutdown();
         self.announce_retirements(now);
         self.settings.shared.set_now(now);
@@ -25,7 +25,6 @@ impl<A: Application> Endpoint<A> {
             self.service_connection(slot, now);
         }
         self.cancel_revoked();
-        self.has_service()
     }
 
     /// Returns whether [`Endpoint::service`] has work.
@@ -100,7 +99,10 @@ impl<A: Application> Endpoint<A> {
         let Some((connection, taken)) = self.connections.get_with_ids(slot) else {
             return;
         };
-        let retired: Vec<_> = std::iter::from_fn(|| connection.take_retired_cid()).collect();
+        let mut retired = Vec::new();
+        while let Some(id) = connection.take_retired_cid() {
+            retired.push(id);
+        }
         let (worker, generation) = (self.settings.worker, self.settings.secrets.generation());
         let scheme = &mut self.settings.cid_scheme;
         let mut made = || scheme.generate(worker, generation, &mut self.entropy);
