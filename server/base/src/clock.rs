@@ -15,6 +15,12 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Returns the time from one moment to another; zero if `to` is the earlier one. Most often they are the same turn's: then nothing is
+/// subtracted, which takes longer than to see that.
+pub fn between(from: Instant, to: Instant) -> Duration {
+    if from == to { Duration::ZERO } else { to.saturating_duration_since(from) }
+}
+
 /// Sets the time since 1970 that this thread reads from now on, for runs in virtual time; `None` is the system's again.
 pub fn set_unix(unix: Option<Duration>) {
     SET.set(unix);

@@ -11,6 +11,8 @@ use super::sharing::Sharing;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     streams: BTreeSet<(Priority, u64)>,
+    /// Number of those that share.
+    shared: usize,
     /// Stream inserted last, while it is in the queue: a response of several messages is inserted for each of them.
     last_inserted: Option<(Priority, u64)>,
     /// Incremental stream that wrote last; the next round begins after it.
@@ -23,19 +25,23 @@ impl Queue {
     pub(super) fn insert(&mut self, priority: Priority, stream: u64) {
         if self.last_inserted != Some((priority, stream)) {
             self.last_inserted = Some((priority, stream));
-            self.streams.insert((priority, stream));
+            let is_new = self.streams.insert((priority, stream));
+            self.shared += usize::from(is_new && priority.is_shared());
         }
     }
 
     /// Removes a stream; returns whether it was there.
     pub(super) fn remove(&mut self, priority: Priority, stream: u64) -> bool {
         self.last_inserted = None;
-        self.streams.remove(&(priority, stream))
+        let was_there = self.streams.remove(&(priority, stream));
+        self.shared -= usize::from(was_there && priority.is_shared());
+        was_there
     }
 
     pub(super) fn clear(&mut self) {
         self.last_inserted = None;
         self.streams.clear();
+        self.shared = 0;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -63,7 +69,7 @@ impl Queue {
 
     /// Returns whether a stream in the queue shares.
     pub(super) fn has_shared(&self) -> bool {
-        self.streams.last().is_some_and(|(last, _)| last.is_shared())
+        self.shared > 0
     }
 
     /// Returns the streams that share, from the one that writes next.

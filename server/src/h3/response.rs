@@ -2,6 +2,7 @@
 
 use bytes::{Buf as _, Bytes};
 use quiche::h3::Error;
+use sluicegate_base::clock;
 use sluicegate_http::exchange::front::{FrontExchange, Next};
 use sluicegate_http::exchange::message::Head;
 use sluicegate_http::exchange::{Body, Fields, Reply};
@@ -109,7 +110,7 @@ impl Response {
                 Err(error) => return Err(error),
             }
             if status >= 200 {
-                let after = to.now.saturating_duration_since(exchange.account().begun());
+                let after = clock::between(exchange.account().begun(), to.now);
                 to.counters.on_head(status, HttpVersion::Http3, after);
                 self.headed = true;
             }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use sluicegate_base::clock;
+
 use super::priority::{LOWEST, Parameters, Priority};
 
 /// Length beyond which a response shares from its first byte, bytes.
@@ -122,7 +124,7 @@ impl Schedule {
             return false;
         };
         self.waits_from = written;
-        if now.saturating_duration_since(since) < PAUSE {
+        if clock::between(since, now) < PAUSE {
             return false;
         }
         self.burst_start = sent;

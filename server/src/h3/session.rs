@@ -271,7 +271,9 @@ impl Application for Http3Session {
     fn clear(&mut self, conn: &quiche::Connection, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
-            self.record(conn, stream, context);
+            if let Some(exchange) = self.open.get_mut(&stream) {
+                exchange.record(conn, context);
+            }
             self.forget(stream, context);
         }
         self.pending.clear();

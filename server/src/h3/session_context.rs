@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluicegate_base::clients::relief::{FrontRelief, Holdings};
 use sluicegate_base::keys::ExchangeKey;
-use sluicegate_base::observe::account::{Account, AccountMark};
+use sluicegate_base::observe::account::{Account, AccountMark, RequestAccount, Wait};
 use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_base::observe::request_logs::RequestLogs;
 use sluicegate_quic::application::Shared;
@@ -41,8 +41,8 @@ pub struct SessionContext {
     pub logs: RequestLogs,
     /// Time of the present step of the turn.
     pub now: Instant,
-    /// Account of the present session's connection at that time.
-    pub(super) account: AccountMark,
+    /// Account of the present session's connection.
+    account: Account,
 }
 
 impl Shared for SessionContext {
@@ -53,7 +53,7 @@ impl Shared for SessionContext {
     }
 
     fn look_at(&mut self, account: &Account) {
-        self.account = account.at(self.now);
+        self.account.clone_from(account);
     }
 
     /// Reads the memory budget. A process without memory keeps no files in it.
@@ -102,6 +102,17 @@ impl SessionContext {
         self.origin_ring.as_ref().map(OriginRing::depth).unwrap_or_default()
     }
 
+    /// Returns the account of the present session's connection at this time.
+    pub(super) fn account_now(&self) -> AccountMark {
+        self.account.at(self.now)
+    }
+
+    /// Adds the time of a request that has ended to those of each wait.
+    pub(super) fn record_waits(&mut self, request: &RequestAccount) {
+        let Self { counters, account, now, .. } = self;
+        request.add_to(&mut counters.waits, *now, || account.at(*now));
+    }
+
     /// Returns the gate for one decision.
     pub(super) fn gate(&mut self) -> Gate<'_> {
         Gate {
@@ -142,7 +153,7 @@ impl SessionContext {
             relief: Arc::<Holdings>::default().add_front(),
             logs: RequestLogs::default(),
             now,
-            account: AccountMark::default(),
+            account: Account::begin(Wait::Handshake, now),
         }
     }
 }

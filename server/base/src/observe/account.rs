@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::metrics::{Figure, Label as _, Labels, Page, labels};
 use super::sum::Sum;
+use crate::clock;
 
 pub use self::request::{RequestAccount, RequestWait, WaitSums, WaitTimes};
 
@@ -115,7 +116,7 @@ impl Wait {
 }
 
 /// Account of a connection's time. The sum over all waits is the connection's age, exactly.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Account {
     wait: Wait,
     since: Instant,
@@ -215,7 +216,7 @@ impl Figure for ConnectionWaitSums {
 
 /// Returns the nanoseconds from one time to another, of which 584 years have room.
 fn nanos(from: Instant, to: Instant) -> u64 {
-    u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(clock::between(from, to).as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -223,7 +224,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::clock;
 
     /// Steps of a clock, which may stand still or go back, µs.
     fn step() -> impl Strategy<Value = i64> {

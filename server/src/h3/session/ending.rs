@@ -23,8 +23,8 @@ impl Http3Session {
         };
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.front.cut(outcome);
+            exchange.record(conn, context);
         }
-        self.record(conn, stream, context);
         self.forget(stream, context);
         // Either direction may have ended already.
         let _ = conn.stream_shutdown(stream, Shutdown::Write, code as u64);

@@ -1,6 +1,7 @@
 //! Writes responses to streams.
 
 use quiche::h3::WireErrorCode;
+use sluicegate_base::clock;
 use sluicegate_http::gate::HttpVersion;
 
 use super::{Exchange, Http3Session, SCRATCH};
@@ -24,9 +25,12 @@ impl Http3Session {
     /// and by turns where some share.
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         self.resume_below = None;
+        if self.pending.is_empty() {
+            return;
+        }
         let written = self.pending.sharing.written();
         let was_full = self.unacked.was_full();
-        if self.unacked.is_full(conn, written, context.most_unacked()) {
+        if self.unacked.is_full(conn, written, || context.most_unacked()) {
             if !was_full {
                 self.note_waits_of_pending(conn, context);
             }
@@ -153,9 +157,10 @@ impl Http3Session {
         most: usize,
         context: &mut SessionContext,
     ) -> Block {
-        let Some(Exchange { schedule, front, response: Some(response), .. }) =
-            self.open.get_mut(&stream)
-        else {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return Block::default();
+        };
+        let Exchange { schedule, front, response: Some(response), .. } = &mut *exchange else {
             return Block::default();
         };
         let priority = schedule.place();
@@ -186,7 +191,7 @@ impl Http3Session {
         let mut block = Block { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), more: false };
         match written {
             Ok(Progress::Some) => {
-                self.return_credit(stream, context);
+                exchange.return_credit(context);
                 if is_long {
                     self.share(conn, stream);
                 }
@@ -197,13 +202,13 @@ impl Http3Session {
                 if room == 0 {
                     self.resume_below = Some(limit / 2);
                 }
-                self.note_wait(conn, stream, context);
+                exchange.note_wait(conn, stream, context);
             }
             Ok(Progress::Waiting) => {
                 schedule.pause(context.now);
                 self.pending.remove(priority, stream);
-                self.return_credit(stream, context);
-                self.note_wait(conn, stream, context);
+                exchange.return_credit(context);
+                exchange.note_wait(conn, stream, context);
             }
             Ok(Progress::Complete) => self.complete(conn, stream, context),
             Ok(Progress::Broken) => {
@@ -223,34 +228,31 @@ impl Http3Session {
 
     /// Ends a response that its stream has taken as a whole.
     fn complete(&mut self, conn: &quiche::Connection, stream: u64, context: &mut SessionContext) {
-        self.return_credit(stream, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        self.pending.remove(exchange.schedule.place(), stream);
+        exchange.return_credit(context);
         exchange.front.complete();
         if !exchange.front.is_tunnel() {
-            let duration = context.now.saturating_duration_since(exchange.front.account().begun());
+            let duration = clock::between(exchange.front.account().begun(), context.now);
             let bytes = exchange.front.sent();
             context.counters.on_complete(HttpVersion::Http3, bytes, duration);
         }
-        self.record(conn, stream, context);
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return;
-        };
+        exchange.record(conn, context);
         exchange.response = None;
         if exchange.front.is_over() {
             self.forget(stream, context);
         } else {
+            self.pending.remove(exchange.schedule.place(), stream);
             self.return_memory(stream, context);
         }
     }
+}
 
+impl Exchange {
     /// Returns to a handler the range that is read, and credit: not for every block, but before it has to wait.
-    pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
-        let Some(Exchange { front, routed: Some(_), number: Some(number), .. }) =
-            self.open.get_mut(&stream)
-        else {
+    fn return_credit(&mut self, context: &mut SessionContext) {
+        let Self { front, routed: Some(_), number: Some(number), .. } = self else {
             return;
         };
         let Some(origin_ring) = context.origin_ring.as_mut() else {
@@ -284,10 +286,15 @@ pub(super) struct UnackedLook {
 impl UnackedLook {
     /// Returns whether responses have to wait for acknowledgements, since the streams hold more than `most` bytes. `written` is what
     /// responses have written so far.
-    pub(super) fn is_full(&mut self, conn: &quiche::Connection, written: u64, most: u64) -> bool {
+    pub(super) fn is_full(
+        &mut self,
+        conn: &quiche::Connection,
+        written: u64,
+        most: impl FnOnce() -> u64,
+    ) -> bool {
         if self.is_full || written.saturating_sub(self.written) >= LOOK {
             self.written = written;
-            self.is_full = conn.unacked_bytes() > most;
+            self.is_full = conn.unacked_bytes() > most();
         }
         self.is_full
     }

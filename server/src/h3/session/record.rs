@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quiche::h3::Error;
+use sluicegate_base::clock;
 use sluicegate_base::observe::access::{Outcome, PathState};
 use sluicegate_base::observe::account::WaitTimes;
 use sluicegate_base::observe::telemetry::SpanStart;
@@ -57,37 +58,6 @@ impl Http3Session {
         let exchange = self.open.get_mut(&stream);
         if let Some(record) = exchange.and_then(|exchange| exchange.record.as_mut()) {
             record.set_cause(cause);
-        }
-    }
-
-    /// Records a request that is over; once.
-    pub(super) fn record(
-        &mut self,
-        conn: &quiche::Connection,
-        stream: u64,
-        context: &mut SessionContext,
-    ) {
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return;
-        };
-        let Some(outcome) = exchange.front.end() else {
-            return;
-        };
-        let account = exchange.front.account();
-        let waits = account.spent(context.now, &context.account);
-        context.counters.waits.record(&waits);
-        if let Some(record) = exchange.record.take() {
-            let ending = Ending {
-                begun: account.begun(),
-                duration: context.now.saturating_duration_since(account.begun()),
-                status: exchange.status(),
-                bytes_sent: exchange.front.sent(),
-                bytes_received: exchange.front.received(),
-                outcome,
-                waits,
-                path_state: path_state(conn),
-            };
-            record.write(&ending, &mut context.logs);
         }
     }
 
@@ -159,6 +129,28 @@ fn path_state(conn: &quiche::Connection) -> Option<PathState> {
 }
 
 impl Exchange {
+    /// Records a request that is over; once.
+    pub(super) fn record(&mut self, conn: &quiche::Connection, context: &mut SessionContext) {
+        let Some(outcome) = self.front.end() else {
+            return;
+        };
+        let account = self.front.account();
+        context.record_waits(account);
+        if let Some(record) = self.record.take() {
+            let ending = Ending {
+                begun: account.begun(),
+                duration: clock::between(account.begun(), context.now),
+                status: self.status(),
+                bytes_sent: self.front.sent(),
+                bytes_received: self.front.received(),
+                outcome,
+                waits: account.spent(context.now, &context.account_now()),
+                path_state: path_state(conn),
+            };
+            record.write(&ending, &mut context.logs);
+        }
+    }
+
     /// Returns the status of the final head, if that was handed to the stream.
     fn status(&self) -> Option<u16> {
         let response = self.response.as_ref()?;

@@ -97,6 +97,8 @@ impl Http3Session {
             exchange.response = Some(response);
         }
         self.pending.insert(schedule.place(), stream);
-        self.on_change(stream);
+        if !std::mem::replace(&mut exchange.has_changed, true) {
+            self.changed.push(stream);
+        }
     }
 }

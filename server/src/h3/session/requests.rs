@@ -119,8 +119,11 @@ impl Http3Session {
                 if let Some(exchange) = self.open.get_mut(&stream) {
                     exchange.front.discard(request.content_length, limit);
                     exchange.reply = Some(Box::new(reply));
+                    // Where nothing follows the head, the reply begins in this turn.
+                    if more_frames {
+                        exchange.note_wait(conn, stream, context);
+                    }
                 }
-                self.note_wait(conn, stream, context);
             }
             Decision::Handle(mut routed) => {
                 let expects_status = request.expects_status;
@@ -142,7 +145,9 @@ impl Http3Session {
         let is_logged = context.logs.access.is_some();
         let is_trusted = || self.peer(conn).is_trusted_proxy();
         let identified = context.gate().identify(head, is_logged, is_trusted);
-        if let Some(exchange) = self.open.get_mut(&stream) {
+        if identified.returned_id.is_some()
+            && let Some(exchange) = self.open.get_mut(&stream)
+        {
             exchange.returned_id = identified.returned_id;
         }
         identified.span
@@ -187,7 +192,7 @@ impl Http3Session {
             self.pending.insert(exchange.schedule.place(), stream);
         }
         exchange.response = Some(response);
-        self.note_wait(conn, stream, context);
+        exchange.note_wait(conn, stream, context);
     }
 
     fn on_trailers(

@@ -19,10 +19,7 @@ impl Http3Session {
         context: &SessionContext,
     ) {
         if let Some(exchange) = self.open.get_mut(&stream) {
-            // A client whose window others have filled may not send.
-            let awaits_body = exchange.awaits_body() && !conn.is_window_shut(stream);
-            let output = exchange.output(conn, stream);
-            exchange.front.note_wait(awaits_body, output, || (context.now, context.account));
+            exchange.note_wait(conn, stream, context);
         }
     }
 
@@ -34,9 +31,9 @@ impl Http3Session {
         context: &SessionContext,
     ) {
         while let Some(stream) = self.changed.pop() {
-            self.note_wait(conn, stream, context);
             if let Some(exchange) = self.open.get_mut(&stream) {
                 exchange.has_changed = false;
+                exchange.note_wait(conn, stream, context);
             }
         }
     }
@@ -50,15 +47,6 @@ impl Http3Session {
         let pending: Vec<u64> = self.pending.behind(None).map(|(_, stream)| stream).collect();
         for stream in pending.into_iter().chain(self.pending.shared()) {
             self.note_wait(conn, stream, context);
-        }
-    }
-
-    /// Has the wait of a request noted at the end of the turn.
-    pub(super) fn on_change(&mut self, stream: u64) {
-        if let Some(exchange) = self.open.get_mut(&stream)
-            && !std::mem::replace(&mut exchange.has_changed, true)
-        {
-            self.changed.push(stream);
         }
     }
 }
@@ -100,6 +88,19 @@ impl Http3Session {
 }
 
 impl Exchange {
+    /// Notes what the request waits for from now on.
+    pub(super) fn note_wait(
+        &mut self,
+        conn: &quiche::Connection,
+        stream: u64,
+        context: &SessionContext,
+    ) {
+        // A client whose window others have filled may not send.
+        let awaits_body = self.awaits_body() && !conn.is_window_shut(stream);
+        let output = self.output(conn, stream);
+        self.front.note_wait(awaits_body, output, || (context.now, context.account_now()));
+    }
+
     /// Returns whether somebody reads the request's body, and has read all that arrived.
     pub(super) fn awaits_body(&self) -> bool {
         // Nobody waits for the next bytes of a tunnel.

@@ -151,6 +151,27 @@ impl RequestAccount {
         WaitTimes(spent)
     }
 
+    /// Adds the time spent on each wait until `now` to sums, as [`WaitSums::record`] does for [`RequestAccount::spent`]. `connection`
+    /// returns the account of the connection at that time; most requests do not need it.
+    pub fn add_to(
+        &self,
+        sums: &mut WaitSums,
+        now: Instant,
+        connection: impl FnOnce() -> AccountMark,
+    ) {
+        let (RequestWait::Own(wait), None) = (self.wait, &self.more) else {
+            return sums.record(&self.spent(now, &connection()));
+        };
+        let mut current = nanos(self.begun, now).saturating_sub(self.since);
+        for (of, mut spent) in self.few {
+            if of == wait {
+                spent += std::mem::take(&mut current);
+            }
+            sums.0[of.index()] += spent / 1000;
+        }
+        sums.0[wait.index()] += current / 1000;
+    }
+
     /// Adds the time of the current wait.
     fn close(&mut self, now: Instant, connection: &AccountMark) {
         let until = nanos(self.begun, now);
@@ -240,8 +261,13 @@ mod tests {
                 prop_assert_eq!(request.wait(), wait);
             }
             let end = now + ms(3);
-            let sum: Duration = request.spent(end, &connection.at(end)).iter().map(|(_, time)| time).sum();
+            let spent = request.spent(end, &connection.at(end));
+            let sum: Duration = spent.iter().map(|(_, time)| time).sum();
             prop_assert_eq!(sum, end - begun);
+            let (mut recorded, mut added) = (WaitSums::default(), WaitSums::default());
+            recorded.record(&spent);
+            request.add_to(&mut added, end, || connection.at(end));
+            prop_assert_eq!(recorded, added);
         }
     }
 
