@@ -52,6 +52,6 @@ pub use accept::BACKLOG;
 pub use config::{TcpConfig, TcpListenerConfig};
 pub use connection_list::FrontInspection;
 pub use counters::{ConnectionCounters, TcpCounters};
-pub use front::{FrontCommand, FrontSender};
+pub use front::{FrontCommand, FrontSender, FrontShare};
 pub use missing_headers::MissingHeaders;
 pub use run::{FrontSetup, start};

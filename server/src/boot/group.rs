@@ -22,7 +22,7 @@ use super::plan::OpenGroup;
 use super::shared::Shared;
 use crate::h3::{Http3Session, SessionContext};
 use crate::snapshot::ConfigSnapshot;
-use crate::tcp::{self, FrontSender, FrontSetup};
+use crate::tcp::{self, FrontSender, FrontSetup, FrontShare};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
 pub(super) fn prepare_group(
@@ -106,12 +106,14 @@ fn start_origin(
     // A reload may add sockets where there are none yet.
     let front = tcp::start(FrontSetup {
         sockets: tcp,
-        accounts: accounts(tcp_exchanges),
-        most_connections: tcp_connections,
-        memory: Arc::clone(&shared.memory),
-        relief: shared.holdings.add_front(),
-        missing_headers: Arc::clone(&shared.missing_headers),
-        name: name.clone(),
+        share: FrontShare {
+            name: name.clone(),
+            accounts: accounts(tcp_exchanges),
+            most_connections: tcp_connections,
+            memory: Arc::clone(&shared.memory),
+            relief: shared.holdings.add_front(),
+            missing_headers: Arc::clone(&shared.missing_headers),
+        },
         commands,
         // The main thread is gone only at the end of the process.
         stopped: Box::new(move |counters| drop(events.send(Event::Front(counters)))),

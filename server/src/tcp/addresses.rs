@@ -56,7 +56,7 @@ pub(super) async fn addresses(
             front.count(|counters| counters.connections.refused_header += 1);
             // Balancers also check that a port is open, and close the connection at once.
             if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::TimedOut) {
-                let missing = &front.missing_headers;
+                let missing = &front.share.missing_headers;
                 missing.note(&name, sender.ip(), front.now());
             }
             None

@@ -62,21 +62,31 @@ pub enum FrontCommand {
 /// Sends commands to a front.
 pub type FrontSender = UnboundedSender<FrontCommand>;
 
+/// Part of a front in what the process's fronts share.
+pub struct FrontShare {
+    /// Name of the front in the access log's counters.
+    pub name: String,
+    /// Accounts of the exchanges.
+    pub accounts: Arc<Accounts>,
+    /// Largest number of connections, beside `limits.connections_per_worker`: each holds a descriptor.
+    pub most_connections: u64,
+    /// Memory budget of the process.
+    pub memory: Arc<MemoryBudget>,
+    /// Part of the front in the relief of all.
+    pub(crate) relief: FrontRelief,
+    /// Connections of load balancers without a header, of all fronts.
+    pub missing_headers: Arc<MissingHeaders>,
+}
+
 /// State of a front, which its connections share.
 pub(super) struct Front {
     state: RefCell<State>,
     pub(super) handlers: LocalHandlers,
     pub(super) exchanges: Rc<LocalExchanges>,
     pub(super) handshakes: Rc<HandshakePace>,
-    /// Name in the access log's counters.
-    name: String,
-    memory: Arc<MemoryBudget>,
-    /// Its part in the relief of all fronts while memory is short.
-    relief: FrontRelief,
-    pub(super) missing_headers: Arc<MissingHeaders>,
+    pub(super) share: FrontShare,
     /// By the turns of connections that achieve nothing.
     overload: RefCell<Overload>,
-    most_connections: u64,
     pub(super) listeners: ListenerPhases,
     /// A connection has ended, or the last request, or a socket is closed.
     ended: Notify,
@@ -102,11 +112,7 @@ impl Front {
     pub(super) fn new(
         config: Arc<TcpConfig>,
         handlers: LocalHandlers,
-        accounts: Arc<Accounts>,
-        (memory, relief): (Arc<MemoryBudget>, FrontRelief),
-        missing_headers: Arc<MissingHeaders>,
-        most_connections: u64,
-        name: String,
+        share: FrontShare,
     ) -> Rc<Front> {
         handlers.adopt(&config.site);
         let cache = Cache::new(config.site.file_store());
@@ -114,22 +120,18 @@ impl Front {
             state: RefCell::new(State {
                 cache,
                 counters: TcpCounters::default(),
-                logs: config.logs.logs(name.clone()),
+                logs: config.logs.logs(share.name.clone()),
                 closing: 0,
                 open: OpenConnections::default(),
-                list: ConnectionList::new(relief.number()),
+                list: ConnectionList::new(share.relief.number()),
                 open_requests: 0,
                 config,
             }),
             handlers,
-            name,
-            exchanges: LocalExchanges::new(accounts),
+            exchanges: LocalExchanges::new(Arc::clone(&share.accounts)),
             handshakes: Rc::new(HandshakePace::new(clock::now)),
-            memory,
-            relief,
-            missing_headers,
+            share,
             overload: RefCell::default(),
-            most_connections,
             listeners: ListenerPhases::default(),
             ended: Notify::new(),
             noted: Notify::new(),
@@ -177,7 +179,7 @@ impl Front {
         let state = &mut *self.state.borrow_mut();
         state.cache.adopt(config.site.file_store());
         // The previous ends hand over what they hold as they are dropped.
-        state.logs = config.logs.logs(self.name.clone());
+        state.logs = config.logs.logs(self.share.name.clone());
         state.config = config;
     }
 
@@ -228,7 +230,7 @@ impl Front {
 
     /// Returns whether the process has used up its memory budget. It then keeps no files in memory.
     pub(super) fn memory_is_short(&self) -> bool {
-        self.memory.is_short()
+        self.share.memory.is_short()
     }
 
     /// Brings the fields that identify a request into their form, and begins its span if it becomes one.

@@ -4,14 +4,10 @@ use std::future::Future;
 use std::net::TcpListener;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_base::clients::relief::FrontRelief;
 use sluicegate_base::observe::connections::Inspected;
-use sluicegate_base::observe::memory_budget::MemoryBudget;
 use sluicegate_dataplane::ListenerId;
-use sluicegate_http::exchange::accounts::Accounts;
 use sluicegate_http::origin::{LocalHandlers, StartFront};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{spawn_local, yield_now};
@@ -19,9 +15,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::accept::accept;
 use super::counters::TcpCounters;
-use super::front::{Front, FrontCommand};
+use super::front::{Front, FrontCommand, FrontShare};
 use super::listener_phases::Phase;
-use super::missing_headers::MissingHeaders;
 
 /// Time in which closed connections free their memory, and a measurement notices.
 const RELIEF: Duration = Duration::from_millis(200);
@@ -33,18 +28,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 pub struct FrontSetup {
     /// Listening sockets, each with its listener.
     pub sockets: Vec<(ListenerId, TcpListener)>,
-    /// Accounts of the exchanges.
-    pub accounts: Arc<Accounts>,
-    /// Largest number of connections, beside `limits.connections_per_worker`: each holds a descriptor.
-    pub most_connections: u64,
-    /// Memory budget of the process.
-    pub memory: Arc<MemoryBudget>,
-    /// Part of the front in the relief of all.
-    pub(crate) relief: FrontRelief,
-    /// Connections of load balancers without a header, of all fronts.
-    pub missing_headers: Arc<MissingHeaders>,
-    /// Name of the front in the access log's counters.
-    pub name: String,
+    /// Its part in what fronts share.
+    pub share: FrontShare,
     /// Commands of other threads.
     pub commands: UnboundedReceiver<FrontCommand>,
     /// Receives the counters once the front has drained or stopped.
@@ -57,7 +42,7 @@ pub fn start(setup: FrontSetup) -> StartFront {
 }
 
 async fn run(setup: FrontSetup, handlers: LocalHandlers) {
-    let FrontSetup { mut sockets, mut commands, stopped, .. } = setup;
+    let FrontSetup { mut sockets, share, mut commands, stopped } = setup;
     // The first configuration comes once all workers serve.
     let config = loop {
         match commands.recv().await {
@@ -71,15 +56,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
             Some(FrontCommand::Drain | FrontCommand::Stop) | None => return stopped(Box::default()),
         }
     };
-    let front = Front::new(
-        config,
-        handlers,
-        setup.accounts,
-        (setup.memory, setup.relief),
-        setup.missing_headers,
-        setup.most_connections,
-        setup.name,
-    );
+    let front = Front::new(config, handlers, share);
     listen(&front, sockets);
     let pace = Rc::clone(&front.handshakes);
     let pace = spawn_local(async move { pace.keep().await });

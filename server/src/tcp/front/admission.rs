@@ -25,7 +25,7 @@ impl Front {
         let is_proxy = settings.is_some_and(|settings| settings.is_proxy(client.ip()));
         let prefix = ClientPrefix::from(client);
         let counters = &mut state.counters.connections;
-        let most = limits.connections_per_worker.min(self.most_connections);
+        let most = limits.connections_per_worker.min(self.share.most_connections);
         let is_full = counters.open.saturating_sub(state.closing) >= most;
         let mut room = None;
         if short {
@@ -68,9 +68,9 @@ impl Front {
 
     /// Closes connections of the clients that hold most memory while there is some to be freed.
     pub(in crate::tcp) fn relieve(&self) {
-        if self.memory.to_free() > 0 {
+        if self.share.memory.to_free() > 0 {
             let state = &mut *self.state.borrow_mut();
-            let closed = state.open.relieve(&self.relief, &self.memory);
+            let closed = state.open.relieve(&self.share.relief, &self.share.memory);
             state.counters.connections.closed_memory += closed;
             state.closing += closed;
         }
