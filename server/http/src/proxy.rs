@@ -23,8 +23,6 @@ mod forwarded;
 mod hash_key;
 mod health;
 mod health_check;
-mod http1;
-mod http2;
 mod interim;
 mod metered_stream;
 mod pool;

@@ -15,9 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::definition::{PoolCompiler, SitePools};
 use super::exchange::Exchange;
-use super::http1::Http1Connection;
 use super::metered_stream::Open;
 use super::pool::Pools;
+use super::protocol::Http1Connection;
 use super::rules::RequestRules;
 use super::upload::UploadBody;
 use crate::exchange::handler::{FrontQueue, Incoming};

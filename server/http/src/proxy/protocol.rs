@@ -1,5 +1,8 @@
-//! What the proxy asks of the protocols that upstreams speak. Each is a folder, [`http1`](super::http1) and [`http2`](super::http2); exchanges,
-//! retries and health checks know these traits alone.
+//! What the proxy asks of the protocols that upstreams speak. Each is a folder, [`http1`] and [`http2`], and an arm of
+//! [`Protocols::begin`]; exchanges, retries and health checks know these traits alone.
+
+mod http1;
+mod http2;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -9,16 +12,67 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::uri::Scheme;
 use http_body::Frame;
 use tokio::time::Instant;
 
+pub(super) use self::http1::{Http1Connection, Http1Stream, IdleConnections};
+#[cfg(test)]
+pub(super) use self::http1::{PAUSE, SURPLUS};
+use self::http2::Http2Connection;
+pub(super) use self::http2::Http2Limits;
 use super::failure::Failure;
 use super::interim::Interims;
-use super::metered_stream::Meter;
+use super::metered_stream::{Meter, Open};
 use super::request_error::RequestError;
 use super::response::BodySize;
+use super::transport::{ByteStream, Protocol};
 use super::tunnel::TunnelStream;
 use super::upload::UploadBody;
+
+/// Everything that the protocols need to begin on fresh streams to an upstream.
+#[derive(Debug)]
+pub(super) struct Protocols {
+    /// Scheme of requests.
+    pub(super) scheme: Scheme,
+    pub(super) limits: Http2Limits,
+    /// Place for connections of HTTP/1.1 after their exchanges.
+    pub(super) idle: Rc<IdleConnections>,
+}
+
+/// A connection that has begun, with the exchange that has asked for it.
+pub(super) struct Begun {
+    pub(super) stream: Box<dyn UpstreamStream>,
+    /// The connection, if further exchanges may share it.
+    pub(super) shared: Option<Rc<dyn SharedConnection>>,
+}
+
+impl Protocols {
+    /// Speaks a protocol on a fresh stream.
+    ///
+    /// # Errors
+    /// The upstream has closed the stream, or does not speak the protocol.
+    pub(super) async fn begin(
+        &self,
+        protocol: Protocol,
+        stream: ByteStream,
+        open: Open,
+    ) -> Result<Begun, Failure> {
+        match protocol {
+            Protocol::Http1 => {
+                let opened = Http1Connection::new(stream, open, self.limits.header_bytes).await;
+                let connection = opened.ok_or(Failure::Closed)?;
+                Ok(Begun { stream: Http1Stream::new(connection, &self.idle), shared: None })
+            }
+            Protocol::Http2 => {
+                let scheme = self.scheme.clone();
+                let opened = Http2Connection::open(stream, open, self.limits, scheme).await;
+                let (connection, stream) = opened?;
+                Ok(Begun { stream, shared: Some(connection) })
+            }
+        }
+    }
+}
 
 /// One exchange on a connection to an upstream. Dropping it cancels the exchange.
 pub(super) trait UpstreamStream {

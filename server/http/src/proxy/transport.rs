@@ -93,6 +93,11 @@ impl Transport {
         }
     }
 
+    /// Returns whether the upstream does not speak HTTP/1.1.
+    pub(super) fn lacks_http1(&self) -> bool {
+        self.protocol().is_some_and(|protocol| protocol != Protocol::Http1)
+    }
+
     /// Returns the scheme of requests to the upstream.
     pub(super) fn scheme(&self) -> Scheme {
         match self {
@@ -122,14 +127,11 @@ impl Transport {
         limit: Duration,
         header: &[u8],
     ) -> Result<ByteStream, Failure> {
-        if self.protocol() == Some(Protocol::Http2) {
+        if self.lacks_http1() {
             return Err(Failure::NoWebsocket);
         }
         let (stream, protocol) = self.connect_for(limit, header, Some(Protocol::Http1)).await?;
-        match protocol {
-            Protocol::Http1 => Ok(stream),
-            Protocol::Http2 => Err(Failure::NoWebsocket),
-        }
+        if protocol == Protocol::Http1 { Ok(stream) } else { Err(Failure::NoWebsocket) }
     }
 
     /// Opens a stream, and offers only the protocol `only` where the upstream would choose.

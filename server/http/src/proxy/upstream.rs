@@ -14,10 +14,10 @@ use super::counters::{Tally, UpstreamCounters};
 use super::definition::{MemberDefinition, PoolDefinition};
 use super::failure::Failure;
 use super::health::Health;
-use super::http1::{Http1Connection, Http1Stream, IdleConnections};
-use super::http2::{Http2Connection, Http2Limits};
 use super::metered_stream::Open;
-use super::protocol::{SharedConnection as _, UpstreamStream};
+use super::protocol::{
+    Begun, Http1Stream, Http2Limits, IdleConnections, Protocols, UpstreamStream,
+};
 use super::shared::{SharedConnections, Turn};
 use super::slots::{Slot, Slots};
 use super::transport::{ByteStream, Protocol, Transport, proxy_protocol};
@@ -38,10 +38,9 @@ pub(super) struct Upstream {
     protocol: Cell<Option<Protocol>>,
     /// The upstream requires HTTP/1.1, which is all that is offered to it.
     is_http1_only: Cell<bool>,
-    http2: Http2Limits,
+    protocols: Protocols,
     shared: SharedConnections,
     tally: Rc<Tally>,
-    idle: Rc<IdleConnections>,
     connections: Rc<Cell<u64>>,
     active: Cell<u64>,
     health: Health,
@@ -68,19 +67,22 @@ impl Upstream {
             host: address.host_field().to_owned(),
             protocol: Cell::new(transport.protocol()),
             is_http1_only: Cell::new(false),
+            protocols: Protocols {
+                scheme: transport.scheme(),
+                limits: Http2Limits {
+                    idle: match settings.keepalive {
+                        0 => Duration::ZERO,
+                        _ => settings.keepalive_timeout,
+                    },
+                    max_age: settings.max_age,
+                    header_bytes: settings.header_bytes,
+                },
+                idle: IdleConnections::new(settings, tally),
+            },
             transport,
             proxy_protocol: settings.proxy_protocol,
-            http2: Http2Limits {
-                idle: match settings.keepalive {
-                    0 => Duration::ZERO,
-                    _ => settings.keepalive_timeout,
-                },
-                max_age: settings.max_age,
-                header_bytes: settings.header_bytes,
-            },
             shared: SharedConnections::default(),
             tally: Rc::clone(tally),
-            idle: IdleConnections::new(settings, tally),
             connections: Rc::default(),
             active: Cell::new(0),
             health: Health::new(settings.max_fails, settings.fail_timeout),
@@ -143,14 +145,11 @@ impl Upstream {
         let (stream, protocol) = self.bare_stream(limit).await?;
         // The metrics count the connections of exchanges.
         let open = Open::new(&Rc::default());
-        match protocol {
-            Protocol::Http1 => self.http1(stream, open).await,
-            Protocol::Http2 => {
-                let (connection, stream) = self.http2(stream, open).await?;
-                connection.retire();
-                Ok(stream)
-            }
+        let Begun { stream, shared } = self.protocols.begin(protocol, stream, open).await?;
+        if let Some(connection) = shared {
+            connection.retire();
         }
+        Ok(stream)
     }
 
     /// Closes idle connections, keeps none from now on, and ends the health checks. Exchanges that have begun go on.
@@ -158,7 +157,7 @@ impl Upstream {
         if let Some(checks) = self.checks.take() {
             checks.abort();
         }
-        self.idle.close();
+        self.protocols.idle.close();
         self.shared.close();
     }
 
@@ -174,10 +173,10 @@ impl Upstream {
         limit: Duration,
     ) -> Result<Box<dyn UpstreamStream>, Failure> {
         if self.proxy_protocol.is_none() {
-            let idle = if fresh { None } else { self.idle.take().await };
+            let idle = if fresh { None } else { self.protocols.idle.take().await };
             if let Some(connection) = idle {
                 self.tally.count(|c| c.reused += 1);
-                return Ok(Http1Stream::new(connection, &self.idle));
+                return Ok(Http1Stream::new(connection, &self.protocols.idle));
             }
         }
         // Most requests find an idle connection, and their tasks are smaller without this future.
@@ -233,7 +232,7 @@ impl Upstream {
         let is_shared = self.proxy_protocol.is_none();
         let stream = if !takes_http2 {
             None
-        } else if is_shared && self.transport.protocol() == Some(Protocol::Http2) {
+        } else if is_shared && self.transport.lacks_http1() {
             Some(self.stream(peer, true, limit).await?)
         } else {
             let stream = self.shared.take().filter(|stream| stream.takes_tunnels());
@@ -263,7 +262,8 @@ impl Upstream {
         let header = header.unwrap_or_default();
         let stream = self.transport.connect_http1(limit, &header).await?;
         self.tally.count(|c| c.opened += 1);
-        self.http1(stream, Open::new(&self.connections)).await
+        let open = Open::new(&self.connections);
+        Ok(self.protocols.begin(Protocol::Http1, stream, open).await?.stream)
     }
 
     /// Opens a connection, and remembers the protocol that the upstream has chosen.
@@ -273,35 +273,12 @@ impl Upstream {
         self.tally.count(|c| c.opened += 1);
         self.protocol.set(Some(protocol));
         let open = Open::new(&self.connections);
-        match protocol {
-            Protocol::Http1 => self.http1(stream, open).await,
-            Protocol::Http2 => {
-                let opened = timeout_at(deadline, self.http2(stream, open)).await;
-                let (connection, stream) = opened.map_err(|_| Failure::ConnectTimeout)??;
-                self.shared.add(connection);
-                Ok(stream)
-            }
+        let begun = timeout_at(deadline, self.protocols.begin(protocol, stream, open)).await;
+        let Begun { stream, shared } = begun.map_err(|_| Failure::ConnectTimeout)??;
+        if let Some(connection) = shared {
+            self.shared.add(connection);
         }
-    }
-
-    /// Speaks HTTP/1.1 on a fresh stream.
-    async fn http1(
-        &self,
-        stream: ByteStream,
-        open: Open,
-    ) -> Result<Box<dyn UpstreamStream>, Failure> {
-        let opened = Http1Connection::new(stream, open, self.http2.header_bytes).await;
-        Ok(Http1Stream::new(opened.ok_or(Failure::Closed)?, &self.idle))
-    }
-
-    /// Speaks HTTP/2 on a fresh stream.
-    async fn http2(
-        &self,
-        stream: ByteStream,
-        open: Open,
-    ) -> Result<(Rc<Http2Connection>, Box<dyn UpstreamStream>), Failure> {
-        let scheme = self.transport.scheme();
-        Http2Connection::open(stream, open, self.http2, scheme).await
+        Ok(stream)
     }
 
     /// Returns the slots of the upstream's requests.
@@ -332,7 +309,7 @@ impl Upstream {
         UpstreamCounters {
             active: self.active.get(),
             connections: self.connections.get(),
-            idle: (self.idle.len() + self.shared.idle()) as u64,
+            idle: (self.protocols.idle.len() + self.shared.idle()) as u64,
             out: u64::from(self.health.is_out(now)),
             failures: self.health.failures(),
             // The other threads report nothing, so that the sums are right.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use tokio::time::pause;
 
-use super::super::http1::{PAUSE, SURPLUS};
+use super::super::protocol::{PAUSE, SURPLUS};
 use super::reuse::warm;
 use super::*;
 

@@ -11,16 +11,16 @@ use http::Version;
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 
-use super::super::failure::Failure;
-use super::super::interim::Interims;
-use super::super::metered_stream::Meter;
-use super::super::protocol::{BrokenBody, Progress, UpstreamStream};
-use super::super::request_error::RequestError;
-use super::super::response::BodySize;
-use super::super::tunnel::TunnelStream;
-use super::super::upload::{Upload, UploadBody};
 use super::connection::Http1Connection;
 use super::idle::IdleConnections;
+use crate::proxy::failure::Failure;
+use crate::proxy::interim::Interims;
+use crate::proxy::metered_stream::Meter;
+use crate::proxy::protocol::{BrokenBody, Progress, UpstreamStream};
+use crate::proxy::request_error::RequestError;
+use crate::proxy::response::BodySize;
+use crate::proxy::tunnel::TunnelStream;
+use crate::proxy::upload::{Upload, UploadBody};
 
 type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<http::Response<Incoming>>>>>;
 

@@ -12,9 +12,9 @@ use tokio::task::AbortHandle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::super::counters::Tally;
-use super::super::definition::UpstreamSettings;
 use super::connection::Http1Connection;
+use crate::proxy::counters::Tally;
+use crate::proxy::definition::UpstreamSettings;
 
 /// Time for which a connection beyond the limit stays idle: the next burst of requests finds it.
 pub(in crate::proxy) const SURPLUS: Duration = Duration::from_secs(5);

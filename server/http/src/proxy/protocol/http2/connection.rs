@@ -12,12 +12,12 @@ use http::uri::Scheme;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::failure::Failure;
-use super::super::metered_stream::{Meter, MeteredStream, Open};
-use super::super::protocol::{SharedConnection, UpstreamStream};
-use super::super::transport::ByteStream;
 use super::slot::Usage;
 use super::stream::Http2Stream;
+use crate::proxy::failure::Failure;
+use crate::proxy::metered_stream::{Meter, MeteredStream, Open};
+use crate::proxy::protocol::{SharedConnection, UpstreamStream};
+use crate::proxy::transport::ByteStream;
 
 /// Largest number of exchanges that share a connection, if the upstream allows more.
 const MAX_STREAMS: u16 = 100;

@@ -14,10 +14,10 @@ use hyper_util::rt::TokioIo;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::Instant;
 
-use super::super::metered_stream::{Meter, MeteredStream, Open};
-use super::super::transport::ByteStream;
-use super::super::tunnel::TunnelStream;
-use super::super::upload::UploadBody;
+use crate::proxy::metered_stream::{Meter, MeteredStream, Open};
+use crate::proxy::transport::ByteStream;
+use crate::proxy::tunnel::TunnelStream;
+use crate::proxy::upload::UploadBody;
 
 /// Largest read and write of hyper, bytes, unless a larger head is allowed; hyper takes no less than 8 KiB.
 const BUFFER: usize = 64 << 10;

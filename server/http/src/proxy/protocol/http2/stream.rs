@@ -17,16 +17,16 @@ use http::{HeaderMap, Method, Version};
 use http_body::{Body as _, Frame};
 use tokio::time::Instant;
 
-use super::super::failure::Failure;
-use super::super::interim::Interims;
-use super::super::metered_stream::Meter;
-use super::super::protocol::{BrokenBody, Progress, UpstreamStream};
-use super::super::request_error::RequestError;
-use super::super::response::BodySize;
-use super::super::tunnel::TunnelStream;
-use super::super::upload::UploadBody;
 use super::slot::StreamSlot;
 use super::tunnel::Http2Tunnel;
+use crate::proxy::failure::Failure;
+use crate::proxy::interim::Interims;
+use crate::proxy::metered_stream::Meter;
+use crate::proxy::protocol::{BrokenBody, Progress, UpstreamStream};
+use crate::proxy::request_error::RequestError;
+use crate::proxy::response::BodySize;
+use crate::proxy::tunnel::TunnelStream;
+use crate::proxy::upload::UploadBody;
 
 /// Stream of one exchange. The connection has a task of its own; the exchange only sends its body.
 pub(super) struct Http2Stream {

@@ -9,8 +9,8 @@ use bytes::{Buf as _, Bytes};
 use h2::{RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::super::metered_stream::Meter;
 use super::slot::StreamSlot;
+use crate::proxy::metered_stream::Meter;
 
 /// Stream of HTTP/2 as a stream of bytes. Dropping it before both directions have ended resets it.
 pub(super) struct Http2Tunnel {
