@@ -128,6 +128,7 @@ impl SpanSink for Collector {
         let response = exchanged.map_err(|failure| ExportError {
             cause: failure.to_string(),
             is_transient: true,
+            is_too_large: false,
             pause: None,
         })?;
         verdict(&place, &response)
@@ -181,9 +182,18 @@ impl Connection<'_> {
         *request.headers_mut() = self.fields.clone();
         let response = sender.send_request(request).await;
         let (parts, body) = response.map_err(|error| failed(error.into()))?.into_parts();
-        let body = Limited::new(body, MAX_BODY).collect().await.map_err(failed)?;
-        *self.open = Some(sender);
-        Ok(Response::from_parts(parts, body.to_bytes()))
+        match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => {
+                *self.open = Some(sender);
+                Ok(Response::from_parts(parts, body.to_bytes()))
+            }
+            // It has the spans, and would have them twice.
+            Err(error) if parts.status.is_success() => {
+                tracing::debug!(%error, "telemetry: the body of a successful response cannot be read");
+                Ok(Response::from_parts(parts, Bytes::new()))
+            }
+            Err(error) => Err(failed(error)),
+        }
     }
 }
 
@@ -208,6 +218,9 @@ fn verdict(place: &str, response: &Response<Bytes>) -> Result<u64, ExportError> 
     let status = response.status();
     if status.is_success() {
         let parsed = ExportTraceServiceResponse::decode(response.body().clone());
+        let parsed = parsed.inspect_err(|error| {
+            tracing::debug!(%error, "telemetry: the body of a successful response is no OTLP");
+        });
         let partial = parsed.ok().and_then(|parsed| parsed.partial_success);
         let rejected = partial.map_or(0, |partial| partial.rejected_spans);
         return Ok(u64::try_from(rejected).unwrap_or(0));
@@ -224,6 +237,7 @@ fn verdict(place: &str, response: &Response<Bytes>) -> Result<u64, ExportError> 
     Err(ExportError {
         cause: format!("{place} responded {status}{}", remedy(status, response.body())),
         is_transient,
+        is_too_large: status == StatusCode::PAYLOAD_TOO_LARGE,
         pause: asked.map(Duration::from_secs).filter(|_| is_transient),
     })
 }

@@ -15,10 +15,8 @@ use opentelemetry_proto::tonic::trace::v1::{
 use prost::Message as _;
 use sluicegate_base::observe::access::Outcome;
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_base::observe::telemetry::{Span, TraceContext, UpstreamCall};
+use sluicegate_base::observe::telemetry::{MAX_TEXT, Span, TraceContext, UpstreamCall};
 
-/// Longest text of an attribute, bytes, as in the access log.
-const MAX_TEXT: usize = 4096;
 /// Methods that an attribute may name; others are `_OTHER`.
 const METHODS: [&str; 10] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"];

@@ -16,6 +16,9 @@ pub(super) trait Job: Send + 'static {
     /// Type of the items.
     type Item: Send;
 
+    /// Whether it keeps items: those count against the bound of the queue as long as [`Job::held`] has them.
+    const KEEPS_ITEMS: bool = false;
+
     /// Prepares the work, before the first item.
     fn begin(&mut self) {}
 
@@ -27,6 +30,11 @@ pub(super) trait Job: Send + 'static {
 
     /// Runs if nothing arrived for a second.
     fn on_idle(&mut self) {}
+
+    /// Returns the bytes of the items that it keeps.
+    fn held(&self) -> u64 {
+        0
+    }
 
     /// Goes on with what could not be done. Returns the time until it can be tried again, during which no item is taken.
     fn resume(&mut self) -> Option<Duration> {
@@ -164,15 +172,18 @@ impl<T> Drop for Background<T> {
 }
 
 fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Item>>, level: &Level) {
+    let mut held = 0;
     job.begin();
     while !level.closing.load(Ordering::Acquire) {
-        if let Some(pause) = job.resume() {
+        let pause = job.resume();
+        level.move_to(&mut held, job.held(), 0);
+        if let Some(pause) = pause {
             // It ends early if the thread is to end.
             std::thread::park_timeout(pause);
             continue;
         }
         match receiver.recv_timeout(IDLE) {
-            Ok(message) => read(&mut job, message, level),
+            Ok(message) => read(&mut job, message, &mut held, level),
             Err(RecvTimeoutError::Timeout) => job.on_idle(),
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -180,18 +191,36 @@ fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Item>>, level: &Level)
     job.on_close();
     // Ends: since `closing` is set, nothing is added.
     while let Ok(message) = receiver.try_recv() {
-        read(&mut job, message, level);
+        read(&mut job, message, &mut held, level);
     }
     job.end();
+    level.move_to(&mut held, job.held(), 0);
 }
 
-fn read<J: Job>(job: &mut J, message: Message<J::Item>, level: &Level) {
+fn read<J: Job>(job: &mut J, message: Message<J::Item>, held: &mut u64, level: &Level) {
     match message {
         Message::Item(item, bytes) => {
-            level.bytes.fetch_sub(bytes, Ordering::AcqRel);
-            job.take(item);
+            if J::KEEPS_ITEMS {
+                job.take(item);
+                level.move_to(held, job.held(), bytes);
+            } else {
+                level.bytes.fetch_sub(bytes, Ordering::AcqRel);
+                job.take(item);
+            }
         }
         Message::Wake => job.on_wake(),
+    }
+}
+
+impl Level {
+    /// Counts an item of so many bytes no more, and what the job holds `now` in place of what it `held`.
+    fn move_to(&self, held: &mut u64, now: u64, item: u64) {
+        let gone = std::mem::replace(held, now) + item;
+        if now >= gone {
+            self.bytes.fetch_add(now - gone, Ordering::AcqRel);
+        } else {
+            self.bytes.fetch_sub(gone - now, Ordering::AcqRel);
+        }
     }
 }
 

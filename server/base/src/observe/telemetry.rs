@@ -17,7 +17,7 @@ use super::metrics::metrics;
 
 pub use current::CurrentSpans;
 pub use exporter::{ExportError, SpanSink};
-pub use span::{Span, SpanStart, UpstreamCall};
+pub use span::{MAX_TEXT, Span, SpanStart, UpstreamCall};
 pub use trace_context::{HEADER_LENGTH, TraceContext};
 pub use writer::SpanWriter;
 
@@ -28,7 +28,7 @@ metrics! {
     /// Totals since the start.
     #[derive(Debug, Default)]
     pub struct SpanCounters {
-        /// Requests whose spans were sent.
+        /// Requests whose spans were sent, less the spans that the collector rejected.
         pub exported: AtomicU64 = counter("sluicegate_telemetry_requests_exported_total"),
         /// Requests whose spans were dropped because too many waited.
         pub dropped_queue: AtomicU64 = counter(
@@ -80,7 +80,8 @@ impl Spans {
     }
 
     /// Keeps a span until the next [`Spans::flush`], or until many wait for that.
-    pub fn record(&mut self, span: Span) {
+    pub fn record(&mut self, mut span: Span) {
+        span.cut_texts();
         self.bytes += span.size();
         self.batch.push(span);
         if self.batch.len() >= HANDED {

@@ -115,6 +115,18 @@ fn spans_that_a_collector_rejects_are_counted() {
 }
 
 #[test]
+fn success_whose_body_breaks_off_is_a_success() {
+    let (address, requests) =
+        collector(&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\nconnection: close\r\n\r\nab", OK]);
+    let mut collector = Collector::new(&settings(address)).unwrap();
+    for connection in 0..2 {
+        assert_eq!(export(&mut collector), Ok(0));
+        assert_eq!(requests.recv().unwrap().0, connection);
+    }
+    assert!(requests.try_recv().is_err(), "nothing was sent twice");
+}
+
+#[test]
 fn statuses_say_whether_to_try_again() {
     for (head, is_transient, pause, said) in [
         (
@@ -127,6 +139,7 @@ fn statuses_say_whether_to_try_again() {
         ("502 Bad Gateway", true, None, "502"),
         ("500 Internal Server Error\r\nretry-after: 7", false, None, "500"),
         ("400 Bad Request", false, None, "400"),
+        ("413 Payload Too Large", false, None, "413"),
         ("404 Not Found", false, None, "check the path of telemetry.endpoint"),
         ("401 Unauthorized", false, None, "check the credentials in telemetry.headers"),
     ] {
@@ -138,6 +151,7 @@ fn statuses_say_whether_to_try_again() {
             (error.is_transient, error.pause),
             (is_transient, pause.map(Duration::from_secs))
         );
+        assert_eq!(error.is_too_large, head.starts_with("413"));
         assert!(error.cause.contains(said.trim()) && !error.cause.contains('\n'), "{error:?}");
     }
 }

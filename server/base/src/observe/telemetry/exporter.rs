@@ -12,8 +12,10 @@ use crate::observe::background::Job;
 /// Spans in a batch, at most; it is sent when so many wait.
 const BATCH: usize = 512;
 /// Memory of the spans in a batch, bytes, unless one alone takes more. Collectors bound their requests, and encoded spans are about as
-/// large.
+/// large. It is less after a request that was too large.
 const BATCH_BYTES: u64 = 512 << 10;
+/// Part by which the memory of a batch grows again with each that the collector takes: one in so many.
+const GROWTH: u64 = 16;
 /// Time after which a batch is sent although it has fewer.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Attempts to send a batch.
@@ -39,6 +41,8 @@ pub struct ExportError {
     pub cause: String,
     /// Whether the collector may take the same batch later.
     pub is_transient: bool,
+    /// Whether the collector may take a smaller batch at once.
+    pub is_too_large: bool,
     /// Pause that the collector asks for.
     pub pause: Option<Duration>,
 }
@@ -52,6 +56,10 @@ pub(super) struct Exporter {
     waiting: Vec<Span>,
     /// Memory of the spans that wait.
     bytes: u64,
+    /// Memory of the spans in a batch, at most, unless one alone takes more.
+    most_bytes: u64,
+    /// The most that this may be.
+    full_bytes: u64,
     /// Time of the oldest span that waits.
     since: Option<Instant>,
     /// Attempts to send the batch so far.
@@ -65,13 +73,21 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn new(sink: Box<dyn SpanSink>, counters: Arc<SpanCounters>) -> Exporter {
+    /// Returns the work of a thread whose queue holds so many bytes, those of its batch included.
+    pub(super) fn new(
+        sink: Box<dyn SpanSink>,
+        queue: u64,
+        counters: Arc<SpanCounters>,
+    ) -> Exporter {
+        let full_bytes = BATCH_BYTES.min(queue / 4);
         Exporter {
             sink,
             counters,
             entropy: Entropy::new(),
             waiting: Vec::new(),
             bytes: 0,
+            most_bytes: full_bytes,
+            full_bytes,
             since: None,
             attempts: 0,
             failures: 0,
@@ -90,14 +106,18 @@ impl Exporter {
             self.attempts += 1;
             match self.sink.export(&self.waiting[..batch]) {
                 Ok(rejected) => {
-                    count(&self.counters.exported, batch as u64);
+                    // A request may have two spans.
+                    count(&self.counters.exported, (batch as u64).saturating_sub(rejected));
                     count(&self.counters.rejected, rejected);
                     if self.failures > 0 {
                         tracing::info!("telemetry: the collector takes spans again");
                     }
                     self.failures = 0;
+                    self.most_bytes =
+                        (self.most_bytes + self.most_bytes / GROWTH).min(self.full_bytes);
                     self.remove_first(batch);
                 }
+                Err(error) if error.is_too_large && batch > 1 => self.halve(batch),
                 Err(error) => return self.on_failure(&error, batch),
             }
         }
@@ -108,9 +128,17 @@ impl Exporter {
         let mut bytes = 0;
         let fits = |span: &&Span| {
             bytes += span.size();
-            bytes <= BATCH_BYTES
+            bytes <= self.most_bytes
         };
         self.waiting.iter().take(BATCH).take_while(fits).count().max(1)
+    }
+
+    /// Has the next batches take half of the memory of this one.
+    fn halve(&mut self, batch: usize) {
+        count(&self.counters.failed, 1);
+        let bytes: u64 = self.waiting[..batch].iter().map(Span::size).sum();
+        self.most_bytes = bytes / 2;
+        self.attempts = 0;
     }
 
     fn on_failure(&mut self, error: &ExportError, batch: usize) {
@@ -158,12 +186,14 @@ impl Exporter {
 impl Job for Exporter {
     type Item = Vec<Span>;
 
+    const KEEPS_ITEMS: bool = true;
+
     fn take(&mut self, spans: Vec<Span>) {
         self.bytes += spans.iter().map(Span::size).sum::<u64>();
         self.waiting.extend(spans);
         let now = clock::now();
         let since = *self.since.get_or_insert(now);
-        let is_full = self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES;
+        let is_full = self.waiting.len() >= BATCH || self.bytes >= self.most_bytes;
         if is_full || now.saturating_duration_since(since) >= INTERVAL {
             self.export();
         }
@@ -171,6 +201,10 @@ impl Job for Exporter {
 
     fn on_idle(&mut self) {
         self.export();
+    }
+
+    fn held(&self) -> u64 {
+        self.bytes
     }
 
     fn resume(&mut self) -> Option<Duration> {

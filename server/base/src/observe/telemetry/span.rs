@@ -8,6 +8,9 @@ use crate::address::ValidatedAddress;
 use crate::observe::access::{Outcome, UpstreamTimes};
 use crate::observe::account::WaitTimes;
 
+/// Longest text of a span, bytes, as in the access log.
+pub const MAX_TEXT: usize = 4096;
+
 /// Beginning of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanStart {
@@ -84,6 +87,23 @@ pub struct UpstreamCall {
 }
 
 impl Span {
+    /// Cuts texts that are longer than [`MAX_TEXT`]: a client's head may be far larger, and spans wait for their collector.
+    pub(super) fn cut_texts(&mut self) {
+        let texts = [&mut self.method, &mut self.authority, &mut self.path];
+        for text in texts.into_iter().chain(&mut self.query) {
+            if text.len() > MAX_TEXT {
+                text.truncate(text.floor_char_boundary(MAX_TEXT));
+                text.shrink_to_fit();
+            }
+        }
+        for text in self.user_agent.iter_mut().chain(&mut self.request_id) {
+            if text.len() > MAX_TEXT {
+                text.truncate(MAX_TEXT);
+                text.shrink_to_fit();
+            }
+        }
+    }
+
     /// Returns the memory that it takes, bytes.
     pub(super) fn size(&self) -> u64 {
         let texts = [&self.start.state, &self.method, &self.authority, &self.path];

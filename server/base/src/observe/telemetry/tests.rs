@@ -44,7 +44,7 @@ impl SpanSink for Collector {
 }
 
 fn error(is_transient: bool) -> ExportError {
-    ExportError { cause: "down".to_owned(), is_transient, pause: None }
+    ExportError { cause: "down".to_owned(), is_transient, is_too_large: false, pause: None }
 }
 
 fn span() -> Span {
@@ -84,7 +84,7 @@ fn totals(counters: &SpanCounters) -> [u64; 4] {
 
 fn exporter(collector: &Collector) -> (Exporter, Arc<SpanCounters>) {
     let counters = Arc::new(SpanCounters::default());
-    (Exporter::new(Box::new(collector.clone()), Arc::clone(&counters)), counters)
+    (Exporter::new(Box::new(collector.clone()), 8 << 20, Arc::clone(&counters)), counters)
 }
 
 #[test]
@@ -152,6 +152,55 @@ fn batches_of_long_texts_have_fewer_spans() {
     exporter.take(vec![long(600 << 10), span()]);
     assert_eq!(collector.batches(), [5, 5, 1, 1, 1]);
     assert_eq!(totals(&counters), [13, 0, 0, 0]);
+}
+
+#[test]
+fn batch_that_is_too_large_is_halved_at_once() {
+    let too_large = ExportError { is_too_large: true, ..error(false) };
+    let collector = Collector::refusing(vec![too_large.clone(); 2]);
+    let (mut exporter, counters) = exporter(&collector);
+    exporter.take(vec![span(); 512]);
+    assert_eq!(exporter.resume(), None, "no pause");
+    let batches = collector.batches();
+    assert_eq!((batches[0], batches[1], batches[2]), (512, 256, 128));
+    assert_eq!(batches[2..].iter().sum::<usize>(), 512, "{batches:?}");
+    assert!(batches[3] > 128, "they grow again: {batches:?}");
+    assert_eq!(totals(&counters), [512, 0, 0, 2]);
+    // One span that is too large by itself is dropped.
+    let (mut exporter, counters) = self::exporter(&Collector::refusing([too_large]));
+    exporter.take(vec![span()]);
+    exporter.on_idle();
+    assert_eq!(totals(&counters), [0, 0, 1, 1]);
+}
+
+#[test]
+fn rejected_spans_do_not_count_as_exported() {
+    let collector = Collector::default();
+    collector.verdicts.lock().unwrap().push(Ok(12));
+    let (mut exporter, counters) = exporter(&collector);
+    exporter.take(vec![span(); 512]);
+    assert_eq!(totals(&counters), [500, 0, 0, 0]);
+    assert_eq!(counters.rejected.load(Ordering::Relaxed), 12);
+}
+
+#[test]
+fn spans_that_wait_count_against_the_queue_until_they_are_sent_and_have_short_texts() {
+    let collector = Collector::default();
+    let counters = Arc::new(SpanCounters::default());
+    let sink = Box::new(collector.clone());
+    let writer = SpanWriter::start(sink, 8 << 20, false, counters).unwrap();
+    let busy = collector.busy.lock().unwrap();
+    let mut spans = writer.spans();
+    let long = "\u{e4}".repeat(40_000);
+    let agent = Some(vec![b'a'; 80_000]);
+    for _ in 0..HANDED {
+        spans.record(Span { path: long.clone(), user_agent: agent.clone(), ..span() });
+    }
+    let most = HANDED as u64 * (span().size() + 2 * MAX_TEXT as u64);
+    assert!((most / 2..=most).contains(&writer.queued_bytes()), "{}", writer.queued_bytes());
+    drop((spans, busy));
+    assert!(writer.shutdown(LIMIT));
+    assert_eq!(writer.queued_bytes(), 0);
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl SpanWriter {
     ) -> io::Result<SpanWriter> {
         let places = usize::try_from(queue / PLACE).unwrap_or(usize::MAX);
         let bounds = Bounds { items: places.clamp(*PLACES.start(), *PLACES.end()), bytes: queue };
-        let exporter = Exporter::new(sink, Arc::clone(&counters));
+        let exporter = Exporter::new(sink, queue, Arc::clone(&counters));
         let thread = Background::start("telemetry", bounds, exporter)?;
         Ok(SpanWriter { thread, users: Arc::new(()), counters, queries })
     }
