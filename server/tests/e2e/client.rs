@@ -140,7 +140,9 @@ impl Client {
     ) -> (Session, quinn::ZeroRttAccepted) {
         let attempt = self.endpoint.connect_with(self.config.clone(), server, "localhost");
         let early = attempt.unwrap().into_0rtt();
-        let (connection, accepted) = early.ok().expect("a ticket of an earlier connection");
+        let Ok((connection, accepted)) = early else {
+            panic!("no ticket of an earlier connection");
+        };
         (Session::over(connection).await, accepted)
     }
 
