@@ -303,25 +303,23 @@ fn no_request_fails_while_all_servers_get_new_keys(backend: &str) {
     }
 }
 
+/// A flow outlasts what its exchange leaves behind, such as the validation of the new path at the server, and ends before the next one.
 fn connections_go_on_when_their_flows_give_way(backend: &str) {
     let folder = folder();
     let [a, b] = two(backend, &folder);
-    let mut balancer = Balancer::start(&folder, &[&a, &b], &[PLAIN, "[flows]\nmax = 3"], &[]);
+    let mut balancer = Balancer::start(&folder, &[&a, &b], &[PLAIN, "[flows]\nmax = 40"], &[]);
     run(async {
         let mut clients = Vec::new();
-        for _ in 0..SOME {
-            // PINGs of others would end a flow before the server has responded.
+        for _ in 0..MANY {
             clients.push(connected(Client::new(&folder).quiet(), &balancer).await);
         }
-        for _ in 0..3 {
-            for (_, session, name) in &mut clients {
-                assert_eq!(responding(session).await, *name);
-            }
+        for (_, session, name) in &mut clients {
+            assert_eq!(responding(session).await, *name);
         }
     });
     let said = balancer.process.last_words();
-    assert!(total(&said, "flows", "evicted") > u64::try_from(SOME).unwrap(), "{said:#?}");
-    assert!(total(&said, "flows", "open") <= 3);
+    assert!(total(&said, "flows", "evicted") >= u64::try_from(MANY).unwrap(), "{said:#?}");
+    assert!(total(&said, "flows", "open") <= 40);
 }
 
 fn connections_go_on_when_the_balancer_starts_again(backend: &str) {
