@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 /// of anything else is waited for no longer than that.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// The longest such time. A client that took long to take its responses may take as long to read the last of them, as far as its
+/// window reaches.
+const LONGEST_LINGER: Duration = Duration::from_secs(3);
+
 /// Time that a drain waits for a silent client which has the last of its responses to acknowledge and was probed for
 /// that: programs end without a word.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -27,10 +31,10 @@ pub(super) struct Activity {
 enum Requests {
     /// No request has arrived.
     None,
-    /// Some are open, or parts of their responses are unacknowledged.
-    Open,
-    /// The client has had every response since then.
-    DoneSince(Instant),
+    /// Some are open since then, or parts of their responses are unacknowledged.
+    OpenSince(Instant),
+    /// The client has had every response since then, and may still read for that long.
+    DoneSince(Instant, Duration),
 }
 
 /// Time since which no request of a connection is open. Of two connections the lesser one gives way first.
@@ -70,8 +74,8 @@ impl Activity {
     pub(super) fn idle(&self) -> Option<Idle> {
         match self.requests {
             Requests::None => Some(Idle::SinceStart(self.begun)),
-            Requests::Open => None,
-            Requests::DoneSince(end) => Some(Idle::SinceRequest(end)),
+            Requests::OpenSince(_) => None,
+            Requests::DoneSince(end, _) => Some(Idle::SinceRequest(end)),
         }
     }
 
@@ -90,14 +94,19 @@ impl Activity {
         now: Instant,
     ) -> bool {
         // One may have arrived and been answered at once.
-        if std::mem::replace(&mut self.taken, taken) != taken {
-            self.requests = Requests::Open;
+        if std::mem::replace(&mut self.taken, taken) != taken
+            && !matches!(self.requests, Requests::OpenSince(_))
+        {
+            self.requests = Requests::OpenSince(now);
         }
-        let done = matches!(self.requests, Requests::Open) && idle && !unacked();
-        if done {
-            self.requests = Requests::DoneSince(now);
+        match self.requests {
+            Requests::OpenSince(begin) if idle && !unacked() => {
+                let time = now.saturating_duration_since(begin);
+                self.requests = Requests::DoneSince(now, time.clamp(LINGER, LONGEST_LINGER));
+                true
+            }
+            _ => false,
         }
-        done
     }
 
     /// Returns when a drain that began at `since` may close the connection if nothing happens before; `None` while requests
@@ -111,15 +120,15 @@ impl Activity {
         self.note(load.taken, load.idle, || load.unacked, now);
         let acknowledged = if load.unacked { since + LINGER } else { now };
         match self.requests {
-            Requests::Open if load.idle => {
+            Requests::OpenSince(_) if load.idle => {
                 let spoke = self.heard.map_or(since, |heard| heard.max(since));
                 Some(spoke + SILENCE)
             }
-            Requests::Open => None,
+            Requests::OpenSince(_) => None,
             Requests::None if !load.established => Some(now),
             // What may be unacknowledged is that no further request will be taken.
             Requests::None => Some(acknowledged),
-            Requests::DoneSince(end) => Some(acknowledged.max(end + LINGER)),
+            Requests::DoneSince(end, linger) => Some(acknowledged.max(end + linger)),
         }
     }
 }
@@ -148,5 +157,21 @@ mod tests {
         let acknowledged = Load { unacked: false, ..answered };
         assert_eq!(activity.finishes_at(acknowledged, at(10), at(30)), Some(at(1030)));
         assert_eq!(activity.finishes_at(acknowledged, at(10), at(900)), Some(at(1030)));
+    }
+
+    #[test]
+    fn who_has_taken_long_may_take_as_long_to_read_the_rest() {
+        let start = sluicegate_base::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        for (time, linger) in [(400, 1000), (2000, 2000), (60_000, 3000)] {
+            let mut activity = Activity::new(start);
+            let open = Load { taken: 1, idle: false, ..IDLE };
+            assert_eq!(activity.finishes_at(open, at(0), at(0)), None);
+            // Another request meanwhile does not shorten it.
+            let open = Load { taken: 2, ..open };
+            assert_eq!(activity.finishes_at(open, at(0), at(time / 2)), None);
+            let done = Load { idle: true, ..open };
+            assert_eq!(activity.finishes_at(done, at(0), at(time)), Some(at(time + linger)));
+        }
     }
 }
