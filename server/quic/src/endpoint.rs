@@ -63,8 +63,8 @@ pub enum Ingest {
     Done,
     /// It belongs to the worker with this index.
     Misrouted(u8),
-    /// It belongs to a connection of a process with this generation. Where there is no such process,
-    /// [`Endpoint::reset_foreign`] takes it.
+    /// It belongs to a connection of a process with this generation, or of any other process if the generation is the own one. Where there
+    /// is no such process, [`Endpoint::reset_foreign`] takes it.
     Foreign(u8),
 }
 
@@ -101,6 +101,8 @@ pub struct Endpoint<A: Application> {
     mark: Option<CidMark>,
     /// Generation of the process that new connections are left to.
     successor: Option<u8>,
+    /// Whether connections of other processes may have IDs of this one's making.
+    shares_ids: bool,
     entropy: Entropy,
     retry_tokens: RetryTokens,
     new_tokens: NewTokens,
@@ -143,6 +145,7 @@ impl<A: Application> Endpoint<A> {
             gives_spares: settings.cid_scheme.gives_spares(),
             mark: settings.cid_scheme.mark(secrets.generation()),
             successor: None,
+            shares_ids: false,
             retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid_len),
             new_tokens: NewTokens::new(
                 &secrets,
@@ -256,7 +259,9 @@ impl<A: Application> Endpoint<A> {
             Owner::Foreign => own,
         };
         match (header.kind, self.successor) {
-            (HeaderKind::Short, _) if generation != own => return Ingest::Foreign(generation),
+            (HeaderKind::Short, _) if generation != own || self.shares_ids => {
+                return Ingest::Foreign(generation);
+            }
             // After a Retry of this process, a connection there has an ID that this one has made. It also answers for those that have ended.
             (_, Some(successor)) => return Ingest::Foreign(successor),
             (HeaderKind::Short, None) => return self.reset_foreign(meta, datagram, now),
@@ -276,6 +281,11 @@ impl<A: Application> Endpoint<A> {
             _ => return self.drop_datagram(DropReason::UnknownConnection),
         }
         Ingest::Done
+    }
+
+    /// Drops a datagram whose connection another process may know, without a word.
+    pub fn drop_foreign(&mut self) {
+        self.counters.on_drop(DropReason::UnknownConnection);
     }
 
     /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.

@@ -1,7 +1,7 @@
 //! The control socket: at this Unix socket the server's user, or root, has the configuration reloaded or the server upgraded, and learns
 //! the verdict.
 //!
-//! A request is one line, `reload`, `upgrade` or `upgrade PROGRAM`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
+//! A request is one line, `reload`, `upgrade`, `upgrade PROGRAM` or `back`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
 //! is in a folder of the server's own, has mode 0600, and the server asks the kernel who is at the other end.
 
 use std::cell::Cell;
@@ -30,6 +30,8 @@ const NAME: &str = "control.sock";
 const RELOAD: &str = "reload";
 /// Request for an upgrade. A program may follow, behind a blank.
 const UPGRADE: &str = "upgrade";
+/// Request for the way back.
+const BACK: &str = "back";
 /// Longest request, bytes.
 const MAX_REQUEST: u64 = 8 * 1024;
 /// Time for a client to send its request, and to take the response.
@@ -58,6 +60,8 @@ pub(super) enum ControlRequest {
     Reload,
     /// Start a program, or this one's file, and leave the service to it.
     Upgrade(Option<PathBuf>),
+    /// Leave the service to the former process again.
+    Back,
 }
 
 impl ControlRequest {
@@ -66,6 +70,9 @@ impl ControlRequest {
         let line = line.strip_suffix(b"\n")?;
         if line == RELOAD.as_bytes() {
             return Some(ControlRequest::Reload);
+        }
+        if line == BACK.as_bytes() {
+            return Some(ControlRequest::Back);
         }
         match line.strip_prefix(UPGRADE.as_bytes())? {
             b"" => Some(ControlRequest::Upgrade(None)),
@@ -381,6 +388,14 @@ pub fn ask_to_upgrade(
     }
     request.push(b'\n');
     ask_for_verdict(socket, &request, limit)
+}
+
+/// Asks the server at a control socket to leave the service to the process before it again.
+///
+/// # Errors
+/// As with [`ask_to_reload`].
+pub fn ask_to_go_back(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
+    ask_for_verdict(socket, format!("{BACK}\n").as_bytes(), limit)
 }
 
 fn ask_for_verdict(socket: &Path, request: &[u8], limit: Duration) -> io::Result<ControlVerdict> {

@@ -10,19 +10,22 @@ use sluicegate_dataplane::Features;
 
 use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::{BootError, one_line};
-use super::events::{Event, OlderNews};
+use super::events::{Event, OlderNews, OtherNews};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::ListenerLogLine;
 use super::observability::Observability;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
-use super::takeover::{self, Takeover};
+use super::takeover;
 use super::totals::Totals;
-use super::upgrade::{Next, Upgrades};
-use super::worker_replies::set_receiving;
+use super::upgrade::{Next, OLDER, Upgrades};
+use super::worker_replies::{ask, ask_each, set_receiving};
 use crate::boot::signal::Signal;
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerReport};
+
+/// Time between two looks whether all has drained.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until every worker serves, and logs the listeners. Returns `false` if the signal to stop came first.
 pub(super) fn await_ready(
@@ -69,7 +72,7 @@ pub(super) fn await_ready(
                 return Err(BootError::WorkerStopped);
             }
             // The certificates were read later than these were written. The control socket is not open yet.
-            Ok(Event::Certificates | Event::Asked(..) | Event::Newer(..) | Event::Older(_)) => {}
+            Ok(Event::Certificates | Event::Asked(..) | Event::Other(..) | Event::Older(_)) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -119,18 +122,18 @@ pub(super) fn run_down(
         told_to_stop: false,
         stopped: false,
         is_over: false,
+        is_held: false,
+        look: clock::now(),
         retry: None,
     };
     while run.running > 0 {
+        run.hold();
         let now = clock::now();
         let next_step = run.on_time(now);
         let until = run.until(next_step, now);
         let next_step = match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
-            Ok(event) => run.on_event(event, now).unwrap_or(next_step),
-            Err(error) => {
-                run.on_silence(error);
-                next_step
-            }
+            Ok(event) => run.on_event(event).unwrap_or(next_step),
+            Err(error) => run.on_silence(error).unwrap_or(next_step),
         };
         if run.is_over {
             break;
@@ -155,6 +158,10 @@ struct Run<'r, 'c, 's> {
     stopped: bool,
     /// Nothing that still runs is waited for.
     is_over: bool,
+    /// The workers stay though they have drained.
+    is_held: bool,
+    /// Time of the next look whether they have.
+    look: Instant,
     /// Time at which certificates that could not be put to use are tried again.
     retry: Option<Instant>,
 }
@@ -169,13 +176,49 @@ impl Run<'_, '_, '_> {
         if self.retry.is_some_and(|retry| clock::now() >= retry) {
             self.install_certificates();
         }
+        if self.looks_for_end() && now >= self.look {
+            self.look = now + LOOK;
+            if self.all_have_drained() {
+                self.service.upgrades.on_drained();
+                self.hold();
+            }
+        }
         next_step
+    }
+
+    /// Returns whether this process ends once all workers and fronts have drained, and they do not end on their own.
+    fn looks_for_end(&self) -> bool {
+        self.deadline.is_some() && self.is_held && !self.service.upgrades.relays(self.reloader)
+    }
+
+    fn all_have_drained(&self) -> bool {
+        let workers = &self.reloader.workers;
+        let fronts = || {
+            ask_each(workers, |worker, reply| worker.front.send(FrontCommand::Count(reply)).is_ok())
+        };
+        ask(workers, Command::Count).is_ok_and(|all| all.iter().all(|one| one.is_drained))
+            && fronts().is_ok_and(|all| all.iter().all(Option::is_none))
+    }
+
+    /// Has workers and fronts stay though they have drained, or no longer: datagrams of other processes pass through this one, or
+    /// another process may leave the service to it.
+    fn hold(&mut self) {
+        let upgrades = &self.service.upgrades;
+        let may_serve_again = upgrades.may_serve_again() && !self.stopped;
+        let is_held = may_serve_again || upgrades.relays(self.reloader);
+        if std::mem::replace(&mut self.is_held, is_held) != is_held {
+            for worker in &self.reloader.workers {
+                worker.mailbox.send(Command::Hold(is_held));
+            }
+            self.reloader.fronts.send(|| FrontCommand::Hold(is_held));
+        }
     }
 
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
         let next = self.service.supervisor.next();
-        let others = [self.deadline, self.retry, self.service.upgrades.next(now)];
+        let look = self.looks_for_end().then_some(self.look);
+        let others = [self.deadline, self.retry, look, self.service.upgrades.next(now)];
         match next_step {
             Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),
             _ => now,
@@ -183,7 +226,7 @@ impl Run<'_, '_, '_> {
     }
 
     /// Takes an event. Returns what is to be done about an upgrade, if that follows from it.
-    fn on_event(&mut self, event: Event, now: Instant) -> Option<Next> {
+    fn on_event(&mut self, event: Event) -> Option<Next> {
         match event {
             Event::Worker(WorkerReport::Stopped(endpoint, datagrams)) => {
                 self.running -= 1;
@@ -201,8 +244,8 @@ impl Run<'_, '_, '_> {
             Event::Signal(Signal::Reload) => self.ask(ControlRequest::Reload, None),
             Event::Signal(Signal::Upgrade) => self.ask(ControlRequest::Upgrade(None), None),
             Event::Asked(request, reply) => self.ask(request, Some(reply)),
-            Event::Newer(number, news) => {
-                return Some(self.service.upgrades.on_news(number, &news, self.reloader, now));
+            Event::Other(number, news) => {
+                return Some(self.service.upgrades.on_news(number, &news, self.reloader));
             }
             Event::Older(news) => return self.on_older_news(news),
         }
@@ -213,7 +256,7 @@ impl Run<'_, '_, '_> {
     fn on_stop(&mut self) {
         if self.deadline.is_none() {
             self.told_to_stop = true;
-            self.service.upgrades.cancel();
+            self.service.upgrades.cancel(self.reloader);
             if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
                 takeover.give_up();
             }
@@ -223,7 +266,7 @@ impl Run<'_, '_, '_> {
             self.deadline = Some(clock::now() + limit);
         } else if !std::mem::replace(&mut self.told_to_stop, true) {
             // The first signal to a process that drains because another one serves: a service manager stops both.
-            self.service.upgrades.cancel();
+            self.service.upgrades.cancel(self.reloader);
             tracing::info!("drains already; a second signal stops at once");
         } else {
             self.stop();
@@ -231,19 +274,18 @@ impl Run<'_, '_, '_> {
     }
 
     /// Notes that no event has come.
-    fn on_silence(&mut self, error: RecvTimeoutError) {
+    fn on_silence(&mut self, error: RecvTimeoutError) -> Option<Next> {
         let is_timeout = error == RecvTimeoutError::Timeout;
         if is_timeout && self.deadline.is_none_or(|deadline| clock::now() < deadline) {
-            self.service.upgrades.on_silence(clock::now());
-        } else if is_timeout
-            && self.stopped
-            && self.reloader.takeover.as_ref().is_some_and(Takeover::is_connected)
-        {
-            // Its connections are closed; datagrams of the process before still pass through this one, which has its own deadline.
+            return Some(self.service.upgrades.on_silence(self.reloader, clock::now()));
+        }
+        if is_timeout && self.stopped && self.service.upgrades.relays(self.reloader) {
+            // Its connections are closed; datagrams of others still pass through this one, which have their own deadlines.
             self.deadline = Some(clock::now() + STOP_LIMIT);
         } else {
             self.stop();
         }
+        None
     }
 
     /// Closes all connections. What has not ended after that is left.
@@ -253,6 +295,7 @@ impl Run<'_, '_, '_> {
             return;
         }
         self.stopped = true;
+        self.hold();
         tracing::info!("stopping");
         for worker in &self.reloader.workers {
             worker.mailbox.send(Command::Stop);
@@ -268,11 +311,19 @@ impl Run<'_, '_, '_> {
             Next::Drain(process) => {
                 // From here on it is the one that the service manager watches.
                 self.service.supervisor.replaced(process);
+                // Before they drain.
+                self.hold();
                 let limit = drain(self.observability, self.reloader);
-                tracing::info!(limit = ?limit, "draining beside the new process");
+                tracing::info!(limit = ?limit, "draining beside the other process");
                 self.deadline.get_or_insert(clock::now() + limit);
             }
             Next::Undone => self.service.control.open(),
+            Next::Resume => self.deadline = None,
+            Next::DrainAgain => {
+                let limit = drain(self.observability, self.reloader);
+                self.deadline = Some(clock::now() + limit);
+            }
+            Next::Serve => self.serve_again(),
             Next::Stop => {
                 self.told_to_stop = true;
                 self.deadline = Some(clock::now());
@@ -283,9 +334,8 @@ impl Run<'_, '_, '_> {
     /// Does what somebody asks for.
     fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
         let upgrades = &mut self.service.upgrades;
-        let may_drain = request != ControlRequest::Reload && upgrades.is_orphaned();
         let takeover = self.reloader.takeover.as_ref();
-        let reason = if self.deadline.is_some() && !may_drain {
+        let reason = if self.deadline.is_some() {
             "not while the server drains"
         } else if takeover.is_some_and(|takeover| !takeover.reads()) {
             "this process has not taken over yet"
@@ -297,6 +347,7 @@ impl Run<'_, '_, '_> {
                     reload(self.observability, self.reloader, self.service.supervisor, reply);
                 }
                 ControlRequest::Upgrade(program) => upgrades.begin(program, reply, self.reloader),
+                ControlRequest::Back => upgrades.begin_back(reply, self.reloader),
             };
         };
         tracing::warn!(?request, "refused: {reason}");
@@ -310,11 +361,16 @@ impl Run<'_, '_, '_> {
     fn on_older_news(&mut self, news: OlderNews) -> Option<Next> {
         let Run { reloader, service, deadline, .. } = self;
         let takeover = reloader.takeover.as_mut()?;
+        let ended = || OtherNews::Ended("the former process has ended".to_owned());
+        if matches!(news, OlderNews::Gone | OlderNews::Closed) {
+            takeover.on_end();
+        }
         match news {
             OlderNews::Closed => {
                 takeover.set_oldest(None);
                 service.upgrades.tell_oldest(reloader.secrets.generation());
                 takeover::forget(&reloader.workers);
+                return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
             }
             OlderNews::Oldest(generation) => {
                 takeover.set_oldest(Some(generation));
@@ -326,9 +382,32 @@ impl Run<'_, '_, '_> {
             OlderNews::Read | OlderNews::Gone if !takeover.reads() && deadline.is_none() => {
                 return self.take_over();
             }
-            OlderNews::Read | OlderNews::Gone => {}
+            OlderNews::Read => {}
+            OlderNews::Back(news) => {
+                return Some(service.upgrades.on_news(OLDER, &news, reloader));
+            }
+            OlderNews::Gone => {
+                return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
+            }
         }
         None
+    }
+
+    /// Serves after another process has: workers read already, and take new connections.
+    fn serve_again(&mut self) {
+        self.deadline = None;
+        self.observability.lifecycle().set(Phase::Serving);
+        self.reloader.fronts.send(|| FrontCommand::Resume);
+        if let Err(error) = self.reloader.admin.reopen() {
+            tracing::error!(error = one_line(&error), "the admin address is not served");
+        }
+        let Service { control, supervisor, .. } = self.service;
+        control.open();
+        tracing::info!("upgrade: this process serves again");
+        supervisor.replaced(std::process::id());
+        supervisor.ready(&self.reloader.standing());
+        // Another process may have renewed them.
+        self.install_certificates();
     }
 
     /// Reads the sockets that the process before has left, and serves.

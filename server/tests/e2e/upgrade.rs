@@ -1,6 +1,7 @@
 //! The server is replaced by a new process while clients are served.
 
 mod afterwards;
+mod back;
 mod faults;
 
 use std::cell::Cell;

@@ -84,6 +84,7 @@ fn reloader<'a>(
         admin: AdminAddress::open(&config.admin, &admin_state, &Passed::default()).unwrap(),
         passed: Arc::default(),
         takeover: None,
+        others_drain: false,
         config,
         secrets,
         access: Arc::default(),

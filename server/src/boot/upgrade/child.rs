@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluicegate_base::affinity;
 
-use super::super::events::NewerNews;
+use super::super::events::OtherNews;
 use crate::handover::{Channel, Message, News};
 
 /// Time in which a process that has closed its end is reaped.
@@ -39,7 +39,7 @@ pub(super) fn follow(
     mut child: Child,
     channel: &Channel,
     offer: Offer,
-    report: impl Fn(NewerNews) -> bool,
+    report: impl Fn(OtherNews) -> bool,
 ) {
     let Offer { hello, stream, sockets } = offer;
     let mut offered = channel.send(&hello, Some(&stream));
@@ -52,10 +52,13 @@ pub(super) fn follow(
             Ok(Some((Message::Ready { generation }, _))) => News::Ready(generation),
             Ok(Some((Message::Reading, _))) => News::Reading,
             Ok(Some((Message::Replaced, _))) => News::Replaced,
+            Ok(Some((Message::Back, _))) => News::Back,
+            Ok(Some((Message::Stay, _))) => News::Stay,
+            Ok(Some((Message::Read, _))) => News::Read,
             Ok(Some(_)) => continue,
             Ok(None) | Err(_) => break,
         };
-        if !report(NewerNews::News(news)) {
+        if !report(OtherNews::News(news)) {
             return;
         }
     }
@@ -68,7 +71,7 @@ pub(super) fn follow(
             "the new process has closed the way to this one, and was ended".to_owned()
         }
     };
-    report(NewerNews::Ended(reason));
+    report(OtherNews::Ended(reason));
 }
 
 /// Waits for the end of a process. Returns its status; `None` if it goes on.

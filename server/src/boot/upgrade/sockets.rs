@@ -12,25 +12,9 @@ use crate::tcp::FrontCommand;
 use crate::worker::Command;
 
 /// Listening sockets, each with the message that names it, and the numbers of the addresses of QUIC.
-#[derive(Default)]
 pub(super) struct ListeningSockets {
     pub(super) sockets: Vec<(Message, OwnedFd)>,
     pub(super) labels: AddressLabels,
-}
-
-impl ListeningSockets {
-    /// Returns other descriptors of them.
-    ///
-    /// # Errors
-    /// There are no more descriptors.
-    pub(super) fn try_clone(&self) -> io::Result<ListeningSockets> {
-        let sockets = self.sockets.iter();
-        let sockets = sockets.map(|(message, fd)| Ok((message.clone(), fd.try_clone()?)));
-        Ok(ListeningSockets {
-            sockets: sockets.collect::<io::Result<_>>()?,
-            labels: self.labels.clone(),
-        })
-    }
 }
 
 /// Returns what this process listens on, and the numbers of the addresses of QUIC.

@@ -11,7 +11,7 @@ use crate::server::{PAGE, Server, Setup};
 
 on_auto!(
     listeners_are_removed_and_come_back_after_an_upgrade,
-    the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed,
+    the_old_process_serves_again_if_the_new_one_is_killed,
     an_upgrade_that_is_under_way_ends_with_the_server,
     a_server_that_spins_is_upgraded,
 );
@@ -59,7 +59,7 @@ fn listeners_are_removed_and_come_back_after_an_upgrade(backend: &str) {
     line.end();
 }
 
-fn the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed(backend: &str) {
+fn the_old_process_serves_again_if_the_new_one_is_killed(backend: &str) {
     let mut line = Line::start(&setup(backend));
     let at = line.server.address();
     run(async {
@@ -71,8 +71,10 @@ fn the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed(backen
         line.upgrade();
         kill(&line.process);
         line.process = first;
-        line.server.process.line_with(&["the new process is gone while this one drains"]);
+        line.server.process.line_with(&["this process serves again"]);
         long.count(&mut counted, LONG / 2).await;
+        let mut between = Client::new(&line.folder).connect(at).await;
+        assert_eq!(between.get("/").await.text().await, PAGE);
         line.upgrade();
         let mut other = Client::new(&line.folder).connect(at).await;
         assert_eq!(other.get("/").await.text().await, PAGE);
