@@ -32,6 +32,7 @@ mod replies;
 mod retired;
 mod shared;
 pub mod signal;
+mod status;
 mod supervisor;
 mod takeover;
 mod tcp;
@@ -60,7 +61,7 @@ use sluicegate_http::route::Site;
 use self::acme::AcmeRenewals;
 use self::control_socket::Control;
 pub use self::control_socket::{
-    ControlVerdict, ask_to_go_back, ask_to_reload, ask_to_upgrade, control_socket,
+    ControlVerdict, ask_for_status, ask_to_go_back, ask_to_reload, ask_to_upgrade, control_socket,
 };
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};

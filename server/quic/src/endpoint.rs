@@ -191,6 +191,11 @@ impl<A: Application> Endpoint<A> {
         self.len() == 0
     }
 
+    /// Returns the number of connections of each listener that has any.
+    pub fn by_listener(&self) -> Vec<(ListenerId, u64)> {
+        self.by_listener.iter().map(|(id, count)| (*id, *count as u64)).collect()
+    }
+
     /// Returns the number of connections, by what they do; costs the same however many there are.
     pub fn gauges(&self) -> ConnectionGauges {
         ConnectionGauges {

@@ -1,7 +1,7 @@
 //! The control socket: at this Unix socket the server's user, or root, has the configuration reloaded or the server upgraded, and learns
 //! the verdict.
 //!
-//! A request is one line, `reload`, `upgrade`, `upgrade PROGRAM` or `back`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
+//! A request is one line, `reload`, `upgrade`, `upgrade PROGRAM`, `back` or `status`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
 //! is in a folder of the server's own, has mode 0600, and the server asks the kernel who is at the other end.
 
 use std::cell::Cell;
@@ -32,6 +32,8 @@ const RELOAD: &str = "reload";
 const UPGRADE: &str = "upgrade";
 /// Request for the way back.
 const BACK: &str = "back";
+/// Request for the state of the server.
+const STATUS: &str = "status";
 /// Longest request, bytes.
 const MAX_REQUEST: u64 = 8 * 1024;
 /// Time for a client to send its request, and to take the response.
@@ -62,6 +64,8 @@ pub(super) enum ControlRequest {
     Upgrade(Option<PathBuf>),
     /// Leave the service to the former process again.
     Back,
+    /// Say which processes run, and what they serve.
+    Status,
 }
 
 impl ControlRequest {
@@ -73,6 +77,9 @@ impl ControlRequest {
         }
         if line == BACK.as_bytes() {
             return Some(ControlRequest::Back);
+        }
+        if line == STATUS.as_bytes() {
+            return Some(ControlRequest::Status);
         }
         match line.strip_prefix(UPGRADE.as_bytes())? {
             b"" => Some(ControlRequest::Upgrade(None)),
@@ -87,7 +94,7 @@ impl ControlRequest {
 /// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlVerdict {
-    /// Every worker has applied the configuration, or the new process serves: a text for people.
+    /// Every worker has applied the configuration, or the other process serves: a text for people. The state as JSON.
     Taken(String),
     /// Everything is as before, for this reason, which may have several lines.
     Refused(String),
@@ -396,6 +403,14 @@ pub fn ask_to_upgrade(
 /// As with [`ask_to_reload`].
 pub fn ask_to_go_back(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
     ask_for_verdict(socket, format!("{BACK}\n").as_bytes(), limit)
+}
+
+/// Asks the server at a control socket for its state, as JSON.
+///
+/// # Errors
+/// As with [`ask_to_reload`].
+pub fn ask_for_status(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
+    ask_for_verdict(socket, format!("{STATUS}\n").as_bytes(), limit)
 }
 
 fn ask_for_verdict(socket: &Path, request: &[u8], limit: Duration) -> io::Result<ControlVerdict> {

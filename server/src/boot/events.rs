@@ -3,8 +3,12 @@
 use super::control_socket::{ControlRequest, Reply};
 use crate::boot::signal::Signal;
 use crate::handover::News;
+use crate::handover::message::DrainingProcess;
 use crate::tcp;
 use crate::worker::WorkerReport;
+
+/// Number of the process that has started this one, beside those of the processes that this one starts.
+pub(super) const OLDER: u64 = 0;
 
 /// An event for the main thread.
 pub(super) enum Event {
@@ -18,6 +22,8 @@ pub(super) enum Event {
     Other(u64, OtherNews),
     /// News of the process that this one takes over from.
     Older(OlderNews),
+    /// A process that drains says so, by the other process of this number.
+    Drains(u64, DrainingProcess),
     /// ACME has obtained certificates.
     Certificates,
 }

@@ -16,7 +16,7 @@ use sluicegate_config::Config;
 use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
-use super::events::{Event, OlderNews, OtherNews};
+use super::events::{Event, OLDER, OlderNews, OtherNews};
 use super::lanes::{group_index, lanes};
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::PROTOCOL;
@@ -206,6 +206,12 @@ impl Takeover {
             loop {
                 let back = |news| OlderNews::Back(OtherNews::News(news));
                 let news = match channel.receive() {
+                    Ok(Some((Message::Drains(process), _))) => {
+                        if events.send(Event::Drains(OLDER, process)).is_err() {
+                            return;
+                        }
+                        continue;
+                    }
                     Ok(Some((message, _))) => match message {
                         Message::Read => OlderNews::Read,
                         Message::Oldest { generation } => OlderNews::Oldest(generation),

@@ -22,11 +22,11 @@ use self::child::{Offer, follow, spawn};
 use self::other::{Kind, OtherProcess, forget, read_again, refuse};
 use self::sockets::{ListeningSockets, gather};
 use super::control_socket::Reply;
-use super::events::{Event, OtherNews};
+use super::events::{Event, OLDER, OtherNews};
 use super::reload::Reloader;
 use super::takeover::{Takeover, VARIABLE, fingerprint, layout};
 use super::worker_replies::ask;
-use crate::handover::message::PROTOCOL;
+use crate::handover::message::{DrainingProcess, PROTOCOL};
 use crate::handover::{Action, Channel, Message, News, Stage};
 use crate::worker::{Command, WorkerConnections};
 
@@ -36,8 +36,6 @@ const LOOK: Duration = Duration::from_millis(20);
 const START: Duration = Duration::from_secs(45);
 /// Time for the older process to make ready to serve again.
 const PREPARE: Duration = Duration::from_secs(10);
-/// Number of the process that has started this one, among those that it leaves the service to.
-pub(super) const OLDER: u64 = 0;
 
 /// Why a process does not serve again that is to stop.
 const TOLD_TO_STOP: &str = "the former process was told to stop";
@@ -204,7 +202,7 @@ impl Upgrades {
         let offer = Offer { hello, stream: other_stream.into(), sockets };
         let (theirs, events) = (Arc::clone(&channel), self.events.clone());
         std::thread::Builder::new().name("upgrade".into()).spawn(move || {
-            follow(child, &theirs, offer, |news| events.send(Event::Other(number, news)).is_ok());
+            follow(child, &theirs, offer, |event| events.send(event).is_ok(), number);
         })?;
         Ok(OtherProcess {
             number,
@@ -294,6 +292,26 @@ impl Upgrades {
         // Before that, it reads what is handed over.
         if let Some(newer) = newer.filter(|newer| newer.stage.drains()) {
             newer.send(&Message::Oldest { generation });
+        }
+    }
+
+    /// Tells the other processes that one drains: this one, or one of which the process of number `from` has said so.
+    pub(super) fn pass_on(
+        &self,
+        process: DrainingProcess,
+        from: Option<u64>,
+        reloader: &Reloader<'_>,
+    ) {
+        let message = Message::Drains(process);
+        if let Some(takeover) = reloader.takeover.as_ref().filter(|_| from != Some(OLDER)) {
+            // It may hang, or have ended.
+            let _ = takeover.channel().0.try_send(&message);
+        }
+        // Before it is ready, a newer one reads what is handed over.
+        let newer = self.current.iter().chain(&self.returned);
+        let newer = newer.filter(|other| other.newer_generation().is_some());
+        for other in newer.filter(|other| from != Some(other.number)) {
+            let _ = other.channel.try_send(&message);
         }
     }
 

@@ -10,17 +10,19 @@ use sluicegate_dataplane::Features;
 
 use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::{BootError, one_line};
-use super::events::{Event, OlderNews, OtherNews};
+use super::events::{Event, OLDER, OlderNews, OtherNews};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::ListenerLogLine;
 use super::observability::Observability;
 use super::reload::Reloader;
+use super::status::{Connections, DrainingProcesses, ProcessFacts, status};
 use super::supervisor::Supervisor;
 use super::takeover;
 use super::totals::Totals;
-use super::upgrade::{Next, OLDER, Upgrades};
-use super::worker_replies::{ask, ask_each, set_receiving};
+use super::upgrade::{Next, Upgrades};
+use super::worker_replies::set_receiving;
 use crate::boot::signal::Signal;
+use crate::handover::message::DrainingProcess;
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerReport};
 
@@ -72,7 +74,13 @@ pub(super) fn await_ready(
                 return Err(BootError::WorkerStopped);
             }
             // The certificates were read later than these were written. The control socket is not open yet.
-            Ok(Event::Certificates | Event::Asked(..) | Event::Other(..) | Event::Older(_)) => {}
+            Ok(
+                Event::Certificates
+                | Event::Asked(..)
+                | Event::Other(..)
+                | Event::Older(_)
+                | Event::Drains(..),
+            ) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -124,6 +132,8 @@ pub(super) fn run_down(
         is_over: false,
         is_held: false,
         look: clock::now(),
+        since: clock::unix(),
+        draining: DrainingProcesses::default(),
         retry: None,
     };
     while run.running > 0 {
@@ -162,6 +172,9 @@ struct Run<'r, 'c, 's> {
     is_held: bool,
     /// Time of the next look whether they have.
     look: Instant,
+    /// Time since 1970 at which this process began to serve.
+    since: Duration,
+    draining: DrainingProcesses,
     /// Time at which certificates that could not be put to use are tried again.
     retry: Option<Instant>,
 }
@@ -176,28 +189,41 @@ impl Run<'_, '_, '_> {
         if self.retry.is_some_and(|retry| clock::now() >= retry) {
             self.install_certificates();
         }
-        if self.looks_for_end() && now >= self.look {
+        if self.drains_beside_others() && now >= self.look {
             self.look = now + LOOK;
-            if self.all_have_drained() {
-                self.service.upgrades.on_drained();
-                self.hold();
-            }
+            self.look_at_connections(now);
         }
         next_step
     }
 
-    /// Returns whether this process ends once all workers and fronts have drained, and they do not end on their own.
-    fn looks_for_end(&self) -> bool {
-        self.deadline.is_some() && self.is_held && !self.service.upgrades.relays(self.reloader)
+    fn drains_beside_others(&self) -> bool {
+        self.deadline.is_some() && self.is_held
     }
 
-    fn all_have_drained(&self) -> bool {
-        let workers = &self.reloader.workers;
-        let fronts = || {
-            ask_each(workers, |worker, reply| worker.front.send(FrontCommand::Count(reply)).is_ok())
+    /// Tells the other processes how far this one has drained, and notes whether it may end.
+    fn look_at_connections(&mut self, now: Instant) {
+        // A worker that hangs is the watchdog's.
+        let Ok(connections) = Connections::count(self.reloader) else {
+            return;
         };
-        ask(workers, Command::Count).is_ok_and(|all| all.iter().all(|one| one.is_drained))
-            && fronts().is_ok_and(|all| all.iter().all(Option::is_none))
+        let left = self.left(now);
+        let Service { upgrades, .. } = &mut *self.service;
+        if connections.have_drained && !upgrades.relays(self.reloader) {
+            upgrades.on_drained();
+            return self.hold();
+        }
+        let process = DrainingProcess {
+            process: std::process::id(),
+            generation: self.reloader.secrets.generation(),
+            connections: connections.quic() + connections.tcp,
+            seconds_left: left.unwrap_or_default().as_secs(),
+        };
+        upgrades.pass_on(process, None, self.reloader);
+    }
+
+    /// Returns the time until a process ends that drains.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(now))
     }
 
     /// Has workers and fronts stay though they have drained, or no longer: datagrams of other processes pass through this one, or
@@ -217,7 +243,7 @@ impl Run<'_, '_, '_> {
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
         let next = self.service.supervisor.next();
-        let look = self.looks_for_end().then_some(self.look);
+        let look = self.drains_beside_others().then_some(self.look);
         let others = [self.deadline, self.retry, look, self.service.upgrades.next(now)];
         match next_step {
             Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),
@@ -248,6 +274,10 @@ impl Run<'_, '_, '_> {
                 return Some(self.service.upgrades.on_news(number, &news, self.reloader));
             }
             Event::Older(news) => return self.on_older_news(news),
+            Event::Drains(from, process) => {
+                self.draining.note(process, clock::now());
+                self.service.upgrades.pass_on(process, Some(from), self.reloader);
+            }
         }
         None
     }
@@ -333,6 +363,9 @@ impl Run<'_, '_, '_> {
 
     /// Does what somebody asks for.
     fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
+        if request == ControlRequest::Status {
+            return self.show_status(reply);
+        }
         let upgrades = &mut self.service.upgrades;
         let takeover = self.reloader.takeover.as_ref();
         let reason = if self.deadline.is_some() {
@@ -347,6 +380,7 @@ impl Run<'_, '_, '_> {
                     reload(self.observability, self.reloader, self.service.supervisor, reply);
                 }
                 ControlRequest::Upgrade(program) => upgrades.begin(program, reply, self.reloader),
+                ControlRequest::Status => {}
                 ControlRequest::Back => upgrades.begin_back(reply, self.reloader),
             };
         };
@@ -354,6 +388,23 @@ impl Run<'_, '_, '_> {
         if let Some(reply) = reply {
             // The client may have gone.
             let _ = reply.send(ControlVerdict::Refused(reason.into()));
+        }
+    }
+
+    fn show_status(&mut self, reply: Option<Reply>) {
+        let facts = ProcessFacts {
+            phase: self.observability.lifecycle().phase(),
+            since: self.since,
+            left: self.left(clock::now()),
+            draining: &mut self.draining,
+        };
+        let verdict = match status(facts, self.reloader) {
+            Ok(status) => ControlVerdict::Taken(status.to_string()),
+            Err(error) => ControlVerdict::Refused(error.to_string()),
+        };
+        if let Some(reply) = reply {
+            // The client may have gone.
+            let _ = reply.send(verdict);
         }
     }
 
@@ -395,7 +446,7 @@ impl Run<'_, '_, '_> {
 
     /// Serves after another process has: workers read already, and take new connections.
     fn serve_again(&mut self) {
-        self.deadline = None;
+        (self.deadline, self.since) = (None, clock::unix());
         self.observability.lifecycle().set(Phase::Serving);
         self.reloader.fronts.send(|| FrontCommand::Resume);
         if let Err(error) = self.reloader.admin.reopen() {
@@ -424,6 +475,7 @@ impl Run<'_, '_, '_> {
         }
         service.control.open();
         takeover.on_reading();
+        self.since = clock::unix();
         tracing::info!("upgrade: this process has taken over");
         let standing = reloader.standing();
         service.supervisor.ready(&standing);

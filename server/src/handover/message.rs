@@ -30,6 +30,19 @@ impl SocketKind {
     }
 }
 
+/// What a process that drains says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DrainingProcess {
+    /// Number of the process.
+    pub(crate) process: u32,
+    /// Generation of its connection IDs.
+    pub(crate) generation: u8,
+    /// Connections that are open, those over TCP included.
+    pub(crate) connections: u64,
+    /// Time until it ends, seconds.
+    pub(crate) seconds_left: u64,
+}
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -90,6 +103,8 @@ pub(crate) enum Message {
         /// Why.
         reason: String,
     },
+    /// A process drains, this one or one behind it.
+    Drains(DrainingProcess),
     /// A message of a later version, which may be passed over.
     Unknown,
 }
@@ -123,6 +138,12 @@ impl Message {
             Message::Back => json!({ "type": "back" }),
             Message::Stay => json!({ "type": "stay" }),
             Message::Declined { reason } => json!({ "type": "declined", "reason": reason }),
+            Message::Drains(DrainingProcess { process, generation, connections, seconds_left }) => {
+                json!({
+                    "type": "drains", "process": process, "generation": generation, "connections": connections,
+                    "seconds_left": seconds_left,
+                })
+            }
             Message::Unknown => json!({ "type": "unknown" }),
         };
         value.to_string()
@@ -161,6 +182,12 @@ impl Message {
             "replaced" => Message::Replaced,
             "back" => Message::Back,
             "stay" => Message::Stay,
+            "drains" => Message::Drains(DrainingProcess {
+                process: u32::try_from(value["process"].as_u64()?).ok()?,
+                generation: generation()?,
+                connections: value["connections"].as_u64()?,
+                seconds_left: value["seconds_left"].as_u64()?,
+            }),
             "declined" => Message::Declined { reason: value["reason"].as_str()?.to_owned() },
             _ => Message::Unknown,
         })
@@ -206,6 +233,12 @@ mod tests {
             Message::Replaced,
             Message::Back,
             Message::Stay,
+            Message::Drains(DrainingProcess {
+                process: 7,
+                generation: 63,
+                connections: 1 << 40,
+                seconds_left: 0,
+            }),
             Message::Declined { reason: "it stops".to_owned() },
         ];
         for message in all {

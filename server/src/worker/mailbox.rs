@@ -55,12 +55,14 @@ pub enum Command {
 }
 
 /// Connections of a worker.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WorkerConnections {
     /// Handshakes that are open.
     pub half_open: u64,
     /// Connections that are open, handshakes included.
     pub open: u64,
+    /// Those of each listener that has any.
+    pub by_listener: Vec<(ListenerId, u64)>,
     /// It has drained: every connection has ended, and it takes no other.
     pub is_drained: bool,
 }

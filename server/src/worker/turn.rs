@@ -322,7 +322,13 @@ impl Worker {
     fn connections(&self) -> WorkerConnections {
         let gauges = self.endpoint.gauges();
         let is_drained = self.endpoint.is_drained();
-        WorkerConnections { half_open: gauges.half_open, open: gauges.open, is_drained }
+        let by_listener = self.endpoint.by_listener();
+        WorkerConnections {
+            half_open: gauges.half_open,
+            open: gauges.open,
+            by_listener,
+            is_drained,
+        }
     }
 
     fn stats(&self) -> WorkerStats {

@@ -3,6 +3,7 @@
 mod afterwards;
 mod back;
 mod faults;
+mod status;
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -27,7 +27,7 @@ on_auto!(
 
 impl Line {
     /// Has the former process serve again, which is the one of this number.
-    fn back_to(&mut self, former: &str) {
+    pub(super) fn back_to(&mut self, former: &str) {
         let result = self.ask(&["--back"]);
         self.return_to(former, result);
     }
