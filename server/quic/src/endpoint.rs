@@ -264,8 +264,9 @@ impl<A: Application> Endpoint<A> {
             Owner::Foreign => own,
         };
         match (header.kind, self.successor) {
-            (HeaderKind::Short, _) if generation != own || self.shares_ids => {
-                return Ingest::Foreign(generation);
+            (HeaderKind::Short, _) if generation != own => return Ingest::Foreign(generation),
+            (HeaderKind::Short, _) if self.shares_ids && owner != Owner::Foreign => {
+                return Ingest::Foreign(own);
             }
             // After a Retry of this process, a connection there has an ID that this one has made. It also answers for those that have ended.
             (_, Some(successor)) => return Ingest::Foreign(successor),
@@ -288,9 +289,16 @@ impl<A: Application> Endpoint<A> {
         Ingest::Done
     }
 
-    /// Drops a datagram whose connection another process may know, without a word.
-    pub fn drop_foreign(&mut self) {
-        self.counters.on_drop(DropReason::UnknownConnection);
+    /// Drops a datagram whose connection another process may know, unless this one has made its ID: then as
+    /// [`Endpoint::reset_foreign`].
+    pub fn reset_own(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) {
+        let owner = self.parse(datagram).map(|header| self.settings.cid_scheme.owner(header.dcid));
+        let own = self.generation();
+        if matches!(owner, Ok(Owner::Ours { generation, .. }) if generation == own) {
+            self.reset_foreign(meta, datagram, now);
+        } else {
+            self.counters.on_drop(DropReason::UnknownConnection);
+        }
     }
 
     /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.

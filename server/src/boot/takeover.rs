@@ -242,8 +242,8 @@ impl Takeover {
 
     /// Sends the process before a message.
     pub(super) fn tell(&self, message: &Message) {
-        // It may have ended.
-        let _ = self.channel.send(message, None);
+        // It may hang, or have ended.
+        let _ = self.channel.try_send(message);
     }
 
     /// Returns the way to the process before, and its number.

@@ -25,7 +25,7 @@ use super::control_socket::Reply;
 use super::events::{Event, OLDER, OtherNews};
 use super::reload::Reloader;
 use super::takeover::{Takeover, VARIABLE, fingerprint, layout};
-use super::worker_replies::ask;
+use super::worker_replies::{ask, set_receiving};
 use crate::handover::message::{DrainingProcess, PROTOCOL};
 use crate::handover::{Action, Channel, Message, News, Stage};
 use crate::worker::{Command, WorkerConnections};
@@ -320,9 +320,15 @@ impl Upgrades {
         self.ends_for.is_none() && self.current.as_ref().is_some_and(|other| other.stage.drains())
     }
 
-    /// Notes that this process has drained, and ends.
-    pub(super) fn on_drained(&mut self) {
-        self.ends_for = Some("the former process has drained");
+    /// Notes that this process ends: it has drained, or had its time for that.
+    pub(super) fn on_end(&mut self) {
+        self.ends_for.get_or_insert("the former process has drained");
+    }
+
+    /// Returns why this process does not take the service from another one, at this stage.
+    fn declines(&self, stage: Stage) -> Option<&'static str> {
+        let drains = stage == Stage::Draining;
+        self.ends_for.or((!drains).then_some("the former process does not drain"))
     }
 
     /// Returns whether datagrams of other processes pass through this one.
@@ -387,22 +393,25 @@ impl Upgrades {
     pub(super) fn cancel(&mut self, reloader: &mut Reloader<'_>) {
         self.ends_for = Some(TOLD_TO_STOP);
         let reason = "the server was told to stop";
-        let Some(other) = &mut self.current else {
+        if let Some(other) = &mut self.current {
+            match other.stage {
+                // It has no connections yet, or few.
+                stage if stage.is_leaving() && !other.is_older() => other.end_process(reason),
+                Stage::Starting | Stage::Forwarding => {
+                    other.send(&Message::Stay);
+                    self.on_news(OLDER, &OtherNews::Declined(reason.to_owned()), reloader);
+                }
+                Stage::Returning => {
+                    other.send(&Message::Declined { reason: TOLD_TO_STOP.to_owned() });
+                    let number = other.number;
+                    self.on_news(number, &OtherNews::News(News::Stay), reloader);
+                }
+                _ => {}
+            }
+        }
+        if self.current.is_none() {
             // If this process is killed, none of them is to serve in its place.
-            return self.tell_others(reloader, &Message::Replaced);
-        };
-        match other.stage {
-            // It has no connections yet, or few.
-            stage if stage.is_leaving() && !other.is_older() => other.end_process(reason),
-            Stage::Starting | Stage::Forwarding => {
-                other.send(&Message::Stay);
-                self.on_news(OLDER, &OtherNews::Declined(reason.to_owned()), reloader);
-            }
-            Stage::Returning => {
-                other.send(&Message::Declined { reason: TOLD_TO_STOP.to_owned() });
-                other.stage = Stage::Draining;
-            }
-            _ => {}
+            self.tell_others(reloader, &Message::Replaced);
         }
     }
 
@@ -422,13 +431,19 @@ impl Upgrades {
         let (stage, action) = if is_ended {
             // It was ended after it said that.
             (Some(other.stage), Action::Nothing)
-        } else if let (News::Back, Some(reason)) = (news.news(), self.ends_for) {
+        } else if let (News::Back, Some(reason)) = (news.news(), self.declines(other.stage)) {
             other.send(&Message::Declined { reason: reason.to_owned() });
             (Some(other.stage), Action::Nothing)
         } else {
             other.stage.on(news.news())
         };
         let next = self.act(action, &mut other, stage, news, reloader);
+        // A step that fails ends otherwise.
+        let stage = match next {
+            Next::Undone => None,
+            Next::DrainAgain => Some(Stage::Draining),
+            _ => stage,
+        };
         if let Some(stage) = stage {
             other.stage = stage;
             if stage == Stage::Returned {
@@ -457,23 +472,21 @@ impl Upgrades {
             }
             Action::Change => {
                 if let Err(error) = other.change(&reloader.workers) {
-                    other.end_process(&format!("a worker cannot stop reading: {error}"));
+                    let reason = format!("a worker cannot stop reading: {error}");
+                    if other.is_older() {
+                        other.send(&Message::Stay);
+                        return self.undo(other, &reason, reloader);
+                    }
+                    other.end_process(&reason);
                 }
             }
             Action::Drain => {
                 other.succeed(reloader);
                 return Next::Drain(other.process);
             }
-            Action::Undo => {
-                if let Err(error) = other.undo(&reloader.workers, news.reason()) {
-                    tracing::error!(%error, "a worker cannot read again: restart the server");
-                }
-                if !other.is_older() {
-                    self.tell_others(reloader, &Message::Reading);
-                }
-                return Next::Undone;
-            }
+            Action::Undo => return self.undo(other, news.reason(), reloader),
             Action::Prepare => {
+                self.share_ids(true, reloader);
                 for worker in &reloader.workers {
                     worker.mailbox.send(Command::LeaveNew(None));
                     worker.mailbox.send(Command::Resume);
@@ -481,14 +494,7 @@ impl Upgrades {
                 other.send(&Message::Ready { generation: reloader.secrets.generation() });
                 return Next::Resume;
             }
-            Action::DrainAgain => {
-                if let Some(generation) = other.newer_generation() {
-                    for worker in &reloader.workers {
-                        worker.mailbox.send(Command::LeaveNew(Some(generation)));
-                    }
-                }
-                return Next::DrainAgain;
-            }
+            Action::DrainAgain => return self.drain_again(other, reloader),
             Action::Serve => return self.serve(other, stage.is_some(), reloader),
             Action::Forget => {
                 if let Some(generation) = other.newer_generation() {
@@ -497,6 +503,9 @@ impl Upgrades {
                 let process = other.process;
                 tracing::info!(process, "upgrade: a process that has drained has ended");
                 self.share_ids(!self.returned.is_empty(), reloader);
+                if self.current.is_none() {
+                    self.tell_heir(reloader);
+                }
             }
             Action::Stop => {
                 tracing::warn!("the process is gone by which datagrams of this one came");
@@ -508,15 +517,22 @@ impl Upgrades {
     }
 
     /// Has the workers read again; the other process has left the service to this one, or is gone.
-    fn serve(&self, other: &mut OtherProcess, lives: bool, reloader: &mut Reloader<'_>) -> Next {
+    fn serve(&mut self, other: &mut OtherProcess, lives: bool, reloader: &Reloader<'_>) -> Next {
         if let Err(error) = read_again(&reloader.workers) {
-            tracing::error!(%error, "upgrade: a worker cannot read, so this process ends");
-            other.channel.close();
-            return Next::Stop;
+            tracing::error!(%error, "upgrade: a worker cannot read, so this process does not serve");
+            if !lives {
+                return Next::Stop;
+            }
+            // Those that can read must not.
+            let _ = set_receiving(&reloader.workers, false);
+            let reason = "a worker of the former process cannot read";
+            self.ends_for = Some(reason);
+            other.send(&Message::Declined { reason: reason.to_owned() });
+            return self.drain_again(other, reloader);
         }
         if lives {
+            // It serves again if this one ends without a word; the others were told that they do not.
             other.send(&Message::Reading);
-            self.share_ids(true, reloader);
         } else {
             let process = other.process;
             tracing::error!(process, "upgrade: the process that served is gone");
@@ -528,11 +544,44 @@ impl Upgrades {
             // The connections that are left still end as they may.
             return Next::GoOn;
         }
-        self.tell_others(reloader, &Message::Reading);
+        if !lives {
+            self.tell_heir(reloader);
+        }
         for worker in &reloader.workers {
             worker.mailbox.send(Command::Resume);
         }
         Next::Serve
+    }
+
+    /// Goes on as before: this process stays in service.
+    fn undo(&self, other: &mut OtherProcess, reason: &str, reloader: &Reloader<'_>) -> Next {
+        if let Err(error) = other.undo(&reloader.workers, reason) {
+            tracing::error!(%error, "a worker cannot read again: restart the server");
+        }
+        self.tell_heir(reloader);
+        Next::Undone
+    }
+
+    /// Leaves new connections to the newer process, as before it wanted to leave the service to this one.
+    fn drain_again(&self, other: &OtherProcess, reloader: &Reloader<'_>) -> Next {
+        if let Some(generation) = other.newer_generation() {
+            for worker in &reloader.workers {
+                worker.mailbox.send(Command::LeaveNew(Some(generation)));
+            }
+        }
+        self.share_ids(!self.returned.is_empty(), reloader);
+        Next::DrainAgain
+    }
+
+    /// Tells one process that it is to serve if this one ends without a word: the last that has left the service to this one, or else the
+    /// one before. Two would read the same sockets.
+    fn tell_heir(&self, reloader: &Reloader<'_>) {
+        match (self.returned.last(), &reloader.takeover) {
+            _ if self.ends_for.is_some() => {}
+            (Some(heir), _) => heir.send(&Message::Reading),
+            (None, Some(takeover)) => takeover.tell(&Message::Reading),
+            (None, None) => {}
+        }
     }
 
     /// Tells workers whether connections of other processes may have IDs of this one's making.

@@ -209,7 +209,7 @@ impl Run<'_, '_, '_> {
         let left = self.left(now);
         let Service { upgrades, .. } = &mut *self.service;
         if connections.have_drained && !upgrades.relays(self.reloader) {
-            upgrades.on_drained();
+            upgrades.on_end();
             return self.hold();
         }
         let process = DrainingProcess {
@@ -325,6 +325,7 @@ impl Run<'_, '_, '_> {
             return;
         }
         self.stopped = true;
+        self.service.upgrades.on_end();
         self.hold();
         tracing::info!("stopping");
         for worker in &self.reloader.workers {

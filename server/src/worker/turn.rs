@@ -459,7 +459,9 @@ fn forward(
         Forwarded::Sent => endpoint.counters.handed_over += 1,
         Forwarded::Full => endpoint.counters.on_drop(DropReason::MisroutedFull),
         // The process before, which has made the ID, may have asked several.
-        Forwarded::Nowhere if from == Some(Side::Older) && !is_own => endpoint.drop_foreign(),
+        Forwarded::Nowhere if from == Some(Side::Older) && !is_own => {
+            endpoint.reset_own(meta, datagram, now);
+        }
         // An ID of a generation that is alive would have a way to it.
         Forwarded::Nowhere => {
             endpoint.reset_foreign(meta, datagram, now);

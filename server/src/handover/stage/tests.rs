@@ -115,8 +115,9 @@ impl Pair {
     }
 
     fn die(&mut self, at: usize) {
-        self.0[at] = Process::default();
-        self.send(at, News::Gone);
+        if std::mem::take(&mut self.0[at]).lives {
+            self.send(at, News::Gone);
+        }
     }
 
     fn ask(&mut self) {
@@ -205,5 +206,191 @@ proptest! {
         let lives = pair.0.iter().any(|one| one.lives);
         let serving = pair.0.iter().filter(|one| one.reads && one.accepts).count();
         prop_assert_eq!(serving, usize::from(lives), "{:?}", pair);
+    }
+}
+
+/// A process of a family: each was started by its parent, and all drain but one.
+#[derive(Debug, Default)]
+struct Member {
+    lives: bool,
+    reads: bool,
+    /// It has read since its start.
+    has_served: bool,
+    parent: Option<usize>,
+    /// Process to which it leaves the service, or has left it.
+    current: Option<(usize, Stage)>,
+    /// Processes that have left the service to it.
+    returned: Vec<usize>,
+    inbox: VecDeque<(usize, News)>,
+}
+
+#[derive(Debug)]
+struct Family(Vec<Member>);
+
+/// Processes of a family at most.
+const MOST: usize = 6;
+
+impl Family {
+    fn new() -> Family {
+        Family(vec![Member { lives: true, reads: true, has_served: true, ..Member::default() }])
+    }
+
+    fn send(&mut self, from: usize, to: usize, news: News) {
+        if self.0[to].lives {
+            self.0[to].inbox.push_back((from, news));
+        }
+    }
+
+    /// Kills a process, or lets it stop. Its parent and those that it has started notice.
+    fn die(&mut self, at: usize) {
+        let Member { lives, parent, .. } = self.0[at];
+        if !lives {
+            return;
+        }
+        self.0[at] = Member { parent, ..Member::default() };
+        let children = (0..self.0.len()).filter(|one| self.0[*one].parent == Some(at));
+        for other in children.chain(parent).collect::<Vec<_>>() {
+            self.send(at, other, News::Gone);
+        }
+    }
+
+    /// Tells the others that they are not to serve.
+    fn tell_others(&mut self, at: usize) {
+        let others = self.0[at].returned.clone().into_iter().chain(self.0[at].parent);
+        for other in others.collect::<Vec<_>>() {
+            self.send(at, other, News::Replaced);
+        }
+    }
+
+    /// Tells the one that is to serve if this process dies.
+    fn tell_heir(&mut self, at: usize) {
+        if let Some(heir) = self.0[at].returned.last().copied().or(self.0[at].parent) {
+            self.send(at, heir, News::Reading);
+        }
+    }
+
+    /// Asks the process that serves for an upgrade, or for the way back.
+    fn ask(&mut self, back: bool) {
+        let Some(at) = self.0.iter().position(|one| one.reads && one.current.is_none()) else {
+            return;
+        };
+        let parent = self.0[at].parent.filter(|parent| self.0[*parent].lives);
+        if let (true, Some(parent), true) = (back, parent, self.0[at].returned.is_empty()) {
+            self.0[at].current = Some((parent, Stage::Starting));
+            self.send(at, parent, News::Back);
+        } else if !back && self.0.len() < MOST {
+            self.tell_others(at);
+            let newer = self.0.len();
+            self.0.push(Member { lives: true, parent: Some(at), ..Member::default() });
+            self.0[at].current = Some((newer, Stage::Starting));
+            self.send(newer, at, News::Ready(1));
+        }
+    }
+
+    fn deliver(&mut self, at: usize) {
+        let Some((from, news)) = self.0[at].inbox.pop_front() else { return };
+        let member = &mut self.0[at];
+        if member.parent == Some(from)
+            && !member.has_served
+            && matches!(news, News::Read | News::Gone)
+        {
+            (member.reads, member.has_served) = (true, true);
+            return self.send(at, from, News::Reading);
+        }
+        self.news(at, from, news);
+    }
+
+    fn news(&mut self, at: usize, from: usize, news: News) {
+        let member = &mut self.0[at];
+        let before = member.returned.len();
+        member.returned.retain(|one| *one != from);
+        let stage = if member.returned.len() < before {
+            Stage::Returned
+        } else if let Some((_, stage)) = member.current.take_if(|(other, _)| *other == from) {
+            stage
+        } else {
+            return;
+        };
+        if news == News::Back && stage != Stage::Draining {
+            member.current = Some((from, stage));
+            return self.send(at, from, News::Declined);
+        }
+        let (next, action) = stage.on(news);
+        match next {
+            Some(Stage::Returned) => member.returned.push(from),
+            Some(next) => member.current = Some((from, next)),
+            None => {}
+        }
+        match action {
+            Action::Change => {
+                member.reads = false;
+                self.send(at, from, News::Read);
+            }
+            Action::Undo => {
+                member.reads = true;
+                self.tell_heir(at);
+            }
+            Action::Prepare => self.send(at, from, News::Ready(0)),
+            Action::Serve => {
+                member.reads = true;
+                if next.is_some() {
+                    self.send(at, from, News::Reading);
+                } else {
+                    self.tell_heir(at);
+                }
+            }
+            Action::Forget if member.current.is_none() => self.tell_heir(at),
+            Action::Stop => self.die(at),
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let at = |number: usize, family: &Family| number % family.0.len();
+        match step {
+            Step::Deliver(number) => self.deliver(at(number, self)),
+            Step::Handshakes(number) => {
+                let at = at(number, self);
+                if let Some((other, _)) = self.0[at].current {
+                    self.news(at, other, News::HandshakesDone);
+                }
+            }
+            Step::Ask => self.ask(false),
+            Step::Late(_) => self.ask(true),
+            Step::Die(number) => self.die(at(number, self)),
+        }
+    }
+}
+
+fn any_step_of_a_family() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (0..MOST).prop_map(Step::Deliver),
+        6 => (0..MOST).prop_map(Step::Handshakes),
+        3 => Just(Step::Ask),
+        // The way back.
+        3 => Just(Step::Late(0)),
+        1 => (0..MOST).prop_map(Step::Die),
+    ]
+}
+
+proptest! {
+    /// However many drain, and whichever dies: two never read, and one of those that are left does in the end.
+    #[test]
+    fn one_of_many_serves(steps in proptest::collection::vec(any_step_of_a_family(), 0..200)) {
+        let mut family = Family::new();
+        for step in steps {
+            family.step(step);
+            let readers = family.0.iter().filter(|one| one.reads).count();
+            prop_assert!(readers <= 1, "{family:?}");
+        }
+        for _ in 0..40 {
+            for at in 0..family.0.len() {
+                family.step(Step::Deliver(at));
+                family.step(Step::Handshakes(at));
+            }
+        }
+        let lives = family.0.iter().any(|one| one.lives);
+        let readers = family.0.iter().filter(|one| one.reads).count();
+        prop_assert_eq!(readers, usize::from(lives), "{:?}", family);
     }
 }

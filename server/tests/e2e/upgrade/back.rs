@@ -21,6 +21,7 @@ on_auto!(
     either_process_may_be_killed_on_the_way_back,
     a_process_that_stops_does_not_take_the_service,
     the_most_recent_process_serves_again_and_then_the_one_before,
+    one_alone_serves_again_of_several_that_drain,
     a_former_process_without_a_listener_does_not_serve_again,
     without_a_former_process_there_is_no_way_back,
 );
@@ -269,6 +270,39 @@ fn the_most_recent_process_serves_again_and_then_the_one_before(backend: &str) {
         for (_, long, counted) in &mut downloads {
             long.count_to_the_end(counted, LONG).await;
         }
+    });
+    line.end();
+}
+
+/// Two would read the same sockets.
+fn one_alone_serves_again_of_several_that_drain(backend: &str) {
+    let mut line = Line::start(&setup(backend));
+    let at = line.server.address();
+    run(async {
+        let (mut downloads, mut processes) = (Vec::new(), Vec::new());
+        for number in 0..3 {
+            processes.push(line.process.clone());
+            let slow = Client::new(&line.folder).taking(64 << 10);
+            let mut session = slow.connect(at).await;
+            let mut long = session.get(&format!("/bytes/{LONG}")).await;
+            let mut counted = Counted::default();
+            long.count(&mut counted, PIECE).await;
+            downloads.push((session, long, counted));
+            if number < 2 {
+                line.upgrade();
+            }
+        }
+        line.back_to(&processes[1]);
+        kill(&processes[1], "KILL");
+        // The newest serves, and the oldest has lost its way to the clients.
+        line.server.process.line_with(&["the process that served is gone"]);
+        line.server.process.line_with(&["this process serves again"]);
+        line.process = processes.pop().unwrap();
+        for _ in 0..8 {
+            assert_serves(&line).await;
+        }
+        let (_newest, mut long, mut counted) = downloads.pop().unwrap();
+        long.count_to_the_end(&mut counted, LONG).await;
     });
     line.end();
 }
