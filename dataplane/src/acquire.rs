@@ -11,7 +11,7 @@ use crate::meta::ListenerId;
 /// Bind order is worker order, and one byte of a connection ID counts the workers.
 const MAX_WORKERS: usize = 256;
 
-/// Bound sockets of one listener, one per worker in worker order, not yet configured.
+/// Bound sockets of one listener, in worker order, at least one per worker, not yet configured.
 #[derive(Debug)]
 pub struct Acquired {
     pub(crate) listener: ListenerId,
@@ -84,6 +84,15 @@ impl Acquired {
         })
     }
 
+    /// Takes over all sockets of an earlier process, in their order. They may be more than workers: some of these read several then.
+    ///
+    /// # Errors
+    /// As with [`Acquired::inherit`].
+    pub fn take_over(listener: ListenerId, fds: Vec<OwnedFd>) -> Result<Self, BindError> {
+        let all = fds.len();
+        Self::inherit(listener, fds, all)
+    }
+
     /// Returns the listener that the sockets belong to.
     #[must_use]
     pub fn listener(&self) -> ListenerId {
@@ -96,7 +105,7 @@ impl Acquired {
         self.local
     }
 
-    /// Returns the number of sockets, which is the number of workers.
+    /// Returns the number of sockets, which is the number of workers or, of an earlier process, larger.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.sockets.len()

@@ -40,10 +40,11 @@ pub struct ListenerFacts {
     pub payloads: Payloads,
 }
 
-/// Opens a group of `workers` over acquired sockets: sets their options, and has the kernel select a worker for each datagram.
+/// Opens a group of `workers` over acquired sockets: sets their options, and has the kernel select a worker for each datagram. Where
+/// there are more sockets than workers, some workers have several: the kernel selects a socket as it did for the process before.
 ///
 /// # Errors
-/// A listener has not one socket per worker, or a socket option that correctness depends on is missing.
+/// A listener has fewer sockets than workers, or a socket option that correctness depends on is missing.
 pub fn open_group(
     backend: Backend,
     listeners: Vec<Acquired>,
@@ -56,13 +57,15 @@ pub fn open_group(
     let mut facts = Vec::with_capacity(listeners.len());
     for acquired in listeners {
         let address = acquired.local_addr();
-        if acquired.workers() != workers {
+        if acquired.workers() < workers || workers == 0 {
             return Err(BindError::Workers { address, workers });
         }
         let bindings = configure(acquired, steering, socket)?;
         facts.extend(bindings.first().map(ListenerFacts::of));
-        for (share, binding) in shares.iter_mut().zip(bindings) {
-            share.push(binding);
+        for (index, binding) in bindings.into_iter().enumerate() {
+            if let Some(share) = shares.get_mut(index % workers) {
+                share.push(binding);
+            }
         }
     }
     let shares = shares.into_iter();

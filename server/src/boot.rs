@@ -33,6 +33,7 @@ mod retired;
 mod secrets_file;
 mod shared;
 pub mod signal;
+mod status;
 mod supervisor;
 mod takeover;
 mod tcp;
@@ -43,6 +44,7 @@ mod upkeep;
 mod watch;
 mod worker_replies;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -59,7 +61,9 @@ use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
 use self::control_socket::Control;
-pub use self::control_socket::{ControlVerdict, ask_to_reload, ask_to_upgrade, control_socket};
+pub use self::control_socket::{
+    ControlVerdict, ask_for_status, ask_to_go_back, ask_to_reload, ask_to_upgrade, control_socket,
+};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::events::Event;
@@ -72,7 +76,7 @@ use self::observability::Observability;
 use self::passed::Passed;
 pub use self::place::place;
 use self::plan::Plan;
-use self::ports::on_ports;
+use self::ports::{OpenPorts, on_ports};
 use self::reload::Reloader;
 pub use self::reload::examine_reload;
 use self::removed::RemovedListeners;
@@ -159,6 +163,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         admin: plan.admin,
         passed: plan.passed,
         takeover,
+        others_drain: false,
         workers,
         fronts,
         retired: Retired::default(),
@@ -178,11 +183,16 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
     announce_ready(reloader.source.as_deref());
     let service = &mut Service { control, upgrades, supervisor: &mut supervisor };
     run_down(&inbox, &observability, &mut reloader, service).log();
-    plan.ports.close();
-    observability.close();
-    drop(plan.latency);
-    tracing::info!("stopped");
+    close(plan.ports, plan.latency, &observability);
     Ok(())
+}
+
+/// Closes what stays open until all workers have stopped.
+fn close(ports: OpenPorts, latency: Option<File>, observability: &Observability) {
+    ports.close();
+    observability.close();
+    drop(latency);
+    tracing::info!("stopped");
 }
 
 /// Binds what the configuration names, or takes it from the process before, which it returns, or from a service manager.

@@ -13,6 +13,7 @@ mod packaging;
 mod qlog;
 mod reload;
 mod route;
+mod status;
 mod switch;
 mod top;
 mod trace;
@@ -59,6 +60,7 @@ enum Command {
     Check(check::CheckArgs),
     Reload(reload::ReloadArgs),
     Upgrade(upgrade::UpgradeArgs),
+    Status(status::StatusArgs),
     Route(route::RouteArgs),
     Why(why::WhyArgs),
     Top(top::TopArgs),
@@ -85,6 +87,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Check(args) => check::run(&args, registry),
         Command::Reload(args) => reload::run(&args, runtime_dir().as_deref(), registry),
         Command::Upgrade(args) => upgrade::run(&args, runtime_dir().as_deref(), registry),
+        Command::Status(args) => status::run(&args, runtime_dir().as_deref(), registry),
         Command::Route(args) => explain_route(&args, registry),
         Command::Why(args) => {
             unless_pipe_is_closed(why::run(&args, registry, &mut std::io::stdout().lock()))

@@ -21,7 +21,8 @@ use sluicegate_config::Scheduler;
 use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
 pub use mailbox::{
-    Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand, mailbox,
+    Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand, WorkerConnections,
+    mailbox,
 };
 pub use misrouted::{Misrouted, misrouted};
 pub use neighbours::{Neighbour, Side};

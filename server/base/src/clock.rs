@@ -35,6 +35,13 @@ pub fn unix() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Returns a time since 1970 as people write it, in UTC and whole seconds.
+pub fn date(unix: Duration) -> String {
+    let seconds = i64::try_from(unix.as_secs()).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
 /// Returns the CPU time that all threads of the process have used.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);

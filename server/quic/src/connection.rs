@@ -110,6 +110,8 @@ pub struct Connection<A: Application> {
     /// It was closed because memory is short.
     given_up: bool,
     expiry: Expiry,
+    /// Start of the endpoint's shutdown that was announced to its client. It ends even if the endpoint serves again.
+    shut_down: Option<Instant>,
 }
 
 /// A connection that quiche has accepted, and its limits.
@@ -175,6 +177,7 @@ impl<A: Application> Connection<A> {
             handshake_deadline: Some(accepted.handshake_deadline),
             handshake_timed_out: false,
             given_up: false,
+            shut_down: None,
             expiry: Expiry::default(),
         }
     }

@@ -63,8 +63,8 @@ pub enum Ingest {
     Done,
     /// It belongs to the worker with this index.
     Misrouted(u8),
-    /// It belongs to a connection of a process with this generation. Where there is no such process,
-    /// [`Endpoint::reset_foreign`] takes it.
+    /// It belongs to a connection of a process with this generation, or of any other process if the generation is the own one. Where there
+    /// is no such process, [`Endpoint::reset_foreign`] takes it.
     Foreign(u8),
 }
 
@@ -101,6 +101,8 @@ pub struct Endpoint<A: Application> {
     mark: Option<CidMark>,
     /// Generation of the process that new connections are left to.
     successor: Option<u8>,
+    /// Whether connections of other processes may have IDs of this one's making.
+    shares_ids: bool,
     entropy: Entropy,
     retry_tokens: RetryTokens,
     new_tokens: NewTokens,
@@ -143,6 +145,7 @@ impl<A: Application> Endpoint<A> {
             gives_spares: settings.cid_scheme.gives_spares(),
             mark: settings.cid_scheme.mark(secrets.generation()),
             successor: None,
+            shares_ids: false,
             retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime, cid_len),
             new_tokens: NewTokens::new(
                 &secrets,
@@ -186,6 +189,11 @@ impl<A: Application> Endpoint<A> {
     /// Returns whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the number of connections of each listener that has any.
+    pub fn by_listener(&self) -> Vec<(ListenerId, u64)> {
+        self.by_listener.iter().map(|(id, count)| (*id, *count as u64)).collect()
     }
 
     /// Returns the number of connections, by what they do; costs the same however many there are.
@@ -257,6 +265,9 @@ impl<A: Application> Endpoint<A> {
         };
         match (header.kind, self.successor) {
             (HeaderKind::Short, _) if generation != own => return Ingest::Foreign(generation),
+            (HeaderKind::Short, _) if self.shares_ids && owner != Owner::Foreign => {
+                return Ingest::Foreign(own);
+            }
             // After a Retry of this process, a connection there has an ID that this one has made. It also answers for those that have ended.
             (_, Some(successor)) => return Ingest::Foreign(successor),
             (HeaderKind::Short, None) => return self.reset_foreign(meta, datagram, now),
@@ -276,6 +287,18 @@ impl<A: Application> Endpoint<A> {
             _ => return self.drop_datagram(DropReason::UnknownConnection),
         }
         Ingest::Done
+    }
+
+    /// Drops a datagram whose connection another process may know, unless this one has made its ID: then as
+    /// [`Endpoint::reset_foreign`].
+    pub fn reset_own(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) {
+        let owner = self.parse(datagram).map(|header| self.settings.cid_scheme.owner(header.dcid));
+        let own = self.generation();
+        if matches!(owner, Ok(Owner::Ours { generation, .. }) if generation == own) {
+            self.reset_foreign(meta, datagram, now);
+        } else {
+            self.counters.on_drop(DropReason::UnknownConnection);
+        }
     }
 
     /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.

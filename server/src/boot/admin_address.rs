@@ -1,7 +1,7 @@
 //! The admin address, which a reload may change.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub(super) struct AdminAddress {
     admin_state: Arc<AdminState>,
     configured: Option<SocketAddr>,
     server: Option<AdminServer>,
+    /// Socket at which the pages are served no more, and may be again.
+    kept: Option<TcpListener>,
 }
 
 impl AdminAddress {
@@ -50,6 +52,7 @@ impl AdminAddress {
             admin_state: Arc::clone(admin_state),
             configured,
             server: configured.map(start).transpose()?,
+            kept: None,
         })
     }
 
@@ -69,7 +72,12 @@ impl AdminAddress {
 
     /// Returns an address that is not served yet.
     pub(super) fn later(admin_state: &Arc<AdminState>) -> AdminAddress {
-        AdminAddress { admin_state: Arc::clone(admin_state), configured: None, server: None }
+        AdminAddress {
+            admin_state: Arc::clone(admin_state),
+            configured: None,
+            server: None,
+            kept: None,
+        }
     }
 
     /// Returns its address in the configuration, and another descriptor of its socket.
@@ -80,9 +88,22 @@ impl AdminAddress {
         Ok(Some((configured, server.duplicate()?.into())))
     }
 
-    /// Serves the pages no more: another process does.
+    /// Serves the pages no more: another process does, at the same socket.
     pub(super) fn close(&mut self) {
-        self.server = None;
+        let server = self.server.take();
+        self.kept = server.and_then(|server| server.duplicate().ok());
+    }
+
+    /// Serves the pages again after [`AdminAddress::close`].
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn reopen(&mut self) -> Result<(), BootError> {
+        if let Some((address, socket)) = self.configured.zip(self.kept.take()) {
+            let opened = AdminServer::on(address, socket, Arc::clone(&self.admin_state));
+            self.server = Some(opened.map_err(BootError::Admin)?);
+        }
+        Ok(())
     }
 
     /// Puts the settings of a configuration into effect, beside its address.

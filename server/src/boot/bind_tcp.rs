@@ -10,14 +10,16 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::tcp::BACKLOG;
 
-/// Sockets of TCP of an address, one for each worker.
+/// Sockets of TCP of an address.
 pub(super) struct TcpSockets {
     /// Name of the group whose origin threads accept.
     pub(super) group: String,
     /// The listener.
     pub(super) listener: ListenerId,
-    /// A socket for each worker; a group takes them when it starts.
+    /// At least a socket for each worker; a group takes them when it starts.
     pub(super) sockets: Vec<TcpListener>,
+    /// Workers that have not taken theirs.
+    pub(super) workers: usize,
 }
 
 /// Binds `address` for so many workers, among which the system distributes the connections.

@@ -1,7 +1,7 @@
 //! The control socket: at this Unix socket the server's user, or root, has the configuration reloaded or the server upgraded, and learns
 //! the verdict.
 //!
-//! A request is one line, `reload`, `upgrade` or `upgrade PROGRAM`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
+//! A request is one line, `reload`, `upgrade`, `upgrade PROGRAM`, `back` or `status`. The response is a [`ControlVerdict`] in text, after which the server closes the connection. The socket
 //! is in a folder of the server's own, has mode 0600, and the server asks the kernel who is at the other end.
 
 use std::cell::Cell;
@@ -30,6 +30,10 @@ const NAME: &str = "control.sock";
 const RELOAD: &str = "reload";
 /// Request for an upgrade. A program may follow, behind a blank.
 const UPGRADE: &str = "upgrade";
+/// Request for the way back.
+const BACK: &str = "back";
+/// Request for the state of the server.
+const STATUS: &str = "status";
 /// Longest request, bytes.
 const MAX_REQUEST: u64 = 8 * 1024;
 /// Time for a client to send its request, and to take the response.
@@ -58,6 +62,10 @@ pub(super) enum ControlRequest {
     Reload,
     /// Start a program, or this one's file, and leave the service to it.
     Upgrade(Option<PathBuf>),
+    /// Leave the service to the former process again.
+    Back,
+    /// Say which processes run, and what they serve.
+    Status,
 }
 
 impl ControlRequest {
@@ -66,6 +74,12 @@ impl ControlRequest {
         let line = line.strip_suffix(b"\n")?;
         if line == RELOAD.as_bytes() {
             return Some(ControlRequest::Reload);
+        }
+        if line == BACK.as_bytes() {
+            return Some(ControlRequest::Back);
+        }
+        if line == STATUS.as_bytes() {
+            return Some(ControlRequest::Status);
         }
         match line.strip_prefix(UPGRADE.as_bytes())? {
             b"" => Some(ControlRequest::Upgrade(None)),
@@ -80,7 +94,7 @@ impl ControlRequest {
 /// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlVerdict {
-    /// Every worker has applied the configuration, or the new process serves: a text for people.
+    /// Every worker has applied the configuration, or the other process serves: a text for people. The state as JSON.
     Taken(String),
     /// Everything is as before, for this reason, which may have several lines.
     Refused(String),
@@ -381,6 +395,22 @@ pub fn ask_to_upgrade(
     }
     request.push(b'\n');
     ask_for_verdict(socket, &request, limit)
+}
+
+/// Asks the server at a control socket to leave the service to the process before it again.
+///
+/// # Errors
+/// As with [`ask_to_reload`].
+pub fn ask_to_go_back(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
+    ask_for_verdict(socket, format!("{BACK}\n").as_bytes(), limit)
+}
+
+/// Asks the server at a control socket for its state, as JSON.
+///
+/// # Errors
+/// As with [`ask_to_reload`].
+pub fn ask_for_status(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
+    ask_for_verdict(socket, format!("{STATUS}\n").as_bytes(), limit)
 }
 
 fn ask_for_verdict(socket: &Path, request: &[u8], limit: Duration) -> io::Result<ControlVerdict> {

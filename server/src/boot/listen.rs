@@ -176,11 +176,18 @@ impl ListenerPlan {
         Some(kept)
     }
 
-    /// Takes the sockets of TCP of an address. Returns whether there are any.
-    fn add_tcp(&mut self, listener: &Listener, id: ListenerId, sockets: Vec<TcpListener>) -> bool {
+    /// Takes the sockets of TCP of an address, for so many workers. Returns whether there are any.
+    fn add_tcp(
+        &mut self,
+        listener: &Listener,
+        id: ListenerId,
+        sockets: Vec<TcpListener>,
+        workers: usize,
+    ) -> bool {
         let has_tcp = !sockets.is_empty();
         if has_tcp {
-            self.tcp.push(TcpSockets { group: listener.group.clone(), listener: id, sockets });
+            let group = listener.group.clone();
+            self.tcp.push(TcpSockets { group, listener: id, sockets, workers });
         }
         has_tcp
     }
@@ -188,7 +195,13 @@ impl ListenerPlan {
     /// Returns the sockets of TCP of the next worker of a group, each with its listener.
     pub(super) fn take_tcp(&mut self, group: &str) -> Vec<(ListenerId, TcpListener)> {
         let of_group = self.tcp.iter_mut().filter(|tcp| tcp.group == group);
-        of_group.filter_map(|tcp| Some((tcp.listener, tcp.sockets.pop()?))).collect()
+        let taken = of_group.flat_map(|tcp| {
+            let count = tcp.sockets.len().div_ceil(tcp.workers.max(1));
+            tcp.workers = tcp.workers.saturating_sub(1);
+            let taken = tcp.sockets.split_off(tcp.sockets.len() - count);
+            taken.into_iter().map(|socket| (tcp.listener, socket))
+        });
+        taken.collect()
     }
 
     /// Returns whether workers close the sockets of QUIC that an address had.
@@ -314,7 +327,7 @@ fn go_on(
                 Bound::Port(_) | Bound::OpenPort => bind_tcp::bind_beside_port,
             };
             let sockets = plan.open_tcp(listener, at.local, workers, bind)?;
-            plan.add_tcp(listener, at.id, sockets)
+            plan.add_tcp(listener, at.id, sockets, workers)
         });
     at.protocols = Protocols::quic(has_tcp);
     Ok(at)
@@ -343,7 +356,7 @@ fn open_quic(
         }
         Bound::OpenPort => return Err(ListenerError::OnPort),
     };
-    let has_tcp = plan.add_tcp(listener, id, tcp);
+    let has_tcp = plan.add_tcp(listener, id, tcp, workers);
     Ok(BoundAddress {
         id,
         group: listener.group.clone(),
@@ -365,7 +378,7 @@ fn open_http(
     let id = plan.take_id()?;
     let bound = plan.open_tcp(listener, address, workers, bind_tcp::bind_http)?;
     let local = bound.first().and_then(|socket| socket.local_addr().ok());
-    plan.add_tcp(listener, id, bound);
+    plan.add_tcp(listener, id, bound, workers);
     Ok(BoundAddress {
         id,
         group: listener.group.clone(),
@@ -397,6 +410,8 @@ fn open_address(
         } else if plan.is_closing(address) {
             // Sockets that leave a group of SO_REUSEPORT would change the order of those that come.
             return Err(ListenerError::Closing);
+        } else if plan.is_taking_over() {
+            Acquired::take_over(id, passed)?
         } else {
             Acquired::inherit(id, passed, workers)?
         };

@@ -133,7 +133,7 @@ impl Passed {
         !self.handed_over.is_empty()
     }
 
-    /// Returns other descriptors of those that the process before has handed over, one for each worker; none if it has not.
+    /// Returns other descriptors of those that the process before has handed over, at least one for each worker; none if it has not.
     fn of_the_process_before(
         &self,
         kind: SocketKind,
@@ -145,9 +145,9 @@ impl Passed {
         let sockets = self.handed_over.iter().filter(fits);
         let sockets = sockets.map(|one| one.socket.try_clone().map_err(PassedError::Duplicate));
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
-        if !sockets.is_empty() && sockets.len() != workers {
-            let before = sockets.len();
-            return Err(PassedError::Workers { listener: listener.to_owned(), before, workers });
+        if !sockets.is_empty() && sockets.len() < workers {
+            let (listener, sockets) = (listener.to_owned(), sockets.len());
+            return Err(PassedError::Workers { listener, sockets, workers });
         }
         Ok(sockets)
     }
@@ -155,7 +155,7 @@ impl Passed {
     /// Returns the UDP sockets of a listener that are bound to an address.
     ///
     /// # Errors
-    /// There is no descriptor for them, or the process before had another number of workers.
+    /// There is no descriptor for them, or the process before has fewer than workers.
     pub(super) fn udp(
         &self,
         listener: &str,
@@ -324,16 +324,16 @@ pub enum PassedError {
         /// Its address.
         address: SocketAddr,
     },
-    /// The process before had another number of workers.
+    /// The process before has fewer sockets than workers.
     #[error(
-        "the running server has {before} workers at listener `{listener}`, and this configuration asks for {workers}: an upgrade keeps \
-         the number; change it by a restart"
+        "the running server has {sockets} sockets at listener `{listener}`, and this configuration asks for {workers} workers: after an \
+         upgrade there may be fewer, and not more; add them by a restart"
     )]
     Workers {
         /// Name of the listener.
         listener: String,
-        /// Workers of the process before.
-        before: usize,
+        /// Sockets of the process before.
+        sockets: usize,
         /// Workers of this configuration.
         workers: usize,
     },

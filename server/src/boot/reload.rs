@@ -62,6 +62,8 @@ pub(super) struct Reloader<'a> {
     pub(super) passed: Arc<Passed>,
     /// Process that this one takes over from, or did.
     pub(super) takeover: Option<Takeover>,
+    /// Processes drain that have left the service to this one.
+    pub(super) others_drain: bool,
     pub(super) workers: Vec<WorkerHandle>,
     /// Fronts over TCP.
     pub(super) fronts: Fronts,
@@ -274,7 +276,8 @@ impl Reloader<'_> {
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused(&self.snapshot.site);
-        let others_drain = self.takeover.as_ref().is_some_and(Takeover::is_connected);
+        let follows = self.takeover.as_ref().is_some_and(Takeover::is_connected);
+        let others_drain = follows || self.others_drain;
         self.removed.close_unused(&self.config, &self.workers, others_drain, clock::now());
         self.access.drop_unused();
         self.spans.drop_unused();

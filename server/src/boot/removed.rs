@@ -82,6 +82,12 @@ impl RemovedListeners {
         })
     }
 
+    /// Returns those that have connections.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &BoundListener> {
+        let all = self.all.iter().map(|removed| &removed.bound);
+        all.filter(|bound| !bound.at.lease.is_last())
+    }
+
     /// Ends the pause after a failure: the next configuration may have an address again.
     pub(super) fn retry_now(&mut self) {
         self.retry = None;
@@ -89,7 +95,7 @@ impl RemovedListeners {
 
     /// Has the workers close the sockets of listeners without connections, until they have. What fails is tried again after a pause.
     ///
-    /// While a process before this one drains (`others_drain`), none is closed.
+    /// While another process drains (`others_drain`), none is closed.
     pub(super) fn close_unused(
         &mut self,
         config: &Config,
@@ -108,7 +114,7 @@ impl RemovedListeners {
             }
         }
         for removed in &mut self.all {
-            // Connections of the process before may come in by them, too.
+            // Its connections may come in by them, too.
             removed.is_closing |= removed.bound.at.lease.is_last() && !others_drain;
         }
         if self.retry.is_some_and(|retry| now < retry) {

@@ -16,12 +16,12 @@ use sluicegate_config::Config;
 use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
-use super::events::{Event, OlderNews};
+use super::events::{Event, OLDER, OlderNews, OtherNews};
 use super::lanes::{group_index, lanes};
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::PROTOCOL;
 use crate::handover::relay::{AddressLabels, Relay};
-use crate::handover::{Channel, Message, SocketKind};
+use crate::handover::{Channel, Message, News, SocketKind};
 use crate::snapshot::BoundListener;
 use crate::tcp::TcpConfig;
 use crate::worker::{Command, Side, WorkerHandle};
@@ -36,8 +36,11 @@ pub(super) struct Takeover {
     channel: Arc<Channel>,
     /// Stream of datagrams.
     stream: Option<UnixStream>,
+    process: u32,
     /// Generation of its connection IDs.
     generation: u8,
+    /// Generation of the newest process that ran before this one.
+    newest: u8,
     /// Layout of its connection IDs.
     layout: String,
     /// Kinds of connection IDs that it and older processes make.
@@ -49,6 +52,8 @@ pub(super) struct Takeover {
     /// Numbers of the addresses of QUIC, with their listeners.
     labels: Vec<(u16, String, SocketAddr)>,
     reads: bool,
+    /// The process before has ended.
+    has_ended: bool,
     /// Configuration of the fronts over TCP, until this process takes over.
     pub(super) over_tcp: Option<Arc<TcpConfig>>,
 }
@@ -79,7 +84,17 @@ impl Takeover {
             received.ok_or(TakeoverError::Channel(io::ErrorKind::UnexpectedEof.into()))
         };
         let (
-            Message::Hello { protocol, generation, oldest, layout, kinds, secrets, sockets },
+            Message::Hello {
+                protocol,
+                process,
+                generation,
+                oldest,
+                newest,
+                layout,
+                kinds,
+                secrets,
+                sockets,
+            },
             Some(stream),
         ) = receive()?
         else {
@@ -104,13 +119,16 @@ impl Takeover {
         let takeover = Takeover {
             channel: Arc::new(channel),
             stream: Some(stream.into()),
+            process,
             generation,
+            newest,
             layout,
             kinds,
             secrets,
             oldest: Some(oldest),
             labels,
             reads: false,
+            has_ended: false,
             over_tcp: None,
         };
         Ok((takeover, Passed::handed_over(handed)))
@@ -134,7 +152,7 @@ impl Takeover {
             return Ok(());
         };
         let since = |one: u8| (GENERATIONS + one - oldest) % GENERATIONS;
-        if since(generation) <= since(self.generation) {
+        if since(generation) <= since(self.newest) {
             return Err(TakeoverError::Generations);
         }
         Ok(())
@@ -187,13 +205,29 @@ impl Takeover {
         let (channel, events) = (Arc::clone(&self.channel), events.clone());
         std::thread::Builder::new().name("takeover".into()).spawn(move || {
             loop {
+                let back = |news| OlderNews::Back(OtherNews::News(news));
                 let news = match channel.receive() {
-                    Ok(Some((Message::Read, _))) => OlderNews::Read,
-                    Ok(Some((Message::Oldest { generation }, _))) => OlderNews::Oldest(generation),
-                    Ok(Some(_)) => continue,
+                    Ok(Some((Message::Drains(process), _))) => {
+                        if events.send(Event::Drains(OLDER, process)).is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    Ok(Some((message, _))) => match message {
+                        Message::Read => OlderNews::Read,
+                        Message::Oldest { generation } => OlderNews::Oldest(generation),
+                        Message::Ready { generation } => back(News::Ready(generation)),
+                        Message::Reading => back(News::Reading),
+                        Message::Replaced => back(News::Replaced),
+                        Message::Declined { reason } => {
+                            OlderNews::Back(OtherNews::Declined(reason))
+                        }
+                        _ => continue,
+                    },
                     Ok(None) | Err(_) => OlderNews::Gone,
                 };
-                if events.send(Event::Older(news)).is_err() || news == OlderNews::Gone {
+                let is_last = news == OlderNews::Gone;
+                if events.send(Event::Older(news)).is_err() || is_last {
                     return;
                 }
             }
@@ -203,20 +237,40 @@ impl Takeover {
 
     /// Notes that the workers read, and tells the process before.
     pub(super) fn on_reading(&mut self) {
-        self.tell_reading();
+        self.tell(&Message::Reading);
         self.reads = true;
     }
 
-    /// Tells the process before that the workers read.
-    pub(super) fn tell_reading(&self) {
-        // It may have ended.
-        let _ = self.channel.send(&Message::Reading, None);
+    /// Sends the process before a message.
+    pub(super) fn tell(&self, message: &Message) {
+        // It may hang, or have ended.
+        let _ = self.channel.try_send(message);
     }
 
-    /// Tells the process before that this one has left the service to a newer one.
-    pub(super) fn on_replaced(&self) {
-        // It may have ended.
-        let _ = self.channel.send(&Message::Replaced, None);
+    /// Returns the way to the process before, and its number.
+    pub(super) fn channel(&self) -> (Arc<Channel>, u32) {
+        (Arc::clone(&self.channel), self.process)
+    }
+
+    /// Returns whether the process before reads connection IDs of a kind.
+    pub(super) fn reads_kind(&self, kind: &String) -> bool {
+        self.kinds.contains(kind)
+    }
+
+    /// Returns whether the process before has an address of QUIC.
+    pub(super) fn knows(&self, bound: &BoundListener) -> bool {
+        let mut labels = self.labels.iter();
+        labels.any(|(_, name, configured)| bound.name == *name && bound.is_at(*configured))
+    }
+
+    /// Notes that the process before has ended. Its last datagrams may still come.
+    pub(super) fn on_end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Returns whether the process before lives.
+    pub(super) fn lives(&self) -> bool {
+        self.is_connected() && !self.has_ended
     }
 
     /// Returns whether datagrams of the process before may still come.

@@ -1,6 +1,7 @@
-//! The older process's side of an upgrade: it starts the newer one and leaves the service to it.
+//! A process leaves the service to another one: the older one to the newer one that it starts, and that one to the older one again.
 
 mod child;
+mod other;
 mod sockets;
 
 use std::io;
@@ -11,33 +12,35 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use sluicegate_base::clock;
+use sluicegate_base::secrets::GENERATIONS;
 use sluicegate_config::{Config, Scheduler};
 use sluicegate_dataplane::Backend;
 use sluicegate_quic::cid::CidSchemes;
 
 use self::child::{Offer, follow, spawn};
+use self::other::{Kind, OtherProcess, forget, read_again, refuse};
 use self::sockets::{ListeningSockets, gather};
-use super::control_socket::{ControlVerdict, Reply};
-use super::events::{Event, NewerNews};
-use super::lanes::lanes;
+use super::control_socket::Reply;
+use super::events::{Event, OLDER, OtherNews};
 use super::reload::Reloader;
 use super::takeover::{Takeover, VARIABLE, fingerprint, layout};
 use super::worker_replies::{ask, set_receiving};
-use crate::handover::message::PROTOCOL;
-use crate::handover::relay::Relay;
+use crate::handover::message::{DrainingProcess, PROTOCOL};
 use crate::handover::{Action, Channel, Message, News, Stage};
-use crate::worker::{Command, Side, WorkerHandle};
+use crate::worker::{Command, WorkerConnections};
 
 /// Time between two looks at the handshakes that are open.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for the newer process to serve: more than its workers have.
 const START: Duration = Duration::from_secs(45);
-/// Time for it to read the sockets once nobody does.
-const CHANGE: Duration = Duration::from_secs(10);
+/// Time for the older process to make ready to serve again.
+const PREPARE: Duration = Duration::from_secs(10);
 
-/// Upgrades of this process, of which there is one at a time.
+/// Why a process does not serve again that is to stop.
+const TOLD_TO_STOP: &str = "the former process was told to stop";
+
+/// Processes to which this one leaves the service, one at a time, and those that have left it to this one.
 pub(super) struct Upgrades {
     /// Program to start, unless another is asked for: the file of this one.
     program: io::Result<PathBuf>,
@@ -46,29 +49,13 @@ pub(super) struct Upgrades {
     layout: String,
     /// Kind of those that this process makes.
     kind: Option<String>,
-    current: Option<Upgrade>,
+    current: Option<OtherProcess>,
+    /// Processes that this one has started, and that drain beside it.
+    returned: Vec<OtherProcess>,
     /// Number of upgrades so far.
     begun: u64,
-    /// Sockets that were handed over to the process that serves. This process needs them again if that one ends first: workers that have
-    /// drained have closed theirs.
-    handed_over: Option<ListeningSockets>,
-}
-
-/// An upgrade under way.
-struct Upgrade {
-    number: u64,
-    stage: Stage,
-    channel: Arc<Channel>,
-    /// Stream of datagrams, until it is used.
-    stream: Option<UnixStream>,
-    /// Other descriptors of what is handed over, until the newer process serves.
-    sockets: ListeningSockets,
-    process: u32,
-    /// Time at which the newer process is ended, or open handshakes are no longer waited for.
-    patience: Instant,
-    /// Why the newer process is ended: all that is awaited is its end.
-    ended_for: Option<String>,
-    reply: Option<Reply>,
+    /// Why this process does not serve again, if so.
+    ends_for: Option<&'static str>,
 }
 
 /// Step of the main thread that follows from an upgrade.
@@ -77,8 +64,14 @@ pub(super) enum Next {
     GoOn,
     /// The other process, of this number, serves: drain.
     Drain(u32),
-    /// There is no other process any more: open the control socket again, which it may have replaced.
+    /// Nothing was left to another process: open the control socket again, which it may have replaced.
     Undone,
+    /// Take new connections again, as others forward them.
+    Resume,
+    /// Take no new connections, as before that.
+    DrainAgain,
+    /// Serve again.
+    Serve,
     /// Close all connections.
     Stop,
 }
@@ -94,8 +87,9 @@ impl Upgrades {
             layout: layout(cids),
             kind: cids.kinds().into_iter().next(),
             current: None,
+            returned: Vec::new(),
             begun: 0,
-            handed_over: None,
+            ends_for: None,
         }
     }
 
@@ -111,10 +105,10 @@ impl Upgrades {
             None => self.start(program, reloader).map_err(|error| error.to_string()),
         };
         match begun {
-            Ok(mut upgrade) => {
-                tracing::info!(process = upgrade.process, "upgrade: the new process starts");
-                upgrade.reply = reply;
-                self.current = Some(upgrade);
+            Ok(mut newer) => {
+                tracing::info!(process = newer.process, "upgrade: the new process starts");
+                newer.reply = reply;
+                self.current = Some(newer);
             }
             Err(reason) => refuse(&mut reply, &reason),
         }
@@ -160,12 +154,12 @@ impl Upgrades {
         })
     }
 
-    fn start(&mut self, program: Option<PathBuf>, reloader: &Reloader<'_>) -> io::Result<Upgrade> {
-        let sockets = match &self.handed_over {
-            Some(before) => before.try_clone()?,
-            None => gather(reloader)?,
-        };
-        let ListeningSockets { sockets: offered, .. } = sockets.try_clone()?;
+    fn start(
+        &mut self,
+        program: Option<PathBuf>,
+        reloader: &Reloader<'_>,
+    ) -> io::Result<OtherProcess> {
+        let ListeningSockets { sockets, labels } = gather(reloader)?;
         let program = match (program, &self.program) {
             (Some(program), _) => program,
             (None, Ok(program)) => program.clone(),
@@ -182,18 +176,18 @@ impl Upgrades {
         let child = spawn(command.stdin(Stdio::from(end))).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
         })?;
-        if let Some(takeover) = &reloader.takeover {
-            // If this process ends now, the next one reads: the one before must not.
-            takeover.on_replaced();
-        }
+        // If this process ends now, the next one reads: the others must not.
+        self.tell_others(reloader, &Message::Replaced);
         self.begun += 1;
         let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
         let generation = reloader.snapshot.secrets.generation();
         let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
         let hello = Message::Hello {
             protocol: PROTOCOL,
+            process: std::process::id(),
             generation,
             oldest: oldest.unwrap_or(generation),
+            newest: self.newest(oldest.unwrap_or(generation), generation),
             layout: self.layout.clone(),
             kinds: reloader
                 .takeover
@@ -203,47 +197,156 @@ impl Upgrades {
                 .cloned()
                 .collect(),
             secrets: fingerprint(reloader.snapshot.secrets.current()),
-            sockets: offered.len(),
+            sockets: sockets.len(),
         };
-        let offer = Offer { hello, stream: other_stream.into(), sockets: offered };
+        let offer = Offer { hello, stream: other_stream.into(), sockets };
         let (theirs, events) = (Arc::clone(&channel), self.events.clone());
         std::thread::Builder::new().name("upgrade".into()).spawn(move || {
-            follow(child, &theirs, offer, |news| events.send(Event::Newer(number, news)).is_ok());
+            follow(child, &theirs, offer, |event| events.send(event).is_ok(), number);
         })?;
-        Ok(Upgrade {
+        Ok(OtherProcess {
             number,
+            kind: Kind::Newer { stream: Some(stream), labels, generation: None },
+            process,
             stage: Stage::Starting,
             channel,
-            stream: Some(stream),
-            sockets,
-            process,
             patience: clock::now() + START,
             ended_for: None,
             reply: None,
         })
     }
 
+    /// Leaves the service to the process that has started this one. `reply` gets the verdict.
+    pub(super) fn begin_back(&mut self, mut reply: Option<Reply>, reloader: &Reloader<'_>) {
+        let older = match self.older(reloader) {
+            Ok(older) => older,
+            Err(reason) => return refuse(&mut reply, &reason),
+        };
+        let (channel, process) = older.channel();
+        tracing::info!(process, "upgrade: back to the former process");
+        let older = OtherProcess {
+            number: OLDER,
+            kind: Kind::Older,
+            process,
+            stage: Stage::Starting,
+            channel,
+            patience: clock::now() + PREPARE,
+            ended_for: None,
+            reply,
+        };
+        older.send(&Message::Back);
+        self.current = Some(older);
+    }
+
+    /// Returns the process to which this one can leave the service again, or why there is none.
+    fn older<'r>(&self, reloader: &'r Reloader<'_>) -> Result<&'r Takeover, String> {
+        let older = reloader.takeover.as_ref().filter(|older| older.lives());
+        let older = older.ok_or(
+            "no process from before the last upgrade is left: name the former program by `sluicegate upgrade --program FILE`",
+        )?;
+        if let Some(other) = self.returned.first() {
+            return Err(format!(
+                "process {} still drains, whose datagrams pass through this one: try again once it has ended",
+                other.process
+            ));
+        }
+        if self.kind.as_ref().is_some_and(|kind| !older.reads_kind(kind)) {
+            return Err(
+                "the former process does not read the connection IDs of this one: name its program by `sluicegate upgrade --program FILE`, \
+                 with a configuration that does"
+                    .to_owned(),
+            );
+        }
+        let current = reloader.snapshot.bound_listeners.iter();
+        let mut all =
+            current.chain(reloader.removed.in_use()).filter(|l| l.at.protocols.has_quic());
+        all.find(|bound| !older.knows(bound)).map_or(Ok(older), |bound| {
+            Err(format!(
+                "the former process does not have the listener `{}` at {}, whose connections would be lost: remove it by a reload first, \
+                 and try again once its connections have ended",
+                bound.name, bound.at.configured
+            ))
+        })
+    }
+
+    /// Returns the newest generation of this process, of `own` generation, and of those that drain beside it.
+    fn newest(&self, oldest: u8, own: u8) -> u8 {
+        let all = self.returned.iter().filter_map(OtherProcess::newer_generation);
+        let since = |one: &u8| (GENERATIONS + one - oldest) % GENERATIONS;
+        all.chain([own]).max_by_key(since).unwrap_or(own)
+    }
+
+    /// Sends the processes that drain beside this one a message.
+    fn tell_others(&self, reloader: &Reloader<'_>, message: &Message) {
+        if let Some(takeover) = &reloader.takeover {
+            takeover.tell(message);
+        }
+        for other in &self.returned {
+            other.send(message);
+        }
+    }
+
     /// Tells the newer process, if there is one, which process is the oldest now.
     pub(super) fn tell_oldest(&self, generation: u8) {
-        let draining = self
-            .current
-            .as_ref()
-            .filter(|upgrade| matches!(upgrade.stage, Stage::Draining | Stage::Passed));
+        let newer = self.current.as_ref().filter(|other| !other.is_older());
         // Before that, it reads what is handed over.
-        if let Some(upgrade) = draining {
-            // It may have ended.
-            let _ = upgrade.channel.send(&Message::Oldest { generation }, None);
+        if let Some(newer) = newer.filter(|newer| newer.stage.drains()) {
+            newer.send(&Message::Oldest { generation });
         }
+    }
+
+    /// Tells the other processes that one drains: this one, or one of which the process of number `from` has said so.
+    pub(super) fn pass_on(
+        &self,
+        process: DrainingProcess,
+        from: Option<u64>,
+        reloader: &Reloader<'_>,
+    ) {
+        let message = Message::Drains(process);
+        if let Some(takeover) = reloader.takeover.as_ref().filter(|_| from != Some(OLDER)) {
+            // It may hang, or have ended.
+            let _ = takeover.channel().0.try_send(&message);
+        }
+        // Before it is ready, a newer one reads what is handed over.
+        let newer = self.current.iter().chain(&self.returned);
+        let newer = newer.filter(|other| other.newer_generation().is_some());
+        for other in newer.filter(|other| from != Some(other.number)) {
+            let _ = other.channel.try_send(&message);
+        }
+    }
+
+    /// Returns whether another process serves, and may leave the service to this one again.
+    pub(super) fn may_serve_again(&self) -> bool {
+        self.ends_for.is_none() && self.current.as_ref().is_some_and(|other| other.stage.drains())
+    }
+
+    /// Notes that this process ends: it has drained, or had its time for that.
+    pub(super) fn on_end(&mut self) {
+        self.ends_for.get_or_insert("the former process has drained");
+    }
+
+    /// Returns why this process does not take the service from another one, at this stage.
+    fn declines(&self, stage: Stage) -> Option<&'static str> {
+        let drains = stage == Stage::Draining;
+        self.ends_for.or((!drains).then_some("the former process does not drain"))
+    }
+
+    /// Returns whether datagrams of other processes pass through this one.
+    pub(super) fn relays(&self, reloader: &Reloader<'_>) -> bool {
+        let has_left_to_older =
+            self.current.as_ref().is_some_and(|other| other.is_older() && other.stage.drains());
+        let follows = reloader.takeover.as_ref().is_some_and(Takeover::is_connected);
+        follows && !has_left_to_older || !self.returned.is_empty()
     }
 
     /// Returns the time of the next look.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        let upgrade = self.current.as_ref()?;
-        match upgrade.stage {
-            _ if upgrade.ended_for.is_some() => None,
+        let other = self.current.as_ref()?;
+        match other.stage {
+            _ if other.ended_for.is_some() => None,
             Stage::Forwarding => Some(now + LOOK),
-            Stage::Starting | Stage::Changing => Some(upgrade.patience),
-            Stage::Draining | Stage::Passed => None,
+            Stage::Starting | Stage::Changing => Some(other.patience),
+            _ => None,
         }
     }
 
@@ -252,188 +355,239 @@ impl Upgrades {
         let forwarding = self
             .current
             .as_ref()
-            .filter(|upgrade| upgrade.stage == Stage::Forwarding && upgrade.ended_for.is_none());
-        let Some(upgrade) = forwarding else {
+            .filter(|other| other.stage == Stage::Forwarding && other.ended_for.is_none());
+        let Some(other) = forwarding else {
             return Next::GoOn;
         };
-        let (number, is_late) = (upgrade.number, now >= upgrade.patience);
-        let half_open = ask(&reloader.workers, Command::HalfOpen);
-        if is_late || half_open.is_ok_and(|all| all.iter().sum::<u64>() == 0) {
-            let news = NewerNews::News(News::HandshakesDone);
-            return self.on_news(number, &news, reloader, now);
+        let (number, is_late) = (other.number, now >= other.patience);
+        let all = ask(&reloader.workers, Command::Count);
+        let half_open =
+            |all: Vec<WorkerConnections>| all.iter().map(|one| one.half_open).sum::<u64>();
+        if is_late || all.is_ok_and(|all| half_open(all) == 0) {
+            return self.on_news(number, &OtherNews::News(News::HandshakesDone), reloader);
         }
         Next::GoOn
     }
 
-    /// Ends the newer process if it has taken too long. The main thread calls it when there are no other events.
-    pub(super) fn on_silence(&mut self, now: Instant) {
-        if let Some(upgrade) = &mut self.current
-            && matches!(upgrade.stage, Stage::Starting | Stage::Changing)
-            && now >= upgrade.patience
-        {
-            upgrade.end_process("the new process takes too long");
-        }
-    }
-
-    /// Ends an upgrade under way, because this process is to stop, and lets go of sockets for another one.
-    pub(super) fn cancel(&mut self) {
-        self.handed_over = None;
-        let under_way = self.current.as_mut().filter(|upgrade| {
-            matches!(upgrade.stage, Stage::Starting | Stage::Forwarding | Stage::Changing)
+    /// Ends the other process if it has taken too long. The main thread calls it when there are no other events.
+    pub(super) fn on_silence(&mut self, reloader: &mut Reloader<'_>, now: Instant) -> Next {
+        let late = self.current.as_mut().filter(|other| {
+            matches!(other.stage, Stage::Starting | Stage::Changing) && now >= other.patience
         });
-        if let Some(upgrade) = under_way {
-            upgrade.end_process("the server was told to stop");
+        match late {
+            // It does not have the service yet, and has connections.
+            Some(other) if other.is_older() && other.stage == Stage::Starting => {
+                other.send(&Message::Stay);
+                let reason = "the former process does not respond".to_owned();
+                self.on_news(OLDER, &OtherNews::Declined(reason), reloader)
+            }
+            Some(other) => {
+                other.end_process("the other process takes too long");
+                Next::GoOn
+            }
+            None => Next::GoOn,
         }
     }
 
-    /// Takes news of the newer process, and does what follows from them.
+    /// Ends what is under way, because this process is to stop and not to serve again.
+    pub(super) fn cancel(&mut self, reloader: &mut Reloader<'_>) {
+        self.ends_for = Some(TOLD_TO_STOP);
+        let reason = "the server was told to stop";
+        if let Some(other) = &mut self.current {
+            match other.stage {
+                // It has no connections yet, or few.
+                stage if stage.is_leaving() && !other.is_older() => other.end_process(reason),
+                Stage::Starting | Stage::Forwarding => {
+                    other.send(&Message::Stay);
+                    self.on_news(OLDER, &OtherNews::Declined(reason.to_owned()), reloader);
+                }
+                Stage::Returning => {
+                    other.send(&Message::Declined { reason: TOLD_TO_STOP.to_owned() });
+                    let number = other.number;
+                    self.on_news(number, &OtherNews::News(News::Stay), reloader);
+                }
+                _ => {}
+            }
+        }
+        if self.current.is_none() {
+            // If this process is killed, none of them is to serve in its place.
+            self.tell_others(reloader, &Message::Replaced);
+        }
+    }
+
+    /// Takes news of another process, and does what follows from them.
     pub(super) fn on_news(
         &mut self,
         number: u64,
-        news: &NewerNews,
+        news: &OtherNews,
         reloader: &mut Reloader<'_>,
-        now: Instant,
     ) -> Next {
-        let Some(mut upgrade) = self.current.take_if(|upgrade| upgrade.number == number) else {
+        let returned = self.returned.extract_if(.., |other| other.number == number).next();
+        let current = || self.current.take_if(|other| other.number == number);
+        let Some(mut other) = returned.or_else(current) else {
             return Next::GoOn;
         };
-        if upgrade.ended_for.is_some() && !matches!(news, NewerNews::Ended(_)) {
+        let is_ended = other.ended_for.is_some() && !matches!(news, OtherNews::Ended(_));
+        let (stage, action) = if is_ended {
             // It was ended after it said that.
-            self.current = Some(upgrade);
-            return Next::GoOn;
+            (Some(other.stage), Action::Nothing)
+        } else if let (News::Back, Some(reason)) = (news.news(), self.declines(other.stage)) {
+            other.send(&Message::Declined { reason: reason.to_owned() });
+            (Some(other.stage), Action::Nothing)
+        } else {
+            other.stage.on(news.news())
+        };
+        let next = self.act(action, &mut other, stage, news, reloader);
+        // A step that fails ends otherwise.
+        let stage = match next {
+            Next::Undone => None,
+            Next::DrainAgain => Some(Stage::Draining),
+            _ => stage,
+        };
+        if let Some(stage) = stage {
+            other.stage = stage;
+            if stage == Stage::Returned {
+                self.returned.push(other);
+            } else {
+                self.current = Some(other);
+            }
         }
-        let (stage, action) = upgrade.stage.on(news.news());
-        let mut next = Next::GoOn;
+        reloader.others_drain = !self.returned.is_empty();
+        next
+    }
+
+    fn act(
+        &mut self,
+        action: Action,
+        other: &mut OtherProcess,
+        stage: Option<Stage>,
+        news: &OtherNews,
+        reloader: &mut Reloader<'_>,
+    ) -> Next {
         match action {
             Action::Forward(generation) => {
-                upgrade.patience = now + reloader.config.limits.handshake_timeout;
-                if let Err(error) = upgrade.forward(generation, reloader) {
-                    upgrade.end_process(&format!("datagrams cannot be forwarded: {error}"));
+                if let Err(error) = other.forward(generation, reloader) {
+                    other.end_process(&format!("datagrams cannot be forwarded: {error}"));
                 }
             }
             Action::Change => {
-                if let Err(error) = upgrade.change(&reloader.workers) {
-                    upgrade.end_process(&format!("a worker cannot stop reading: {error}"));
+                if let Err(error) = other.change(&reloader.workers) {
+                    let reason = format!("a worker cannot stop reading: {error}");
+                    if other.is_older() {
+                        other.send(&Message::Stay);
+                        return self.undo(other, &reason, reloader);
+                    }
+                    other.end_process(&reason);
                 }
-                upgrade.patience = clock::now() + CHANGE;
             }
             Action::Drain => {
-                upgrade.succeed(reloader);
-                self.handed_over = Some(std::mem::take(&mut upgrade.sockets));
-                next = Next::Drain(upgrade.process);
+                other.succeed(reloader);
+                return Next::Drain(other.process);
             }
-            Action::Undo => {
-                upgrade.undo(reloader, news.reason());
-                return Next::Undone;
+            Action::Undo => return self.undo(other, news.reason(), reloader),
+            Action::Prepare => {
+                self.share_ids(true, reloader);
+                for worker in &reloader.workers {
+                    worker.mailbox.send(Command::LeaveNew(None));
+                    worker.mailbox.send(Command::Resume);
+                }
+                other.send(&Message::Ready { generation: reloader.snapshot.secrets.generation() });
+                return Next::Resume;
             }
-            Action::ReadAgain => {
-                tracing::error!(
-                    reason = news.reason(),
-                    "the new process is gone while this one drains: nobody takes new connections; run `sluicegate upgrade` again"
-                );
-                upgrade.read_again(&reloader.workers);
-                return Next::Undone;
+            Action::DrainAgain => return self.drain_again(other, reloader),
+            Action::Serve => return self.serve(other, stage.is_some(), reloader),
+            Action::Forget => {
+                if let Some(generation) = other.newer_generation() {
+                    forget(&reloader.workers, generation);
+                }
+                let process = other.process;
+                tracing::info!(process, "upgrade: a process that has drained has ended");
+                self.share_ids(!self.returned.is_empty(), reloader);
+                if self.current.is_none() {
+                    self.tell_heir(reloader);
+                }
             }
             Action::Stop => {
-                tracing::warn!("the process after this one is gone, by which its datagrams came");
+                tracing::warn!("the process is gone by which datagrams of this one came");
                 return Next::Stop;
             }
             Action::Nothing => {}
         }
-        if let Some(stage) = stage {
-            upgrade.stage = stage;
-            self.current = Some(upgrade);
-        }
-        next
+        Next::GoOn
     }
 
-    /// Returns whether the process that took over has ended while this one still drains.
-    pub(super) fn is_orphaned(&self) -> bool {
-        self.handed_over.is_some() && self.current.is_none()
-    }
-}
-
-impl Upgrade {
-    /// Kills the newer process. The thread at the channel reports its end.
-    fn end_process(&mut self, reason: &str) {
-        if self.ended_for.is_some() {
-            return;
+    /// Has the workers read again; the other process has left the service to this one, or is gone.
+    fn serve(&mut self, other: &mut OtherProcess, lives: bool, reloader: &Reloader<'_>) -> Next {
+        if let Err(error) = read_again(&reloader.workers) {
+            tracing::error!(%error, "upgrade: a worker cannot read, so this process does not serve");
+            if !lives {
+                return Next::Stop;
+            }
+            // Those that can read must not.
+            let _ = set_receiving(&reloader.workers, false);
+            let reason = "a worker of the former process cannot read";
+            self.ends_for = Some(reason);
+            other.send(&Message::Declined { reason: reason.to_owned() });
+            return self.drain_again(other, reloader);
         }
-        self.ended_for = Some(reason.to_owned());
-        let process = i32::try_from(self.process).ok().and_then(Pid::from_raw);
-        if let Some(process) = process {
-            tracing::error!(process = self.process, reason, "upgrade: the new process is ended");
-            // It is not reaped before its end is read, so the number is its own.
-            let _ = kill_process(process, Signal::KILL);
+        if lives {
+            // It serves again if this one ends without a word; the others were told that they do not.
+            other.send(&Message::Reading);
+        } else {
+            let process = other.process;
+            tracing::error!(process, "upgrade: the process that served is gone");
+            if let Some(generation) = other.newer_generation() {
+                forget(&reloader.workers, generation);
+            }
         }
-        // What it has started may have its end, too.
-        self.channel.close();
-    }
-
-    /// Has workers pass datagrams of the newer process on to it.
-    fn forward(&mut self, generation: u8, reloader: &Reloader<'_>) -> io::Result<()> {
-        let notify = Arc::default();
-        let (workers, config) = (&reloader.workers, &reloader.config);
-        let lanes = lanes(workers, config, Side::Newer, generation, &notify);
-        for worker in workers {
-            worker.mailbox.send(Command::LeaveNew(Some(generation)));
+        if self.ends_for.is_some() {
+            // The connections that are left still end as they may.
+            return Next::GoOn;
         }
-        let relay = Relay::new(lanes, self.sockets.labels.clone(), notify);
-        match self.stream.take() {
-            Some(stream) => relay.start(stream, || {}),
-            None => Ok(()),
+        if !lives {
+            self.tell_heir(reloader);
         }
-    }
-
-    /// Has the workers stop reading, and tells the newer process to begin.
-    fn change(&self, workers: &[WorkerHandle]) -> io::Result<()> {
-        set_receiving(workers, false)?;
-        self.channel.send(&Message::Read, None)
+        for worker in &reloader.workers {
+            worker.mailbox.send(Command::Resume);
+        }
+        Next::Serve
     }
 
-    /// Notes that the newer process serves.
-    fn succeed(&mut self, reloader: &mut Reloader<'_>) {
-        reloader.admin.close();
-        let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
-        let generation = oldest.unwrap_or(reloader.snapshot.secrets.generation());
-        // It may have ended.
-        let _ = self.channel.send(&Message::Oldest { generation }, None);
-        let process = self.process;
-        tracing::info!(process, "upgrade: the new process serves; this one drains");
-        if let Some(reply) = self.reply.take() {
-            let text =
-                format!("process {process} serves, and process {} drains", std::process::id());
-            // The client may have gone.
-            let _ = reply.send(ControlVerdict::Taken(text));
-        }
-    }
-
-    /// Goes on as before the upgrade.
-    fn undo(&mut self, reloader: &Reloader<'_>, reason: &str) {
-        if let Some(takeover) = &reloader.takeover {
-            takeover.tell_reading();
-        }
-        self.read_again(&reloader.workers);
-        let reason = self.ended_for.take().unwrap_or_else(|| reason.to_owned());
-        refuse(&mut self.reply, &reason);
-    }
-
-    fn read_again(&self, workers: &[WorkerHandle]) {
-        for worker in workers {
-            worker.mailbox.send(Command::LeaveNew(None));
-            worker.mailbox.send(Command::Neighbour(Side::Newer, None));
-        }
-        if let Err(error) = set_receiving(workers, true) {
+    /// Goes on as before: this process stays in service.
+    fn undo(&self, other: &mut OtherProcess, reason: &str, reloader: &Reloader<'_>) -> Next {
+        if let Err(error) = other.undo(&reloader.workers, reason) {
             tracing::error!(%error, "a worker cannot read again: restart the server");
         }
+        self.tell_heir(reloader);
+        Next::Undone
     }
-}
 
-/// Logs that there is no upgrade, and tells who asked.
-fn refuse(reply: &mut Option<Reply>, reason: &str) {
-    tracing::error!(reason, "no upgrade; this process goes on as before");
-    if let Some(reply) = reply.take() {
-        // The client may have gone.
-        let _ = reply.send(ControlVerdict::Refused(reason.to_owned()));
+    /// Leaves new connections to the newer process, as before it wanted to leave the service to this one.
+    fn drain_again(&self, other: &OtherProcess, reloader: &Reloader<'_>) -> Next {
+        if let Some(generation) = other.newer_generation() {
+            for worker in &reloader.workers {
+                worker.mailbox.send(Command::LeaveNew(Some(generation)));
+            }
+        }
+        self.share_ids(!self.returned.is_empty(), reloader);
+        Next::DrainAgain
+    }
+
+    /// Tells one process that it is to serve if this one ends without a word: the last that has left the service to this one, or else the
+    /// one before. Two would read the same sockets.
+    fn tell_heir(&self, reloader: &Reloader<'_>) {
+        match (self.returned.last(), &reloader.takeover) {
+            _ if self.ends_for.is_some() => {}
+            (Some(heir), _) => heir.send(&Message::Reading),
+            (None, Some(takeover)) => takeover.tell(&Message::Reading),
+            (None, None) => {}
+        }
+    }
+
+    /// Tells workers whether connections of other processes may have IDs of this one's making.
+    fn share_ids(&self, on: bool, reloader: &Reloader<'_>) {
+        for worker in &reloader.workers {
+            worker.mailbox.send(Command::ShareIds(on));
+        }
     }
 }

@@ -10,19 +10,24 @@ use sluicegate_dataplane::Features;
 
 use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::{BootError, one_line};
-use super::events::{Event, OlderNews};
+use super::events::{Event, OLDER, OlderNews, OtherNews};
 use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::ListenerLogLine;
 use super::observability::Observability;
 use super::reload::Reloader;
+use super::status::{Connections, DrainingProcesses, ProcessFacts, status};
 use super::supervisor::Supervisor;
-use super::takeover::{self, Takeover};
+use super::takeover;
 use super::totals::Totals;
 use super::upgrade::{Next, Upgrades};
 use super::worker_replies::set_receiving;
 use crate::boot::signal::Signal;
+use crate::handover::message::DrainingProcess;
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerReport};
+
+/// Time between two looks whether all has drained.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until every worker serves, and logs the listeners. Returns `false` if the signal to stop came first.
 pub(super) fn await_ready(
@@ -69,7 +74,13 @@ pub(super) fn await_ready(
                 return Err(BootError::WorkerStopped);
             }
             // The certificates were read later than these were written. The control socket is not open yet.
-            Ok(Event::Certificates | Event::Asked(..) | Event::Newer(..) | Event::Older(_)) => {}
+            Ok(
+                Event::Certificates
+                | Event::Asked(..)
+                | Event::Other(..)
+                | Event::Older(_)
+                | Event::Drains(..),
+            ) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -120,18 +131,20 @@ pub(super) fn run_down(
         told_to_stop: false,
         stopped: false,
         is_over: false,
+        is_held: false,
+        look: clock::now(),
+        since: clock::unix(),
+        draining: DrainingProcesses::default(),
         retry: None,
     };
     while run.running > 0 {
+        run.hold();
         let now = clock::now();
         let next_step = run.on_time(now);
         let until = run.until(next_step, now);
         let next_step = match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
-            Ok(event) => run.on_event(event, now).unwrap_or(next_step),
-            Err(error) => {
-                run.on_silence(error);
-                next_step
-            }
+            Ok(event) => run.on_event(event).unwrap_or(next_step),
+            Err(error) => run.on_silence(error).unwrap_or(next_step),
         };
         if run.is_over {
             break;
@@ -158,6 +171,13 @@ struct Run<'r, 'c, 's> {
     stopped: bool,
     /// Nothing that still runs is waited for.
     is_over: bool,
+    /// The workers stay though they have drained.
+    is_held: bool,
+    /// Time of the next look whether they have.
+    look: Instant,
+    /// Time since 1970 at which this process began to serve.
+    since: Duration,
+    draining: DrainingProcesses,
     /// Time at which certificates that could not be put to use are tried again.
     retry: Option<Instant>,
 }
@@ -168,10 +188,10 @@ impl Run<'_, '_, '_> {
         self.service.supervisor.on_time(now);
         self.reloader.drop_unused();
         self.reloader.upkeep.on_time(now);
-        // While the server drains, no connection begins that would use others.
         if self.leaving_until.is_some_and(|until| now >= until) {
             self.drain_and_stop();
         }
+        // While the server drains, no connection begins that would use others.
         if self.deadline.is_none() {
             self.reloader.renew_secrets(now);
         }
@@ -179,14 +199,63 @@ impl Run<'_, '_, '_> {
         if self.retry.is_some_and(|retry| clock::now() >= retry) {
             self.install_certificates();
         }
+        if self.drains_beside_others() && now >= self.look {
+            self.look = now + LOOK;
+            self.look_at_connections(now);
+        }
         next_step
+    }
+
+    fn drains_beside_others(&self) -> bool {
+        self.deadline.is_some() && self.is_held
+    }
+
+    /// Tells the other processes how far this one has drained, and notes whether it may end.
+    fn look_at_connections(&mut self, now: Instant) {
+        // A worker that hangs is the watchdog's.
+        let Ok(connections) = Connections::count(self.reloader) else {
+            return;
+        };
+        let left = self.left(now);
+        let Service { upgrades, .. } = &mut *self.service;
+        if connections.have_drained && !upgrades.relays(self.reloader) {
+            upgrades.on_end();
+            return self.hold();
+        }
+        let process = DrainingProcess {
+            process: std::process::id(),
+            generation: self.reloader.snapshot.secrets.generation(),
+            connections: connections.quic() + connections.tcp,
+            seconds_left: left.unwrap_or_default().as_secs(),
+        };
+        upgrades.pass_on(process, None, self.reloader);
+    }
+
+    /// Returns the time until a process ends that drains.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(now))
+    }
+
+    /// Has workers and fronts stay though they have drained, or no longer: datagrams of other processes pass through this one, or
+    /// another process may leave the service to it.
+    fn hold(&mut self) {
+        let upgrades = &self.service.upgrades;
+        let may_serve_again = upgrades.may_serve_again() && !self.stopped;
+        let is_held = may_serve_again || upgrades.relays(self.reloader);
+        if std::mem::replace(&mut self.is_held, is_held) != is_held {
+            for worker in &self.reloader.workers {
+                worker.mailbox.send(Command::Hold(is_held));
+            }
+            self.reloader.fronts.send(|| FrontCommand::Hold(is_held));
+        }
     }
 
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
         let next = self.service.supervisor.next().min(self.reloader.secrets_file.next());
-        let others =
-            [self.leaving_until, self.deadline, self.retry, self.service.upgrades.next(now)];
+        let look = self.drains_beside_others().then_some(self.look);
+        let upgrade = self.service.upgrades.next(now);
+        let others = [self.leaving_until, self.deadline, self.retry, look, upgrade];
         match next_step {
             Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),
             _ => now,
@@ -194,7 +263,7 @@ impl Run<'_, '_, '_> {
     }
 
     /// Takes an event. Returns what is to be done about an upgrade, if that follows from it.
-    fn on_event(&mut self, event: Event, now: Instant) -> Option<Next> {
+    fn on_event(&mut self, event: Event) -> Option<Next> {
         match event {
             Event::Worker(WorkerReport::Stopped(endpoint, datagrams)) => {
                 self.running -= 1;
@@ -212,10 +281,14 @@ impl Run<'_, '_, '_> {
             Event::Signal(Signal::Reload) => self.ask(ControlRequest::Reload, None),
             Event::Signal(Signal::Upgrade) => self.ask(ControlRequest::Upgrade(None), None),
             Event::Asked(request, reply) => self.ask(request, Some(reply)),
-            Event::Newer(number, news) => {
-                return Some(self.service.upgrades.on_news(number, &news, self.reloader, now));
+            Event::Other(number, news) => {
+                return Some(self.service.upgrades.on_news(number, &news, self.reloader));
             }
             Event::Older(news) => return self.on_older_news(news),
+            Event::Drains(from, process) => {
+                self.draining.note(process, clock::now());
+                self.service.upgrades.pass_on(process, Some(from), self.reloader);
+            }
         }
         None
     }
@@ -224,13 +297,10 @@ impl Run<'_, '_, '_> {
     fn on_stop(&mut self) {
         let delay = self.reloader.config.server.shutdown_delay;
         let takes_over = self.reloader.takeover.as_ref().is_some_and(|one| !one.reads());
-        if self.deadline.is_none()
-            && self.leaving_until.is_none()
-            && !delay.is_zero()
-            && !takes_over
-        {
+        let may_stay = !delay.is_zero() && !takes_over && self.leaving_until.is_none();
+        if self.deadline.is_none() && may_stay {
             self.told_to_stop = true;
-            self.service.upgrades.cancel();
+            self.service.upgrades.cancel(self.reloader);
             self.observability.lifecycle().set(Phase::Leaving);
             tracing::info!(time = ?delay, "leaving: /readyz returns 503, and connections are taken as before; a second signal drains at once");
             let limit = delay + self.reloader.config.server.drain_timeout;
@@ -240,7 +310,7 @@ impl Run<'_, '_, '_> {
             self.drain_and_stop();
         } else if !std::mem::replace(&mut self.told_to_stop, true) {
             // The first signal to a process that drains because another one serves: a service manager stops both.
-            self.service.upgrades.cancel();
+            self.service.upgrades.cancel(self.reloader);
             tracing::info!("drains already; a second signal stops at once");
         } else {
             self.stop();
@@ -251,7 +321,7 @@ impl Run<'_, '_, '_> {
     fn drain_and_stop(&mut self) {
         self.leaving_until = None;
         self.told_to_stop = true;
-        self.service.upgrades.cancel();
+        self.service.upgrades.cancel(self.reloader);
         if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
             takeover.give_up();
         }
@@ -262,19 +332,18 @@ impl Run<'_, '_, '_> {
     }
 
     /// Notes that no event has come.
-    fn on_silence(&mut self, error: RecvTimeoutError) {
+    fn on_silence(&mut self, error: RecvTimeoutError) -> Option<Next> {
         let is_timeout = error == RecvTimeoutError::Timeout;
         if is_timeout && self.deadline.is_none_or(|deadline| clock::now() < deadline) {
-            self.service.upgrades.on_silence(clock::now());
-        } else if is_timeout
-            && self.stopped
-            && self.reloader.takeover.as_ref().is_some_and(Takeover::is_connected)
-        {
-            // Its connections are closed; datagrams of the process before still pass through this one, which has its own deadline.
+            return Some(self.service.upgrades.on_silence(self.reloader, clock::now()));
+        }
+        if is_timeout && self.stopped && self.service.upgrades.relays(self.reloader) {
+            // Its connections are closed; datagrams of others still pass through this one, which have their own deadlines.
             self.deadline = Some(clock::now() + STOP_LIMIT);
         } else {
             self.stop();
         }
+        None
     }
 
     /// Closes all connections. What has not ended after that is left.
@@ -284,6 +353,8 @@ impl Run<'_, '_, '_> {
             return;
         }
         self.stopped = true;
+        self.service.upgrades.on_end();
+        self.hold();
         tracing::info!("stopping");
         for worker in &self.reloader.workers {
             worker.mailbox.send(Command::Stop);
@@ -299,11 +370,19 @@ impl Run<'_, '_, '_> {
             Next::Drain(process) => {
                 // From here on it is the one that the service manager watches.
                 self.service.supervisor.replaced(process);
+                // Before they drain.
+                self.hold();
                 let limit = drain(self.observability, self.reloader);
-                tracing::info!(limit = ?limit, "draining beside the new process");
+                tracing::info!(limit = ?limit, "draining beside the other process");
                 self.deadline.get_or_insert(clock::now() + limit);
             }
             Next::Undone => self.service.control.open(),
+            Next::Resume => self.deadline = None,
+            Next::DrainAgain => {
+                let limit = drain(self.observability, self.reloader);
+                self.deadline = Some(clock::now() + limit);
+            }
+            Next::Serve => self.serve_again(),
             Next::Stop => {
                 self.told_to_stop = true;
                 self.deadline = Some(clock::now());
@@ -313,10 +392,12 @@ impl Run<'_, '_, '_> {
 
     /// Does what somebody asks for.
     fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
+        if request == ControlRequest::Status {
+            return self.show_status(reply);
+        }
         let upgrades = &mut self.service.upgrades;
-        let may_drain = request != ControlRequest::Reload && upgrades.is_orphaned();
         let takeover = self.reloader.takeover.as_ref();
-        let reason = if self.deadline.is_some() && !may_drain {
+        let reason = if self.deadline.is_some() {
             "not while the server drains"
         } else if self.leaving_until.is_some() {
             "not while the server stops"
@@ -334,6 +415,8 @@ impl Run<'_, '_, '_> {
                     self.reloader.renew_secrets_at_once();
                     upgrades.begin(program, reply, self.reloader);
                 }
+                ControlRequest::Status => {}
+                ControlRequest::Back => upgrades.begin_back(reply, self.reloader),
             };
         };
         tracing::warn!(?request, "refused: {reason}");
@@ -343,15 +426,37 @@ impl Run<'_, '_, '_> {
         }
     }
 
+    fn show_status(&mut self, reply: Option<Reply>) {
+        let facts = ProcessFacts {
+            phase: self.observability.lifecycle().phase(),
+            since: self.since,
+            left: self.left(clock::now()),
+            draining: &mut self.draining,
+        };
+        let verdict = match status(facts, self.reloader) {
+            Ok(status) => ControlVerdict::Taken(status.to_string()),
+            Err(error) => ControlVerdict::Refused(error.to_string()),
+        };
+        if let Some(reply) = reply {
+            // The client may have gone.
+            let _ = reply.send(verdict);
+        }
+    }
+
     /// Takes news of the process before. Returns what is to be done about an upgrade, if that follows from it.
     fn on_older_news(&mut self, news: OlderNews) -> Option<Next> {
         let Run { reloader, service, deadline, .. } = self;
         let takeover = reloader.takeover.as_mut()?;
+        let ended = || OtherNews::Ended("the former process has ended".to_owned());
+        if matches!(news, OlderNews::Gone | OlderNews::Closed) {
+            takeover.on_end();
+        }
         match news {
             OlderNews::Closed => {
                 takeover.set_oldest(None);
                 service.upgrades.tell_oldest(reloader.snapshot.secrets.generation());
                 takeover::forget(&reloader.workers);
+                return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
             }
             OlderNews::Oldest(generation) => {
                 takeover.set_oldest(Some(generation));
@@ -363,9 +468,32 @@ impl Run<'_, '_, '_> {
             OlderNews::Read | OlderNews::Gone if !takeover.reads() && deadline.is_none() => {
                 return self.take_over();
             }
-            OlderNews::Read | OlderNews::Gone => {}
+            OlderNews::Read => {}
+            OlderNews::Back(news) => {
+                return Some(service.upgrades.on_news(OLDER, &news, reloader));
+            }
+            OlderNews::Gone => {
+                return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
+            }
         }
         None
+    }
+
+    /// Serves after another process has: workers read already, and take new connections.
+    fn serve_again(&mut self) {
+        (self.deadline, self.since) = (None, clock::unix());
+        self.observability.lifecycle().set(Phase::Serving);
+        self.reloader.fronts.send(|| FrontCommand::Resume);
+        if let Err(error) = self.reloader.admin.reopen() {
+            tracing::error!(error = one_line(&error), "the admin address is not served");
+        }
+        let Service { control, supervisor, .. } = self.service;
+        control.open();
+        tracing::info!("upgrade: this process serves again");
+        supervisor.replaced(std::process::id());
+        supervisor.ready(&self.reloader.standing());
+        // Another process may have renewed them.
+        self.install_certificates();
     }
 
     /// Reads the sockets that the process before has left, and serves.
@@ -382,6 +510,7 @@ impl Run<'_, '_, '_> {
         }
         service.control.open();
         takeover.on_reading();
+        self.since = clock::unix();
         tracing::info!("upgrade: this process has taken over");
         let standing = reloader.standing();
         service.supervisor.ready(&standing);

@@ -41,6 +41,21 @@ impl ControlArgs {
         unchanged: &str,
         ask: impl FnOnce(&Path, Duration) -> std::io::Result<ControlVerdict>,
     ) -> anyhow::Result<u8> {
+        self.ask_and_show(runtime_dir, registry, unchanged, ask, shown)
+    }
+
+    /// Does the same, and prints what `show` makes of the verdict.
+    ///
+    /// # Errors
+    /// As with [`ControlArgs::ask`].
+    pub(super) fn ask_and_show(
+        &self,
+        runtime_dir: Option<&Path>,
+        registry: &Registry,
+        unchanged: &str,
+        ask: impl FnOnce(&Path, Duration) -> std::io::Result<ControlVerdict>,
+        show: impl FnOnce(&str) -> String,
+    ) -> anyhow::Result<u8> {
         let socket = match (&self.socket, self.file.as_ref().or(self.config.as_ref())) {
             (Some(socket), _) => socket.clone(),
             (None, Some(file)) => match Config::load(file, registry) {
@@ -58,7 +73,7 @@ impl ControlArgs {
         let limit = Duration::from_secs(self.timeout.into());
         match ask(&socket, limit) {
             Ok(ControlVerdict::Taken(text)) => {
-                printed(writeln!(std::io::stdout(), "{}", shown(&text)))
+                printed(writeln!(std::io::stdout(), "{}", show(&text)))
             }
             Ok(ControlVerdict::Refused(reason)) => {
                 eprintln!("{}", shown(&reason));

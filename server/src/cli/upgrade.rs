@@ -6,13 +6,13 @@ use anyhow::Context as _;
 use sluicegate_cc::Registry;
 
 use super::control::ControlArgs;
-use crate::boot::ask_to_upgrade;
+use crate::boot::{ask_to_go_back, ask_to_upgrade};
 
 /// Replace the running server by a new process, without losing a connection.
 ///
 /// The server starts its program again, which may be a newer or an older version, with the same arguments. Once it serves, it takes new
 /// connections; those that are open end with the former process, which drains for up to `drain_timeout`. If the new process cannot
-/// start, nothing changes. Run it as root or as the server's user; SIGUSR2 asks for the same. The exit code is 0 once the new process
+/// start, nothing changes. With --back, the former process serves again, as long as it drains. Run it as root or as the server's user; SIGUSR2 asks for the same. The exit code is 0 once the new process
 /// serves, and 2 if the server goes on as before.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct UpgradeArgs {
@@ -21,6 +21,9 @@ pub(super) struct UpgradeArgs {
     /// Program to start [default: the file of the running one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Return to the former process, which must still drain, instead of starting one
+    #[arg(long, conflicts_with = "program")]
+    back: bool,
 }
 
 /// Asks the server, prints its verdict, and returns the exit code.
@@ -38,6 +41,9 @@ pub(super) fn run(
     });
     let program = program.transpose()?;
     args.control.ask(runtime_dir, registry, "the server goes on as before", |socket, limit| {
+        if args.back {
+            return ask_to_go_back(socket, limit);
+        }
         ask_to_upgrade(socket, program.as_deref(), limit)
     })
 }

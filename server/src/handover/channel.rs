@@ -59,6 +59,23 @@ impl Channel {
     /// # Errors
     /// The other process has ended.
     pub(crate) fn send(&self, message: &Message, descriptor: Option<&OwnedFd>) -> io::Result<()> {
+        self.send_with(message, descriptor, SendFlags::empty())
+    }
+
+    /// Sends a message if there is room for it at once: the other process may hang.
+    ///
+    /// # Errors
+    /// There is none, or the other process has ended.
+    pub(crate) fn try_send(&self, message: &Message) -> io::Result<()> {
+        self.send_with(message, None, SendFlags::DONTWAIT)
+    }
+
+    fn send_with(
+        &self,
+        message: &Message,
+        descriptor: Option<&OwnedFd>,
+        flags: SendFlags,
+    ) -> io::Result<()> {
         let text = message.to_text();
         let descriptors: Vec<_> = descriptor.iter().map(|fd| fd.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -67,7 +84,7 @@ impl Channel {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
         let text = [IoSlice::new(text.as_bytes())];
-        sendmsg(&self.0, &text, &mut ancillary, SendFlags::NOSIGNAL)?;
+        sendmsg(&self.0, &text, &mut ancillary, SendFlags::NOSIGNAL | flags)?;
         Ok(())
     }
 

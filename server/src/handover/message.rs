@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 /// Version of the protocol. Processes that speak different ones do not take over from each other.
-pub(crate) const PROTOCOL: u64 = 1;
+pub(crate) const PROTOCOL: u64 = 2;
 
 /// Use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,19 @@ impl SocketKind {
     }
 }
 
+/// What a process that drains says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DrainingProcess {
+    /// Number of the process.
+    pub(crate) process: u32,
+    /// Generation of its connection IDs.
+    pub(crate) generation: u8,
+    /// Connections that are open, those over TCP included.
+    pub(crate) connections: u64,
+    /// Time until it ends, seconds.
+    pub(crate) seconds_left: u64,
+}
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -37,10 +50,14 @@ pub(crate) enum Message {
     Hello {
         /// Version of the protocol.
         protocol: u64,
+        /// Number of its process.
+        process: u32,
         /// Generation of its connection IDs.
         generation: u8,
         /// Generation of the oldest process that still runs.
         oldest: u8,
+        /// Generation of the newest one.
+        newest: u8,
         /// Length of its connection IDs, and where their bytes stand.
         layout: String,
         /// Names of the kinds of connection IDs that it and older processes make.
@@ -61,7 +78,7 @@ pub(crate) enum Message {
         /// Number of the address, by which frames name it.
         label: u16,
     },
-    /// The newer process serves, but for reading the sockets of QUIC.
+    /// The process to which the service is left serves, but for reading the sockets of QUIC.
     Ready {
         /// Generation of its connection IDs.
         generation: u8,
@@ -71,12 +88,23 @@ pub(crate) enum Message {
         /// Generation of its connection IDs.
         generation: u8,
     },
-    /// The older process reads no more: the newer one shall.
+    /// The process reads no more: the other one shall.
     Read,
-    /// The newer one reads.
+    /// The process reads.
     Reading,
-    /// The newer one has left the service to a newer one still.
+    /// It has left the service to a third process, or to nobody.
     Replaced,
+    /// The newer process wants to leave the service to the older one again.
+    Back,
+    /// The newer process stays in service, though it has said otherwise.
+    Stay,
+    /// The older process does not take the service.
+    Declined {
+        /// Why.
+        reason: String,
+    },
+    /// A process drains, this one or one behind it.
+    Drains(DrainingProcess),
     /// A message of a later version, which may be passed over.
     Unknown,
 }
@@ -84,12 +112,20 @@ pub(crate) enum Message {
 impl Message {
     pub(super) fn to_text(&self) -> String {
         let value = match self {
-            Message::Hello { protocol, generation, oldest, layout, kinds, secrets, sockets } => {
-                json!({
-                    "type": "hello", "protocol": protocol, "generation": generation, "oldest": oldest,
-                    "layout": layout, "kinds": kinds, "secrets": secrets, "sockets": sockets,
-                })
-            }
+            Message::Hello {
+                protocol,
+                process,
+                generation,
+                oldest,
+                newest,
+                layout,
+                kinds,
+                secrets,
+                sockets,
+            } => json!({
+                "type": "hello", "protocol": protocol, "process": process, "generation": generation, "oldest": oldest,
+                "newest": newest, "layout": layout, "kinds": kinds, "secrets": secrets, "sockets": sockets,
+            }),
             Message::Socket { kind, listener, configured, label } => json!({
                 "type": "socket", "kind": kind.name(), "listener": listener,
                 "configured": configured.to_string(), "label": label,
@@ -99,6 +135,15 @@ impl Message {
             Message::Read => json!({ "type": "read" }),
             Message::Reading => json!({ "type": "reading" }),
             Message::Replaced => json!({ "type": "replaced" }),
+            Message::Back => json!({ "type": "back" }),
+            Message::Stay => json!({ "type": "stay" }),
+            Message::Declined { reason } => json!({ "type": "declined", "reason": reason }),
+            Message::Drains(DrainingProcess { process, generation, connections, seconds_left }) => {
+                json!({
+                    "type": "drains", "process": process, "generation": generation, "connections": connections,
+                    "seconds_left": seconds_left,
+                })
+            }
             Message::Unknown => json!({ "type": "unknown" }),
         };
         value.to_string()
@@ -112,8 +157,10 @@ impl Message {
         Some(match value["type"].as_str()? {
             "hello" => Message::Hello {
                 protocol: value["protocol"].as_u64()?,
+                process: u32::try_from(value["process"].as_u64()?).ok()?,
                 generation: generation()?,
                 oldest: small("oldest")?,
+                newest: small("newest")?,
                 layout: value["layout"].as_str()?.to_owned(),
                 kinds: texts(&value["kinds"])?,
                 secrets: value["secrets"].as_str()?.to_owned(),
@@ -133,6 +180,15 @@ impl Message {
             "read" => Message::Read,
             "reading" => Message::Reading,
             "replaced" => Message::Replaced,
+            "back" => Message::Back,
+            "stay" => Message::Stay,
+            "drains" => Message::Drains(DrainingProcess {
+                process: u32::try_from(value["process"].as_u64()?).ok()?,
+                generation: generation()?,
+                connections: value["connections"].as_u64()?,
+                seconds_left: value["seconds_left"].as_u64()?,
+            }),
+            "declined" => Message::Declined { reason: value["reason"].as_str()?.to_owned() },
             _ => Message::Unknown,
         })
     }
@@ -158,8 +214,10 @@ mod tests {
         let all = [
             Message::Hello {
                 protocol: PROTOCOL,
+                process: u32::MAX,
                 generation: 63,
                 oldest: 60,
+                newest: 62,
                 layout: "16".to_owned(),
                 kinds: vec!["plain".to_owned()],
                 secrets: "a0".to_owned(),
@@ -173,6 +231,15 @@ mod tests {
             Message::Read,
             Message::Reading,
             Message::Replaced,
+            Message::Back,
+            Message::Stay,
+            Message::Drains(DrainingProcess {
+                process: 7,
+                generation: 63,
+                connections: 1 << 40,
+                seconds_left: 0,
+            }),
+            Message::Declined { reason: "it stops".to_owned() },
         ];
         for message in all {
             assert_eq!(Message::parse(message.to_text().as_bytes()), Some(message));

@@ -1,48 +1,69 @@
-//! The older process's side of an upgrade, as a pure machine: what has happened, and what is to be done next.
+//! A process that leaves the service to another one, as a pure machine: what has happened, and what is to be done next.
+//!
+//! The older process leaves it to the one that it has started, and gets it back if that one leaves it in the same way, or ends without a
+//! word.
 
-/// Progress of an upgrade.
+/// Progress of a process on its way out of the service, and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The newer process starts.
+    /// The other process starts, or makes ready to serve again.
     Starting,
-    /// The newer one gets new connections from this one, which waits for its open handshakes.
+    /// The other one gets new connections from this one, which waits for its open handshakes.
     Forwarding,
-    /// Nobody reads: the newer one was told to.
+    /// Nobody reads: the other one was told to.
     Changing,
-    /// The newer one reads, and this one drains.
+    /// The other one reads, and this one drains.
     Draining,
-    /// So it does, and a process that is newer still reads.
+    /// This one drains, and is not to serve again: the other one has left the service to another, or to nobody.
     Passed,
+    /// This one takes new connections again, and the newer one still reads.
+    Returning,
+    /// This one reads again, and the newer one drains.
+    Returned,
 }
 
 /// Something that has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The newer process serves, with connection IDs of this generation.
+    /// The other process serves, with connection IDs of this generation.
     Ready(u8),
+    /// The other process does not take the service.
+    Declined,
     /// No handshake is open here, or they have had their time.
     HandshakesDone,
-    /// The newer one reads.
+    /// The other one reads.
     Reading,
-    /// The newer one has left the service to another.
+    /// The other one has left the service to a third one, or to nobody.
     Replaced,
-    /// The newer one has ended.
+    /// The newer one wants to leave the service to this one.
+    Back,
+    /// The newer one stays in service.
+    Stay,
+    /// The newer one reads no more: this one shall.
+    Read,
+    /// The other one has ended.
     Gone,
 }
 
 /// Something to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Forward datagrams of the newer process, and leave new connections to it.
+    /// Forward datagrams of the other process, and leave new connections to it.
     Forward(u8),
-    /// Stop reading, and then tell the newer one to read.
+    /// Stop reading, and then tell the other one to read.
     Change,
     /// Drain, and end.
     Drain,
-    /// Go on as before: the upgrade has failed.
+    /// Go on as before: this process stays in service.
     Undo,
-    /// Read again, for the connections that are left: the newer one is gone.
-    ReadAgain,
+    /// Take the new connections that the newer one forwards, and tell it so.
+    Prepare,
+    /// Take no new connections, as before [`Action::Prepare`].
+    DrainAgain,
+    /// Read, and serve again.
+    Serve,
+    /// Forget the other one, which has drained.
+    Forget,
     /// Stop: the way to the process that reads is gone.
     Stop,
     /// Nothing.
@@ -50,7 +71,7 @@ pub(crate) enum Action {
 }
 
 impl Stage {
-    /// Returns what to do, and goes on. `None` as the next stage: there is no upgrade any more.
+    /// Returns what to do, and goes on. `None` as the next stage: there is no other process any more, or nothing was left to it.
     #[must_use]
     pub(crate) fn on(self, news: News) -> (Option<Stage>, Action) {
         match (self, news) {
@@ -59,72 +80,34 @@ impl Stage {
             }
             (Stage::Forwarding, News::HandshakesDone) => (Some(Stage::Changing), Action::Change),
             (Stage::Changing, News::Reading) => (Some(Stage::Draining), Action::Drain),
+            (
+                Stage::Starting | Stage::Forwarding | Stage::Changing,
+                News::Gone | News::Declined,
+            ) => (None, Action::Undo),
             (Stage::Draining, News::Replaced) => (Some(Stage::Passed), Action::Nothing),
             (Stage::Passed, News::Reading) => (Some(Stage::Draining), Action::Nothing),
-            (Stage::Draining, News::Gone) => (None, Action::ReadAgain),
+            (Stage::Draining, News::Back) => (Some(Stage::Returning), Action::Prepare),
+            (Stage::Returning, News::Stay) => (Some(Stage::Draining), Action::DrainAgain),
+            (Stage::Returning, News::Read) => (Some(Stage::Returned), Action::Serve),
+            (Stage::Returned, News::Gone) => (None, Action::Forget),
+            (Stage::Draining | Stage::Returning, News::Gone) => (None, Action::Serve),
             // Two that read the same sockets would take each other's datagrams for a stranger's.
             (Stage::Passed, News::Gone) => (None, Action::Stop),
-            (Stage::Starting | Stage::Forwarding | Stage::Changing, News::Gone) => {
-                (None, Action::Undo)
-            }
             // A process that says things out of order changes nothing.
             _ => (Some(self), Action::Nothing),
         }
     }
+
+    /// Returns whether this process drains because another one serves, or is about to leave that state.
+    pub(crate) fn drains(self) -> bool {
+        matches!(self, Stage::Draining | Stage::Passed | Stage::Returning)
+    }
+
+    /// Returns whether this process is on its way out, and still serves.
+    pub(crate) fn is_leaving(self) -> bool {
+        matches!(self, Stage::Starting | Stage::Forwarding | Stage::Changing)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn an_upgrade_goes_through_its_stages() {
-        let mut stage = Stage::Starting;
-        let mut actions = Vec::new();
-        for news in [News::Ready(7), News::HandshakesDone, News::Reading] {
-            let (next, action) = stage.on(news);
-            stage = next.unwrap();
-            actions.push(action);
-        }
-        assert_eq!(actions, [Action::Forward(7), Action::Change, Action::Drain]);
-        assert_eq!(stage.on(News::Gone), (None, Action::ReadAgain));
-    }
-
-    fn any_news() -> impl Strategy<Value = News> {
-        prop_oneof![
-            (0..64u8).prop_map(News::Ready),
-            Just(News::HandshakesDone),
-            Just(News::Reading),
-            Just(News::Replaced),
-            Just(News::Gone),
-        ]
-    }
-
-    proptest! {
-        /// In any order of news somebody reads, or was told to; and a process drains only once the other one reads.
-        #[test]
-        fn somebody_reads_at_all_times(all in proptest::collection::vec(any_news(), 0..40)) {
-            let (mut stage, mut reads, mut drains) = (Some(Stage::Starting), true, false);
-            for news in all {
-                let Some(current) = stage else { break };
-                let (next, action) = current.on(news);
-                match action {
-                    Action::Change => reads = false,
-                    Action::Undo | Action::ReadAgain => reads = true,
-                    Action::Drain => {
-                        prop_assert!(news == News::Reading && !reads);
-                        drains = true;
-                    }
-                    Action::Stop => prop_assert!(drains),
-                    Action::Forward(_) | Action::Nothing => {}
-                }
-                stage = next;
-            }
-            let told = matches!(stage, Some(Stage::Changing | Stage::Draining | Stage::Passed));
-            prop_assert!(reads || told || stage.is_none());
-            prop_assert!(!drains || !matches!(stage, Some(Stage::Starting | Stage::Forwarding)));
-        }
-    }
-}
+mod tests;

@@ -55,6 +55,12 @@ pub enum FrontCommand {
     Report(oneshot::Sender<Box<TcpCounters>>),
     /// Accepts no more connections and closes each after its requests.
     Drain,
+    /// Stays though all has drained, with its sockets, or no longer.
+    Hold(bool),
+    /// Accepts connections again after [`FrontCommand::Drain`].
+    Resume,
+    /// Requests the number of open connections; `None` once all has drained.
+    Count(std::sync::mpsc::Sender<Option<u64>>),
     /// Closes all connections.
     Stop,
 }
@@ -145,7 +151,7 @@ impl Front {
 
     /// Notes that the socket of a listener is closed.
     pub(super) fn on_close(&self, listener: &FrontListener) {
-        listener.close();
+        self.listeners.close(listener);
         self.ended.notify_one();
     }
 
@@ -189,6 +195,11 @@ impl Front {
         !self.listeners.are_listening()
             && state.counters.connections.open == 0
             && state.open_requests == 0
+    }
+
+    /// Returns the number of open connections; `None` once all has drained.
+    pub(super) fn count_open(&self) -> Option<u64> {
+        (!self.is_over()).then(|| self.state.borrow().counters.connections.open)
     }
 
     /// Waits until the front receives the command to close its connections.

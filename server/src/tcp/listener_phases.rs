@@ -28,7 +28,7 @@ pub(super) struct FrontListener {
     phase: watch::Sender<Phase>,
     /// Whether the socket is open.
     is_listening: Cell<bool>,
-    /// Another descriptor of the socket while it is open.
+    /// Another descriptor of the socket while it is open, or the front is held.
     socket: RefCell<Option<TcpListener>>,
     /// Settings before it was removed, for connections that have begun; `None` while the configuration has it.
     last: RefCell<Option<Arc<TcpListenerConfig>>>,
@@ -37,12 +37,6 @@ pub(super) struct FrontListener {
 impl FrontListener {
     pub(super) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
-    }
-
-    /// Notes that its socket is closed.
-    pub(super) fn close(&self) {
-        self.is_listening.set(false);
-        self.socket.replace(None);
     }
 
     /// Waits until its connections are to be closed.
@@ -64,6 +58,8 @@ pub(super) struct ListenerPhases {
     all: RefCell<Vec<Rc<FrontListener>>>,
     /// Phase of the front.
     whole: watch::Sender<Phase>,
+    /// The front stays though all has drained, and may serve again.
+    is_held: Cell<bool>,
 }
 
 impl ListenerPhases {
@@ -79,6 +75,43 @@ impl ListenerPhases {
             }
         }
         Ok(sockets)
+    }
+
+    /// Notes that a listener accepts no more. Its socket is kept while the front is held, unless a reload has removed it.
+    pub(super) fn close(&self, listener: &FrontListener) {
+        listener.is_listening.set(false);
+        if !self.is_held.get() || listener.last.borrow().is_some() {
+            listener.socket.replace(None);
+        }
+    }
+
+    /// Holds the front, or no longer: it closes what it has kept then.
+    pub(super) fn hold(&self, on: bool) {
+        self.is_held.set(on);
+        let all = self.all.borrow();
+        for listener in all.iter().filter(|one| !on && !one.is_listening.get()) {
+            listener.socket.replace(None);
+        }
+    }
+
+    /// Returns whether the front stays though all has drained.
+    pub(super) fn are_held(&self) -> bool {
+        self.is_held.get() && self.whole() != Phase::Stopped
+    }
+
+    /// Has a front serve again that drains, and returns the sockets that it has kept. Connections that drain go on to do so.
+    pub(super) fn resume(&self) -> Vec<(ListenerId, TcpListener)> {
+        if self.whole() != Phase::Draining {
+            return Vec::new();
+        }
+        self.whole.send_replace(Phase::Serving);
+        let mut all = self.all.borrow_mut();
+        let in_effect = all.iter().filter(|one| one.last.borrow().is_none());
+        let sockets = in_effect.filter_map(|one| Some((one.id, one.socket.take()?)));
+        let sockets = sockets.collect();
+        // Connections keep those that they belong to.
+        all.retain(|one| one.is_listening.get() || Rc::strong_count(one) > 1);
+        sockets
     }
 
     /// Adds a listener, in the phase of the front.
@@ -191,5 +224,36 @@ mod tests {
         phases.enter(Phase::Draining);
         assert_eq!((*second.borrow(), *again.borrow()), (Phase::Draining, Phase::Draining));
         assert_eq!(*phases.add(ListenerId(2), None).phase().borrow(), Phase::Draining);
+    }
+
+    #[test]
+    fn a_held_front_keeps_the_sockets_that_it_accepts_from_again() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = socket.local_addr().unwrap();
+        let phases = ListenerPhases::default();
+        let [removed, kept] =
+            [0, 1].map(|id| phases.add(ListenerId(id), Some(socket.try_clone().unwrap())));
+        drop(socket);
+        phases.hold(true);
+        phases.drain(&config(&[0, 1]), &config(&[1]));
+        phases.enter(Phase::Draining);
+        for one in [&removed, &kept] {
+            phases.close(one);
+        }
+        assert!(!phases.are_listening() && phases.are_held());
+        let again = phases.resume();
+        assert_eq!(again.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [ListenerId(1)]);
+        assert_eq!(again[0].1.local_addr().unwrap(), at);
+        assert!(phases.are_listening());
+        assert_eq!(*kept.phase().borrow(), Phase::Draining, "its connections end");
+        let (_, socket) = again.into_iter().next().unwrap();
+        let added = phases.add(ListenerId(1), Some(socket));
+        assert_eq!(*added.phase().borrow(), Phase::Serving);
+        phases.enter(Phase::Draining);
+        phases.close(&added);
+        phases.hold(false);
+        assert!(phases.resume().is_empty(), "they were closed");
+        phases.enter(Phase::Stopped);
+        assert!(phases.resume().is_empty() && phases.whole() == Phase::Stopped);
     }
 }

@@ -43,6 +43,7 @@ pub fn start(setup: FrontSetup) -> StartFront {
 
 async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     let FrontSetup { mut sockets, share, mut commands, stopped } = setup;
+    let mut is_held = false;
     // The first configuration comes once all workers serve.
     let config = loop {
         match commands.recv().await {
@@ -53,10 +54,14 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
                 drop(inspection.reply.send(Inspected::default()));
             }
             Some(FrontCommand::Sockets(reply)) => drop(reply.send(Ok(Vec::new()))),
+            Some(FrontCommand::Count(reply)) => drop(reply.send(Some(0))),
+            Some(FrontCommand::Hold(on)) => is_held = on,
+            Some(FrontCommand::Resume) => {}
             Some(FrontCommand::Drain | FrontCommand::Stop) | None => return stopped(Box::default()),
         }
     };
     let front = Front::new(config, handlers, share);
+    front.listeners.hold(is_held);
     listen(&front, sockets);
     let pace = Rc::clone(&front.handshakes);
     let pace = spawn_local(async move { pace.keep().await });
@@ -66,7 +71,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
         front.stopped().await;
         sleep(CLOSING).await;
     });
-    while !front.is_over() {
+    while !front.is_over() || front.listeners.are_held() {
         tokio::select! {
             command = commands.recv() => execute(&front, command.unwrap_or(FrontCommand::Stop)),
             () = front.noted() => {
@@ -97,6 +102,12 @@ fn execute(front: &Rc<Front>, command: FrontCommand) {
         FrontCommand::Report(reply) => drop(reply.send(front.totals())),
         FrontCommand::Sockets(reply) => drop(reply.send(front.listeners.duplicate_sockets())),
         FrontCommand::Drain => front.listeners.enter(Phase::Draining),
+        FrontCommand::Hold(on) => front.listeners.hold(on),
+        FrontCommand::Resume => {
+            let sockets = front.listeners.resume();
+            listen(front, sockets);
+        }
+        FrontCommand::Count(reply) => drop(reply.send(front.count_open())),
         FrontCommand::Stop => front.listeners.enter(Phase::Stopped),
     }
 }

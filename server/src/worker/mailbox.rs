@@ -30,12 +30,18 @@ pub enum Command {
     Neighbour(Side, Option<Box<Neighbour>>),
     /// Leave new connections to the process of this generation, or to nobody.
     LeaveNew(Option<u8>),
+    /// Whether connections of other processes may have IDs of this one's making.
+    ShareIds(bool),
+    /// Stay though all has drained, or no longer: another process needs this one, or may leave the service to it.
+    Hold(bool),
+    /// Accept new connections again after [`Command::Drain`].
+    Resume,
     /// Read from the sockets no more, or again, and reply whether that was done.
     Receive(bool, Sender<io::Result<()>>),
     /// Return other descriptors of the sockets.
     Sockets(Sender<io::Result<Vec<(ListenerId, OwnedFd)>>>),
-    /// Return the number of handshakes that are open.
-    HalfOpen(Sender<u64>),
+    /// Return the number of connections.
+    Count(Sender<WorkerConnections>),
     /// Reply, as a sign of life.
     Ping(oneshot::Sender<()>),
     /// Return what was counted so far and what is held.
@@ -46,6 +52,19 @@ pub enum Command {
     Trace(Box<TraceCommand>),
     /// Switch the congestion control algorithm of a connection.
     Switch(Box<SwitchCommand>),
+}
+
+/// Connections of a worker.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerConnections {
+    /// Handshakes that are open.
+    pub half_open: u64,
+    /// Connections that are open, handshakes included.
+    pub open: u64,
+    /// Those of each listener that has any.
+    pub by_listener: Vec<(ListenerId, u64)>,
+    /// It has drained: every connection has ended, and it takes no other.
+    pub is_drained: bool,
 }
 
 /// Order for another algorithm.

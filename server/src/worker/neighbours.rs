@@ -18,8 +18,9 @@ const CAPACITY: usize = 4096;
 pub enum Side {
     /// The process that this one replaces.
     Older,
-    /// The process that replaces this one.
-    Newer,
+    /// A process that this one has started, whose connection IDs are of this generation: it replaces this one, or has left the service to
+    /// it again.
+    Newer(u8),
 }
 
 /// A worker's way to another process.
@@ -69,7 +70,7 @@ pub(super) enum Forwarded {
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     older: Option<Neighbour>,
-    newer: Option<Neighbour>,
+    newer: Vec<Neighbour>,
 }
 
 impl Neighbours {
@@ -77,22 +78,23 @@ impl Neighbours {
     pub(super) fn set(&mut self, side: Side, neighbour: Option<Neighbour>) {
         match side {
             Side::Older => self.older = neighbour,
-            Side::Newer => self.newer = neighbour,
+            Side::Newer(generation) => {
+                self.newer.retain(|one| one.generation != generation);
+                self.newer.extend(neighbour);
+            }
         }
     }
 
-    /// Returns whether there are any.
-    pub(super) fn are_there(&self) -> bool {
-        self.older.is_some() || self.newer.is_some()
-    }
-
-    /// Returns whether datagrams of the process before may still come.
-    pub(super) fn has_older(&self) -> bool {
-        self.older.is_some()
+    /// Returns the sides on which there are any.
+    pub(super) fn sides(&self) -> impl Iterator<Item = Side> + use<> {
+        let older = self.older.as_ref().map(|_| Side::Older);
+        // Few, and only while a server is upgraded.
+        let newer: Vec<u8> = self.newer.iter().map(|one| one.generation).collect();
+        older.into_iter().chain(newer.into_iter().map(Side::Newer))
     }
 
     /// Forwards a datagram of a process of that generation. It never goes back to where it came `from`: several processes may drain one
-    /// after the other, and only the next one is known.
+    /// after the other, and only the next ones are known.
     pub(super) fn forward(
         &mut self,
         generation: u8,
@@ -100,8 +102,9 @@ impl Neighbours {
         meta: &RxMeta,
         datagram: &[u8],
     ) -> Forwarded {
-        let newer = self.newer.as_mut().filter(|_| from != Some(Side::Newer));
-        let neighbour = match newer.filter(|newer| newer.generation == generation) {
+        let is_from_there = from == Some(Side::Newer(generation));
+        let newer = self.newer.iter_mut().find(|one| one.generation == generation);
+        let neighbour = match newer.filter(|_| !is_from_there) {
             Some(newer) => Some(newer),
             None => self.older.as_mut().filter(|_| from != Some(Side::Older)),
         };
@@ -112,9 +115,27 @@ impl Neighbours {
         }
     }
 
+    /// Copies a datagram to all processes that this one has started, but not back to where it came `from`: its connection has an ID that
+    /// this process has made, and may be with any of them.
+    pub(super) fn share(
+        &mut self,
+        from: Option<Side>,
+        meta: &RxMeta,
+        datagram: &[u8],
+    ) -> Forwarded {
+        let others = self.newer.iter_mut();
+        let others = others.filter(|one| from != Some(Side::Newer(one.generation)));
+        let sent = others.map(|other| other.send(meta, datagram));
+        match sent.reduce(|one, other| one | other) {
+            Some(true) => Forwarded::Sent,
+            Some(false) => Forwarded::Full,
+            None => Forwarded::Nowhere,
+        }
+    }
+
     /// Wakes the threads of those that were sent something.
     pub(super) fn flush(&mut self) {
-        for neighbour in [&mut self.older, &mut self.newer].into_iter().flatten() {
+        for neighbour in self.older.iter_mut().chain(&mut self.newer) {
             neighbour.flush();
         }
     }
@@ -128,7 +149,9 @@ impl Neighbours {
     ) -> bool {
         let own = match side {
             Side::Older => self.older.take(),
-            Side::Newer => self.newer.take(),
+            Side::Newer(generation) => {
+                self.newer.extract_if(.., |one| one.generation == generation).next()
+            }
         };
         let Some(mut own) = own else {
             return false;
@@ -159,27 +182,38 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_go_to_the_newer_one_by_its_generation_and_else_to_the_older_one() {
+    fn datagrams_go_to_a_newer_one_by_its_generation_and_else_to_the_older_one() {
         let mut neighbours = Neighbours::default();
         assert_eq!(neighbours.forward(5, None, &meta(), b"x"), Forwarded::Nowhere);
         let thread = Arc::new(Notify::new());
         let (older, mut to_older) = Neighbour::new(5, Arc::clone(&thread));
-        let (newer, mut to_newer) = Neighbour::new(7, thread);
+        let (newer, mut to_newer) = Neighbour::new(7, Arc::clone(&thread));
+        let (newest, mut to_newest) = Neighbour::new(8, thread);
         neighbours.set(Side::Older, Some(older));
-        neighbours.set(Side::Newer, Some(newer));
+        neighbours.set(Side::Newer(7), Some(newer));
+        neighbours.set(Side::Newer(8), Some(newest));
+        let sides: Vec<_> = neighbours.sides().collect();
+        assert_eq!(sides, [Side::Older, Side::Newer(7), Side::Newer(8)]);
+        let [seventh, eighth] = [7, 8].map(|generation| Some(Side::Newer(generation)));
         for (generation, from, sent) in [
             (7, None, Forwarded::Sent),
             (5, None, Forwarded::Sent),
             // Of one that is older still.
-            (4, Some(Side::Newer), Forwarded::Sent),
+            (4, seventh, Forwarded::Sent),
             (7, Some(Side::Older), Forwarded::Sent),
             (4, Some(Side::Older), Forwarded::Nowhere),
+            // From one that serves to one that has left the service to this process.
+            (7, eighth, Forwarded::Sent),
         ] {
             assert_eq!(neighbours.forward(generation, from, &meta(), &[generation]), sent);
         }
         // What the newer one sent does not go back to it.
-        assert_eq!(neighbours.forward(7, Some(Side::Newer), &meta(), b"up"), Forwarded::Sent);
-        assert_eq!(received(&mut to_newer), [[7], [7]]);
+        assert_eq!(neighbours.forward(7, seventh, &meta(), b"up"), Forwarded::Sent);
+        assert_eq!(neighbours.share(seventh, &meta(), b"own"), Forwarded::Sent);
+        assert_eq!(received(&mut to_newer), [[7], [7], [7]]);
+        assert_eq!(received(&mut to_newest), [b"own"]);
         assert_eq!(received(&mut to_older), [b"\x05".to_vec(), b"\x04".to_vec(), b"up".to_vec()]);
+        neighbours.set(Side::Newer(7), None);
+        assert_eq!(neighbours.share(eighth, &meta(), b"own"), Forwarded::Nowhere);
     }
 }

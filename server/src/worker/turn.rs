@@ -13,7 +13,9 @@ use sluicegate_quic::counters::DropReason;
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
 
 use super::initials::filter_initials;
-use super::mailbox::{Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand};
+use super::mailbox::{
+    Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand, WorkerConnections,
+};
 use super::misrouted::Misrouted;
 use super::neighbours::{Forwarded, Neighbours, Side};
 use super::report::WorkerReport;
@@ -61,6 +63,8 @@ pub(super) struct Worker {
     inspection: Option<Box<Inspection>>,
     /// It reads from its sockets. Else another process does.
     receives: bool,
+    /// It stays though all has drained.
+    held: bool,
     stopping: bool,
 }
 
@@ -85,6 +89,7 @@ impl Worker {
             times: TurnTimes::default(),
             inspection: None,
             receives,
+            held: false,
             stopping: false,
         }
     }
@@ -137,8 +142,7 @@ impl Worker {
         self.endpoint.flush_log();
         self.endpoint.flush_messages();
         unsent |= self.read_events(now);
-        // One that is between two others passes their datagrams on.
-        self.stopping |= self.endpoint.is_drained() && !self.neighbours.has_older();
+        self.stopping |= self.endpoint.is_drained() && !self.held;
         if self.stopping {
             return self.send_closes();
         }
@@ -205,21 +209,21 @@ impl Worker {
 
     /// Takes datagrams that reached the processes before and after this one. Returns whether there are more.
     fn receive_from_neighbours(&mut self, now: Instant) -> bool {
-        if !self.neighbours.are_there() {
-            return false;
-        }
         let Self { endpoint, peers, misrouted, neighbours, .. } = self;
-        let unix = clock::unix();
-        let more = [Side::Older, Side::Newer].map(|side| {
-            neighbours.receive(side, NEIGHBOUR_BUDGET, |others, meta, datagram| {
+        let (unix, mut more) = (clock::unix(), None);
+        for side in neighbours.sides() {
+            let left = neighbours.receive(side, NEIGHBOUR_BUDGET, |others, meta, datagram| {
                 endpoint.counters.taken_over += 1;
                 let relays = Relays { misrouted, neighbours: others };
                 take(endpoint, relays, Some(side), meta, datagram, now, unix);
-            })
-        });
-        misrouted.flush(|worker| peers[worker].wake());
-        neighbours.flush();
-        more.contains(&true)
+            });
+            more = Some(left || more.unwrap_or_default());
+        }
+        if more.is_some() {
+            misrouted.flush(|worker| peers[worker].wake());
+            neighbours.flush();
+        }
+        more.unwrap_or_default()
     }
 
     fn read_mailbox(&mut self, now: Instant) {
@@ -237,13 +241,14 @@ impl Worker {
                 Some(Command::LeaveNew(generation)) => self.endpoint.leave_new(generation),
                 Some(Command::Receive(on, reply)) => drop(reply.send(self.set_receiving(on))),
                 Some(Command::Sockets(reply)) => drop(reply.send(self.driver.duplicate_sockets())),
-                Some(Command::HalfOpen(reply)) => {
-                    let _ = reply.send(self.endpoint.gauges().half_open);
-                }
+                Some(Command::ShareIds(on)) => self.endpoint.share_ids(on),
+                Some(Command::Hold(on)) => self.held = on,
+                Some(Command::Resume) => self.endpoint.resume(),
+                Some(Command::Count(reply)) => drop(reply.send(self.connections())),
                 Some(Command::Stop) => {
                     self.endpoint.close_all(now);
-                    // Datagrams of the process before still pass through this one.
-                    self.stopping = !self.neighbours.has_older();
+                    // Datagrams of other processes may still pass through this one.
+                    self.stopping = !self.held;
                 }
                 // Whoever asked may have gone.
                 Some(Command::Ping(reply)) => drop(reply.send(())),
@@ -312,6 +317,18 @@ impl Worker {
         self.driver.set_receiving(on)?;
         self.receives = on;
         Ok(())
+    }
+
+    fn connections(&self) -> WorkerConnections {
+        let gauges = self.endpoint.gauges();
+        let is_drained = self.endpoint.is_drained();
+        let by_listener = self.endpoint.by_listener();
+        WorkerConnections {
+            half_open: gauges.half_open,
+            open: gauges.open,
+            by_listener,
+            is_drained,
+        }
     }
 
     fn stats(&self) -> WorkerStats {
@@ -432,9 +449,19 @@ fn forward(
     datagram: &[u8],
     now: Instant,
 ) {
-    match neighbours.forward(generation, from, meta, datagram) {
+    let is_own = generation == endpoint.generation();
+    let forwarded = if is_own {
+        neighbours.share(from, meta, datagram)
+    } else {
+        neighbours.forward(generation, from, meta, datagram)
+    };
+    match forwarded {
         Forwarded::Sent => endpoint.counters.handed_over += 1,
         Forwarded::Full => endpoint.counters.on_drop(DropReason::MisroutedFull),
+        // The process before, which has made the ID, may have asked several.
+        Forwarded::Nowhere if from == Some(Side::Older) && !is_own => {
+            endpoint.reset_own(meta, datagram, now);
+        }
         // An ID of a generation that is alive would have a way to it.
         Forwarded::Nowhere => {
             endpoint.reset_foreign(meta, datagram, now);

@@ -1,8 +1,10 @@
 //! The server is replaced by a new process while clients are served.
 
 mod afterwards;
+mod back;
 mod faults;
 mod kinds;
+mod status;
 
 use std::cell::Cell;
 use std::net::SocketAddr;

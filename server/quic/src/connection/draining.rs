@@ -61,6 +61,16 @@ impl<A: Application> Connection<A> {
         }
     }
 
+    /// Notes that its client was told of the shutdown that began at `since`.
+    pub(crate) fn shut_down(&mut self, since: Instant) {
+        self.shut_down.get_or_insert(since);
+    }
+
+    /// Returns the start of the shutdown that its client was told of.
+    pub(crate) fn shut_down_since(&self) -> Option<Instant> {
+        self.shut_down
+    }
+
     /// Tells the client to open another connection if this one is too old, or its session has had all its requests, and drains
     /// later. Returns why, once.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<ExpiryReason> {

@@ -24,10 +24,26 @@ impl<A: Application> Endpoint<A> {
         self.successor = generation;
     }
 
+    /// Notes whether connections of other processes may have IDs of this one's making, which they got by its Retry: a short packet that
+    /// belongs to no connection here is [`Ingest::Foreign`] then, of the own generation.
+    pub fn share_ids(&mut self, on: bool) {
+        self.shares_ids = on;
+    }
+
+    /// Returns the generation of its connection IDs.
+    pub fn generation(&self) -> u8 {
+        self.settings.secrets.generation()
+    }
+
     /// Refuses new connections and, in the next turns, tells every client that no further request will be taken. A
     /// connection is closed once its client has had all responses for a while.
     pub fn drain(&mut self, now: Instant) {
         self.shutdown.get_or_insert(Shutdown { since: now, at_once: false, next: 0 });
+    }
+
+    /// Accepts new connections again. Those whose clients were told of the shutdown end all the same.
+    pub fn resume(&mut self) {
+        self.shutdown.take_if(|shutdown| !shutdown.at_once);
     }
 
     /// Refuses new connections and, in the next turns, closes all.
@@ -62,6 +78,7 @@ impl<A: Application> Endpoint<A> {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
+            connection.shut_down(shutdown.since);
             if at_once {
                 connection.close();
             } else {
@@ -81,9 +98,7 @@ impl<A: Application> Endpoint<A> {
             self.ended += usize::from(!connection.count_end());
             return false;
         }
-        let shutdown = self.shutdown.as_ref().filter(|s| slot < s.next);
-        let shutdown = shutdown.map(|shutdown| shutdown.since);
-        let drains = shutdown.into_iter().chain(connection.expired_since());
+        let drains = connection.shut_down_since().into_iter().chain(connection.expired_since());
         let Some(since) = drains.min() else {
             return false;
         };

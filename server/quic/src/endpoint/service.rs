@@ -75,7 +75,9 @@ impl<A: Application> Endpoint<A> {
             self.half_open.leave(connection.key.generation);
             self.counters.established += 1;
             validated = true;
-            if self.shutdown.is_some() {
+            let shutdown = self.shutdown.as_ref().map(|shutdown| shutdown.since);
+            if let Some(since) = connection.shut_down_since().or(shutdown) {
+                connection.shut_down(since);
                 connection.drain();
             }
             let mut retiring = self.retiring.iter();

@@ -40,7 +40,7 @@ fn the_verdict_of_the_main_thread_reaches_whoever_asked() {
 
 #[test]
 fn requests_are_lines_and_anything_else_is_refused() {
-    use ControlRequest::{Reload, Upgrade};
+    use ControlRequest::{Back, Reload, Status, Upgrade};
     for (line, request) in [
         ("reload\n", Some(Reload)),
         ("upgrade\n", Some(Upgrade(None))),
@@ -48,6 +48,9 @@ fn requests_are_lines_and_anything_else_is_refused() {
         ("upgrade a\n", None),
         ("upgrade \n", None),
         ("upgraded\n", None),
+        ("back\n", Some(Back)),
+        ("back /usr/bin/a\n", None),
+        ("status\n", Some(Status)),
         ("reload", None),
         ("reload \n", None),
         ("", None),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluicegate_base::affinity;
 
-use super::super::events::NewerNews;
+use super::super::events::{Event, OtherNews};
 use crate::handover::{Channel, Message, News};
 
 /// Time in which a process that has closed its end is reaped.
@@ -39,7 +39,8 @@ pub(super) fn follow(
     mut child: Child,
     channel: &Channel,
     offer: Offer,
-    report: impl Fn(NewerNews) -> bool,
+    report: impl Fn(Event) -> bool,
+    number: u64,
 ) {
     let Offer { hello, stream, sockets } = offer;
     let mut offered = channel.send(&hello, Some(&stream));
@@ -49,13 +50,22 @@ pub(super) fn follow(
     }
     while offered.is_ok() {
         let news = match channel.receive() {
+            Ok(Some((Message::Drains(process), _))) => {
+                if !report(Event::Drains(number, process)) {
+                    return;
+                }
+                continue;
+            }
             Ok(Some((Message::Ready { generation }, _))) => News::Ready(generation),
             Ok(Some((Message::Reading, _))) => News::Reading,
             Ok(Some((Message::Replaced, _))) => News::Replaced,
+            Ok(Some((Message::Back, _))) => News::Back,
+            Ok(Some((Message::Stay, _))) => News::Stay,
+            Ok(Some((Message::Read, _))) => News::Read,
             Ok(Some(_)) => continue,
             Ok(None) | Err(_) => break,
         };
-        if !report(NewerNews::News(news)) {
+        if !report(Event::Other(number, OtherNews::News(news))) {
             return;
         }
     }
@@ -68,7 +78,7 @@ pub(super) fn follow(
             "the new process has closed the way to this one, and was ended".to_owned()
         }
     };
-    report(NewerNews::Ended(reason));
+    report(Event::Other(number, OtherNews::Ended(reason)));
 }
 
 /// Waits for the end of a process. Returns its status; `None` if it goes on.

@@ -11,9 +11,10 @@ use crate::server::{PAGE, Server, Setup};
 
 on_auto!(
     listeners_are_removed_and_come_back_after_an_upgrade,
-    the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed,
+    the_old_process_serves_again_if_the_new_one_is_killed,
     an_upgrade_that_is_under_way_ends_with_the_server,
     a_server_that_spins_is_upgraded,
+    the_number_of_workers_may_fall_and_rise_again,
 );
 
 const LONG: u64 = 8 << 20;
@@ -59,7 +60,7 @@ fn listeners_are_removed_and_come_back_after_an_upgrade(backend: &str) {
     line.end();
 }
 
-fn the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed(backend: &str) {
+fn the_old_process_serves_again_if_the_new_one_is_killed(backend: &str) {
     let mut line = Line::start(&setup(backend));
     let at = line.server.address();
     run(async {
@@ -71,8 +72,10 @@ fn the_old_process_goes_on_and_is_upgraded_again_if_the_new_one_is_killed(backen
         line.upgrade();
         kill(&line.process);
         line.process = first;
-        line.server.process.line_with(&["the new process is gone while this one drains"]);
+        line.server.process.line_with(&["this process serves again"]);
         long.count(&mut counted, LONG / 2).await;
+        let mut between = Client::new(&line.folder).connect(at).await;
+        assert_eq!(between.get("/").await.text().await, PAGE);
         line.upgrade();
         let mut other = Client::new(&line.folder).connect(at).await;
         assert_eq!(other.get("/").await.text().await, PAGE);
@@ -100,5 +103,39 @@ fn a_server_that_spins_is_upgraded(backend: &str) {
     let mut line = Line::start(&setup);
     line.upgrade();
     line.upgrade();
+    line.end();
+}
+
+fn the_number_of_workers_may_fall_and_rise_again(backend: &str) {
+    // More than a client's window.
+    const SMALL: u64 = 1 << 20;
+    let setup = setup(backend);
+    let mut line = Line::start(&setup);
+    let at = line.server.address();
+    let mut downloads = Vec::new();
+    run(async {
+        for cores in ["cores = [0]", "cores = [0, 0] # again", "cores = [0]"] {
+            // Some for each worker.
+            for _ in 0..8 {
+                let mut session = Client::new(&line.folder).taking(64 << 10).connect(at).await;
+                let mut long = session.get(&format!("/bytes/{SMALL}")).await;
+                let mut counted = Counted::default();
+                long.count(&mut counted, 1).await;
+                downloads.push((session, long, counted));
+            }
+            Server::write(&setup.clone().replace("cores = [0, 0]", cores), &line.folder);
+            line.upgrade();
+            for protocol in crate::tcp::PROTOCOLS {
+                for _ in 0..4 {
+                    let page = crate::tcp::curl(&line.server, &line.folder, &[protocol], "/");
+                    assert!(page.is_none_or(|page| page == PAGE.as_bytes()));
+                }
+            }
+        }
+        for (_, long, counted) in &mut downloads {
+            long.count_to_the_end(counted, SMALL).await;
+        }
+    });
+    drop(downloads);
     line.end();
 }

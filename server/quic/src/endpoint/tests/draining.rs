@@ -207,6 +207,30 @@ fn a_request_in_early_data_is_answered_first() {
     assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
 }
 
+/// As when another process leaves the service to this one again.
+#[test]
+fn an_endpoint_that_resumes_ends_the_connections_that_it_has_told_and_takes_others() {
+    let mut bench = bench();
+    let (mut client, mut h3, said) = asked(&mut bench);
+    bench.endpoint.drain(bench.now);
+    client.hear(said);
+    step(&mut bench, &mut client);
+    bench.endpoint.resume();
+    assert!(!bench.endpoint.is_draining() && !bench.endpoint.is_drained());
+    until_closed(&mut bench, &mut client);
+    assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
+    let mut other = bench.connect("192.0.2.1:5001");
+    for _ in 0..200 {
+        step(&mut bench, &mut other);
+    }
+    assert!(other.quic.peer_error().is_none());
+    bench.endpoint.drain(bench.now);
+    until_closed(&mut bench, &mut other);
+    bench.endpoint.close_all(bench.now);
+    bench.endpoint.resume();
+    assert!(bench.endpoint.is_draining(), "it was told to close all");
+}
+
 /// It asks again and again, whatever it was told.
 #[test]
 fn a_client_that_is_refused_gets_no_more_time() {

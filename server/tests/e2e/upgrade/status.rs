@@ -1,0 +1,69 @@
+//! `sluicegate status` names the processes of the server.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{LONG, Line, PIECE, said, setup};
+use crate::client::{Client, Counted, run};
+use crate::on_auto;
+
+on_auto!(a_status_names_the_process_that_serves_and_those_that_drain);
+
+/// Asks for the status.
+fn status(line: &Line, arguments: &[&str]) -> String {
+    let socket = line.folder.path("state/control.sock");
+    let mut command = Command::new(crate::installed::server());
+    command.arg("status").arg("--socket").arg(socket).args(arguments);
+    let (code, said) = said(command);
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+/// Asks until a process drains, which takes a moment to say so.
+fn with_draining(line: &Line) -> Value {
+    loop {
+        let status: Value = serde_json::from_str(&status(line, &["--json"])).unwrap();
+        if status["draining"] != Value::Array(Vec::new()) {
+            return status;
+        }
+    }
+}
+
+fn a_status_names_the_process_that_serves_and_those_that_drain(backend: &str) {
+    let mut line = Line::start(&setup(backend));
+    let (first, at) = (line.process.clone(), line.server.address());
+    let alone: Value = serde_json::from_str(&status(&line, &["--json"])).unwrap();
+    assert_eq!(alone["draining"], Value::Array(Vec::new()));
+    assert_eq!((&alone["phase"], alone["process"].to_string()), (&"serving".into(), first.clone()));
+    run(async {
+        let mut session = Client::new(&line.folder).taking(64 << 10).connect(at).await;
+        let mut long = session.get(&format!("/bytes/{LONG}")).await;
+        let mut counted = Counted::default();
+        long.count(&mut counted, PIECE).await;
+        line.upgrade();
+        let _other = Client::new(&line.folder).connect(at).await;
+        let both = with_draining(&line);
+        assert_eq!(both["process"].to_string(), line.process);
+        assert_ne!(both["generation"], alone["generation"]);
+        assert_eq!(both["quic_connections"], 1);
+        let listener = &both["listeners"][0];
+        assert_eq!((&listener["name"], &listener["quic_connections"]), (&"main".into(), &1.into()));
+        let draining = &both["draining"][0];
+        assert_eq!(draining["process"].to_string(), first);
+        assert_eq!(
+            (&draining["generation"], &draining["connections"]),
+            (&alone["generation"], &1.into())
+        );
+        let text = status(&line, &[]);
+        assert!(text.contains(&format!("process {}, version", line.process)), "{text}");
+        assert!(text.contains(&format!("process {first}: draining, generation")), "{text}");
+        let newer = line.process.clone();
+        line.back_to(&first);
+        let back = with_draining(&line);
+        assert_eq!(back["process"].to_string(), first);
+        assert_eq!(back["draining"][0]["process"].to_string(), newer);
+        long.count_to_the_end(&mut counted, LONG).await;
+    });
+    line.end();
+}
