@@ -252,7 +252,10 @@ impl Run<'_, '_, '_> {
 
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
-        let next = self.service.supervisor.next().min(self.reloader.secrets_file.next());
+        let mut next = self.service.supervisor.next();
+        if self.deadline.is_none() {
+            next = next.min(self.reloader.secrets_file.next());
+        }
         let look = self.drains_beside_others().then_some(self.look);
         let upgrade = self.service.upgrades.next(now);
         let others = [self.leaving_until, self.deadline, self.retry, look, upgrade];
@@ -297,7 +300,8 @@ impl Run<'_, '_, '_> {
     fn on_stop(&mut self) {
         let delay = self.reloader.config.server.shutdown_delay;
         let takes_over = self.reloader.takeover.as_ref().is_some_and(|one| !one.reads());
-        let may_stay = !delay.is_zero() && !takes_over && self.leaving_until.is_none();
+        let serves = !takes_over && !self.service.upgrades.may_serve_again();
+        let may_stay = !delay.is_zero() && serves && self.leaving_until.is_none();
         if self.deadline.is_none() && may_stay {
             self.told_to_stop = true;
             self.service.upgrades.cancel(self.reloader);
@@ -370,6 +374,7 @@ impl Run<'_, '_, '_> {
             Next::Drain(process) => {
                 // From here on it is the one that the service manager watches.
                 self.service.supervisor.replaced(process);
+                self.leaving_until = None;
                 // Before they drain.
                 self.hold();
                 let limit = drain(self.observability, self.reloader);
@@ -377,7 +382,11 @@ impl Run<'_, '_, '_> {
                 self.deadline.get_or_insert(clock::now() + limit);
             }
             Next::Undone => self.service.control.open(),
-            Next::Resume => self.deadline = None,
+            Next::Resume => {
+                self.deadline = None;
+                // The file may have changed while the server drained.
+                self.reloader.renew_secrets_at_once();
+            }
             Next::DrainAgain => {
                 let limit = drain(self.observability, self.reloader);
                 self.deadline = Some(clock::now() + limit);

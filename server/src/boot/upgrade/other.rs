@@ -17,8 +17,8 @@ use crate::handover::relay::{AddressLabels, Relay};
 use crate::handover::{Channel, Message, Stage};
 use crate::worker::{Command, Side, WorkerHandle};
 
-/// Time for the other process to read the sockets once nobody does.
-const CHANGE: Duration = Duration::from_secs(10);
+/// Time for the other process to read the sockets once nobody does. If one of its workers hangs, it learns that within ten seconds.
+const CHANGE: Duration = Duration::from_secs(20);
 
 /// Another process, to which this one leaves the service, or has left it.
 pub(super) struct OtherProcess {
