@@ -117,7 +117,7 @@ table! {
     pub struct Flows = [flows] {
         /// Silence in both directions after which a flow ends. Make it longer than the idle timeout of the servers.
         idle_timeout: Duration { kind: duration(seconds(1), seconds(86_400)), default: "\"2m\"", reload: Live },
-        /// Most flows. The one that has been silent longest gives way to a new one.
+        /// Most flows. Beyond them one gives way to a new one, first of those whose client has not sent again after its server has.
         max: u64 { kind: count(1, 60_000, "flows"), default: "10000", reload: Live },
     }
 }

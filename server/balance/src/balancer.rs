@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
-use crate::datagram::destination_id;
+use crate::datagram::{destination_id, may_begin};
 use crate::flows::{FlowId, Flows};
 use crate::ids::Ids;
 use crate::pool::{Pool, Server, ServerKey};
@@ -27,7 +27,12 @@ pub enum Unrouted {
     Malformed,
     /// All servers drain.
     NoServer,
+    /// It names no server and cannot begin a connection, and the table is full.
+    NoRoom,
 }
+
+/// Part of the table that flows may fill before they are proven, in place of some that are: 1 / `NEWCOMERS`.
+const NEWCOMERS: usize = 8;
 
 /// Servers, connection IDs and flows.
 ///
@@ -38,6 +43,9 @@ pub enum Unrouted {
 ///
 /// Each pair of addresses has a flow for each server that it sends to. An ID is a hint: it may be forged, and one that a client has chosen
 /// may name a server by chance. Either costs a flow.
+///
+/// In a full table a new flow ends the oldest one whose client has not sent again after its server has. Those count for an eighth of the
+/// table, so that new clients have time in it; so much of it, and no more, a flood from forged addresses can take from the others.
 #[derive(Debug)]
 pub struct Balancer {
     ids: Ids,
@@ -99,6 +107,10 @@ impl Balancer {
             self.counters.by_flow += 1;
             return Ok(self.known(flow, now));
         }
+        if self.flows.len() >= self.max_flows && !may_begin(datagram) {
+            self.counters.no_room += 1;
+            return Err(Unrouted::NoRoom);
+        }
         let Some(&Server { key, address, .. }) = self.pool.choose(tuple) else {
             self.counters.no_server += 1;
             return Err(Unrouted::NoServer);
@@ -108,22 +120,22 @@ impl Balancer {
     }
 
     fn known(&mut self, flow: FlowId, now: Instant) -> Placed {
-        self.flows.touch(flow, now);
+        self.flows.touch_by_client(flow, now);
         Placed::Known(flow)
     }
 
     fn open(&mut self, tuple: &Tuple, key: ServerKey, address: SocketAddr, now: Instant) -> Placed {
         // One for one, so that the new flow gets the place of the one that it ends.
         if self.flows.len() >= self.max_flows {
-            self.evict_oldest();
+            self.evict();
         }
         self.counters.opened += 1;
         Placed::New(self.flows.add(*tuple, key, now), address)
     }
 
     /// Notes a datagram of a server.
-    pub fn touch(&mut self, flow: FlowId, now: Instant) {
-        self.flows.touch(flow, now);
+    pub fn touch_by_server(&mut self, flow: FlowId, now: Instant) {
+        self.flows.touch_by_server(flow, now);
     }
 
     /// Ends a flow for which there is no socket.
@@ -131,9 +143,10 @@ impl Balancer {
         self.flows.remove(flow);
     }
 
-    /// Ends the flow that has been silent longest, to make room, and returns it.
-    pub fn evict_oldest(&mut self) -> Option<FlowId> {
-        let oldest = self.flows.oldest()?;
+    /// Ends a flow to make room, and returns it: the one that has been silent longest, of those that are not proven if they are many.
+    pub fn evict(&mut self) -> Option<FlowId> {
+        let is_proven = self.flows.unproven() <= self.max_flows / NEWCOMERS;
+        let oldest = self.flows.oldest_of(is_proven).or_else(|| self.flows.oldest())?;
         self.flows.remove(oldest);
         self.counters.evicted += 1;
         Some(oldest)
@@ -142,7 +155,7 @@ impl Balancer {
     /// Ends a flow that has been silent for too long, or one of too many, and returns it. Call it until there is none.
     pub fn next_ended(&mut self, now: Instant) -> Option<FlowId> {
         if self.flows.len() > self.max_flows {
-            return self.evict_oldest();
+            return self.evict();
         }
         let oldest = self.flows.oldest()?;
         if self.next_deadline()? > now {

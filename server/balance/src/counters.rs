@@ -13,6 +13,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Datagrams of clients that were dropped because no server takes new flows.
     pub no_server: u64,
+    /// Datagrams of clients that were dropped because they name no server, cannot begin a connection, and the table is full.
+    pub no_room: u64,
     /// Datagrams of servers.
     pub from_servers: u64,
     /// Datagrams in either direction that the system refused to send: too large for the way, or the server's port is closed.

@@ -4,6 +4,13 @@
 const FORM_LONG: u8 = 0x80;
 /// Place of the ID's length in a long header, behind the first byte and the version.
 const LENGTH_AT: usize = 5;
+/// Least size of a datagram with which a client may begin a connection (RFC 9000 §14.1).
+const MIN_INITIAL: usize = 1200;
+
+/// Returns whether a datagram may begin a connection, of whatever version.
+pub(crate) fn may_begin(datagram: &[u8]) -> bool {
+    datagram.len() >= MIN_INITIAL && datagram[0] & FORM_LONG != 0
+}
 
 /// Returns the bytes at whose start the destination connection ID of the first packet stands. In a short header, whose ID has no
 /// length, more may follow. Packets behind the first one have the same ID (RFC 9000 §12.2). Returns `None` if the header ends too early.
@@ -26,6 +33,12 @@ mod tests {
         assert_eq!(destination_id(&[0]), Some(&[][..]));
         assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 2, 8, 9, 10]), Some(&[8, 9][..]));
         assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 0]), Some(&[][..]));
+    }
+
+    #[test]
+    fn only_a_long_header_in_a_large_datagram_begins_a_connection() {
+        assert!(may_begin(&[0xc0; 1200]));
+        assert!(!may_begin(&[0xc0; 1199]) && !may_begin(&[0x40; 1200]) && !may_begin(&[]));
     }
 
     #[test]

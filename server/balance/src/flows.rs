@@ -1,4 +1,4 @@
-//! The table of flows: bounded, in the order of their last datagram.
+//! The table of flows: those that are proven and those that are not, each in the order of their last datagram.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -23,11 +23,27 @@ struct Flow {
     tuple: Tuple,
     server: ServerKey,
     last: Instant,
+    /// Whether the server has sent to the client.
+    is_answered: bool,
+    /// Whether the client has sent again since.
+    is_proven: bool,
     /// Neighbours in the order of the last datagram.
     older: u32,
     newer: u32,
     /// Next flow of the same addresses, to another server.
     sibling: u32,
+}
+
+/// Flows in the order of their last datagram.
+#[derive(Debug)]
+struct Order {
+    oldest: u32,
+    newest: u32,
+    len: usize,
+}
+
+impl Order {
+    const EMPTY: Order = Order { oldest: NONE, newest: NONE, len: 0 };
 }
 
 #[derive(Debug, Default)]
@@ -44,14 +60,15 @@ pub(crate) struct Flows {
     free: Vec<u32>,
     /// First flow of each pair of addresses.
     first: HashMap<Tuple, u32>,
-    oldest: u32,
-    newest: u32,
+    unproven: Order,
+    proven: Order,
 }
 
 impl Flows {
     pub(crate) fn new() -> Flows {
         let (places, free) = (Vec::new(), Vec::new());
-        Flows { places, free, first: HashMap::new(), oldest: NONE, newest: NONE }
+        let (unproven, proven) = (Order::EMPTY, Order::EMPTY);
+        Flows { places, free, first: HashMap::new(), unproven, proven }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -82,14 +99,30 @@ impl Flows {
         Some(flow.server)
     }
 
-    /// Notes a datagram of a flow that has not ended.
-    pub(crate) fn touch(&mut self, id: FlowId, now: Instant) {
+    /// Notes a datagram of the client, if the flow has not ended.
+    pub(crate) fn touch_by_client(&mut self, id: FlowId, now: Instant) {
+        self.touch(id, now, |flow| flow.is_proven |= flow.is_answered);
+    }
+
+    /// Notes a datagram of the server, if the flow has not ended.
+    pub(crate) fn touch_by_server(&mut self, id: FlowId, now: Instant) {
+        self.touch(id, now, |flow| flow.is_answered = true);
+    }
+
+    fn touch(&mut self, id: FlowId, now: Instant, note: impl FnOnce(&mut Flow)) {
         if self.server(id).is_none() {
             return;
         }
-        if self.newest != id.index {
+        if let Some(flow) = self.at(id.index)
+            && (flow.newer != NONE || flow.is_answered && !flow.is_proven)
+        {
             self.unlink(id.index);
+            if let Some(flow) = self.at_mut(id.index) {
+                note(flow);
+            }
             self.link(id.index);
+        } else if let Some(flow) = self.at_mut(id.index) {
+            note(flow);
         }
         if let Some(flow) = self.at_mut(id.index) {
             flow.last = now;
@@ -102,7 +135,9 @@ impl Flows {
             self.places.push(Place::default());
             u32::try_from(self.places.len() - 1).unwrap_or(NONE)
         });
-        let flow = Flow { tuple, server, last: now, older: NONE, newer: NONE, sibling: NONE };
+        let (is_answered, is_proven) = (false, false);
+        let (older, newer, sibling) = (NONE, NONE, NONE);
+        let flow = Flow { tuple, server, last: now, is_answered, is_proven, older, newer, sibling };
         let place = &mut self.places[slot(index)];
         place.generation = place.generation.wrapping_add(1);
         place.flow = Some(flow);
@@ -147,14 +182,26 @@ impl Flows {
         }
     }
 
+    /// Returns the number of flows that are not proven.
+    pub(crate) fn unproven(&self) -> usize {
+        self.unproven.len
+    }
+
+    /// Returns the flow whose last datagram is longest ago, of those that are proven or those that are not.
+    pub(crate) fn oldest_of(&self, is_proven: bool) -> Option<FlowId> {
+        self.id(if is_proven { self.proven.oldest } else { self.unproven.oldest })
+    }
+
     /// Returns the flow whose last datagram is longest ago.
     pub(crate) fn oldest(&self) -> Option<FlowId> {
-        self.id(self.oldest)
+        let oldest = [self.unproven.oldest, self.proven.oldest].into_iter();
+        let index = oldest.filter_map(|index| Some((self.at(index)?.last, index))).min()?.1;
+        self.id(index)
     }
 
     /// Returns the time at which the oldest flow has been silent for so long.
     pub(crate) fn deadline(&self, silence: Duration) -> Option<Instant> {
-        self.at(self.oldest).map(|flow| flow.last + silence)
+        self.at(self.oldest()?.index).map(|flow| flow.last + silence)
     }
 
     fn at(&self, index: u32) -> Option<&Flow> {
@@ -170,46 +217,58 @@ impl Flows {
         place.flow.as_ref().map(|_| FlowId { index, generation: place.generation })
     }
 
-    /// Puts a flow at the end of the order.
+    fn order(&mut self, is_proven: bool) -> &mut Order {
+        if is_proven { &mut self.proven } else { &mut self.unproven }
+    }
+
+    /// Puts a flow at the end of its order.
     fn link(&mut self, index: u32) {
-        let older = std::mem::replace(&mut self.newest, index);
+        let Some(is_proven) = self.at(index).map(|flow| flow.is_proven) else { return };
+        let order = self.order(is_proven);
+        order.len += 1;
+        let older = std::mem::replace(&mut order.newest, index);
         if let Some(flow) = self.at_mut(index) {
             (flow.older, flow.newer) = (older, NONE);
         }
         match self.at_mut(older) {
             Some(flow) => flow.newer = index,
-            None => self.oldest = index,
+            None => self.order(is_proven).oldest = index,
         }
     }
 
-    /// Takes a flow out of the order.
+    /// Takes a flow out of its order.
     fn unlink(&mut self, index: u32) {
         let Some(flow) = self.at(index) else { return };
-        let (older, newer) = (flow.older, flow.newer);
+        let (older, newer, is_proven) = (flow.older, flow.newer, flow.is_proven);
+        self.order(is_proven).len -= 1;
         match self.at_mut(older) {
             Some(flow) => flow.newer = newer,
-            None => self.oldest = newer,
+            None => self.order(is_proven).oldest = newer,
         }
         match self.at_mut(newer) {
             Some(flow) => flow.older = older,
-            None => self.newest = older,
+            None => self.order(is_proven).newest = older,
         }
     }
 
-    /// Checks that both orders hold the same flows.
+    /// Checks that the orders and the addresses hold the same flows.
     #[cfg(test)]
     pub(crate) fn check(&self) {
-        let mut seen = Vec::new();
-        let mut index = self.oldest;
-        while let Some(flow) = self.at(index) {
-            assert_eq!(flow.older, seen.last().copied().unwrap_or(NONE));
-            assert!(self.find(&flow.tuple, flow.server).is_some_and(|id| id.index == index));
-            assert!(seen.len() < self.len(), "a circle");
-            seen.push(index);
-            index = flow.newer;
+        for (order, is_proven) in [(&self.unproven, false), (&self.proven, true)] {
+            let mut seen = Vec::new();
+            let mut index = order.oldest;
+            while let Some(flow) = self.at(index) {
+                assert_eq!(flow.is_proven, is_proven);
+                assert_eq!(flow.older, seen.last().copied().unwrap_or(NONE));
+                assert!(self.find(&flow.tuple, flow.server).is_some_and(|id| id.index == index));
+                assert!(seen.len() < self.len(), "a circle");
+                seen.push(index);
+                index = flow.newer;
+            }
+            assert_eq!(order.newest, seen.last().copied().unwrap_or(NONE));
+            assert_eq!(seen.len(), order.len);
         }
-        assert_eq!(self.newest, seen.last().copied().unwrap_or(NONE));
-        assert_eq!(seen.len(), self.len());
+        assert_eq!(self.unproven.len + self.proven.len, self.len());
         assert!(self.first.len() <= self.len());
     }
 }
@@ -274,7 +333,7 @@ mod tests {
         let id = flows.add(tuple(2), keys[1], now);
         assert_eq!((id.index, flows.server(former)), (former.index, None));
         flows.remove(former);
-        flows.touch(former, now);
+        flows.touch_by_client(former, now);
         assert_eq!(flows.server(id), Some(keys[1]));
         flows.check();
     }
@@ -286,10 +345,26 @@ mod tests {
         let mut flows = Flows::new();
         let ids: Vec<_> = (1..4).map(|port| flows.add(tuple(port), keys[0], now)).collect();
         for (touched, oldest) in [(0, 1), (2, 1), (1, 0), (1, 0), (0, 2)] {
-            flows.touch(ids[touched], later(1));
+            flows.touch_by_client(ids[touched], later(1));
             assert_eq!(flows.oldest(), Some(ids[oldest]));
             flows.check();
         }
         assert_eq!(flows.deadline(Duration::from_secs(9)), Some(later(10)));
+    }
+
+    #[test]
+    fn a_client_that_sends_after_its_server_has_proves_the_flow() {
+        let (keys, now) = (keys(), clock::now());
+        let mut flows = Flows::new();
+        let ids: Vec<_> = (1..4).map(|port| flows.add(tuple(port), keys[0], now)).collect();
+        flows.touch_by_client(ids[0], now);
+        flows.touch_by_server(ids[1], now);
+        assert_eq!((flows.unproven(), flows.oldest_of(true)), (3, None));
+        flows.touch_by_client(ids[1], now);
+        flows.check();
+        assert_eq!((flows.unproven(), flows.oldest_of(true)), (2, Some(ids[1])));
+        flows.remove(ids[1]);
+        flows.check();
+        assert_eq!((flows.unproven(), flows.oldest_of(false)), (2, Some(ids[2])));
     }
 }

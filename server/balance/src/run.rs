@@ -231,7 +231,7 @@ impl Process {
             listener.socket.send(&received, way, counters);
         });
         if has_received {
-            balancer.touch(flow, now);
+            balancer.touch_by_server(flow, now);
         }
     }
 
@@ -256,6 +256,7 @@ impl Process {
             from_servers = counters.from_servers,
             malformed = counters.malformed,
             no_server = counters.no_server,
+            no_room = counters.no_room,
             no_socket = counters.no_socket,
             refused = counters.refused,
             blocked = counters.blocked,
@@ -358,7 +359,7 @@ impl Forwarder<'_> {
                 self.balancer.remove(flow);
                 self.balancer.counters_mut().no_socket += 1;
                 if is_exhausted(&error)
-                    && let Some(evicted) = self.balancer.evict_oldest()
+                    && let Some(evicted) = self.balancer.evict()
                 {
                     close(self.flows, evicted);
                 }

@@ -71,7 +71,7 @@ fn short(id: &[u8]) -> Vec<u8> {
 
 fn long(id: &[u8]) -> Vec<u8> {
     let length = u8::try_from(id.len()).unwrap();
-    [&[0xc3, 0, 0, 0, 1, length], id, &[7; 30]].concat()
+    [&[0xc3, 0, 0, 0, 1, length], id, &[7; 1200]].concat()
 }
 
 /// Returns an ID that a client has chosen, of no configuration.
@@ -227,7 +227,7 @@ fn the_flow_that_has_been_silent_longest_gives_way_and_ends_first() {
             other => panic!("{other:?}"),
         };
     let (first, second) = (open(1), open(2));
-    balancer.touch(first, at(3));
+    balancer.touch_by_server(first, at(3));
     let third = balancer.route(&tuple(4), &long(&foreign(1)), at(4));
     let Ok(Placed::New(third, _)) = third else { panic!("{third:?}") };
     assert_eq!((third.index, balancer.flows()), (second.index, 2));
@@ -238,6 +238,37 @@ fn the_flow_that_has_been_silent_longest_gives_way_and_ends_first() {
     assert_eq!(balancer.next_ended(at(64)), Some(third));
     let counters = balancer.counters();
     assert_eq!((counters.opened, counters.evicted, counters.expired), (3, 1, 2));
+}
+
+#[test]
+fn a_flood_takes_an_eighth_of_a_full_table_of_proven_flows() {
+    const MAX: u16 = 80;
+    let now = clock::now();
+    let mut balancer = Balancer::new(settings(three(), MAX.into()));
+    let begin = long(&foreign(1));
+    for port in 1..=MAX {
+        let Ok(Placed::New(flow, _)) = balancer.route(&tuple(port), &begin, now) else {
+            panic!("a new client")
+        };
+        balancer.touch_by_server(flow, now);
+        balancer.route(&tuple(port), &begin, now).unwrap();
+    }
+    // What cannot begin a connection takes nothing at all.
+    for datagram in [&[0x40][..], &begin[..1199], &short(&[0xff; 20])] {
+        assert_eq!(balancer.route(&tuple(999), datagram, now), Err(Unrouted::NoRoom));
+    }
+    assert_eq!((balancer.counters().no_room, balancer.counters().evicted), (3, 0));
+    for port in 1000..2000 {
+        of(balancer.route(&tuple(port), &begin, now));
+    }
+    let is_known = |port: &u16| balancer.flows.first_of(&tuple(*port)).is_some();
+    let (kept, flood) = ((1..=MAX).filter(is_known), (1000..2000).filter(is_known));
+    assert_eq!((kept.count(), flood.count()), (69, 11));
+    // A new one of them is there long enough to be proven.
+    let Ok(Placed::Known(flow)) = balancer.route(&tuple(1999), &begin, now) else { panic!() };
+    balancer.touch_by_server(flow, now);
+    balancer.route(&tuple(1999), &begin, now).unwrap();
+    assert_eq!(balancer.flows.unproven(), 10);
 }
 
 #[test]
@@ -374,7 +405,9 @@ impl World {
                 self.balancer.adopt(settings(servers.collect(), max_flows));
             }
             Act::Answer => {
-                self.last.into_iter().for_each(|flow| self.balancer.touch(flow, self.now));
+                self.last
+                    .into_iter()
+                    .for_each(|flow| self.balancer.touch_by_server(flow, self.now));
             }
         }
         while let Some(ended) = self.balancer.next_ended(self.now) {
