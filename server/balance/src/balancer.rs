@@ -176,6 +176,11 @@ impl Balancer {
         self.pool.set_health(server, is_up);
     }
 
+    /// Returns whether all servers drain, so that new clients are dropped.
+    pub(crate) fn drains(&self) -> bool {
+        self.pool.drains()
+    }
+
     /// Returns the servers in the order of the configuration.
     pub(crate) fn servers(&self) -> &[Server] {
         self.pool.servers()

@@ -72,13 +72,21 @@ impl Pool {
     }
 
     /// Returns the server for a new client: of those that are up and do not drain, the one that ranks highest for these addresses. If
-    /// a server comes or goes, no other two exchange clients (rendezvous hashing). If none is up, checks count for nothing: a check that
-    /// fails everywhere is more often wrong than right. Returns `None` if all drain.
+    /// a server comes or goes, no other two exchange clients (rendezvous hashing). If there is none, those that are up and drain are
+    /// chosen from; if none is up, checks count for nothing: a check that fails everywhere is more often wrong than right. Returns `None`
+    /// if all drain.
     pub(crate) fn choose(&self, tuple: &Tuple) -> Option<&Server> {
         let hash = tuple.hash();
         let open = || self.servers.iter().filter(|server| !server.drains);
         let rank = |server: &&Server| mixed(hash ^ server.hash);
-        let chosen = open().filter(|server| server.is_up).max_by_key(rank);
-        chosen.or_else(|| open().max_by_key(rank))
+        let up = || self.servers.iter().filter(|server| server.is_up);
+        let chosen = up().filter(|server| !server.drains).max_by_key(rank);
+        let or_any = || up().max_by_key(rank).or_else(|| open().max_by_key(rank));
+        chosen.or_else(|| open().next().and_then(|_| or_any()))
+    }
+
+    /// Returns whether all servers drain.
+    pub(crate) fn drains(&self) -> bool {
+        self.servers.iter().all(|server| server.drains)
     }
 }

@@ -95,6 +95,12 @@ fn raise_limit(flows: usize) {
     }
 }
 
+fn warn_of_drain(balancer: &Balancer) {
+    if balancer.drains() {
+        tracing::warn!("all servers drain: new clients are dropped");
+    }
+}
+
 struct Listener {
     socket: DatagramSocket,
     /// Address that it is bound to.
@@ -145,6 +151,7 @@ impl Process {
         }
         let health = settings.health;
         let balancer = Balancer::new(settings);
+        warn_of_drain(&balancer);
         let mut probes = Probes::new(health);
         probes.adopt(health, balancer.servers(), now);
         Ok(Process { balancer, listeners, flows: Vec::new(), poller, probes, is_warned: false })
@@ -193,6 +200,7 @@ impl Process {
     fn adopt(&mut self, settings: BalancerSettings, now: Instant) {
         let health = settings.health;
         self.balancer.adopt(settings);
+        warn_of_drain(&self.balancer);
         self.probes.adopt(health, self.balancer.servers(), now);
     }
 

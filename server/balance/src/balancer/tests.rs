@@ -197,6 +197,24 @@ fn checks_that_fail_everywhere_count_for_nothing_but_a_drain_does() {
 }
 
 #[test]
+fn a_server_that_is_up_gets_new_clients_before_one_that_is_down_even_if_it_drains() {
+    let now = clock::now();
+    let drained = (1..4).map(|number| server(number, number == 2)).collect();
+    let mut balancer = Balancer::new(settings(drained, 1000));
+    let keys: Vec<_> = balancer.servers().iter().map(|server| server.key).collect();
+    for down in [keys[0], keys[2]] {
+        balancer.set_health(down, false);
+    }
+    for port in 1..50 {
+        assert_eq!(of(balancer.route(&tuple(port), &long(&foreign(1)), now)), address(2));
+    }
+    balancer.set_health(keys[1], false);
+    for port in 50..99 {
+        assert_ne!(of(balancer.route(&tuple(port), &long(&foreign(1)), now)), address(2));
+    }
+}
+
+#[test]
 fn flows_stay_when_their_server_is_removed_and_ids_change() {
     let now = clock::now();
     let mut balancer = Balancer::new(settings(three(), 1000));
