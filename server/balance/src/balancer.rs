@@ -9,7 +9,7 @@ use crate::flows::{FlowId, Flows};
 use crate::ids::Ids;
 use crate::pool::{Pool, Server, ServerKey};
 use crate::settings::BalancerSettings;
-use crate::tuple::Tuple;
+use crate::tuple::{Tuple, hash_of_id};
 
 /// The flow that a datagram belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ const NEWCOMERS: usize = 8;
 ///
 /// A datagram goes
 /// 1. to the server that its connection ID names, whatever the health of it;
-/// 2. else to the server of the first flow of its addresses;
+/// 2. else to the server of the first flow of its addresses, unless it begins a connection and that server takes no clients;
 /// 3. else to one that is chosen by a hash of them.
 ///
 /// Each pair of addresses has a flow for each server that it sends to. An ID is a hint: it may be forged, and one that a client has chosen
@@ -103,8 +103,12 @@ impl Balancer {
                 None => self.open(tuple, key, address, now),
             });
         }
-        if let Some(flow) = self.flows.first_of(tuple) {
+        let begun = (may_begin(datagram) && self.ids.is_of_client(id)).then(|| hash_of_id(id));
+        if let Some(flow) = self.flows.first_of(tuple)
+            && self.stays(tuple, flow, begun)
+        {
             self.counters.by_flow += 1;
+            begun.into_iter().for_each(|begun| self.flows.begin(flow, begun));
             return Ok(self.known(flow, now));
         }
         if self.flows.len() >= self.max_flows && !may_begin(datagram) {
@@ -116,7 +120,23 @@ impl Balancer {
             return Err(Unrouted::NoServer);
         };
         self.counters.by_hash += 1;
-        Ok(self.open(tuple, key, address, now))
+        let placed = match self.flows.find(tuple, key) {
+            Some(flow) => self.known(flow, now),
+            None => self.open(tuple, key, address, now),
+        };
+        let (Placed::New(flow, _) | Placed::Known(flow)) = placed;
+        begun.into_iter().for_each(|begun| self.flows.begin(flow, begun));
+        Ok(placed)
+    }
+
+    /// Returns whether a datagram that names no server goes where the first flow of its addresses goes. Those that begin another connection
+    /// leave a server that takes no clients, if there is a better one.
+    fn stays(&self, tuple: &Tuple, flow: FlowId, begun: Option<u64>) -> bool {
+        let Some(begun) = begun else { return true };
+        let server = self.flows.server(flow);
+        self.flows.has_begun(flow, begun)
+            || server.is_some_and(|key| self.pool.takes_clients(key))
+            || self.pool.choose(tuple).is_none_or(|chosen| server == Some(chosen.key))
     }
 
     fn known(&mut self, flow: FlowId, now: Instant) -> Placed {

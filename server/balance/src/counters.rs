@@ -7,7 +7,7 @@ pub struct Counters {
     pub by_id: u64,
     /// Datagrams of clients that went to the server of their flow, because their ID names no server.
     pub by_flow: u64,
-    /// Datagrams of clients that began a flow to a server chosen by hash.
+    /// Datagrams of clients that went to a server chosen by hash, which began a flow unless it had one.
     pub by_hash: u64,
     /// Datagrams of clients that were dropped because their header ends too early.
     pub malformed: u64,

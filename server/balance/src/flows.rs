@@ -27,6 +27,8 @@ struct Flow {
     is_answered: bool,
     /// Whether the client has sent again since.
     is_proven: bool,
+    /// Hash of the ID that the client has chosen for its last connection; 0 for none.
+    begun: u64,
     /// Neighbours in the order of the last datagram.
     older: u32,
     newer: u32,
@@ -75,7 +77,7 @@ impl Flows {
         self.places.len() - self.free.len()
     }
 
-    /// Returns the flow of these addresses that has lasted longest.
+    /// Returns the flow of these addresses that has lasted longest, or that was put before the others since.
     pub(crate) fn first_of(&self, tuple: &Tuple) -> Option<FlowId> {
         self.id(*self.first.get(tuple)?)
     }
@@ -137,7 +139,9 @@ impl Flows {
         });
         let (is_answered, is_proven) = (false, false);
         let (older, newer, sibling) = (NONE, NONE, NONE);
-        let flow = Flow { tuple, server, last: now, is_answered, is_proven, older, newer, sibling };
+        let begun = 0;
+        let flow =
+            Flow { tuple, server, last: now, is_answered, is_proven, begun, older, newer, sibling };
         let place = &mut self.places[slot(index)];
         place.generation = place.generation.wrapping_add(1);
         place.flow = Some(flow);
@@ -154,6 +158,25 @@ impl Flows {
         id
     }
 
+    /// Returns whether the client has begun its last connection in this flow with this ID, by its hash.
+    pub(crate) fn has_begun(&self, id: FlowId, begun: u64) -> bool {
+        self.at(id.index).is_some_and(|flow| flow.begun == begun)
+    }
+
+    /// Notes the ID that the client has chosen for a connection, by its hash, and puts the flow before the others of its addresses.
+    pub(crate) fn begin(&mut self, id: FlowId, begun: u64) {
+        let Some(flow) = self.at_mut(id.index) else { return };
+        flow.begun = begun;
+        let (tuple, sibling) = (flow.tuple, flow.sibling);
+        if self.first.get(&tuple).is_some_and(|first| *first != id.index) {
+            self.leave(id.index, tuple, sibling);
+            let former = self.first.insert(tuple, id.index);
+            if let Some(flow) = self.at_mut(id.index) {
+                flow.sibling = former.unwrap_or(NONE);
+            }
+        }
+    }
+
     /// Removes a flow, if it has not ended.
     pub(crate) fn remove(&mut self, id: FlowId) {
         if self.server(id).is_none() {
@@ -162,17 +185,22 @@ impl Flows {
         self.unlink(id.index);
         let Some(flow) = self.places[slot(id.index)].flow.take() else { return };
         self.free.push(id.index);
-        match self.first.get(&flow.tuple).copied() {
-            Some(first) if first == id.index && flow.sibling == NONE => {
-                self.first.remove(&flow.tuple);
+        self.leave(id.index, flow.tuple, flow.sibling);
+    }
+
+    /// Takes a flow out of those of its addresses.
+    fn leave(&mut self, index: u32, tuple: Tuple, sibling: u32) {
+        match self.first.get(&tuple).copied() {
+            Some(first) if first == index && sibling == NONE => {
+                self.first.remove(&tuple);
             }
-            Some(first) if first == id.index => {
-                self.first.insert(flow.tuple, flow.sibling);
+            Some(first) if first == index => {
+                self.first.insert(tuple, sibling);
             }
             Some(mut before) => {
                 while let Some(one) = self.at_mut(before) {
-                    if one.sibling == id.index {
-                        one.sibling = flow.sibling;
+                    if one.sibling == index {
+                        one.sibling = sibling;
                         break;
                     }
                     before = one.sibling;

@@ -85,6 +85,11 @@ impl Pool {
         chosen.or_else(|| open().next().and_then(|_| or_any()))
     }
 
+    /// Returns whether a server is there, up, and does not drain.
+    pub(crate) fn takes_clients(&self, key: ServerKey) -> bool {
+        self.find(key).is_some_and(|server| server.is_up && !server.drains)
+    }
+
     /// Returns whether all servers drain.
     pub(crate) fn drains(&self) -> bool {
         self.servers.iter().all(|server| server.drains)

@@ -28,6 +28,11 @@ pub(crate) fn hash_of_name(name: &str) -> u64 {
     mixed(with_bytes(FNV_BASIS, name.as_bytes()))
 }
 
+/// Returns the hash of a connection ID that a client has chosen.
+pub(crate) fn hash_of_id(id: &[u8]) -> u64 {
+    mixed(with_bytes(FNV_BASIS, id))
+}
+
 /// Spreads a difference in any bit over all bits (the finalizer of SplitMix64).
 pub(crate) fn mixed(mut hash: u64) -> u64 {
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

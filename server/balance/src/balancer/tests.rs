@@ -77,7 +77,7 @@ fn long(id: &[u8]) -> Vec<u8> {
 /// Returns an ID that a client has chosen, of no configuration.
 fn foreign(seed: u8) -> Vec<u8> {
     let mut id = vec![seed; 8];
-    id[0] |= 0xe0;
+    id[0] = 0xa0 | seed & 0x1f;
     id
 }
 
@@ -176,8 +176,11 @@ fn a_server_that_drains_or_is_down_keeps_its_flows_and_what_its_ids_are_on() {
     balancer.adopt(settings(drained, 1000));
     let key = balancer.servers()[1].key;
     balancer.set_health(key, false);
-    let known = balancer.route(&tuple(hashed.unwrap()), &long(&foreign(2)), now);
-    assert!(matches!(known, Ok(Placed::Known(_))));
+    // The connection that it has, also after all that has no ID of a server.
+    for datagram in [long(&foreign(1)), short(&foreign(2)), long(&[0xff; 8])] {
+        let known = balancer.route(&tuple(hashed.unwrap()), &datagram, now);
+        assert!(matches!(known, Ok(Placed::Known(_))));
+    }
     let moved = balancer.route(&tuple(9999), &short(&id(2, 2, 1)), now);
     assert_eq!(of(moved), address(2));
 }
@@ -194,6 +197,38 @@ fn checks_that_fail_everywhere_count_for_nothing_but_a_drain_does() {
     let refused = balancer.route(&tuple(2), &long(&foreign(1)), now);
     assert_eq!(refused, Err(Unrouted::NoServer));
     assert_eq!(balancer.counters().no_server, 1);
+}
+
+#[test]
+fn another_connection_from_a_known_port_leaves_a_server_that_takes_no_clients() {
+    let now = clock::now();
+    let (drained, removed) = (
+        (1..4).map(|number| server(number, number == 2)).collect(),
+        vec![server(1, false), server(3, false)],
+    );
+    for servers in [Some(drained), Some(removed), None] {
+        let mut balancer = Balancer::new(settings(three(), 1000));
+        let begin = |balancer: &mut Balancer, port: &u16, id| {
+            balancer.route(&tuple(*port), &long(&foreign(id)), now)
+        };
+        let port = (1..).find(|port| of(begin(&mut balancer, port, 1)) == address(2)).unwrap();
+        let first = balancer.flows.first_of(&tuple(port));
+        let key = balancer.servers()[1].key;
+        match servers {
+            Some(servers) => balancer.adopt(settings(servers, 1000)),
+            None => balancer.set_health(key, false),
+        }
+        let again = begin(&mut balancer, &port, 1);
+        assert_eq!(again.ok(), first.map(Placed::Known));
+        let other = begin(&mut balancer, &port, 2);
+        let Ok(Placed::New(flow, chosen)) = other else { panic!("{other:?}") };
+        assert_ne!(chosen, address(2));
+        balancer.flows.check();
+        // All of it follows, and a third one.
+        for datagram in [long(&foreign(2)), short(&[0xff; 20]), long(&foreign(3))] {
+            assert_eq!(balancer.route(&tuple(port), &datagram, now), Ok(Placed::Known(flow)));
+        }
+    }
 }
 
 #[test]
@@ -311,10 +346,11 @@ enum Act {
         number: u8,
         is_long: bool,
     },
-    /// A datagram from a port with any bytes.
+    /// A datagram from a port with any bytes, and more of them if it is large.
     Bytes {
         port: u16,
         bytes: Vec<u8>,
+        is_large: bool,
     },
     /// Time passes.
     Wait(u64),
@@ -338,8 +374,8 @@ fn act() -> impl Strategy<Value = Act> {
         8 => (port.clone(), 0..3usize, 1..5u8, any::<bool>()).prop_map(
             |(port, scheme, number, is_long)| Act::Named { port, scheme, number, is_long }
         ),
-        8 => (port, proptest::collection::vec(any::<u8>(), 0..40))
-            .prop_map(|(port, bytes)| Act::Bytes { port, bytes }),
+        8 => (port, proptest::collection::vec(any::<u8>(), 0..40), any::<bool>())
+            .prop_map(|(port, bytes, is_large)| Act::Bytes { port, bytes, is_large }),
         2 => (0..70u64).prop_map(Act::Wait),
         2 => (0..4usize, any::<bool>())
             .prop_map(|(number, is_up)| Act::Health { number, is_up }),
@@ -381,6 +417,10 @@ impl World {
             self.of_port.entry(port).or_default().push(flow);
             self.last = Some(flow);
         }
+        // A connection that has left its server takes the port along.
+        let first = self.balancer.flows.first_of(&tuple(port));
+        let flows = self.of_port.entry(port).or_default();
+        flows.sort_by_key(|flow| Some(*flow) != first);
         let (of_port, address) = self.flows[&flow];
         assert_eq!(of_port, port, "a flow is that of one client");
         Some(address)
@@ -400,14 +440,18 @@ impl World {
                 let chosen = self.route(port, &datagram);
                 assert!(!named || chosen == Some(address(number)));
             }
-            Act::Bytes { port, bytes } => {
+            Act::Bytes { port, mut bytes, is_large } => {
+                bytes.resize(if is_large { 1200 } else { bytes.len() }, 0);
                 let before = self.balancer.counters().by_id;
                 let first = self.of_port.get(&port).and_then(|flows| flows.first());
                 let of_first = first.map(|flow| self.flows[flow].1);
+                let key = first.and_then(|flow| self.balancer.flows.server(*flow));
+                let takes_clients = key.is_some_and(|key| self.balancer.pool.takes_clients(key));
                 let chosen = self.route(port, &bytes);
                 let is_named = self.balancer.counters().by_id > before;
                 if let (false, Some(chosen), Some(of_first)) = (is_named, chosen, of_first) {
-                    assert_eq!(chosen, of_first, "a known client stays with its server");
+                    let stays = takes_clients || !is_large;
+                    assert!(!stays || chosen == of_first, "a known client stays with its server");
                 }
             }
             Act::Wait(seconds) => self.now += Duration::from_secs(seconds),
