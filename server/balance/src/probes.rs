@@ -102,6 +102,10 @@ impl Probes {
                             None
                         }
                         Ok(None) => Some(Ok(())),
+                        Err(error) if is_local(&error) => {
+                            tracing::debug!(server = probe.name, %error, "a check had no socket");
+                            None
+                        }
                         Err(error) => Some(Err(error.to_string())),
                     }
                 }
@@ -142,6 +146,12 @@ impl Probe {
     }
 }
 
+/// Returns whether an error is one of this host, which says nothing of a server.
+fn is_local(error: &std::io::Error) -> bool {
+    let local = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    local.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 /// Begins to connect. Returns `None` if that is done at once.
 fn begin(
     address: SocketAddr,
@@ -157,5 +167,22 @@ fn begin(
             Ok(Some(socket))
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_host_lacks_is_no_failure_of_a_server() {
+        let is_local = |errno: Errno| is_local(&errno.into());
+        assert!(
+            [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::ADDRNOTAVAIL].map(is_local)
+                == [true; 4]
+        );
+        assert!(
+            [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::TIMEDOUT].map(is_local) == [false; 3]
+        );
     }
 }

@@ -79,20 +79,30 @@ pub fn run(
     outcome
 }
 
-/// Raises the limit of descriptors as far as the system lets the process.
-fn raise_limit(flows: usize) {
+/// Raises the limit of descriptors as far as the system lets the process. Returns the most flows for which it leaves room, so that
+/// listeners, checks and the file of the configuration have descriptors.
+fn within_limit(flows: usize) -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::debug!(%error, "the limit of descriptors cannot be raised");
     }
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if limit < flows as u64 + DESCRIPTORS {
+    let most = most_flows(limit);
+    if most < flows {
         tracing::warn!(
             limit,
             flows,
+            most,
             "the limit of descriptors (ulimit -n, LimitNOFILE) is below `flows.max`: flows give way earlier"
         );
     }
+    flows.min(most)
+}
+
+/// Returns the most flows within a limit of descriptors: half of a low one.
+fn most_flows(limit: u64) -> usize {
+    let rest = limit.saturating_sub(DESCRIPTORS).max(limit / 2).max(1);
+    usize::try_from(rest).unwrap_or(usize::MAX)
 }
 
 fn warn_of_drain(balancer: &Balancer) {
@@ -130,11 +140,11 @@ struct Process {
 impl Process {
     fn open(
         listen: &[SocketAddr],
-        settings: BalancerSettings,
+        mut settings: BalancerSettings,
         signals: &Signals,
         now: Instant,
     ) -> Result<Process, RunError> {
-        raise_limit(settings.max_flows);
+        settings.max_flows = within_limit(settings.max_flows);
         let poll = |error: Errno| RunError::Poll(error.into());
         let poller = SocketPoller::new().map_err(poll)?;
         for (stream, place) in [(&signals.stop, STOP), (&signals.reload, RELOAD)] {
@@ -197,7 +207,8 @@ impl Process {
         }
     }
 
-    fn adopt(&mut self, settings: BalancerSettings, now: Instant) {
+    fn adopt(&mut self, mut settings: BalancerSettings, now: Instant) {
+        settings.max_flows = within_limit(settings.max_flows);
         let health = settings.health;
         self.balancer.adopt(settings);
         warn_of_drain(&self.balancer);

@@ -186,6 +186,11 @@ fn a_reload_takes_effect_and_one_that_is_refused_changes_nothing() {
 }
 
 #[test]
+fn flows_leave_descriptors_for_the_rest() {
+    assert_eq!([65_536, 1024, 600, 1].map(most_flows), [65_024, 512, 300, 1]);
+}
+
+#[test]
 fn new_clients_go_to_the_servers_that_can_be_connected_to() {
     let servers = [socket("127.0.0.1:0"), socket("127.0.0.1:0")];
     let lives = TcpListener::bind("127.0.0.1:0").unwrap();
