@@ -163,6 +163,12 @@ impl Balancer {
         self.flows.remove(flow);
     }
 
+    /// Ends a flow whose socket cannot send any more. The next datagram of its client begins another one.
+    pub(crate) fn fail(&mut self, flow: FlowId) {
+        self.flows.remove(flow);
+        self.counters.failed += 1;
+    }
+
     /// Ends a flow to make room, and returns it: the one that has been silent longest, of those that are not proven if they are many.
     pub fn evict(&mut self) -> Option<FlowId> {
         let is_proven = self.flows.unproven() <= self.max_flows / NEWCOMERS;

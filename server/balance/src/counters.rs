@@ -27,6 +27,8 @@ pub struct Counters {
     pub opened: u64,
     /// Flows that ended by silence.
     pub expired: u64,
+    /// Flows that ended because their socket could not send any more.
+    pub failed: u64,
     /// Flows that gave way because there were too many.
     pub evicted: u64,
 }

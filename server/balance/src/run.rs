@@ -1,7 +1,7 @@
 //! The process: sockets, checks and signals around a [`Balancer`].
 
 use std::io::{self, Read as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -239,7 +239,7 @@ impl Process {
     fn on_server(&mut self, flow: FlowId, buffers: &mut ReceiveRoom, now: Instant) {
         let Process { balancer, listeners, flows, .. } = self;
         let Some(found) = find(flows, flow) else { return };
-        let Some(listener) = listeners.get(found.listener) else { return };
+        let Some(listener) = listeners.get_mut(found.listener) else { return };
         let from = Some(found.tuple.local.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
         let way = Way { to: found.tuple.client, from };
         let mut has_received = false;
@@ -264,6 +264,7 @@ impl Process {
         tracing::info!(
             opened = counters.opened,
             expired = counters.expired,
+            failed = counters.failed,
             evicted = counters.evicted,
             open = flows,
             "total of flows"
@@ -289,6 +290,16 @@ fn find(flows: &[Option<FlowSocket>], flow: FlowId) -> Option<&FlowSocket> {
     (found.generation == flow.generation).then_some(found)
 }
 
+fn find_mut(flows: &mut [Option<FlowSocket>], flow: FlowId) -> Option<&mut FlowSocket> {
+    let found = flows.get_mut(usize::try_from(flow.index).ok()?)?.as_mut()?;
+    (found.generation == flow.generation).then_some(found)
+}
+
+/// Returns whether datagrams to an address go to several hosts.
+fn is_of_several(ip: IpAddr) -> bool {
+    ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
 fn close(flows: &mut [Option<FlowSocket>], flow: FlowId) {
     let place = usize::try_from(flow.index).ok().and_then(|index| flows.get_mut(index));
     let Some(place) = place else { return };
@@ -311,8 +322,8 @@ struct Forwarder<'a> {
 
 impl Forwarder<'_> {
     fn forward(&mut self, received: &ReceivedBatch<'_>, tuple: Tuple) {
-        // Nobody could answer to port 0.
-        if tuple.client.port() == 0 {
+        // Nobody could answer to port 0, or from an address of several hosts.
+        if tuple.client.port() == 0 || is_of_several(tuple.local.ip()) {
             return;
         }
         let mut start = 0;
@@ -347,10 +358,13 @@ impl Forwarder<'_> {
         let Some((flow, range)) = self.run.take() else { return };
         let counters = self.balancer.counters_mut();
         let part = ReceivedBatch { bytes: &received.bytes[range], ..*received };
-        match find(self.flows, flow) {
+        match find_mut(self.flows, flow) {
             Some(found) => {
                 let way = Way { to: found.server, from: None };
-                found.socket.send(&part, way, counters);
+                if found.socket.send(&part, way, counters) {
+                    self.balancer.fail(flow);
+                    close(self.flows, flow);
+                }
             }
             None => counters.no_socket += part.datagrams(),
         }

@@ -18,7 +18,7 @@ const MESSAGES: usize = 8;
 const BATCH: usize = 65_507;
 /// The kernel's buffers to ask for; it grants what `net.core.rmem_max` and `wmem_max` allow.
 const LISTENER_BUFFER: usize = 8 << 20;
-const FLOW_BUFFER: usize = 1 << 20;
+const FLOW_BUFFER: usize = 256 << 10;
 
 /// Room for the messages of one system call.
 pub(crate) struct ReceiveRoom(Vec<u8>);
@@ -128,8 +128,19 @@ impl DatagramSocket {
         }
     }
 
-    /// Sends datagrams as they were received. What the system does not take is dropped and counted, as a router does.
-    pub(crate) fn send(&self, datagrams: &ReceivedBatch<'_>, way: Way, counters: &mut Counters) {
+    /// Sends datagrams as they were received. What the system does not take is dropped and counted, as a router does. Returns whether the
+    /// socket is useless, as after its address has left the host.
+    pub(crate) fn send(
+        &mut self,
+        datagrams: &ReceivedBatch<'_>,
+        way: Way,
+        counters: &mut Counters,
+    ) -> bool {
+        let (mut useless, mut invalid) = (false, false);
+        let mut note = |error: &io::Error, batch: &[u8]| {
+            useless |= is_lasting(error);
+            invalid |= batch.len() <= datagrams.size && is(error, Errno::INVAL);
+        };
         let size = datagrams.size;
         let most = self.state.max_gso_segments().min(BATCH / size).max(1);
         // An empty datagram is no piece of anything.
@@ -140,11 +151,27 @@ impl DatagramSocket {
             if batch.len() > size && !is_final {
                 // The way may lack GSO, which the state then knows.
                 for datagram in batch.chunks(size) {
-                    count(self.attempt(datagram, datagrams, way), 1, counters);
+                    if let Err(error) = self.attempt(datagram, datagrams, way) {
+                        note(&error, datagram);
+                        count(&error, 1, counters);
+                    }
                 }
             } else {
-                count(Err(error), batch.len().div_ceil(size), counters);
+                note(&error, batch);
+                count(&error, batch.len().div_ceil(size), counters);
             }
+        }
+        if invalid {
+            self.renew();
+        }
+        useless
+    }
+
+    /// Forgets that the system has refused something as invalid. The state would take it for a lack of GSO and ECN from then on, though
+    /// it may be the addresses of one datagram.
+    fn renew(&mut self) {
+        if let Ok(state) = UdpSocketState::new((&self.socket).into()) {
+            self.state = state;
         }
     }
 
@@ -169,16 +196,24 @@ impl DatagramSocket {
 
 fn is_unreachable(error: &io::Error) -> bool {
     let unreachable = [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH];
-    unreachable.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    unreachable.iter().any(|errno| is(error, *errno))
 }
 
-fn count(sent: io::Result<()>, datagrams: usize, counters: &mut Counters) {
-    match sent {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-            counters.blocked += datagrams as u64;
-        }
-        Err(_) => counters.refused += datagrams as u64,
+/// Returns whether an error that came twice is none of the moment, of the datagram, of the server or of a filter.
+fn is_lasting(error: &io::Error) -> bool {
+    let passing = [Errno::AGAIN, Errno::NOBUFS, Errno::MSGSIZE, Errno::CONNREFUSED, Errno::PERM];
+    !passing.iter().any(|errno| is(error, *errno))
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+fn count(error: &io::Error, datagrams: usize, counters: &mut Counters) {
+    if error.kind() == ErrorKind::WouldBlock || is(error, Errno::NOBUFS) {
+        counters.blocked += datagrams as u64;
+    } else {
+        counters.refused += datagrams as u64;
     }
 }
 
@@ -198,7 +233,7 @@ mod tests {
     fn batches_arrive_as_datagrams_with_their_marks() {
         let server = DatagramSocket::listen(ANY.into()).unwrap();
         let to = server.local_address().unwrap();
-        let client = DatagramSocket::connect(to).unwrap();
+        let mut client = DatagramSocket::connect(to).unwrap();
         let bytes: Vec<u8> = (0..65_432u16).map(|number| number.to_le_bytes()[0]).collect();
         let mut counters = Counters::default();
         client.send(&received(&bytes, 1000, to), Way { to, from: None }, &mut counters);
@@ -219,14 +254,14 @@ mod tests {
     fn a_closed_port_costs_no_later_datagram() {
         let server = UdpSocket::bind(ANY).unwrap();
         let to = server.local_addr().unwrap();
-        let client = DatagramSocket::connect(to).unwrap();
+        let mut client = DatagramSocket::connect(to).unwrap();
         drop(server);
         let mut counters = Counters::default();
         let mut send =
             || client.send(&received(b"x", 1, to), Way { to, from: None }, &mut counters);
-        send();
+        assert!(!send());
         let server = UdpSocket::bind(to).unwrap();
-        send();
+        assert!(!send());
         let mut room = [0; 8];
         assert_eq!(server.recv(&mut room).unwrap(), 1);
     }
@@ -235,10 +270,34 @@ mod tests {
     fn what_is_too_large_is_refused_and_counted() {
         let server = UdpSocket::bind(ANY).unwrap();
         let to = server.local_addr().unwrap();
-        let client = DatagramSocket::connect(to).unwrap();
+        let mut client = DatagramSocket::connect(to).unwrap();
         let mut counters = Counters::default();
         let bytes = vec![0; BATCH + 1];
-        client.send(&received(&bytes, BATCH + 1, to), Way { to, from: None }, &mut counters);
+        let way = Way { to, from: None };
+        assert!(!client.send(&received(&bytes, BATCH + 1, to), way, &mut counters));
         assert_eq!((counters.refused, counters.blocked), (1, 0));
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_sent_from_costs_later_batches_nothing() {
+        let mut listener = DatagramSocket::listen(ANY.into()).unwrap();
+        let to = UdpSocket::bind(ANY).unwrap().local_addr().unwrap();
+        let before = listener.state.max_gso_segments();
+        let way = Way { to, from: Some(Ipv4Addr::new(224, 0, 0, 1).into()) };
+        let mut counters = Counters::default();
+        listener.send(&received(b"xy", 1, to), way, &mut counters);
+        assert_eq!(counters.refused, 2);
+        assert_eq!(listener.state.max_gso_segments(), before);
+    }
+
+    #[test]
+    fn a_socket_that_cannot_send_any_more_is_useless() {
+        let server = UdpSocket::bind(ANY).unwrap();
+        let to = server.local_addr().unwrap();
+        let mut client = DatagramSocket::connect(to).unwrap();
+        socket2::SockRef::from(&client.socket).shutdown(std::net::Shutdown::Write).unwrap();
+        let way = Way { to, from: None };
+        assert!(client.send(&received(b"x", 1, to), way, &mut Counters::default()));
+        assert!([Errno::INVAL, Errno::NETUNREACH].iter().all(|errno| is_lasting(&(*errno).into())));
     }
 }

@@ -129,7 +129,7 @@ fn datagrams_pass_in_both_directions_over_both_families() {
 fn a_batch_goes_to_the_servers_of_its_datagrams_in_order() {
     let servers = [socket("127.0.0.1:0"), socket("127.0.0.1:0")];
     let running = Running::start("127.0.0.1:0", settings(&[&servers[0], &servers[1]]), Vec::new());
-    let client = DatagramSocket::connect(running.address).unwrap();
+    let mut client = DatagramSocket::connect(running.address).unwrap();
     let order = [0, 0, 1, 1, 1, 0, 1];
     let datagrams = (10..).zip(order).map(|(number, server)| to(server, &number.to_string()));
     let bytes: Vec<u8> = datagrams.flatten().collect();
