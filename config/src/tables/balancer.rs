@@ -129,7 +129,7 @@ table! {
         /// Time between two checks of a server.
         interval: Duration { kind: duration(millis(50), seconds(3600)), default: "\"2s\"", reload: Live },
         /// Time in which the connection must be established.
-        timeout: Duration { kind: duration(millis(10), seconds(300)), default: "\"1s\"", reload: Live },
+        timeout: Duration { kind: duration(millis(10), seconds(300)), default: "\"2s\"", reload: Live },
         /// Checks in a row that must succeed for a server to get new flows again.
         rises: u64 { kind: count(1, 100, "checks"), default: "2", reload: Live },
         /// Checks in a row that must fail for a server to get no new flows. The first check after the start decides alone.
@@ -198,6 +198,10 @@ fn check_servers(config: &BalancerConfig, top: &Section<'_>) -> Result<(), Error
         names.add(at("name"), server.name.as_str(), || format!("server \"{}\"", server.name))?;
         let address = server.address;
         addresses.add(at("address"), address, || format!("address {address}"))?;
+        if config.listen.contains(&address) {
+            let found = format!("address {address}, which `listen` has too");
+            return Err(top.source.error(at("address"), found, "an address of a server"));
+        }
         for id in &server.server_ids {
             ids.add(at("server_id"), id.as_str(), || format!("server ID 0x{id}"))?;
             let bytes = id.len() / 2;
@@ -286,6 +290,10 @@ mod tests {
             (
                 format!("{LISTEN}{}", SERVER.replace(":443", ":0")),
                 "expected an address with a port above 0",
+            ),
+            (
+                format!("listen = \"192.0.2.1:443\"\n{SERVER}"),
+                "4:11: address 192.0.2.1:443, which `listen` has too; expected an address of a",
             ),
             (format!("{LISTEN}{SERVER}drian = true\n"), "(nearest: drain)"),
         ];

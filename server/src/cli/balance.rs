@@ -39,7 +39,7 @@ max = 10000
 
 [health_check]
 interval = "2s"
-timeout = "1s"
+timeout = "2s"
 rises = 2
 falls = 3
 
