@@ -112,6 +112,10 @@ impl Connection {
     /// Removes a request that has ended.
     pub(super) fn remove(&self, number: u64) {
         if self.handle.requests.remove(number) {
+            if self.is_http2() && self.is_leaving() {
+                // The connection ends, and the client goes on to open its windows while it reads the response.
+                self.meter.leave_unread();
+            }
             let now = self.front.now();
             self.meter.account().on_idle(now);
             self.handle.on_idle(now);

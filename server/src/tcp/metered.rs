@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use sluicegate_base::observe::account::AccountMark;
@@ -28,6 +28,8 @@ pub(super) struct Meter {
     written: Cell<u64>,
     /// Parts of the connection whose client may still be sending: bodies of requests, mostly.
     unread: Cell<u64>,
+    /// Bytes that the client had acknowledged at the last look, while the end of the connection waits for the others.
+    acknowledged: Cell<Option<u64>>,
 }
 
 impl Meter {
@@ -39,6 +41,7 @@ impl Meter {
             last: OnceCell::new(),
             written: Cell::new(0),
             unread: Cell::new(0),
+            acknowledged: Cell::new(None),
         })
     }
 
@@ -99,6 +102,24 @@ impl Meter {
             Some(socket) => SocketInfo::read(socket),
             None => self.last.get().map(|last| **last),
         }
+    }
+
+    /// Returns the bytes that the system has taken so far, or the client where only it is left to take any.
+    pub(super) fn taken(&self) -> u64 {
+        self.acknowledged.get().unwrap_or_else(|| self.written())
+    }
+
+    /// Returns whether the client acknowledges too little for more to be sent, or only has to acknowledge the end.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.is_blocked() || self.acknowledged.get().is_some()
+    }
+
+    /// Looks at how much the client has acknowledged at the end of a connection; `None` once it is everything.
+    pub(super) fn look(&self) -> Option<u64> {
+        let info = self.info();
+        let behind = info.filter(|info| info.unacknowledged().is_some());
+        self.acknowledged.set(behind.map(|info| info.acknowledged()));
+        self.acknowledged.get()
     }
 
     /// Returns whether the client acknowledges too little for more to be sent.
@@ -216,24 +237,19 @@ impl AsyncWrite for MeteredStream {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         this.is_ending = true;
-        match &mut this.lingering {
-            None => {
-                std::task::ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-                if this.meter.unread.get() == 0 {
-                    return Poll::Ready(Ok(()));
-                }
-                let lingering = this.lingering.insert(Lingering::begin());
-                lingering.poll(cx, &mut this.stream)
-            }
-            Some(lingering) => lingering.poll(cx, &mut this.stream),
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
+        let lingering = this.lingering.get_or_insert_with(Lingering::begin);
+        let may_send = this.meter.unread.get() > 0;
+        lingering.poll(cx, &mut this.stream, || this.meter.look(), may_send)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
     use sluicegate_base::clock;
@@ -258,5 +274,57 @@ mod tests {
         assert!(!acknowledges_at_once(&stream));
         stream.acknowledge();
         assert!(acknowledges_at_once(&stream));
+    }
+
+    /// Bytes that a client reads before it says so, as one of HTTP/2 does.
+    const STEP: usize = 4 * 1024;
+    /// Bytes of a response, which the system takes at once.
+    const RESPONSE: usize = 128 * 1024;
+
+    /// Returns the ends of a connection. The server's system takes a whole response, and the client's only a part.
+    async fn ends() -> (TcpStream, MeteredStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpSocket::new_v4().unwrap();
+        client.set_recv_buffer_size(STEP as u32).unwrap();
+        let client = client.connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        SockRef::from(&stream).set_send_buffer_size(2 * RESPONSE).unwrap();
+        (client, MeteredStream::new(stream, &Meter::new(clock::now)))
+    }
+
+    /// Ends a connection, and closes its stream.
+    async fn end(mut stream: MeteredStream) {
+        stream.shutdown().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn client_that_sends_while_it_reads_gets_all_of_the_last_response() {
+        let (mut client, mut stream) = ends().await;
+        stream.write_all(&[7; RESPONSE]).await.unwrap();
+        let reading = async {
+            let (mut received, mut block) = (0, [0; STEP]);
+            loop {
+                match client.read(&mut block).await.unwrap() {
+                    0 => return received,
+                    count => received += count,
+                }
+                client.write_all(b"more").await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let ((), received) = tokio::join!(end(stream), reading);
+        assert_eq!(received, RESPONSE);
+    }
+
+    #[tokio::test]
+    async fn connection_ends_once_its_client_has_acknowledged_everything() {
+        let (mut client, mut stream) = ends().await;
+        stream.write_all(b"hello").await.unwrap();
+        client.write_all(b"unread").await.unwrap();
+        // The client keeps its side open.
+        end(stream).await;
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        assert_eq!(received, b"hello");
     }
 }

@@ -79,6 +79,10 @@ where
             this.rest = this.requests.take().map(|requests| {
                 let parts = requests.into_parts();
                 let stream = parts.io.into_inner();
+                if !parts.read_buf.is_empty() {
+                    // The client has not awaited the last response, and may send more requests.
+                    this.meter.leave_unread();
+                }
                 match this.slot.take().filter(|_| this.error.is_none()) {
                     Some(tunnel) => {
                         Box::pin(tunnel.run_on_connection(stream, parts.read_buf)) as Rest

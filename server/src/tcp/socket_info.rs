@@ -73,6 +73,11 @@ impl SocketInfo {
         self.word(100).into()
     }
 
+    /// Returns the bytes of data that the client has acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.long(120)
+    }
+
     /// Returns the bytes of data that were received.
     pub(super) fn received(&self) -> u64 {
         self.long(128)

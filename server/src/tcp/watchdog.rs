@@ -40,7 +40,10 @@ pub(super) struct Watchdog {
     /// Time at which the client was asked to open another connection.
     left_at: Option<Instant>,
     link: StallTimer,
-    written: u64,
+    /// Bytes that had left at the last check.
+    moved: u64,
+    /// Bytes that the client had acknowledged at the last look, if some were left.
+    acknowledged: Option<u64>,
     /// The connection was blocked at the last check; its account tells only for how long in all.
     blocked: bool,
     /// A request has stalled.
@@ -58,7 +61,8 @@ impl Watchdog {
             taken: 0,
             left_at: None,
             link: StallTimer::default(),
-            written: 0,
+            moved: 0,
+            acknowledged: None,
             blocked: false,
             has_stalled: false,
             sleep: Box::pin(sleep(interval(connection))),
@@ -104,8 +108,10 @@ impl Watchdog {
             // Without requests, only the rest of a response may still be on its way.
             let limit = limits.connection_drain_timeout;
             let late = !limit.is_zero() && since(left_at) >= limit && !has_tunnel(connection);
-            let silent =
-                idle && since(left_at) >= config.idle_timeout && !connection.meter.is_blocked();
+            let silent = idle
+                && since(left_at) >= config.idle_timeout
+                && !connection.meter.is_blocked()
+                && !self.is_taking(connection);
             return if late || silent { Verdict::Over } else { Verdict::Fine };
         }
         if idle || old || connection.is_leaving() {
@@ -115,15 +121,22 @@ impl Watchdog {
         Verdict::Fine
     }
 
+    /// Returns whether the client has acknowledged more of what is left since the last check.
+    fn is_taking(&mut self, connection: &Connection) -> bool {
+        let acknowledged = connection.meter.look();
+        let before = std::mem::replace(&mut self.acknowledged, acknowledged);
+        acknowledged.is_some() && acknowledged != before
+    }
+
     /// Ends the requests that have stalled. Returns whether the connection itself has.
     fn is_stalled(&mut self, connection: &Connection, rule: &StallRule, elapsed: Duration) -> bool {
         let meter = &connection.meter;
-        let written = meter.written();
-        let more = written.saturating_sub(std::mem::replace(&mut self.written, written));
-        let blocked = meter.is_blocked();
+        let taken = meter.taken();
+        let more = taken.saturating_sub(std::mem::replace(&mut self.moved, taken));
+        let blocked = meter.awaits_client();
         let waits = std::mem::replace(&mut self.blocked, blocked) && blocked;
         let of_link = if blocked { WaitsFor::Client } else { WaitsFor::Handler };
-        if self.link.check(rule, of_link, written, elapsed) {
+        if self.link.check(rule, of_link, taken, elapsed) {
             connection.front.count(|counters| counters.requests.stalled_responses += 1);
             return true;
         }

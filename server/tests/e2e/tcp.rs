@@ -2,6 +2,7 @@
 
 mod balanced;
 mod conformance;
+mod drains;
 mod early;
 mod empty_bodies;
 mod endless;
