@@ -278,6 +278,8 @@ mod tests {
 
     /// Bytes that a client reads before it says so, as one of HTTP/2 does.
     const STEP: usize = 4 * 1024;
+    /// Bytes that the client's system takes before they are read.
+    const ROOM: u32 = 4 * 1024;
     /// Bytes of a response, which the system takes at once.
     const RESPONSE: usize = 128 * 1024;
 
@@ -285,7 +287,7 @@ mod tests {
     async fn ends() -> (TcpStream, MeteredStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpSocket::new_v4().unwrap();
-        client.set_recv_buffer_size(STEP as u32).unwrap();
+        client.set_recv_buffer_size(ROOM).unwrap();
         let client = client.connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         SockRef::from(&stream).set_send_buffer_size(2 * RESPONSE).unwrap();
