@@ -116,10 +116,14 @@ impl Meter {
 
     /// Looks at how much the client has acknowledged at the end of a connection; `None` once it is everything.
     pub(super) fn look(&self) -> Option<u64> {
-        let info = self.info();
-        let behind = info.filter(|info| info.unacknowledged().is_some());
-        self.acknowledged.set(behind.map(|info| info.acknowledged()));
+        self.acknowledged.set(self.acknowledged_of_more());
         self.acknowledged.get()
+    }
+
+    /// Returns how much the client has acknowledged; `None` if that is everything.
+    pub(super) fn acknowledged_of_more(&self) -> Option<u64> {
+        let behind = self.info().filter(|info| info.unacknowledged().is_some());
+        behind.map(|info| info.acknowledged())
     }
 
     /// Returns whether the client acknowledges too little for more to be sent.

@@ -123,7 +123,7 @@ impl Watchdog {
 
     /// Returns whether the client has acknowledged more of what is left since the last check.
     fn is_taking(&mut self, connection: &Connection) -> bool {
-        let acknowledged = connection.meter.look();
+        let acknowledged = connection.meter.acknowledged_of_more();
         let before = std::mem::replace(&mut self.acknowledged, acknowledged);
         acknowledged.is_some() && acknowledged != before
     }
