@@ -242,14 +242,15 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
+        // While it is open, no other socket can have its inode.
+        if self.is_in_place() {
+            // One that is left does no harm: the next server replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
         if let Some((open, thread)) = self.open.take() {
             drop(open);
             // It ends soon, and a panic there was logged.
             let _ = thread.join();
-        }
-        if self.is_in_place() {
-            // One that is left does no harm: the next server replaces it.
-            let _ = fs::remove_file(&self.path);
         }
     }
 }
