@@ -4,18 +4,17 @@ mod afterwards;
 mod back;
 mod faults;
 mod kinds;
+mod load;
 mod status;
 
-use std::cell::Cell;
-use std::net::SocketAddr;
 use std::process::Command;
-use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::LocalSet;
 
+use self::load::{Download, Load, ask_as_strangers, ask_on};
 use crate::admin::{ADMIN, address, metrics};
-use crate::client::{Client, Counted, run};
+use crate::client::{Client, run};
 use crate::installed;
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
@@ -68,17 +67,52 @@ impl Line {
         Line { server, folder, process }
     }
 
-    /// Returns `sluicegate upgrade` with these arguments.
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Returns a command of `sluicegate` that asks the server, with these arguments.
+    fn command(&self, name: &str, arguments: &[&str]) -> Command {
         let socket = self.folder.path("state/control.sock");
         let mut command = Command::new(installed::server());
-        command.arg("upgrade").arg("--socket").arg(socket).args(arguments);
+        command.arg(name).arg("--socket").arg(socket).args(arguments);
         command
     }
 
-    /// Runs it. Returns its exit code, and what it says.
+    /// Runs `upgrade`. Returns its exit code, and what it says.
     fn ask(&self, arguments: &[&str]) -> (Option<i32>, String) {
-        said(self.command(arguments))
+        said(self.command("upgrade", arguments))
+    }
+
+    /// Runs it while other tasks go on.
+    async fn ask_beside(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let command = self.command("upgrade", arguments);
+        let thread = std::thread::spawn(|| said(command));
+        while !thread.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        thread.join().unwrap()
+    }
+
+    /// Has the process that serves reload.
+    fn reload(&self, setup: &Setup) {
+        self.rewrite(setup);
+        let (code, said) = said(self.command("reload", &[]));
+        assert_eq!(code, Some(0), "{said}");
+    }
+
+    /// Begins a download, which keeps the process that serves from ending.
+    async fn download(&self) -> Download {
+        let client = Client::new(&self.folder);
+        let mut long = Download::begin(client, self.server.address(), LONG).await;
+        long.go_on(PIECE).await;
+        long
+    }
+
+    /// Checks that a new client of each protocol gets the page.
+    async fn assert_serves(&self) {
+        let mut session = Client::new(&self.folder).connect(self.server.address()).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+        for protocol in PROTOCOLS {
+            let page = curl(&self.server, &self.folder, &[protocol], "/");
+            assert!(page.is_none_or(|page| page == PAGE.as_bytes()));
+        }
     }
 
     /// Writes another configuration, for the next process.
@@ -94,12 +128,8 @@ impl Line {
 
     /// Has the server upgraded while other tasks go on.
     pub(crate) async fn upgrade_beside(&mut self) {
-        let command = self.command(&[]);
-        let thread = std::thread::spawn(|| said(command));
-        while !thread.is_finished() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        self.go_on(thread.join().unwrap());
+        let result = self.ask_beside(&[]).await;
+        self.go_on(result);
     }
 
     fn go_on(&mut self, (code, said): (Option<i32>, String)) {
@@ -112,11 +142,15 @@ impl Line {
 
     /// Ends the process that serves, and waits for the end of all.
     pub(crate) fn end(mut self) -> Vec<String> {
-        let order = format!("kill -TERM {}", self.process);
-        assert!(Command::new("sh").args(["-c", &order]).status().unwrap().success());
+        kill(&self.process, "TERM");
         assert_eq!(self.server.process.wait().code(), Some(0), "{:#?}", self.server.process.said);
         self.server.process.said.clone()
     }
+}
+
+fn kill(process: &str, signal: &str) {
+    let order = format!("kill -{signal} {process}");
+    assert!(Command::new("sh").args(["-c", &order]).status().unwrap().success());
 }
 
 fn said(mut command: Command) -> (Option<i32>, String) {
@@ -144,23 +178,6 @@ fn assert_is_going_away(error: &h3::error::StreamError) {
     assert!(is_going_away || said.contains("H3_REQUEST_REJECTED"), "{said}");
 }
 
-/// Asks for the page until it is stopped: over one connection after the other, of which each ends by GOAWAY alone.
-async fn ask_on(client: Client, server: SocketAddr, stop: Rc<Cell<bool>>, count: Rc<Cell<u64>>) {
-    while !stop.get() {
-        let mut session = client.connect(server).await;
-        while !stop.get() {
-            match session.try_get("/").await {
-                Ok(response) => assert_eq!(response.text().await, PAGE),
-                Err(error) => {
-                    assert_is_going_away(&error);
-                    break;
-                }
-            }
-            count.set(count.get() + 1);
-        }
-    }
-}
-
 fn no_request_fails_while_the_server_is_upgraded(backend: &str) {
     requests_go_on(&setup(backend), ROW);
 }
@@ -174,36 +191,13 @@ fn clients_that_must_retry_get_in_during_an_upgrade(backend: &str) {
     let mut line = Line::start(&setup(backend).with("[quic]\nretry_above = 0"));
     let at = line.server.address();
     run(LocalSet::new().run_until(async {
-        let (stop, count) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
-        let load: Vec<_> = (0..8)
-            .map(|_| {
-                let client = Client::new(&line.folder);
-                let (stop, count) = (Rc::clone(&stop), Rc::clone(&count));
-                spawn_local(async move {
-                    while !stop.get() {
-                        // Without a token of an earlier connection.
-                        let client = client.elsewhere(std::net::Ipv4Addr::LOCALHOST);
-                        let mut session = client.connect(at).await;
-                        match session.try_get("/").await {
-                            Ok(response) => assert_eq!(response.text().await, PAGE),
-                            Err(error) => assert_is_going_away(&error),
-                        }
-                        count.set(count.get() + 1);
-                    }
-                })
-            })
-            .collect();
+        let mut load =
+            Load::start(8, |progress| ask_as_strangers(Client::new(&line.folder), at, progress, 1));
         for _ in 0..3 {
-            let until = count.get() + 20;
             line.upgrade_beside().await;
-            while count.get() < until && !load.iter().any(|task| task.is_finished()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            load.go_on(20).await;
         }
-        stop.set(true);
-        for task in load {
-            task.await.unwrap();
-        }
+        load.end().await;
     }));
     let said = line.end();
     let retries = said.iter().filter(|text| text.contains("total of connections"));
@@ -216,35 +210,16 @@ fn requests_go_on(setup: &Setup, upgrades: u64) {
     let has_curl =
         PROTOCOLS.iter().all(|one| curl(&line.server, &line.folder, &[one], "/").is_some());
     run(LocalSet::new().run_until(async {
-        let (stop, count) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
-        let mut load: Vec<_> = (0..4)
-            .map(|_| {
-                let client = Client::new(&line.folder);
-                spawn_local(ask_on(client, at, Rc::clone(&stop), Rc::clone(&count)))
-            })
-            .collect();
-        // It takes little at a time, so that its download is open all the time.
-        let slow = Client::new(&line.folder).taking(64 << 10);
-        let mut first = slow.connect(at).await;
-        let mut long = first.get(&format!("/bytes/{LONG}")).await;
-        let mut counted = Counted::default();
+        let mut load = Load::start(4, |progress| ask_on(Client::new(&line.folder), at, progress));
+        let mut long = line.download().await;
         for number in 0..upgrades {
-            let until = count.get() + 20;
             line.upgrade_beside().await;
-            let target = counted.bytes + PIECE;
-            long.count(&mut counted, target).await;
+            long.go_on(PIECE).await;
             if number % CHAIN == CHAIN - 1 {
-                long.count_to_the_end(&mut counted, LONG).await;
-                first = slow.connect(at).await;
-                long = first.get(&format!("/bytes/{LONG}")).await;
-                counted = Counted::default();
+                let next = line.download().await;
+                std::mem::replace(&mut long, next).end().await;
             }
-            while count.get() < until {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                if let Some(ended) = load.iter_mut().find(|task| task.is_finished()) {
-                    ended.await.unwrap();
-                }
-            }
+            load.go_on(20).await;
             if has_curl {
                 for protocol in PROTOCOLS {
                     let page = curl(&line.server, &line.folder, &[protocol], "/");
@@ -253,16 +228,17 @@ fn requests_go_on(setup: &Setup, upgrades: u64) {
             }
         }
         assert!(metrics(admin)["sluicegate_datagrams_handed_over_total"] > 0.0);
-        long.count_to_the_end(&mut counted, LONG).await;
-        drop(first);
-        stop.set(true);
-        for task in load {
-            task.await.unwrap();
-        }
+        long.end().await;
+        load.end().await;
     }));
     let said = line.end();
     let served = said.iter().filter(|text| text.contains("upgrade: this process has taken over"));
     assert_eq!(served.count() as u64, upgrades);
+    assert_none_failed(&said);
+}
+
+/// Checks that no process has failed a request.
+fn assert_none_failed(said: &[String]) {
     for totals in said.iter().filter(|text| text.contains("total of requests")) {
         for zero in ["malformed=0", "cancelled=0", "errors=0", "status_5xx=0"] {
             assert!(totals.contains(zero), "{totals}");

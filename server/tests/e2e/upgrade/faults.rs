@@ -8,7 +8,7 @@ use sluicegate_dataplane::requirements::skip;
 use super::{Line, setup};
 use crate::client::{Client, run};
 use crate::on_auto;
-use crate::server::{PAGE, Server};
+use crate::server::PAGE;
 
 on_auto!(
     a_process_that_cannot_take_over_changes_nothing,
@@ -74,7 +74,7 @@ fn a_process_that_cannot_take_over_changes_nothing(backend: &str) {
         ),
         (("cores = [0, 0]", "cores = 7 7"), ""),
     ] {
-        Server::write(&setup(backend).replace(change.0, change.1), &line.folder);
+        line.rewrite(&setup(backend).replace(change.0, change.1));
         let (code, said) = line.ask(&[]);
         assert!(code == Some(2) && said.contains("exit status"), "{said}");
         if !part.is_empty() {
@@ -82,7 +82,7 @@ fn a_process_that_cannot_take_over_changes_nothing(backend: &str) {
         }
         assert_serves(&line);
     }
-    Server::write(&setup(backend), &line.folder);
+    line.rewrite(&setup(backend));
     line.upgrade();
     assert_serves(&line);
     line.end();
@@ -97,14 +97,14 @@ fn connection_ids_of_the_running_server_must_be_read(backend: &str) {
     let of = |tables: &[String]| setup(backend).with(&tables.concat());
     let mut line = Line::start(&of(&[table(0, "0x0102")]));
     for others in [table(0, "0x0103"), table(1, "0x0102")] {
-        Server::write(&of(&[others]), &line.folder);
+        line.rewrite(&of(&[others]));
         let (code, said) = line.ask(&[]);
         assert!(code == Some(2) && said.contains("exit status"), "{said}");
         line.server.process.line_with(&["does not read the connection IDs"]);
         assert_serves(&line);
     }
     // A rotation: those of before are read, too.
-    Server::write(&of(&[table(1, "0x0103"), table(0, "0x0102")]), &line.folder);
+    line.rewrite(&of(&[table(1, "0x0103"), table(0, "0x0102")]));
     line.upgrade();
     assert_serves(&line);
     line.end();

@@ -1,7 +1,7 @@
 //! Clients of every kind, with something open while the server is upgraded.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::Receiver;
 
 use bytes::{Buf as _, Bytes};
@@ -9,8 +9,9 @@ use h3::client::RequestStream;
 use h3_quinn::BidiStream;
 use http::Request;
 
+use super::load::Download;
 use super::{Line, setup};
-use crate::client::{Client, Counted, Response, Session, generated, generated_sha256, run};
+use crate::client::{Client, Session, generated, generated_sha256, run};
 use crate::proxy::Upstream;
 use crate::relay::Relay;
 use crate::server::{PAGE, Server};
@@ -86,39 +87,6 @@ impl Upload {
     }
 }
 
-/// A download that takes longer than the test.
-struct Download {
-    client: Client,
-    _session: Session,
-    response: Response,
-    counted: Counted,
-}
-
-impl Download {
-    async fn begin(client: Client, server: SocketAddr) -> Download {
-        let mut session = client.connect(server).await;
-        let response = session.get(&format!("/bytes/{DOWNLOAD}")).await;
-        Download { client, _session: session, response, counted: Counted::default() }
-    }
-
-    async fn go_on(&mut self) {
-        let target = self.counted.bytes + PIECE;
-        self.response.count(&mut self.counted, target).await;
-    }
-
-    /// Goes on from another port.
-    fn change_port(&self) {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        self.client.endpoint.rebind(socket).unwrap();
-    }
-
-    /// Closes the connection: the server would wait for its client.
-    async fn end(self) {
-        self.client.endpoint.close(0_u32.into(), b"");
-        self.client.endpoint.wait_idle().await;
-    }
-}
-
 /// A WebSocket over TCP, and the upstream's end of it.
 struct WebSocket {
     client: tunnels::Client,
@@ -172,9 +140,9 @@ fn what_is_open_outlives_upgrades(backend: &str) {
         let mut tunnel = Echo::open(&one, at, tunnel).await;
         let mut call = Echo::open(&one, at, grpc::request("Echo")).await;
         let mut upload = Upload::begin(&one, at).await;
-        let mut moving = Download::begin(client().taking(64 << 10), at).await;
+        let mut moving = Download::begin(client(), at, DOWNLOAD).await;
         let relay = Relay::start(at).await;
-        let mut behind_nat = Download::begin(client().taking(64 << 10), relay.address).await;
+        let mut behind_nat = Download::begin(client(), relay.address, DOWNLOAD).await;
         assert_eq!(hasty.connect(at).await.get("/").await.text().await, PAGE);
         for _ in 0..UPGRADES {
             line.upgrade_beside().await;
@@ -183,16 +151,16 @@ fn what_is_open_outlives_upgrades(backend: &str) {
             call.exchange(b"\0\0\0\0\x03one").await;
             upload.go_on().await;
             moving.change_port();
-            moving.go_on().await;
+            moving.go_on(PIECE).await;
             relay.change_port();
-            behind_nat.go_on().await;
+            behind_nat.go_on(PIECE).await;
             return_early(&hasty, at).await;
         }
         tunnel.end().await;
         call.end().await;
         upload.end().await;
-        moving.end().await;
-        behind_nat.end().await;
+        moving.break_off().await;
+        behind_nat.break_off().await;
     });
     // The first process waits for their end.
     drop(websockets);

@@ -1,21 +1,16 @@
 //! `sluicegate status` names the processes of the server.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use super::{LONG, Line, PIECE, said, setup};
-use crate::client::{Client, Counted, run};
+use super::{Line, said, setup};
+use crate::client::{Client, run};
 use crate::on_auto;
 
 on_auto!(a_status_names_the_process_that_serves_and_those_that_drain);
 
 /// Asks for the status.
 fn status(line: &Line, arguments: &[&str]) -> String {
-    let socket = line.folder.path("state/control.sock");
-    let mut command = Command::new(crate::installed::server());
-    command.arg("status").arg("--socket").arg(socket).args(arguments);
-    let (code, said) = said(command);
+    let (code, said) = said(line.command("status", arguments));
     assert_eq!(code, Some(0), "{said}");
     said
 }
@@ -37,10 +32,7 @@ fn a_status_names_the_process_that_serves_and_those_that_drain(backend: &str) {
     assert_eq!(alone["draining"], Value::Array(Vec::new()));
     assert_eq!((&alone["phase"], alone["process"].to_string()), (&"serving".into(), first.clone()));
     run(async {
-        let mut session = Client::new(&line.folder).taking(64 << 10).connect(at).await;
-        let mut long = session.get(&format!("/bytes/{LONG}")).await;
-        let mut counted = Counted::default();
-        long.count(&mut counted, PIECE).await;
+        let long = line.download().await;
         line.upgrade();
         let _other = Client::new(&line.folder).connect(at).await;
         let both = with_draining(&line);
@@ -63,7 +55,7 @@ fn a_status_names_the_process_that_serves_and_those_that_drain(backend: &str) {
         let back = with_draining(&line);
         assert_eq!(back["process"].to_string(), first);
         assert_eq!(back["draining"][0]["process"].to_string(), newer);
-        long.count_to_the_end(&mut counted, LONG).await;
+        long.end().await;
     });
     line.end();
 }
