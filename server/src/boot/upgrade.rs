@@ -1,42 +1,28 @@
 //! A process leaves the service to another one: the older one to the newer one that it starts, and that one to the older one again.
 
+mod begin;
 mod child;
 mod other;
 mod sockets;
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use sluicegate_base::clock;
-use sluicegate_base::secrets::GENERATIONS;
-use sluicegate_config::{Config, Scheduler};
-use sluicegate_dataplane::Backend;
 use sluicegate_quic::cid::CidSchemes;
 
-use self::child::{Offer, follow, spawn};
-use self::other::{Kind, OtherProcess, forget, read_again, refuse};
-use self::sockets::{ListeningSockets, gather};
-use super::control_socket::Reply;
+use self::other::{OtherProcess, forget, read_again};
 use super::events::{Event, OLDER, OtherNews};
 use super::reload::Reloader;
-use super::takeover::{Takeover, VARIABLE, fingerprint, layout};
+use super::takeover::{Takeover, layout};
 use super::worker_replies::{ask, set_receiving};
-use crate::handover::message::{DrainingProcess, PROTOCOL};
-use crate::handover::{Action, Channel, Message, News, Stage};
+use crate::handover::message::DrainingProcess;
+use crate::handover::{Action, Message, News, Stage};
 use crate::worker::{Command, WorkerConnections};
 
 /// Time between two looks at the handshakes that are open.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time for the newer process to serve: more than its workers have.
-const START: Duration = Duration::from_secs(45);
-/// Time for the older process to make ready to serve again.
-const PREPARE: Duration = Duration::from_secs(10);
-
 /// Why a process does not serve again that is to stop.
 const TOLD_TO_STOP: &str = "the former process was told to stop";
 
@@ -93,187 +79,9 @@ impl Upgrades {
         }
     }
 
-    /// Starts the newer process. `reply` gets the verdict once it serves, or has failed.
-    pub(super) fn begin(
-        &mut self,
-        program: Option<PathBuf>,
-        mut reply: Option<Reply>,
-        reloader: &Reloader<'_>,
-    ) {
-        let begun = match Self::refusal(reloader) {
-            Some(refusal) => Err(refusal),
-            None => self.start(program, reloader).map_err(|error| error.to_string()),
-        };
-        match begun {
-            Ok(mut newer) => {
-                tracing::info!(process = newer.process, "upgrade: the new process starts");
-                newer.reply = reply;
-                self.current = Some(newer);
-            }
-            Err(reason) => refuse(&mut reply, &reason),
-        }
-    }
-
     /// Returns whether there is one that has not ended.
     pub(super) fn are_under_way(&self) -> bool {
         self.current.is_some()
-    }
-
-    /// Returns why there can be no upgrade now.
-    fn refusal(reloader: &Reloader<'_>) -> Option<String> {
-        let Config { groups, server, .. } = &reloader.config;
-        if reloader.takeover.as_ref().is_some_and(|takeover| !takeover.reads()) {
-            return Some("this process has not taken over yet: try again".to_owned());
-        }
-        if server.state_dir.is_none() {
-            return Some(
-                "an upgrade needs `state_dir` in [server], by which the new process has the same secrets: set it and restart".to_owned(),
-            );
-        }
-        if let Some(group) = groups.iter().find(|group| group.scheduler != Scheduler::Normal) {
-            return Some(format!(
-                "group `{}` runs in real time, where one process would keep the other from its cores: restart instead",
-                group.name
-            ));
-        }
-        if std::process::id() == 1 {
-            return Some(
-                "process 1 of a container cannot be replaced: its end is that of the container"
-                    .to_owned(),
-            );
-        }
-        if let Some(group) = groups.iter().find(|group| group.backend == Backend::Dpdk) {
-            return Some(format!(
-                "group `{}` drives a device by DPDK, whose queues have one owner: restart instead",
-                group.name
-            ));
-        }
-        let drains = !reloader.removed.is_empty();
-        drains.then(|| {
-            "connections of a listener that a reload removed still drain: try again".to_owned()
-        })
-    }
-
-    fn start(
-        &mut self,
-        program: Option<PathBuf>,
-        reloader: &Reloader<'_>,
-    ) -> io::Result<OtherProcess> {
-        let ListeningSockets { sockets, labels } = gather(reloader)?;
-        let program = match (program, &self.program) {
-            (Some(program), _) => program,
-            (None, Ok(program)) => program.clone(),
-            (None, Err(error)) => return Err(io::Error::new(error.kind(), error.to_string())),
-        };
-        let (channel, end) = Channel::pair()?;
-        let (stream, other_stream) = UnixStream::pair()?;
-        let mut command = std::process::Command::new(&program);
-        command.args(std::env::args_os().skip(1)).env(VARIABLE, "1");
-        // They name this process. The new one gets sockets by another way, and its own process number is not known yet.
-        for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
-            command.env_remove(name);
-        }
-        let child = spawn(command.stdin(Stdio::from(end))).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
-        })?;
-        // If this process ends now, the next one reads: the others must not.
-        self.tell_others(reloader, &Message::Replaced);
-        self.begun += 1;
-        let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
-        let generation = reloader.snapshot.secrets.generation();
-        let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
-        let hello = Message::Hello {
-            protocol: PROTOCOL,
-            process: std::process::id(),
-            generation,
-            oldest: oldest.unwrap_or(generation),
-            newest: self.newest(oldest.unwrap_or(generation), generation),
-            layout: self.layout.clone(),
-            kinds: reloader
-                .takeover
-                .iter()
-                .flat_map(|takeover| takeover.kinds())
-                .chain(&self.kind)
-                .cloned()
-                .collect(),
-            secrets: fingerprint(reloader.snapshot.secrets.current()),
-            sockets: sockets.len(),
-        };
-        let offer = Offer { hello, stream: other_stream.into(), sockets };
-        let (theirs, events) = (Arc::clone(&channel), self.events.clone());
-        std::thread::Builder::new().name("upgrade".into()).spawn(move || {
-            follow(child, &theirs, offer, |event| events.send(event).is_ok(), number);
-        })?;
-        Ok(OtherProcess {
-            number,
-            kind: Kind::Newer { stream: Some(stream), labels, generation: None },
-            process,
-            stage: Stage::Starting,
-            channel,
-            patience: clock::now() + START,
-            ended_for: None,
-            reply: None,
-        })
-    }
-
-    /// Leaves the service to the process that has started this one. `reply` gets the verdict.
-    pub(super) fn begin_back(&mut self, mut reply: Option<Reply>, reloader: &Reloader<'_>) {
-        let older = match self.older(reloader) {
-            Ok(older) => older,
-            Err(reason) => return refuse(&mut reply, &reason),
-        };
-        let (channel, process) = older.channel();
-        tracing::info!(process, "upgrade: back to the former process");
-        let older = OtherProcess {
-            number: OLDER,
-            kind: Kind::Older,
-            process,
-            stage: Stage::Starting,
-            channel,
-            patience: clock::now() + PREPARE,
-            ended_for: None,
-            reply,
-        };
-        older.send(&Message::Back);
-        self.current = Some(older);
-    }
-
-    /// Returns the process to which this one can leave the service again, or why there is none.
-    fn older<'r>(&self, reloader: &'r Reloader<'_>) -> Result<&'r Takeover, String> {
-        let older = reloader.takeover.as_ref().filter(|older| older.lives());
-        let older = older.ok_or(
-            "no process from before the last upgrade is left: name the former program by `sluicegate upgrade --program FILE`",
-        )?;
-        if let Some(other) = self.returned.first() {
-            return Err(format!(
-                "process {} still drains, whose datagrams pass through this one: try again once it has ended",
-                other.process
-            ));
-        }
-        if self.kind.as_ref().is_some_and(|kind| !older.reads_kind(kind)) {
-            return Err(
-                "the former process does not read the connection IDs of this one: name its program by `sluicegate upgrade --program FILE`, \
-                 with a configuration that does"
-                    .to_owned(),
-            );
-        }
-        let current = reloader.snapshot.bound_listeners.iter();
-        let mut all =
-            current.chain(reloader.removed.in_use()).filter(|l| l.at.protocols.has_quic());
-        all.find(|bound| !older.knows(bound)).map_or(Ok(older), |bound| {
-            Err(format!(
-                "the former process does not have the listener `{}` at {}, whose connections would be lost: remove it by a reload first, \
-                 and try again once its connections have ended",
-                bound.name, bound.at.configured
-            ))
-        })
-    }
-
-    /// Returns the newest generation of this process, of `own` generation, and of those that drain beside it.
-    fn newest(&self, oldest: u8, own: u8) -> u8 {
-        let all = self.returned.iter().filter_map(OtherProcess::newer_generation);
-        let since = |one: &u8| (GENERATIONS + one - oldest) % GENERATIONS;
-        all.chain([own]).max_by_key(since).unwrap_or(own)
     }
 
     /// Sends the processes that drain beside this one a message.
