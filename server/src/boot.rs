@@ -155,7 +155,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         source: places.source,
         registry,
         config: shared.config.clone(),
-        upkeep: Upkeep::new(&lifecycle, &shared.secrets, &snapshot),
+        upkeep: Upkeep::new(&lifecycle, &snapshot),
         snapshot,
         parts: shared.parts,
         secrets_file: SecretsFile::new(clock::now()),

@@ -202,7 +202,6 @@ impl Reloader<'_> {
             _ => self.fronts.adopt(tcp),
         }
         snapshot.secrets.take_effect();
-        self.upkeep.set_secrets(&snapshot.secrets);
         std::mem::replace(&mut self.snapshot, snapshot)
     }
 

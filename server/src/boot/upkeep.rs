@@ -18,7 +18,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Warns of certificates that expire, shows all in the metrics, and lets the state directory forget old ticket keys.
 pub(super) struct Upkeep {
     lifecycle: Arc<Lifecycle>,
-    secrets: Arc<Secrets>,
     /// Time of the next write of the ticket keys.
     keeping_at: Instant,
     /// Time of the next warning.
@@ -27,14 +26,9 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     /// Begins with the certificates of a snapshot.
-    pub(super) fn new(
-        lifecycle: &Arc<Lifecycle>,
-        secrets: &Arc<Secrets>,
-        snapshot: &ConfigSnapshot,
-    ) -> Upkeep {
+    pub(super) fn new(lifecycle: &Arc<Lifecycle>, snapshot: &ConfigSnapshot) -> Upkeep {
         let mut upkeep = Upkeep {
             lifecycle: Arc::clone(lifecycle),
-            secrets: Arc::clone(secrets),
             keeping_at: clock::now() + HOUR,
             warning_at: clock::now(),
         };
@@ -46,23 +40,18 @@ impl Upkeep {
     pub(super) fn adopt(&mut self, snapshot: &ConfigSnapshot) {
         self.lifecycle.certificates().set(snapshot.certificates());
         self.warning_at = clock::now();
-        self.on_time(clock::now());
+        self.on_time(&snapshot.secrets, clock::now());
     }
 
-    /// Takes other secrets, whose ticket keys are kept from now on.
-    pub(super) fn set_secrets(&mut self, secrets: &Arc<Secrets>) {
-        self.secrets = Arc::clone(secrets);
-    }
-
-    /// Does what is due. The main thread calls it at least once in a minute.
-    pub(super) fn on_time(&mut self, now: Instant) {
+    /// Does what is due; the ticket keys are those of `secrets`. The main thread calls it at least once in a minute.
+    pub(super) fn on_time(&mut self, secrets: &Secrets, now: Instant) {
         if now >= self.warning_at {
             self.warning_at = now + DAY;
             self.lifecycle.certificates().warn(clock::unix());
         }
         if now >= self.keeping_at {
             self.keeping_at = now + HOUR;
-            self.secrets.keep_ticket_keys();
+            secrets.keep_ticket_keys();
         }
     }
 }

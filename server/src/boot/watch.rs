@@ -109,7 +109,7 @@ impl Run<'_, '_, '_> {
     fn on_time(&mut self, now: Instant) -> Next {
         self.service.supervisor.on_time(now);
         self.reloader.drop_unused();
-        self.reloader.upkeep.on_time(now);
+        self.reloader.upkeep.on_time(&self.reloader.snapshot.secrets, now);
         if self.leaving_until.is_some_and(|until| now >= until) {
             self.drain_and_stop();
         }

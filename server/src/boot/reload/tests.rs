@@ -78,7 +78,7 @@ fn reloader<'a>(
     let mut reloader = Reloader {
         source: Some(source),
         registry,
-        upkeep: Upkeep::new(lifecycle, &secrets, &snapshot),
+        upkeep: Upkeep::new(lifecycle, &snapshot),
         renewals: AcmeRenewals::new(|| (), lifecycle),
         parts: Parts::of(0, &config),
         snapshot: Arc::new(snapshot),
