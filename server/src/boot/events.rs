@@ -35,8 +35,6 @@ pub(super) enum OlderNews {
     Read,
     /// The oldest process that still runs is of this generation now.
     Oldest(u8),
-    /// It has said something about the way back.
-    Back(OtherNews),
     /// It has ended.
     Gone,
     /// Nothing can come from it any more, nor go to it.

@@ -204,33 +204,26 @@ impl Takeover {
         let _ = self.channel.send(&Message::Ready { generation }, None);
         let (channel, events) = (Arc::clone(&self.channel), events.clone());
         std::thread::Builder::new().name("takeover".into()).spawn(move || {
-            loop {
-                let back = |news| OlderNews::Back(OtherNews::News(news));
-                let news = match channel.receive() {
-                    Ok(Some((Message::Drains(process), _))) => {
-                        if events.send(Event::Drains(OLDER, process)).is_err() {
-                            return;
-                        }
-                        continue;
+            while let Ok(Some((message, _))) = channel.receive() {
+                let back = |news| Event::Other(OLDER, OtherNews::News(news));
+                let event = match message {
+                    Message::Drains(process) => Event::Drains(OLDER, process),
+                    Message::Read => Event::Older(OlderNews::Read),
+                    Message::Oldest { generation } => Event::Older(OlderNews::Oldest(generation)),
+                    Message::Ready { generation } => back(News::Ready(generation)),
+                    Message::Reading => back(News::Reading),
+                    Message::Replaced => back(News::Replaced),
+                    Message::Declined { reason } => {
+                        Event::Other(OLDER, OtherNews::Declined(reason))
                     }
-                    Ok(Some((message, _))) => match message {
-                        Message::Read => OlderNews::Read,
-                        Message::Oldest { generation } => OlderNews::Oldest(generation),
-                        Message::Ready { generation } => back(News::Ready(generation)),
-                        Message::Reading => back(News::Reading),
-                        Message::Replaced => back(News::Replaced),
-                        Message::Declined { reason } => {
-                            OlderNews::Back(OtherNews::Declined(reason))
-                        }
-                        _ => continue,
-                    },
-                    Ok(None) | Err(_) => OlderNews::Gone,
+                    _ => continue,
                 };
-                let is_last = news == OlderNews::Gone;
-                if events.send(Event::Older(news)).is_err() || is_last {
+                if events.send(event).is_err() {
                     return;
                 }
             }
+            // The main thread ends only with the process.
+            let _ = events.send(Event::Older(OlderNews::Gone));
         })?;
         Ok(())
     }

@@ -400,9 +400,6 @@ impl Run<'_, '_, '_> {
                 return self.take_over();
             }
             OlderNews::Read => {}
-            OlderNews::Back(news) => {
-                return Some(service.upgrades.on_news(OLDER, &news, reloader));
-            }
             OlderNews::Gone => {
                 return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
             }
