@@ -53,9 +53,6 @@ impl Upgrades {
     /// Returns why there can be no upgrade now.
     fn refusal(reloader: &Reloader<'_>) -> Option<String> {
         let Config { groups, server, .. } = &reloader.config;
-        if reloader.takeover.as_ref().is_some_and(|takeover| !takeover.reads()) {
-            return Some("this process has not taken over yet: try again".to_owned());
-        }
         if server.state_dir.is_none() {
             return Some(
                 "an upgrade needs `state_dir` in [server], by which the new process has the same secrets: set it and restart".to_owned(),
