@@ -323,37 +323,42 @@ impl Run<'_, '_, '_> {
 
     /// Does what somebody asks for.
     fn ask(&mut self, request: ControlRequest, reply: Option<Reply>) {
-        if request == ControlRequest::Status {
-            return self.show_status(reply);
+        match (request, self.refusal()) {
+            (ControlRequest::Status, _) => self.show_status(reply),
+            (request, Some(reason)) => {
+                tracing::warn!(?request, "refused: {reason}");
+                if let Some(reply) = reply {
+                    // The client may have gone.
+                    let _ = reply.send(ControlVerdict::Refused(reason.into()));
+                }
+            }
+            (ControlRequest::Reload, None) => {
+                reload(self.observability, self.reloader, self.service.supervisor, reply);
+            }
+            (ControlRequest::Upgrade(program), None) => {
+                // The new process reads the file as it is now.
+                self.reloader.renew_secrets_at_once();
+                self.service.upgrades.begin(program, reply, self.reloader);
+            }
+            (ControlRequest::Back, None) => {
+                self.service.upgrades.begin_back(reply, self.reloader);
+            }
         }
-        let upgrades = &mut self.service.upgrades;
+    }
+
+    /// Returns why the server neither reloads nor leaves the service now, if so.
+    fn refusal(&self) -> Option<&'static str> {
         let takeover = self.reloader.takeover.as_ref();
-        let reason = if self.deadline.is_some() {
-            "not while the server drains"
+        if self.deadline.is_some() {
+            Some("not while the server drains")
         } else if self.leaving_until.is_some() {
-            "not while the server stops"
+            Some("not while the server stops")
         } else if takeover.is_some_and(|takeover| !takeover.reads()) {
-            "this process has not taken over yet"
-        } else if upgrades.are_under_way() {
-            "not while the server is upgraded"
+            Some("this process has not taken over yet")
+        } else if self.service.upgrades.are_under_way() {
+            Some("not while the server is upgraded")
         } else {
-            return match request {
-                ControlRequest::Reload => {
-                    reload(self.observability, self.reloader, self.service.supervisor, reply);
-                }
-                ControlRequest::Upgrade(program) => {
-                    // The new process reads the file as it is now.
-                    self.reloader.renew_secrets_at_once();
-                    upgrades.begin(program, reply, self.reloader);
-                }
-                ControlRequest::Status => {}
-                ControlRequest::Back => upgrades.begin_back(reply, self.reloader),
-            };
-        };
-        tracing::warn!(?request, "refused: {reason}");
-        if let Some(reply) = reply {
-            // The client may have gone.
-            let _ = reply.send(ControlVerdict::Refused(reason.into()));
+            None
         }
     }
 
