@@ -13,11 +13,10 @@ pub(super) fn lanes(
     workers: &[WorkerHandle],
     config: &Config,
     side: Side,
-    generation: u8,
     notify: &Arc<Notify>,
 ) -> Vec<Lane> {
     let lanes = workers.iter().map(|worker| {
-        let (neighbour, ring) = Neighbour::new(generation, Arc::clone(notify));
+        let (neighbour, ring) = Neighbour::new(Arc::clone(notify));
         worker.mailbox.send(Command::Neighbour(side, Some(Box::new(neighbour))));
         Lane {
             group: group_index(config, &worker.group),

@@ -37,8 +37,6 @@ pub(super) struct Takeover {
     /// Stream of datagrams.
     stream: Option<UnixStream>,
     process: u32,
-    /// Generation of its connection IDs.
-    generation: u8,
     /// Generation of the newest process that ran before this one.
     newest: u8,
     /// Layout of its connection IDs.
@@ -87,7 +85,7 @@ impl Takeover {
             Message::Hello {
                 protocol,
                 process,
-                generation,
+                generation: _,
                 oldest,
                 newest,
                 layout,
@@ -120,7 +118,6 @@ impl Takeover {
             channel: Arc::new(channel),
             stream: Some(stream.into()),
             process,
-            generation,
             newest,
             layout,
             kinds,
@@ -194,7 +191,7 @@ impl Takeover {
             }
         }
         let notify = Arc::default();
-        let lanes = lanes(workers, config, Side::Older, self.generation, &notify);
+        let lanes = lanes(workers, config, Side::Older, &notify);
         let relay = Relay::new(lanes, labels, notify);
         let closed = events.clone();
         if let Some(stream) = self.stream.take() {

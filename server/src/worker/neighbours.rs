@@ -25,8 +25,6 @@ pub enum Side {
 
 /// A worker's way to another process.
 pub struct Neighbour {
-    /// Generation of the connection IDs that the process makes.
-    generation: u8,
     ring: Misrouted,
     /// Wakes the thread at the other end.
     thread: Arc<Notify>,
@@ -34,15 +32,15 @@ pub struct Neighbour {
 
 impl fmt::Debug for Neighbour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Neighbour").field("generation", &self.generation).finish_non_exhaustive()
+        f.debug_struct("Neighbour").finish_non_exhaustive()
     }
 }
 
 impl Neighbour {
-    /// Makes the way to a process of this generation, by a thread that `thread` wakes. Returns the thread's end, too.
-    pub fn new(generation: u8, thread: Arc<Notify>) -> (Neighbour, Misrouted) {
+    /// Makes the way to a process, by a thread that `thread` wakes. Returns the thread's end, too.
+    pub fn new(thread: Arc<Notify>) -> (Neighbour, Misrouted) {
         let (ring, end) = pair(CAPACITY);
-        (Neighbour { generation, ring, thread }, end)
+        (Neighbour { ring, thread }, end)
     }
 
     fn send(&mut self, meta: &RxMeta, datagram: &[u8]) -> bool {
@@ -70,7 +68,8 @@ pub(super) enum Forwarded {
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     older: Option<Neighbour>,
-    newer: Vec<Neighbour>,
+    /// Those that this process has started, by the generation of their connection IDs.
+    newer: Vec<(u8, Neighbour)>,
 }
 
 impl Neighbours {
@@ -79,8 +78,8 @@ impl Neighbours {
         match side {
             Side::Older => self.older = neighbour,
             Side::Newer(generation) => {
-                self.newer.retain(|one| one.generation != generation);
-                self.newer.extend(neighbour);
+                self.newer.retain(|(one, _)| *one != generation);
+                self.newer.extend(neighbour.map(|neighbour| (generation, neighbour)));
             }
         }
     }
@@ -89,7 +88,7 @@ impl Neighbours {
     pub(super) fn sides(&self) -> impl Iterator<Item = Side> + use<> {
         let older = self.older.as_ref().map(|_| Side::Older);
         // Few, and only while a server is upgraded.
-        let newer: Vec<u8> = self.newer.iter().map(|one| one.generation).collect();
+        let newer: Vec<u8> = self.newer.iter().map(|(generation, _)| *generation).collect();
         older.into_iter().chain(newer.into_iter().map(Side::Newer))
     }
 
@@ -103,9 +102,9 @@ impl Neighbours {
         datagram: &[u8],
     ) -> Forwarded {
         let is_from_there = from == Some(Side::Newer(generation));
-        let newer = self.newer.iter_mut().find(|one| one.generation == generation);
+        let newer = self.newer.iter_mut().find(|(one, _)| *one == generation);
         let neighbour = match newer.filter(|_| !is_from_there) {
-            Some(newer) => Some(newer),
+            Some((_, newer)) => Some(newer),
             None => self.older.as_mut().filter(|_| from != Some(Side::Older)),
         };
         match neighbour.map(|neighbour| neighbour.send(meta, datagram)) {
@@ -124,8 +123,8 @@ impl Neighbours {
         datagram: &[u8],
     ) -> Forwarded {
         let others = self.newer.iter_mut();
-        let others = others.filter(|one| from != Some(Side::Newer(one.generation)));
-        let sent = others.map(|other| other.send(meta, datagram));
+        let others = others.filter(|(generation, _)| from != Some(Side::Newer(*generation)));
+        let sent = others.map(|(_, other)| other.send(meta, datagram));
         match sent.reduce(|one, other| one | other) {
             Some(true) => Forwarded::Sent,
             Some(false) => Forwarded::Full,
@@ -135,7 +134,8 @@ impl Neighbours {
 
     /// Wakes the threads of those that were sent something.
     pub(super) fn flush(&mut self) {
-        for neighbour in self.older.iter_mut().chain(&mut self.newer) {
+        let newer = self.newer.iter_mut().map(|(_, newer)| newer);
+        for neighbour in self.older.iter_mut().chain(newer) {
             neighbour.flush();
         }
     }
@@ -150,7 +150,8 @@ impl Neighbours {
         let own = match side {
             Side::Older => self.older.take(),
             Side::Newer(generation) => {
-                self.newer.extract_if(.., |one| one.generation == generation).next()
+                let own = self.newer.extract_if(.., |(one, _)| *one == generation).next();
+                own.map(|(_, own)| own)
             }
         };
         let Some(mut own) = own else {
@@ -186,9 +187,9 @@ mod tests {
         let mut neighbours = Neighbours::default();
         assert_eq!(neighbours.forward(5, None, &meta(), b"x"), Forwarded::Nowhere);
         let thread = Arc::new(Notify::new());
-        let (older, mut to_older) = Neighbour::new(5, Arc::clone(&thread));
-        let (newer, mut to_newer) = Neighbour::new(7, Arc::clone(&thread));
-        let (newest, mut to_newest) = Neighbour::new(8, thread);
+        let (older, mut to_older) = Neighbour::new(Arc::clone(&thread));
+        let (newer, mut to_newer) = Neighbour::new(Arc::clone(&thread));
+        let (newest, mut to_newest) = Neighbour::new(thread);
         neighbours.set(Side::Older, Some(older));
         neighbours.set(Side::Newer(7), Some(newer));
         neighbours.set(Side::Newer(8), Some(newest));

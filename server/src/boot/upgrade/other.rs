@@ -94,7 +94,7 @@ impl OtherProcess {
             Kind::Newer { stream, labels, generation: known } => {
                 *known = Some(generation);
                 let (notify, side) = (Arc::default(), Side::Newer(generation));
-                let lanes = lanes(workers, &reloader.config, side, generation, &notify);
+                let lanes = lanes(workers, &reloader.config, side, &notify);
                 stream.take().zip(Some(Relay::new(lanes, labels.clone(), notify)))
             }
         };
