@@ -19,7 +19,7 @@ use thiserror::Error;
 use super::events::{Event, OLDER, OlderNews, OtherNews};
 use super::lanes::{group_index, lanes};
 use super::passed::{HandedSocket, Passed};
-use crate::handover::message::PROTOCOL;
+use crate::handover::message::{Hello, PROTOCOL};
 use crate::handover::relay::{AddressLabels, Relay};
 use crate::handover::{Channel, Message, News, SocketKind};
 use crate::snapshot::BoundListener;
@@ -36,15 +36,8 @@ pub(super) struct Takeover {
     channel: Arc<Channel>,
     /// Stream of datagrams.
     stream: Option<UnixStream>,
-    process: u32,
-    /// Generation of the newest process that ran before this one.
-    newest: u8,
-    /// Layout of its connection IDs.
-    layout: String,
-    /// Kinds of connection IDs that it and older processes make.
-    kinds: Vec<String>,
-    /// Fingerprint of its secrets.
-    secrets: String,
+    /// Facts of it as of the start of this one.
+    hello: Hello,
     /// Generation of the oldest process that still runs, if it is none that this one knows to have ended.
     oldest: Option<u8>,
     /// Numbers of the addresses of QUIC, with their listeners.
@@ -81,28 +74,14 @@ impl Takeover {
             let received = channel.receive().map_err(TakeoverError::Channel)?;
             received.ok_or(TakeoverError::Channel(io::ErrorKind::UnexpectedEof.into()))
         };
-        let (
-            Message::Hello {
-                protocol,
-                process,
-                generation: _,
-                oldest,
-                newest,
-                layout,
-                kinds,
-                secrets,
-                sockets,
-            },
-            Some(stream),
-        ) = receive()?
-        else {
+        let (Message::Hello(hello), Some(stream)) = receive()? else {
             return Err(TakeoverError::Strange);
         };
-        if protocol != PROTOCOL {
-            return Err(TakeoverError::Protocol(protocol));
+        if hello.protocol != PROTOCOL {
+            return Err(TakeoverError::Protocol(hello.protocol));
         }
         let (mut handed, mut labels) = (Vec::new(), Vec::<(u16, String, SocketAddr)>::new());
-        for _ in 0..sockets {
+        for _ in 0..hello.sockets {
             let (Message::Socket { kind, listener, configured, label }, Some(socket)) = receive()?
             else {
                 return Err(TakeoverError::Strange);
@@ -117,12 +96,8 @@ impl Takeover {
         let takeover = Takeover {
             channel: Arc::new(channel),
             stream: Some(stream.into()),
-            process,
-            newest,
-            layout,
-            kinds,
-            secrets,
-            oldest: Some(oldest),
+            oldest: Some(hello.oldest),
+            hello,
             labels,
             reads: false,
             has_ended: false,
@@ -136,12 +111,12 @@ impl Takeover {
     /// # Errors
     /// It does not, or one has.
     pub(super) fn check(&self, secrets: &Secrets, cids: &CidSchemes) -> Result<(), TakeoverError> {
-        let own = cids.kinds();
-        if layout(cids) != self.layout || self.kinds.iter().any(|kind| !own.contains(kind)) {
+        let (hello, own) = (&self.hello, cids.kinds());
+        if layout(cids) != hello.layout || hello.kinds.iter().any(|kind| !own.contains(kind)) {
             return Err(TakeoverError::Layout);
         }
         // Those of the process before may have been rotated since it read them.
-        if !secrets.roots().iter().any(|root| fingerprint(root) == self.secrets) {
+        if !secrets.roots().iter().any(|root| fingerprint(root) == hello.secrets) {
             return Err(TakeoverError::Secrets);
         }
         let generation = secrets.generation();
@@ -149,7 +124,7 @@ impl Takeover {
             return Ok(());
         };
         let since = |one: u8| (GENERATIONS + one - oldest) % GENERATIONS;
-        if since(generation) <= since(self.newest) {
+        if since(generation) <= since(hello.newest) {
             return Err(TakeoverError::Generations);
         }
         Ok(())
@@ -157,7 +132,7 @@ impl Takeover {
 
     /// Returns the kinds of connection IDs that processes make which still run, beside this one.
     pub(super) fn kinds(&self) -> &[String] {
-        if self.oldest.is_some() { &self.kinds } else { &[] }
+        if self.oldest.is_some() { &self.hello.kinds } else { &[] }
     }
 
     /// Returns the generation of the oldest process that still runs, beside this one.
@@ -239,12 +214,12 @@ impl Takeover {
 
     /// Returns the way to the process before, and its number.
     pub(super) fn channel(&self) -> (Arc<Channel>, u32) {
-        (Arc::clone(&self.channel), self.process)
+        (Arc::clone(&self.channel), self.hello.process)
     }
 
     /// Returns whether the process before reads connection IDs of a kind.
     pub(super) fn reads_kind(&self, kind: &String) -> bool {
-        self.kinds.contains(kind)
+        self.hello.kinds.contains(kind)
     }
 
     /// Returns whether the process before has an address of QUIC.

@@ -43,30 +43,34 @@ pub(crate) struct DrainingProcess {
     pub(crate) seconds_left: u64,
 }
 
+/// The older process's first words to the newer one: who it is, and how many sockets follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    /// Version of the protocol.
+    pub(crate) protocol: u64,
+    /// Number of its process.
+    pub(crate) process: u32,
+    /// Generation of its connection IDs.
+    pub(crate) generation: u8,
+    /// Generation of the oldest process that still runs.
+    pub(crate) oldest: u8,
+    /// Generation of the newest one.
+    pub(crate) newest: u8,
+    /// Length of its connection IDs, and where their bytes stand.
+    pub(crate) layout: String,
+    /// Names of the kinds of connection IDs that it and older processes make.
+    pub(crate) kinds: Vec<String>,
+    /// Fingerprint of its secrets: which they are, and nothing else.
+    pub(crate) secrets: String,
+    /// Number of the messages with sockets that follow.
+    pub(crate) sockets: usize,
+}
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The older process begins: its generation, and how many sockets follow. Beside it is the stream for datagrams.
-    Hello {
-        /// Version of the protocol.
-        protocol: u64,
-        /// Number of its process.
-        process: u32,
-        /// Generation of its connection IDs.
-        generation: u8,
-        /// Generation of the oldest process that still runs.
-        oldest: u8,
-        /// Generation of the newest one.
-        newest: u8,
-        /// Length of its connection IDs, and where their bytes stand.
-        layout: String,
-        /// Names of the kinds of connection IDs that it and older processes make.
-        kinds: Vec<String>,
-        /// What is known of its secrets: which they are, and nothing else.
-        secrets: String,
-        /// Number of the messages with sockets that follow.
-        sockets: usize,
-    },
+    /// The older process begins. Beside it is the stream for datagrams.
+    Hello(Hello),
     /// A socket is beside it. Those of an address come in the order of its workers.
     Socket {
         /// Use of the socket.
@@ -112,7 +116,7 @@ pub(crate) enum Message {
 impl Message {
     pub(super) fn to_text(&self) -> String {
         let value = match self {
-            Message::Hello {
+            Message::Hello(Hello {
                 protocol,
                 process,
                 generation,
@@ -122,7 +126,7 @@ impl Message {
                 kinds,
                 secrets,
                 sockets,
-            } => json!({
+            }) => json!({
                 "type": "hello", "protocol": protocol, "process": process, "generation": generation, "oldest": oldest,
                 "newest": newest, "layout": layout, "kinds": kinds, "secrets": secrets, "sockets": sockets,
             }),
@@ -155,7 +159,7 @@ impl Message {
         let small = |key: &str| u8::try_from(value[key].as_u64()?).ok();
         let generation = || small("generation");
         Some(match value["type"].as_str()? {
-            "hello" => Message::Hello {
+            "hello" => Message::Hello(Hello {
                 protocol: value["protocol"].as_u64()?,
                 process: u32::try_from(value["process"].as_u64()?).ok()?,
                 generation: generation()?,
@@ -165,7 +169,7 @@ impl Message {
                 kinds: texts(&value["kinds"])?,
                 secrets: value["secrets"].as_str()?.to_owned(),
                 sockets: usize::try_from(value["sockets"].as_u64()?).ok()?,
-            },
+            }),
             "socket" => {
                 let kind = value["kind"].as_str()?;
                 Message::Socket {
@@ -212,7 +216,7 @@ mod tests {
             label: 65_535,
         };
         let all = [
-            Message::Hello {
+            Message::Hello(Hello {
                 protocol: PROTOCOL,
                 process: u32::MAX,
                 generation: 63,
@@ -222,7 +226,7 @@ mod tests {
                 kinds: vec!["plain".to_owned()],
                 secrets: "a0".to_owned(),
                 sockets: 1280,
-            },
+            }),
             socket(SocketKind::Udp, "[fe80::1%3]:443"),
             socket(SocketKind::Tcp, "0.0.0.0:0"),
             socket(SocketKind::Admin, "127.0.0.1:9180"),

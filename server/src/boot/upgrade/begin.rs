@@ -20,7 +20,7 @@ use super::Upgrades;
 use super::child::{Offer, follow, spawn};
 use super::other::{Kind, OtherProcess, refuse};
 use super::sockets::{ListeningSockets, gather};
-use crate::handover::message::PROTOCOL;
+use crate::handover::message::{Hello, PROTOCOL};
 use crate::handover::{Channel, Message, Stage};
 
 /// Time for the newer process to serve: more than its workers have.
@@ -110,7 +110,7 @@ impl Upgrades {
         let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
         let generation = reloader.snapshot.secrets.generation();
         let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
-        let hello = Message::Hello {
+        let hello = Hello {
             protocol: PROTOCOL,
             process: std::process::id(),
             generation,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sluicegate_base::affinity;
 
 use super::super::events::{Event, OtherNews};
+use crate::handover::message::Hello;
 use crate::handover::{Channel, Message, News};
 
 /// Time in which a process that has closed its end is reaped.
@@ -29,7 +30,7 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
 
 /// Messages and descriptors for the newer process.
 pub(super) struct Offer {
-    pub(super) hello: Message,
+    pub(super) hello: Hello,
     pub(super) stream: OwnedFd,
     pub(super) sockets: Vec<(Message, OwnedFd)>,
 }
@@ -43,7 +44,7 @@ pub(super) fn follow(
     number: u64,
 ) {
     let Offer { hello, stream, sockets } = offer;
-    let mut offered = channel.send(&hello, Some(&stream));
+    let mut offered = channel.send(&Message::Hello(hello), Some(&stream));
     drop(stream);
     for (message, socket) in sockets {
         offered = offered.and_then(|()| channel.send(&message, Some(&socket)));
