@@ -202,12 +202,12 @@ impl Takeover {
 
     /// Notes that the workers read, and tells the process before.
     pub(super) fn on_reading(&mut self) {
-        self.tell(&Message::Reading);
+        self.send(&Message::Reading);
         self.reads = true;
     }
 
     /// Sends the process before a message.
-    pub(super) fn tell(&self, message: &Message) {
+    pub(super) fn send(&self, message: &Message) {
         // It may hang, or have ended.
         let _ = self.channel.try_send(message);
     }

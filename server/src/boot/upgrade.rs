@@ -87,7 +87,7 @@ impl Upgrades {
     /// Sends the processes that drain beside this one a message.
     fn tell_others(&self, reloader: &Reloader<'_>, message: &Message) {
         if let Some(takeover) = &reloader.takeover {
-            takeover.tell(message);
+            takeover.send(message);
         }
         for other in &self.returned {
             other.send(message);
@@ -112,14 +112,13 @@ impl Upgrades {
     ) {
         let message = Message::Drains(process);
         if let Some(takeover) = reloader.takeover.as_ref().filter(|_| from != Some(OLDER)) {
-            // It may hang, or have ended.
-            let _ = takeover.channel().0.try_send(&message);
+            takeover.send(&message);
         }
         // Before it is ready, a newer one reads what is handed over.
         let newer = self.current.iter().chain(&self.returned);
         let newer = newer.filter(|other| other.newer_generation().is_some());
         for other in newer.filter(|other| from != Some(other.number)) {
-            let _ = other.channel.try_send(&message);
+            other.send(&message);
         }
     }
 
@@ -387,7 +386,7 @@ impl Upgrades {
         match (self.returned.last(), &reloader.takeover) {
             _ if self.ends_for.is_some() => {}
             (Some(heir), _) => heir.send(&Message::Reading),
-            (None, Some(takeover)) => takeover.tell(&Message::Reading),
+            (None, Some(takeover)) => takeover.send(&Message::Reading),
             (None, None) => {}
         }
     }
