@@ -5,18 +5,19 @@ use std::sync::Arc;
 use sluicegate_config::Config;
 use tokio::sync::Notify;
 
-use crate::handover::relay::Lane;
+use crate::handover::relay::{AddressLabels, Lane, Relay};
 use crate::worker::{Command, Neighbour, Side, WorkerHandle};
 
-/// Makes lanes between workers and the thread that carries their datagrams, and tells the workers of them.
-pub(super) fn lanes(
+/// Connects the workers with a thread that is to carry datagrams to and from the process on this side, and returns the thread's part.
+pub(super) fn connect(
     workers: &[WorkerHandle],
     config: &Config,
     side: Side,
-    notify: &Arc<Notify>,
-) -> Vec<Lane> {
+    labels: AddressLabels,
+) -> Relay {
+    let notify = Arc::<Notify>::default();
     let lanes = workers.iter().map(|worker| {
-        let (neighbour, ring) = Neighbour::new(Arc::clone(notify));
+        let (neighbour, ring) = Neighbour::new(Arc::clone(&notify));
         worker.mailbox.send(Command::Neighbour(side, Some(Box::new(neighbour))));
         Lane {
             group: group_index(config, &worker.group),
@@ -25,7 +26,14 @@ pub(super) fn lanes(
             mailbox: worker.mailbox.clone(),
         }
     });
-    lanes.collect()
+    Relay::new(lanes.collect(), labels, Arc::clone(&notify))
+}
+
+/// Has the workers pass nothing more to the process on this side.
+pub(super) fn forget(workers: &[WorkerHandle], side: Side) {
+    for worker in workers {
+        worker.mailbox.send(Command::Neighbour(side, None));
+    }
 }
 
 /// Returns the index of a group in the configuration, by which lanes and addresses name it.

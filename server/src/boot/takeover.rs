@@ -17,14 +17,14 @@ use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
 use super::events::{Event, OLDER, OlderNews, OtherNews};
-use super::lanes::{group_index, lanes};
+use super::lanes::{self, group_index};
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::{Hello, PROTOCOL};
-use crate::handover::relay::{AddressLabels, Relay};
+use crate::handover::relay::AddressLabels;
 use crate::handover::{Channel, Message, News, SocketKind};
 use crate::snapshot::BoundListener;
 use crate::tcp::TcpConfig;
-use crate::worker::{Command, Side, WorkerHandle};
+use crate::worker::{Side, WorkerHandle};
 
 /// Variable of the environment that says that the standard input is the way to the process before.
 pub(super) const VARIABLE: &str = "SLUICEGATE_TAKEOVER";
@@ -165,9 +165,7 @@ impl Takeover {
                 labels.add(*label, found.at.id, group_index(config, &found.at.group));
             }
         }
-        let notify = Arc::default();
-        let lanes = lanes(workers, config, Side::Older, &notify);
-        let relay = Relay::new(lanes, labels, notify);
+        let relay = lanes::connect(workers, config, Side::Older, labels);
         let closed = events.clone();
         if let Some(stream) = self.stream.take() {
             relay.start(stream, move || drop(closed.send(Event::Older(OlderNews::Closed))))?;
@@ -262,13 +260,6 @@ pub(super) fn layout(cids: &CidSchemes) -> String {
 /// Returns which secret it is, and nothing else of it.
 pub(super) fn fingerprint(root: &RootSecret) -> String {
     HEXLOWER.encode(&root.derive::<16>(Purpose::KeyId))
-}
-
-/// Has the workers pass nothing more to the process before.
-pub(super) fn forget(workers: &[WorkerHandle]) {
-    for worker in workers {
-        worker.mailbox.send(Command::Neighbour(Side::Older, None));
-    }
 }
 
 /// Error of taking over from another process.

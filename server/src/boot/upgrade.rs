@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 
 use sluicegate_quic::cid::CidSchemes;
 
-use self::other::{OtherProcess, forget, read_again};
+use self::other::{OtherProcess, read_again};
 use super::events::{Event, OLDER, OtherNews};
+use super::lanes;
 use super::reload::Reloader;
 use super::takeover::{Takeover, layout};
 use super::worker_replies::{ask, set_receiving};
 use crate::handover::message::DrainingProcess;
 use crate::handover::{Action, Message, News, Stage};
-use crate::worker::{Command, WorkerConnections};
+use crate::worker::{Command, Side, WorkerConnections};
 
 /// Time between two looks at the handshakes that are open.
 const LOOK: Duration = Duration::from_millis(20);
@@ -305,7 +306,7 @@ impl Upgrades {
             Action::Serve => return self.serve(other, stage.is_some(), reloader),
             Action::Forget => {
                 if let Some(generation) = other.newer_generation() {
-                    forget(&reloader.workers, generation);
+                    lanes::forget(&reloader.workers, Side::Newer(generation));
                 }
                 let process = other.process;
                 tracing::info!(process, "upgrade: a process that has drained has ended");
@@ -344,7 +345,7 @@ impl Upgrades {
             let process = other.process;
             tracing::error!(process, "upgrade: the process that served is gone");
             if let Some(generation) = other.newer_generation() {
-                forget(&reloader.workers, generation);
+                lanes::forget(&reloader.workers, Side::Newer(generation));
             }
         }
         if self.ends_for.is_some() {

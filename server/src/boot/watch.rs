@@ -9,19 +9,19 @@ use sluicegate_base::observe::lifecycle::Phase;
 use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
 use super::error::one_line;
 use super::events::{Event, OLDER, OlderNews, OtherNews};
+use super::lanes;
 use super::limits::{CERTIFICATES_PAUSE, STOP_LIMIT};
 use super::observability::Observability;
 use super::reload::Reloader;
 use super::status::{Connections, DrainingProcesses, ProcessFacts, status};
 use super::supervisor::Supervisor;
-use super::takeover;
 use super::totals::Totals;
 use super::upgrade::{Next, Upgrades};
 use super::worker_replies::set_receiving;
 use crate::boot::signal::Signal;
 use crate::handover::message::DrainingProcess;
 use crate::tcp::FrontCommand;
-use crate::worker::{Command, WorkerReport};
+use crate::worker::{Command, Side, WorkerReport};
 
 /// Time between two looks whether all has drained.
 const LOOK: Duration = Duration::from_millis(250);
@@ -391,7 +391,7 @@ impl Run<'_, '_, '_> {
             OlderNews::Closed => {
                 takeover.set_oldest(None);
                 service.upgrades.tell_oldest(reloader.snapshot.secrets.generation());
-                takeover::forget(&reloader.workers);
+                lanes::forget(&reloader.workers, Side::Older);
                 return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
             }
             OlderNews::Oldest(generation) => {

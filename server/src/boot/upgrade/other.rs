@@ -9,11 +9,11 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 use sluicegate_base::clock;
 
 use super::super::control_socket::{ControlVerdict, Reply};
-use super::super::lanes::lanes;
+use super::super::lanes;
 use super::super::reload::Reloader;
 use super::super::takeover::Takeover;
 use super::super::worker_replies::set_receiving;
-use crate::handover::relay::{AddressLabels, Relay};
+use crate::handover::relay::AddressLabels;
 use crate::handover::{Channel, Message, Stage};
 use crate::worker::{Command, Side, WorkerHandle};
 
@@ -93,9 +93,9 @@ impl OtherProcess {
             Kind::Older => None,
             Kind::Newer { stream, labels, generation: known } => {
                 *known = Some(generation);
-                let (notify, side) = (Arc::default(), Side::Newer(generation));
-                let lanes = lanes(workers, &reloader.config, side, &notify);
-                stream.take().zip(Some(Relay::new(lanes, labels.clone(), notify)))
+                let side = Side::Newer(generation);
+                let relay = lanes::connect(workers, &reloader.config, side, labels.clone());
+                stream.take().zip(Some(relay))
             }
         };
         for worker in workers {
@@ -137,7 +137,7 @@ impl OtherProcess {
     /// A worker cannot read.
     pub(super) fn undo(&mut self, workers: &[WorkerHandle], reason: &str) -> io::Result<()> {
         if let Some(generation) = self.newer_generation() {
-            forget(workers, generation);
+            lanes::forget(workers, Side::Newer(generation));
         }
         let read = read_again(workers);
         let reason = self.ended_for.take().unwrap_or_else(|| reason.to_owned());
@@ -155,13 +155,6 @@ pub(super) fn read_again(workers: &[WorkerHandle]) -> io::Result<()> {
         worker.mailbox.send(Command::LeaveNew(None));
     }
     set_receiving(workers, true)
-}
-
-/// Has workers pass nothing more to the newer process of this generation, which has ended.
-pub(super) fn forget(workers: &[WorkerHandle], generation: u8) {
-    for worker in workers {
-        worker.mailbox.send(Command::Neighbour(Side::Newer(generation), None));
-    }
 }
 
 /// Logs that there is no upgrade, and tells who asked.
