@@ -22,8 +22,8 @@ pub use root::{Purpose, ROOT_LEN, RootSecret};
 pub use ticket_keys::{TicketKey, TicketKeys};
 
 use crate::clock;
-pub use store::GENERATIONS;
 use store::random_generation;
+pub use store::{GENERATIONS, generations_since};
 
 /// Files of the secrets that outlive the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

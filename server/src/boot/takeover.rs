@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rustix::stdio::{dup2_stdin, stdin};
-use sluicegate_base::secrets::{GENERATIONS, Purpose, RootSecret, Secrets};
+use sluicegate_base::secrets::{GENERATIONS, Purpose, RootSecret, Secrets, generations_since};
 use sluicegate_config::Config;
 use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
@@ -123,8 +123,7 @@ impl Takeover {
         let Some(oldest) = self.oldest else {
             return Ok(());
         };
-        let since = |one: u8| (GENERATIONS + one - oldest) % GENERATIONS;
-        if since(generation) <= since(hello.newest) {
+        if generations_since(oldest, generation) <= generations_since(oldest, hello.newest) {
             return Err(TakeoverError::Generations);
         }
         Ok(())

@@ -19,6 +19,12 @@ use crate::{named_file, state_file};
 /// Number of generations of a process; they wrap.
 pub const GENERATIONS: u8 = 64;
 
+/// Returns how many generations after `oldest` a generation comes.
+#[must_use]
+pub fn generations_since(oldest: u8, generation: u8) -> u8 {
+    generation.wrapping_sub(oldest) % GENERATIONS
+}
+
 /// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_base::clock;
-use sluicegate_base::secrets::GENERATIONS;
+use sluicegate_base::secrets::generations_since;
 use sluicegate_config::{Config, Scheduler};
 use sluicegate_dataplane::Backend;
 
@@ -204,7 +204,6 @@ impl Upgrades {
     /// Returns the newest generation of this process, of `own` generation, and of those that drain beside it.
     fn newest(&self, oldest: u8, own: u8) -> u8 {
         let all = self.returned.iter().filter_map(OtherProcess::newer_generation);
-        let since = |one: &u8| (GENERATIONS + one - oldest) % GENERATIONS;
-        all.chain([own]).max_by_key(since).unwrap_or(own)
+        all.chain([own]).max_by_key(|one| generations_since(oldest, *one)).unwrap_or(own)
     }
 }
