@@ -121,6 +121,14 @@ impl ControlVerdict {
 /// Takes the verdict. The client may have closed the connection.
 pub(super) type Reply = oneshot::Sender<ControlVerdict>;
 
+/// Sends the verdict to those who wait for it.
+pub(super) fn send_verdict(replies: impl IntoIterator<Item = Reply>, verdict: &ControlVerdict) {
+    for reply in replies {
+        // The client may have gone.
+        let _ = reply.send(verdict.clone());
+    }
+}
+
 /// The place of the control socket, until it is opened and afterwards.
 pub(super) struct Control {
     open: Box<dyn Fn() -> Option<ControlSocket>>,

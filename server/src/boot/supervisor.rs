@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 use sluicegate_base::observe::lifecycle::Lifecycle;
 
-use super::control_socket::{ControlVerdict, Reply};
+use super::control_socket::{ControlVerdict, Reply, send_verdict};
 use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
 use crate::worker::WorkerHandle;
@@ -132,10 +132,7 @@ impl Supervisor {
                 let replies = std::mem::take(&mut adoption.replies);
                 self.adoption = None;
                 self.ready(&status);
-                for reply in replies {
-                    // The client may have gone.
-                    let _ = reply.send(ControlVerdict::Taken(status.clone()));
-                }
+                send_verdict(replies, &ControlVerdict::Taken(status));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluicegate_base::clock;
 use sluicegate_base::observe::lifecycle::Phase;
 
-use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply};
+use super::control_socket::{Control, ControlRequest, ControlVerdict, Reply, send_verdict};
 use super::error::one_line;
 use super::events::{Event, OLDER, OlderNews, OtherNews};
 use super::lanes;
@@ -327,10 +327,7 @@ impl Run<'_, '_, '_> {
             (ControlRequest::Status, _) => self.show_status(reply),
             (request, Some(reason)) => {
                 tracing::warn!(?request, "refused: {reason}");
-                if let Some(reply) = reply {
-                    // The client may have gone.
-                    let _ = reply.send(ControlVerdict::Refused(reason.into()));
-                }
+                send_verdict(reply, &ControlVerdict::Refused(reason.into()));
             }
             (ControlRequest::Reload, None) => {
                 reload(self.observability, self.reloader, self.service.supervisor, reply);
@@ -373,10 +370,7 @@ impl Run<'_, '_, '_> {
             Ok(status) => ControlVerdict::Taken(status.to_string()),
             Err(error) => ControlVerdict::Refused(error.to_string()),
         };
-        if let Some(reply) = reply {
-            // The client may have gone.
-            let _ = reply.send(verdict);
-        }
+        send_verdict(reply, &verdict);
     }
 
     /// Takes news of the process before. Returns what is to be done about an upgrade, if that follows from it.
@@ -500,10 +494,7 @@ fn reload(
     match result {
         Ok(snapshot) => tracing::info!(snapshot, "configuration reloaded"),
         Err(error) => {
-            if let Some(reply) = reply.take() {
-                // The client may have gone.
-                let _ = reply.send(ControlVerdict::Refused(error.lines()));
-            }
+            send_verdict(reply.take(), &ControlVerdict::Refused(error.lines()));
             let (error, snapshot) = (one_line(&error), reloader.snapshot.generation);
             tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");
             standing.push_str("; the last reload was refused, see the log");

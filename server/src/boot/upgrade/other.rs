@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use sluicegate_base::clock;
 
-use super::super::control_socket::{ControlVerdict, Reply};
+use super::super::control_socket::{ControlVerdict, Reply, send_verdict};
 use super::super::lanes;
 use super::super::reload::Reloader;
 use super::super::takeover::Takeover;
@@ -125,10 +125,7 @@ impl OtherProcess {
             tracing::info!(process, "upgrade: the new process serves; this one drains");
             format!("process {process} serves, and process {own} drains")
         };
-        if let Some(reply) = self.reply.take() {
-            // The client may have gone.
-            let _ = reply.send(ControlVerdict::Taken(text));
-        }
+        send_verdict(self.reply.take(), &ControlVerdict::Taken(text));
     }
 
     /// Goes on as before: nothing was left to it.
@@ -160,8 +157,5 @@ pub(super) fn read_again(workers: &[WorkerHandle]) -> io::Result<()> {
 /// Logs that there is no upgrade, and tells who asked.
 pub(super) fn refuse(reply: &mut Option<Reply>, reason: &str) {
     tracing::error!(reason, "no upgrade; this process goes on as before");
-    if let Some(reply) = reply.take() {
-        // The client may have gone.
-        let _ = reply.send(ControlVerdict::Refused(reason.to_owned()));
-    }
+    send_verdict(reply.take(), &ControlVerdict::Refused(reason.to_owned()));
 }
