@@ -43,7 +43,7 @@ mod until_free;
 mod upgrade;
 mod upkeep;
 mod watch;
-mod worker_replies;
+mod worker_commands;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use sluicegate_base::observe::lifecycle::Phase;
 use sluicegate_base::observe::metrics::Label as _;
 
 use super::reload::Reloader;
-use super::worker_replies::{ask, ask_each};
+use super::worker_commands::{ask, ask_each};
 use crate::handover::message::DrainingProcess;
 use crate::snapshot::Protocols;
 use crate::tcp::FrontCommand;

@@ -17,7 +17,7 @@ use super::events::{Event, OLDER, OtherNews};
 use super::lanes;
 use super::reload::Reloader;
 use super::takeover::{Takeover, layout};
-use super::worker_replies::{ask, set_receiving};
+use super::worker_commands::{ask, set_receiving};
 use crate::handover::message::DrainingProcess;
 use crate::handover::{Action, Message, News, Stage};
 use crate::worker::{Command, Side, WorkerConnections};

@@ -17,7 +17,7 @@ use super::status::{Connections, DrainingProcesses, ProcessFacts, status};
 use super::supervisor::Supervisor;
 use super::totals::Totals;
 use super::upgrade::{Next, Upgrades};
-use super::worker_replies::set_receiving;
+use super::worker_commands::set_receiving;
 use crate::boot::signal::Signal;
 use crate::handover::message::DrainingProcess;
 use crate::tcp::FrontCommand;

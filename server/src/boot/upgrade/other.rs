@@ -12,7 +12,7 @@ use super::super::control_socket::{ControlVerdict, Reply, send_verdict};
 use super::super::lanes;
 use super::super::reload::Reloader;
 use super::super::takeover::Takeover;
-use super::super::worker_replies::set_receiving;
+use super::super::worker_commands::set_receiving;
 use crate::handover::relay::AddressLabels;
 use crate::handover::{Channel, Message, Stage};
 use crate::worker::{Command, Side, WorkerHandle};

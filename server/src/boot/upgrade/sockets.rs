@@ -8,7 +8,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::super::lanes::group_index;
 use super::super::reload::Reloader;
-use super::super::worker_replies::{ask, ask_each};
+use super::super::worker_commands::{ask, ask_each};
 use crate::handover::relay::AddressLabels;
 use crate::handover::{Message, SocketKind};
 use crate::tcp::FrontCommand;
