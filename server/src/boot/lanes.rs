@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluicegate_config::Config;
 use tokio::sync::Notify;
 
+use super::worker_commands::send_all;
 use crate::handover::relay::{AddressLabels, Lane, Relay};
 use crate::worker::{Command, Neighbour, Side, WorkerHandle};
 
@@ -31,9 +32,7 @@ pub(super) fn connect(
 
 /// Has the workers pass nothing more to the process on this side.
 pub(super) fn forget(workers: &[WorkerHandle], side: Side) {
-    for worker in workers {
-        worker.mailbox.send(Command::Neighbour(side, None));
-    }
+    send_all(workers, || Command::Neighbour(side, None));
 }
 
 /// Returns the index of a group in the configuration, by which lanes and addresses name it.

@@ -17,7 +17,7 @@ use super::events::{Event, OLDER, OtherNews};
 use super::lanes;
 use super::reload::Reloader;
 use super::takeover::{Takeover, layout};
-use super::worker_commands::{ask, set_receiving};
+use super::worker_commands::{ask, send_all, set_receiving};
 use crate::handover::message::DrainingProcess;
 use crate::handover::{Action, Message, News, Stage};
 use crate::worker::{Command, Side, WorkerConnections};
@@ -295,10 +295,8 @@ impl Upgrades {
             Action::Undo => return self.undo(other, news.reason(), reloader),
             Action::Prepare => {
                 self.share_ids(true, reloader);
-                for worker in &reloader.workers {
-                    worker.mailbox.send(Command::LeaveNew(None));
-                    worker.mailbox.send(Command::Resume);
-                }
+                send_all(&reloader.workers, || Command::LeaveNew(None));
+                send_all(&reloader.workers, || Command::Resume);
                 other.send(&Message::Ready { generation: reloader.snapshot.secrets.generation() });
                 return Next::Resume;
             }
@@ -355,9 +353,7 @@ impl Upgrades {
         if !lives {
             self.tell_heir(reloader);
         }
-        for worker in &reloader.workers {
-            worker.mailbox.send(Command::Resume);
-        }
+        send_all(&reloader.workers, || Command::Resume);
         Next::Serve
     }
 
@@ -373,9 +369,7 @@ impl Upgrades {
     /// Leaves new connections to the newer process, as before it wanted to leave the service to this one.
     fn drain_again(&self, other: &OtherProcess, reloader: &Reloader<'_>) -> Next {
         if let Some(generation) = other.newer_generation() {
-            for worker in &reloader.workers {
-                worker.mailbox.send(Command::LeaveNew(Some(generation)));
-            }
+            send_all(&reloader.workers, || Command::LeaveNew(Some(generation)));
         }
         self.share_ids(!self.returned.is_empty(), reloader);
         Next::DrainAgain
@@ -394,8 +388,6 @@ impl Upgrades {
 
     /// Tells workers whether connections of other processes may have IDs of this one's making.
     fn share_ids(&self, on: bool, reloader: &Reloader<'_>) {
-        for worker in &reloader.workers {
-            worker.mailbox.send(Command::ShareIds(on));
-        }
+        send_all(&reloader.workers, || Command::ShareIds(on));
     }
 }

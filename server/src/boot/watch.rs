@@ -17,7 +17,7 @@ use super::status::{Connections, DrainingProcesses, ProcessFacts, status};
 use super::supervisor::Supervisor;
 use super::totals::Totals;
 use super::upgrade::{Next, Upgrades};
-use super::worker_commands::set_receiving;
+use super::worker_commands::{send_all, set_receiving};
 use crate::boot::signal::Signal;
 use crate::handover::message::DrainingProcess;
 use crate::tcp::FrontCommand;
@@ -165,9 +165,7 @@ impl Run<'_, '_, '_> {
         let may_serve_again = upgrades.may_serve_again() && !self.stopped;
         let is_held = may_serve_again || upgrades.relays(self.reloader);
         if std::mem::replace(&mut self.is_held, is_held) != is_held {
-            for worker in &self.reloader.workers {
-                worker.mailbox.send(Command::Hold(is_held));
-            }
+            send_all(&self.reloader.workers, || Command::Hold(is_held));
             self.reloader.fronts.send(|| FrontCommand::Hold(is_held));
         }
     }
@@ -282,9 +280,7 @@ impl Run<'_, '_, '_> {
         self.service.upgrades.on_end();
         self.hold();
         tracing::info!("stopping");
-        for worker in &self.reloader.workers {
-            worker.mailbox.send(Command::Stop);
-        }
+        send_all(&self.reloader.workers, || Command::Stop);
         self.reloader.fronts.send(|| FrontCommand::Stop);
         self.deadline = Some(clock::now() + STOP_LIMIT);
     }
@@ -453,9 +449,7 @@ impl Run<'_, '_, '_> {
 /// Has the server drain: no worker accepts a request that follows a response from here on. Returns the time for it.
 fn drain(observability: &Observability, reloader: &Reloader<'_>) -> Duration {
     observability.lifecycle().set(Phase::Draining);
-    for worker in &reloader.workers {
-        worker.mailbox.send(Command::Drain);
-    }
+    send_all(&reloader.workers, || Command::Drain);
     reloader.fronts.send(|| FrontCommand::Drain);
     reloader.config.server.drain_timeout
 }

@@ -1,4 +1,4 @@
-//! Commands to which every worker replies.
+//! Commands to all workers, and their replies.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -8,6 +8,13 @@ use crate::worker::{Command, WorkerHandle};
 
 /// Time for all workers to reply.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Sends each worker a command.
+pub(super) fn send_all(workers: &[WorkerHandle], command: impl Fn() -> Command) {
+    for worker in workers {
+        worker.mailbox.send(command());
+    }
+}
 
 /// Sends each worker that runs a command, and returns their replies in order.
 ///

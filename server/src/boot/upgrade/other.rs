@@ -12,7 +12,7 @@ use super::super::control_socket::{ControlVerdict, Reply, send_verdict};
 use super::super::lanes;
 use super::super::reload::Reloader;
 use super::super::takeover::Takeover;
-use super::super::worker_commands::set_receiving;
+use super::super::worker_commands::{send_all, set_receiving};
 use crate::handover::relay::AddressLabels;
 use crate::handover::{Channel, Message, Stage};
 use crate::worker::{Command, Side, WorkerHandle};
@@ -98,9 +98,7 @@ impl OtherProcess {
                 stream.take().zip(Some(relay))
             }
         };
-        for worker in workers {
-            worker.mailbox.send(Command::LeaveNew(Some(generation)));
-        }
+        send_all(workers, || Command::LeaveNew(Some(generation)));
         relay.map_or(Ok(()), |(stream, relay)| relay.start(stream, || {}))
     }
 
@@ -148,9 +146,7 @@ impl OtherProcess {
 /// # Errors
 /// A worker cannot.
 pub(super) fn read_again(workers: &[WorkerHandle]) -> io::Result<()> {
-    for worker in workers {
-        worker.mailbox.send(Command::LeaveNew(None));
-    }
+    send_all(workers, || Command::LeaveNew(None));
     set_receiving(workers, true)
 }
 
