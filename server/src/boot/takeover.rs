@@ -21,7 +21,7 @@ use super::lanes::{self, group_index};
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::{Hello, PROTOCOL};
 use crate::handover::relay::AddressLabels;
-use crate::handover::{Channel, Message, News, SocketKind};
+use crate::handover::{Channel, Message, SocketKind};
 use crate::snapshot::BoundListener;
 use crate::tcp::TcpConfig;
 use crate::worker::{Side, WorkerHandle};
@@ -156,15 +156,8 @@ impl Takeover {
         generation: u8,
         events: &Sender<Event>,
     ) -> io::Result<()> {
-        let mut labels = AddressLabels::default();
-        for (label, listener, configured) in &self.labels {
-            let mut bound = bound.iter().filter(|bound| bound.at.protocols.has_quic());
-            let found = bound.find(|bound| bound.name == *listener && bound.is_at(*configured));
-            if let Some(found) = found {
-                labels.add(*label, found.at.id, group_index(config, &found.at.group));
-            }
-        }
-        let relay = lanes::connect(workers, config, Side::Older, labels);
+        let relay =
+            lanes::connect(workers, config, Side::Older, self.address_labels(config, bound));
         let closed = events.clone();
         if let Some(stream) = self.stream.take() {
             relay.start(stream, move || drop(closed.send(Event::Older(OlderNews::Closed))))?;
@@ -173,28 +166,22 @@ impl Takeover {
         let _ = self.channel.send(&Message::Ready { generation }, None);
         let (channel, events) = (Arc::clone(&self.channel), events.clone());
         std::thread::Builder::new().name("takeover".into()).spawn(move || {
-            while let Ok(Some((message, _))) = channel.receive() {
-                let back = |news| Event::Other(OLDER, OtherNews::News(news));
-                let event = match message {
-                    Message::Drains(process) => Event::Drains(OLDER, process),
-                    Message::Read => Event::Older(OlderNews::Read),
-                    Message::Oldest { generation } => Event::Older(OlderNews::Oldest(generation)),
-                    Message::Ready { generation } => back(News::Ready(generation)),
-                    Message::Reading => back(News::Reading),
-                    Message::Replaced => back(News::Replaced),
-                    Message::Declined { reason } => {
-                        Event::Other(OLDER, OtherNews::Declined(reason))
-                    }
-                    _ => continue,
-                };
-                if events.send(event).is_err() {
-                    return;
-                }
-            }
-            // The main thread ends only with the process.
-            let _ = events.send(Event::Older(OlderNews::Gone));
+            follow(&channel, |event| events.send(event).is_ok());
         })?;
         Ok(())
+    }
+
+    /// Returns the numbers of the addresses of QUIC that this process has, too.
+    fn address_labels(&self, config: &Config, bound: &[BoundListener]) -> AddressLabels {
+        let mut labels = AddressLabels::default();
+        for (label, listener, configured) in &self.labels {
+            let mut bound = bound.iter().filter(|bound| bound.at.protocols.has_quic());
+            let found = bound.find(|bound| bound.name == *listener && bound.is_at(*configured));
+            if let Some(found) = found {
+                labels.add(*label, found.at.id, group_index(config, &found.at.group));
+            }
+        }
+        labels
     }
 
     /// Notes that the workers read, and tells the process before.
@@ -249,6 +236,26 @@ impl Takeover {
     pub(super) fn reads(&self) -> bool {
         self.reads
     }
+}
+
+/// Reports what the process before says until it ends, or `report` returns false.
+fn follow(channel: &Channel, report: impl Fn(Event) -> bool) {
+    while let Ok(Some((message, _))) = channel.receive() {
+        let event = match message {
+            Message::Drains(process) => Event::Drains(OLDER, process),
+            Message::Read => Event::Older(OlderNews::Read),
+            Message::Oldest { generation } => Event::Older(OlderNews::Oldest(generation)),
+            Message::Declined { reason } => Event::Other(OLDER, OtherNews::Declined(reason)),
+            other => match other.news() {
+                Some(news) => Event::Other(OLDER, OtherNews::News(news)),
+                None => continue,
+            },
+        };
+        if !report(event) {
+            return;
+        }
+    }
+    report(Event::Older(OlderNews::Gone));
 }
 
 /// Returns the layout of connection IDs, as far as another process must know it to tell whose they are.

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
+use super::stage::News;
+
 /// Version of the protocol. Processes that speak different ones do not take over from each other.
 pub(crate) const PROTOCOL: u64 = 2;
 
@@ -151,6 +153,16 @@ impl Message {
             Message::Unknown => json!({ "type": "unknown" }),
         };
         value.to_string()
+    }
+
+    /// Returns the news in a message that either process may send on its way into the service.
+    pub(crate) fn news(&self) -> Option<News> {
+        match self {
+            Message::Ready { generation } => Some(News::Ready(*generation)),
+            Message::Reading => Some(News::Reading),
+            Message::Replaced => Some(News::Replaced),
+            _ => None,
+        }
     }
 
     /// Reads a message; `None` if it is none of this protocol.

@@ -50,23 +50,21 @@ pub(super) fn follow(
         offered = offered.and_then(|()| channel.send(&message, Some(&socket)));
     }
     while offered.is_ok() {
-        let news = match channel.receive() {
-            Ok(Some((Message::Drains(process), _))) => {
-                if !report(Event::Drains(number, process)) {
-                    return;
-                }
-                continue;
-            }
-            Ok(Some((Message::Ready { generation }, _))) => News::Ready(generation),
-            Ok(Some((Message::Reading, _))) => News::Reading,
-            Ok(Some((Message::Replaced, _))) => News::Replaced,
-            Ok(Some((Message::Back, _))) => News::Back,
-            Ok(Some((Message::Stay, _))) => News::Stay,
-            Ok(Some((Message::Read, _))) => News::Read,
-            Ok(Some(_)) => continue,
-            Ok(None) | Err(_) => break,
+        let Ok(Some((message, _))) = channel.receive() else {
+            break;
         };
-        if !report(Event::Other(number, OtherNews::News(news))) {
+        let other = |news| Event::Other(number, OtherNews::News(news));
+        let event = match message {
+            Message::Drains(process) => Event::Drains(number, process),
+            Message::Back => other(News::Back),
+            Message::Stay => other(News::Stay),
+            Message::Read => other(News::Read),
+            message => match message.news() {
+                Some(news) => other(news),
+                None => continue,
+            },
+        };
+        if !report(event) {
             return;
         }
     }
