@@ -103,6 +103,17 @@ impl Reloader<'_> {
         format!("serving by configuration {}", self.snapshot.generation)
     }
 
+    /// Returns the generation of this process's connection IDs.
+    pub(super) fn generation(&self) -> u8 {
+        self.snapshot.secrets.generation()
+    }
+
+    /// Returns the generation of the oldest process that still runs: this one, if it knows no other.
+    pub(super) fn oldest(&self) -> u8 {
+        let oldest = self.takeover.as_ref().and_then(Takeover::oldest);
+        oldest.unwrap_or_else(|| self.generation())
+    }
+
     /// Reads the file and puts it into effect. Returns the number of the new snapshot.
     ///
     /// # Errors

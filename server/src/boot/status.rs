@@ -114,7 +114,7 @@ pub(super) fn status(facts: ProcessFacts<'_>, reloader: &Reloader<'_>) -> io::Re
         "process": std::process::id(),
         "phase": facts.phase.name(),
         "since": clock::date(facts.since),
-        "generation": reloader.snapshot.secrets.generation(),
+        "generation": reloader.generation(),
         "config": reloader.source.as_deref().map(absolute),
         "config_generation": reloader.snapshot.generation,
         "quic_connections": connections.quic(),

@@ -297,7 +297,7 @@ impl Upgrades {
                 self.share_ids(true, reloader);
                 send_all(&reloader.workers, || Command::LeaveNew(None));
                 send_all(&reloader.workers, || Command::Resume);
-                other.send(&Message::Ready { generation: reloader.snapshot.secrets.generation() });
+                other.send(&Message::Ready { generation: reloader.generation() });
                 return Next::Resume;
             }
             Action::DrainAgain => return self.drain_again(other, reloader),

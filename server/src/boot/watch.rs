@@ -146,7 +146,7 @@ impl Run<'_, '_, '_> {
         }
         let process = DrainingProcess {
             process: std::process::id(),
-            generation: self.reloader.snapshot.secrets.generation(),
+            generation: self.reloader.generation(),
             connections: connections.quic() + connections.tcp,
             seconds_left: left.unwrap_or_default().as_secs(),
         };
@@ -380,7 +380,7 @@ impl Run<'_, '_, '_> {
         match news {
             OlderNews::Closed => {
                 takeover.set_oldest(None);
-                service.upgrades.tell_oldest(reloader.snapshot.secrets.generation());
+                service.upgrades.tell_oldest(reloader.generation());
                 lanes::forget(&reloader.workers, Side::Older);
                 return Some(service.upgrades.on_news(OLDER, &ended(), reloader));
             }

@@ -108,14 +108,13 @@ impl Upgrades {
         self.tell_others(reloader, &Message::Replaced);
         self.begun += 1;
         let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
-        let generation = reloader.snapshot.secrets.generation();
-        let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
+        let (generation, oldest) = (reloader.generation(), reloader.oldest());
         let hello = Hello {
             protocol: PROTOCOL,
             process: std::process::id(),
             generation,
-            oldest: oldest.unwrap_or(generation),
-            newest: self.newest(oldest.unwrap_or(generation), generation),
+            oldest,
+            newest: self.newest(oldest, generation),
             layout: self.layout.clone(),
             kinds: reloader
                 .takeover

@@ -11,7 +11,6 @@ use sluicegate_base::clock;
 use super::super::control_socket::{ControlVerdict, Reply, send_verdict};
 use super::super::lanes;
 use super::super::reload::Reloader;
-use super::super::takeover::Takeover;
 use super::super::worker_commands::{send_all, set_receiving};
 use crate::handover::relay::AddressLabels;
 use crate::handover::{Channel, Message, Stage};
@@ -117,9 +116,7 @@ impl OtherProcess {
             tracing::info!(process, "upgrade: the former process serves again; this one drains");
             format!("process {process} serves again, and process {own} drains")
         } else {
-            let oldest = reloader.takeover.as_ref().and_then(Takeover::oldest);
-            let generation = oldest.unwrap_or(reloader.snapshot.secrets.generation());
-            self.send(&Message::Oldest { generation });
+            self.send(&Message::Oldest { generation: reloader.oldest() });
             tracing::info!(process, "upgrade: the new process serves; this one drains");
             format!("process {process} serves, and process {own} drains")
         };
