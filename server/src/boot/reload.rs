@@ -103,6 +103,11 @@ impl Reloader<'_> {
         format!("serving by configuration {}", self.snapshot.generation)
     }
 
+    /// Returns whether the process before this one still serves.
+    pub(super) fn is_taking_over(&self) -> bool {
+        self.takeover.as_ref().is_some_and(|takeover| !takeover.reads())
+    }
+
     /// Returns the generation of this process's connection IDs.
     pub(super) fn generation(&self) -> u8 {
         self.snapshot.secrets.generation()

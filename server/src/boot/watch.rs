@@ -114,7 +114,7 @@ impl Run<'_, '_, '_> {
             self.drain_and_stop();
         }
         // While the server drains, no connection begins that would use others.
-        if self.deadline.is_none() {
+        if !self.drains() {
             self.reloader.renew_secrets(now);
         }
         let next_step = self.service.upgrades.on_time(self.reloader, now);
@@ -128,8 +128,13 @@ impl Run<'_, '_, '_> {
         next_step
     }
 
+    /// Returns whether the server drains, or stops after that.
+    fn drains(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     fn drains_beside_others(&self) -> bool {
-        self.deadline.is_some() && self.is_held
+        self.drains() && self.is_held
     }
 
     /// Tells the other processes how far this one has drained, and notes whether it may end.
@@ -173,7 +178,7 @@ impl Run<'_, '_, '_> {
     /// Returns the time until which to wait for an event.
     fn until(&self, next_step: Next, now: Instant) -> Instant {
         let mut next = self.service.supervisor.next();
-        if self.deadline.is_none() {
+        if !self.drains() {
             next = next.min(self.reloader.secrets_file.next());
         }
         let look = self.drains_beside_others().then_some(self.look);
@@ -198,7 +203,7 @@ impl Run<'_, '_, '_> {
             }
             Event::Signal(Signal::Stop) => self.on_stop(),
             // While the server drains, no connection begins that would use another certificate.
-            Event::Certificates if self.deadline.is_none() => self.install_certificates(),
+            Event::Certificates if !self.drains() => self.install_certificates(),
             Event::Worker(_) | Event::Certificates => {}
             Event::Signal(Signal::Reopen) => self.observability.reopen(),
             Event::Signal(Signal::Reload) => self.ask(ControlRequest::Reload, None),
@@ -219,10 +224,9 @@ impl Run<'_, '_, '_> {
     /// Takes the signal to stop.
     fn on_stop(&mut self) {
         let delay = self.reloader.config.server.shutdown_delay;
-        let takes_over = self.reloader.takeover.as_ref().is_some_and(|one| !one.reads());
-        let serves = !takes_over && !self.service.upgrades.may_serve_again();
+        let serves = !self.reloader.is_taking_over() && !self.service.upgrades.may_serve_again();
         let may_stay = !delay.is_zero() && serves && self.leaving_until.is_none();
-        if self.deadline.is_none() && may_stay {
+        if !self.drains() && may_stay {
             self.told_to_stop = true;
             self.service.upgrades.cancel(self.reloader);
             self.observability.lifecycle().set(Phase::Leaving);
@@ -230,7 +234,7 @@ impl Run<'_, '_, '_> {
             let limit = delay + self.reloader.config.server.drain_timeout;
             self.service.supervisor.stopping("leaving", limit);
             self.leaving_until = Some(clock::now() + delay);
-        } else if self.deadline.is_none() {
+        } else if !self.drains() {
             self.drain_and_stop();
         } else if !std::mem::replace(&mut self.told_to_stop, true) {
             // The first signal to a process that drains because another one serves: a service manager stops both.
@@ -341,12 +345,11 @@ impl Run<'_, '_, '_> {
 
     /// Returns why the server neither reloads nor leaves the service now, if so.
     fn refusal(&self) -> Option<&'static str> {
-        let takeover = self.reloader.takeover.as_ref();
-        if self.deadline.is_some() {
+        if self.drains() {
             Some("not while the server drains")
         } else if self.leaving_until.is_some() {
             Some("not while the server stops")
-        } else if takeover.is_some_and(|takeover| !takeover.reads()) {
+        } else if self.reloader.is_taking_over() {
             Some("this process has not taken over yet")
         } else if self.service.upgrades.are_under_way() {
             Some("not while the server is upgraded")
@@ -371,7 +374,8 @@ impl Run<'_, '_, '_> {
 
     /// Takes news of the process before. Returns what is to be done about an upgrade, if that follows from it.
     fn on_older_news(&mut self, news: OlderNews) -> Option<Next> {
-        let Run { reloader, service, deadline, .. } = self;
+        let drains = self.drains();
+        let Run { reloader, service, .. } = self;
         let takeover = reloader.takeover.as_mut()?;
         let ended = || OtherNews::Ended("the former process has ended".to_owned());
         if matches!(news, OlderNews::Gone | OlderNews::Closed) {
@@ -391,7 +395,7 @@ impl Run<'_, '_, '_> {
                 }
             }
             // One that was told to stop before that does not take over.
-            OlderNews::Read | OlderNews::Gone if !takeover.reads() && deadline.is_none() => {
+            OlderNews::Read | OlderNews::Gone if !takeover.reads() && !drains => {
                 return self.take_over();
             }
             OlderNews::Read => {}
