@@ -34,7 +34,7 @@ use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
 use super::replies::Replies;
 use super::retired::Retired;
-use super::secrets_file::SecretsFile;
+use super::secrets_file::{SecretsFile, read_changed};
 use super::shared::{open_logs, start_tracing};
 use super::takeover::Takeover;
 use super::tcp::{self, Fronts, tcp_config};
@@ -163,10 +163,9 @@ impl Reloader<'_> {
         }
     }
 
-    /// Puts into effect what the file of secrets has by now. One that is wrong changes nothing.
+    /// Puts into effect what the file of secrets has by now. One that is wrong changes nothing; the next look logs the error.
     pub(super) fn renew_secrets_at_once(&mut self) {
-        let read = self.snapshot.secrets.read_again().ok();
-        if let Some(secrets) = read.filter(|read| read.roots() != self.snapshot.secrets.roots()) {
+        if let Ok(Some(secrets)) = read_changed(&self.snapshot.secrets) {
             self.adopt_secrets(secrets);
         }
     }

@@ -7,15 +7,24 @@ use sluicegate_base::secrets::{RootSecret, Secrets, SecretsError};
 /// Time between two looks. The file is small, and not every file system tells when it changes.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// Time in which a changed file must stay as it is: whoever writes it may not have written all.
+/// Time for which a changed file must stay unchanged before it is used: its writer may not have finished.
 const REST: Duration = Duration::from_secs(2);
+
+/// Reads the file again. Returns the secrets if they differ from those in effect.
+///
+/// # Errors
+/// The file cannot be used.
+pub(super) fn read_changed(in_effect: &Secrets) -> Result<Option<Secrets>, SecretsError> {
+    let read = in_effect.read_again()?;
+    Ok((read.roots() != in_effect.roots()).then_some(read))
+}
 
 /// Says when the file has other secrets than those in effect.
 pub(super) struct SecretsFile {
     next: Instant,
-    /// What the last look has found for the first time.
+    /// Secrets that the last look has found for the first time.
     seen: Vec<RootSecret>,
-    /// What was wrong at the last look, which is logged once.
+    /// Error of the last look, which is logged once.
     wrong: Option<String>,
 }
 
@@ -37,7 +46,7 @@ impl SecretsFile {
             return None;
         }
         self.next = now + PERIOD;
-        let read = in_effect.read_again();
+        let read = read_changed(in_effect);
         let wrong = read.as_ref().err().map(SecretsError::to_string);
         if let Some(error) = wrong.as_deref().filter(|_| wrong != self.wrong) {
             tracing::warn!(
@@ -46,7 +55,7 @@ impl SecretsFile {
             );
         }
         self.wrong = wrong;
-        let changed = read.ok().filter(|read| read.roots() != in_effect.roots())?;
+        let changed = read.ok().flatten()?;
         if changed.roots() != self.seen {
             self.seen = changed.roots().to_vec();
             self.next = now + REST;
