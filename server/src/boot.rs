@@ -85,6 +85,7 @@ use self::removed::RemovedListeners;
 use self::retired::Retired;
 use self::secrets_file::SecretsFile;
 use self::shared::Shared;
+use self::status::absolute;
 use self::supervisor::Supervisor;
 use self::takeover::Takeover;
 use self::tcp::{Fronts, tcp_config};
@@ -279,8 +280,7 @@ fn keep_memory_private() {
 /// Logs who serves, with which configuration. A start that fails logs only why.
 fn announce_ready(source: Option<&Path>) {
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    let file =
-        source.map(|source| std::path::absolute(source).unwrap_or_else(|_| source.to_owned()));
+    let file = source.map(absolute);
     let file = file.map_or_else(|| "none".to_owned(), |file| file.display().to_string());
     tracing::info!(version, pid, config = %file, "ready: every worker serves");
 }

@@ -125,7 +125,8 @@ pub(super) fn status(facts: ProcessFacts<'_>, reloader: &Reloader<'_>) -> io::Re
     }))
 }
 
-fn absolute(path: &Path) -> PathBuf {
+/// Returns the path as it is from any folder.
+pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
