@@ -62,9 +62,7 @@ use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
 use self::control_socket::Control;
-pub use self::control_socket::{
-    ControlVerdict, ask_for_status, ask_to_go_back, ask_to_reload, ask_to_upgrade, control_socket,
-};
+pub use self::control_socket::{ControlRequest, ControlVerdict, ask_server, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
 use self::events::Event;

@@ -57,7 +57,7 @@ const REFUSED: &str = "refused";
 
 /// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ControlRequest {
+pub enum ControlRequest {
     /// Reload the configuration.
     Reload,
     /// Start a program, or this one's file, and leave the service to it.
@@ -72,22 +72,38 @@ impl ControlRequest {
     /// Reads a line; `None` if it is no request.
     fn parse(line: &[u8]) -> Option<ControlRequest> {
         let line = line.strip_suffix(b"\n")?;
-        if line == RELOAD.as_bytes() {
-            return Some(ControlRequest::Reload);
-        }
-        if line == BACK.as_bytes() {
-            return Some(ControlRequest::Back);
-        }
-        if line == STATUS.as_bytes() {
-            return Some(ControlRequest::Status);
-        }
-        match line.strip_prefix(UPGRADE.as_bytes())? {
-            b"" => Some(ControlRequest::Upgrade(None)),
-            rest => {
-                let program = PathBuf::from(OsStr::from_bytes(rest.strip_prefix(b" ")?));
+        let (name, argument) = match line.iter().position(|byte| *byte == b' ') {
+            Some(at) => (line.get(..at)?, line.get(at + 1..)),
+            None => (line, None),
+        };
+        match (str::from_utf8(name).ok()?, argument) {
+            (RELOAD, None) => Some(ControlRequest::Reload),
+            (BACK, None) => Some(ControlRequest::Back),
+            (STATUS, None) => Some(ControlRequest::Status),
+            (UPGRADE, None) => Some(ControlRequest::Upgrade(None)),
+            (UPGRADE, Some(program)) => {
+                let program = PathBuf::from(OsStr::from_bytes(program));
                 program.is_absolute().then_some(ControlRequest::Upgrade(Some(program)))
             }
+            _ => None,
         }
+    }
+
+    /// Returns the line that asks for it.
+    fn line(&self) -> Vec<u8> {
+        let (name, argument) = match self {
+            ControlRequest::Reload => (RELOAD, None),
+            ControlRequest::Upgrade(program) => (UPGRADE, program.as_ref()),
+            ControlRequest::Back => (BACK, None),
+            ControlRequest::Status => (STATUS, None),
+        };
+        let mut line = name.as_bytes().to_vec();
+        if let Some(argument) = argument {
+            line.push(b' ');
+            line.extend_from_slice(argument.as_os_str().as_bytes());
+        }
+        line.push(b'\n');
+        line
     }
 }
 
@@ -238,9 +254,7 @@ impl ControlSocket {
         })?;
         Ok(ControlSocket { path: path.to_owned(), identity, open: Some((open, thread)) })
     }
-}
 
-impl ControlSocket {
     /// Returns whether its path leads to it.
     fn is_in_place(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);
@@ -379,54 +393,20 @@ async fn verdict(
     verdict.unwrap_or_else(|| ControlVerdict::Refused("the server stops before that".into()))
 }
 
-/// Asks the server at a control socket to reload its configuration, and returns the verdict.
+/// Asks the server at a control socket, and returns the verdict.
 ///
 /// # Errors
 /// Nobody listens there, this user may not connect, or the verdict does not come within the time: `TimedOut`, or `InvalidData` if the
 /// server ended meanwhile.
-pub fn ask_to_reload(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
-    ask_for_verdict(socket, format!("{RELOAD}\n").as_bytes(), limit)
-}
-
-/// Asks the server at a control socket to leave the service to a new process: of `program`, or of its own file.
-///
-/// # Errors
-/// As with [`ask_to_reload`].
-pub fn ask_to_upgrade(
+pub fn ask_server(
     socket: &Path,
-    program: Option<&Path>,
+    request: &ControlRequest,
     limit: Duration,
 ) -> io::Result<ControlVerdict> {
-    let mut request = UPGRADE.as_bytes().to_vec();
-    if let Some(program) = program {
-        request.push(b' ');
-        request.extend_from_slice(program.as_os_str().as_bytes());
-    }
-    request.push(b'\n');
-    ask_for_verdict(socket, &request, limit)
-}
-
-/// Asks the server at a control socket to leave the service to the process before it again.
-///
-/// # Errors
-/// As with [`ask_to_reload`].
-pub fn ask_to_go_back(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
-    ask_for_verdict(socket, format!("{BACK}\n").as_bytes(), limit)
-}
-
-/// Asks the server at a control socket for its state, as JSON.
-///
-/// # Errors
-/// As with [`ask_to_reload`].
-pub fn ask_for_status(socket: &Path, limit: Duration) -> io::Result<ControlVerdict> {
-    ask_for_verdict(socket, format!("{STATUS}\n").as_bytes(), limit)
-}
-
-fn ask_for_verdict(socket: &Path, request: &[u8], limit: Duration) -> io::Result<ControlVerdict> {
     let mut stream = std::os::unix::net::UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
-    stream.write_all(request)?;
+    stream.write_all(&request.line())?;
     let mut response = String::new();
     let read = stream.take(MAX_RESPONSE).read_to_string(&mut response);
     match read {

@@ -9,7 +9,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::exit::{EXIT_CONFIG, printed, shown, wrong};
-use crate::boot::{ControlVerdict, control_socket};
+use crate::boot::{ControlRequest, ControlVerdict, ask_server, control_socket};
 
 /// The server that is asked, at its control socket.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,8 +29,7 @@ pub(super) struct ControlArgs {
 }
 
 impl ControlArgs {
-    /// Has `ask` ask the server at its control socket, within a time, prints the verdict and returns the exit code. `unchanged` is printed
-    /// after a refusal.
+    /// Asks the server at its control socket, within a time, prints the verdict and returns the exit code.
     ///
     /// # Errors
     /// No server can be asked, or it does not reply.
@@ -38,10 +37,9 @@ impl ControlArgs {
         &self,
         runtime_dir: Option<&Path>,
         registry: &Registry,
-        unchanged: &str,
-        ask: impl FnOnce(&Path, Duration) -> std::io::Result<ControlVerdict>,
+        request: &ControlRequest,
     ) -> anyhow::Result<u8> {
-        self.ask_and_show(runtime_dir, registry, unchanged, ask, shown)
+        self.ask_and_show(runtime_dir, registry, request, shown)
     }
 
     /// Does the same, and prints what `show` makes of the verdict.
@@ -52,8 +50,7 @@ impl ControlArgs {
         &self,
         runtime_dir: Option<&Path>,
         registry: &Registry,
-        unchanged: &str,
-        ask: impl FnOnce(&Path, Duration) -> std::io::Result<ControlVerdict>,
+        request: &ControlRequest,
         show: impl FnOnce(&str) -> String,
     ) -> anyhow::Result<u8> {
         let socket = match (&self.socket, self.file.as_ref().or(self.config.as_ref())) {
@@ -71,17 +68,26 @@ impl ControlArgs {
             (None, None) => bail!("a configuration file or --socket is needed"),
         };
         let limit = Duration::from_secs(self.timeout.into());
-        match ask(&socket, limit) {
+        match ask_server(&socket, request, limit) {
             Ok(ControlVerdict::Taken(text)) => {
                 printed(writeln!(std::io::stdout(), "{}", show(&text)))
             }
             Ok(ControlVerdict::Refused(reason)) => {
                 eprintln!("{}", shown(&reason));
-                eprintln!("refused; {unchanged}");
+                eprintln!("refused; {}", unchanged(request));
                 Ok(EXIT_CONFIG)
             }
             Err(error) => Err(explained(error, &socket, limit)),
         }
+    }
+}
+
+/// Returns what holds after a refusal.
+fn unchanged(request: &ControlRequest) -> &'static str {
+    match request {
+        ControlRequest::Reload => "the previous configuration stays in effect",
+        ControlRequest::Upgrade(_) | ControlRequest::Back => "the server goes on as before",
+        ControlRequest::Status => "nothing has changed",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use sluicegate_cc::Registry;
 
 use super::control::ControlArgs;
-use crate::boot::ask_to_reload;
+use crate::boot::ControlRequest;
 
 /// Have the running server reload its configuration, and say whether it took it.
 ///
@@ -26,6 +26,5 @@ pub(super) fn run(
     runtime_dir: Option<&Path>,
     registry: &Registry,
 ) -> anyhow::Result<u8> {
-    let unchanged = "the previous configuration stays in effect";
-    args.control.ask(runtime_dir, registry, unchanged, ask_to_reload)
+    args.control.ask(runtime_dir, registry, &ControlRequest::Reload)
 }

@@ -8,7 +8,7 @@ use sluicegate_cc::Registry;
 
 use super::control::ControlArgs;
 use super::exit::shown;
-use crate::boot::ask_for_status;
+use crate::boot::ControlRequest;
 
 /// Show the running server: its version, process, configuration and listeners, and each process that drains after an upgrade.
 ///
@@ -35,7 +35,7 @@ pub(super) fn run(
         let status = serde_json::from_str(text).ok().filter(|_| !args.json);
         status.map_or_else(|| shown(text), |status| shown(describe(&status).trim_end()))
     };
-    args.control.ask_and_show(runtime_dir, registry, "nothing has changed", ask_for_status, show)
+    args.control.ask_and_show(runtime_dir, registry, &ControlRequest::Status, show)
 }
 
 /// Describes a status in lines.

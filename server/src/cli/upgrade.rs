@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use sluicegate_cc::Registry;
 
 use super::control::ControlArgs;
-use crate::boot::{ask_to_go_back, ask_to_upgrade};
+use crate::boot::ControlRequest;
 
 /// Replace the running server by a new process, without losing a connection.
 ///
@@ -40,10 +40,6 @@ pub(super) fn run(
             .with_context(|| format!("cannot start {}", program.display()))
     });
     let program = program.transpose()?;
-    args.control.ask(runtime_dir, registry, "the server goes on as before", |socket, limit| {
-        if args.back {
-            return ask_to_go_back(socket, limit);
-        }
-        ask_to_upgrade(socket, program.as_deref(), limit)
-    })
+    let request = if args.back { ControlRequest::Back } else { ControlRequest::Upgrade(program) };
+    args.control.ask(runtime_dir, registry, &request)
 }

@@ -32,7 +32,7 @@ fn the_verdict_of_the_main_thread_reaches_whoever_asked() {
         ControlVerdict::Refused("a.toml:1:1: unknown key\na.toml:2:1: another".into()),
     ] {
         let path = socket.path.clone();
-        let asked = thread::spawn(move || ask_to_reload(&path, LIMIT));
+        let asked = thread::spawn(move || ask_server(&path, &ControlRequest::Reload, LIMIT));
         reply(&inbox, verdict.clone());
         assert_eq!(asked.join().unwrap().unwrap(), verdict);
     }
@@ -56,6 +56,7 @@ fn requests_are_lines_and_anything_else_is_refused() {
         ("", None),
     ] {
         assert_eq!(ControlRequest::parse(line.as_bytes()), request, "{line:?}");
+        assert!(request.is_none_or(|request| request.line() == line.as_bytes()), "{line:?}");
     }
 }
 
@@ -64,7 +65,7 @@ fn two_requests_at_a_time_get_a_verdict_each() {
     let (_folder, socket, inbox) = socket();
     let ask = || {
         let path = socket.path.clone();
-        thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
+        thread::spawn(move || ask_server(&path, &ControlRequest::Reload, LIMIT).unwrap())
     };
     let asked = [ask(), ask()];
     for number in 0..2 {
@@ -78,11 +79,13 @@ fn two_requests_at_a_time_get_a_verdict_each() {
 #[test]
 fn a_server_that_ends_first_and_one_that_is_late_are_errors() {
     let (_folder, socket, inbox) = socket();
-    let late = ask_to_reload(&socket.path, Duration::from_millis(1));
+    let late = ask_server(&socket.path, &ControlRequest::Reload, Duration::from_millis(1));
     assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
     // The main thread ends without a verdict.
     drop(inbox);
-    let ControlVerdict::Refused(reason) = ask_to_reload(&socket.path, LIMIT).unwrap() else {
+    let ControlVerdict::Refused(reason) =
+        ask_server(&socket.path, &ControlRequest::Reload, LIMIT).unwrap()
+    else {
         panic!("taken by nobody")
     };
     assert!(reason.contains("the server stops"), "{reason}");
@@ -102,7 +105,7 @@ fn other_requests_reach_nobody() {
     // One that ends in the middle of its request.
     Client::connect(&socket.path).unwrap().write_all(b"rel").unwrap();
     let path = socket.path.clone();
-    let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
+    let asked = thread::spawn(move || ask_server(&path, &ControlRequest::Reload, LIMIT).unwrap());
     reply(&inbox, ControlVerdict::Taken("it".into()));
     assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("it".into()));
     assert!(inbox.try_recv().is_err());
@@ -114,7 +117,7 @@ fn a_silent_client_delays_nobody_and_may_still_ask() {
     let mut silent = Client::connect(&socket.path).unwrap();
     silent.set_read_timeout(Some(LIMIT)).unwrap();
     let path = socket.path.clone();
-    let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
+    let asked = thread::spawn(move || ask_server(&path, &ControlRequest::Reload, LIMIT).unwrap());
     reply(&inbox, ControlVerdict::Taken("it".into()));
     assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("it".into()));
     // It has not been closed for its silence in the meantime.
@@ -146,7 +149,7 @@ fn of_too_many_silent_clients_the_first_gives_way() {
 fn a_client_that_waits_for_its_verdict_does_not_give_way_to_silent_ones() {
     let (_folder, socket, inbox) = socket();
     let path = socket.path.clone();
-    let asked = thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap());
+    let asked = thread::spawn(move || ask_server(&path, &ControlRequest::Reload, LIMIT).unwrap());
     let waiting = inbox.recv_timeout(LIMIT).unwrap();
     let mut silent: Vec<Client> =
         (0..=MOST_SILENT).map(|_| Client::connect(&socket.path).unwrap()).collect();
@@ -204,14 +207,14 @@ fn a_socket_that_was_left_gives_way_and_that_of_a_successor_stays() {
     drop(first);
     let asked = {
         let path = path.clone();
-        thread::spawn(move || ask_to_reload(&path, LIMIT).unwrap())
+        thread::spawn(move || ask_server(&path, &ControlRequest::Reload, LIMIT).unwrap())
     };
     reply(&inbox, ControlVerdict::Taken("by the second".into()));
     assert_eq!(asked.join().unwrap(), ControlVerdict::Taken("by the second".into()));
     drop(second);
     assert!(!path.exists());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    let gone = ask_to_reload(&path, LIMIT).unwrap_err();
+    let gone = ask_server(&path, &ControlRequest::Reload, LIMIT).unwrap_err();
     assert_eq!(gone.kind(), io::ErrorKind::NotFound);
 }
 
