@@ -201,7 +201,8 @@ impl ControlSocket {
             Err(error) => {
                 tracing::warn!(
                     path = %path.display(), %error,
-                    "no control socket, so `sluicegate reload` cannot ask this server: send SIGHUP instead, and read the log"
+                    "no control socket, so `sluicegate reload`, `upgrade` and `status` cannot ask this server: send SIGHUP to reload, or SIGUSR2 to \
+                     upgrade, and read the log"
                 );
                 None
             }

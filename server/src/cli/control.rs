@@ -56,12 +56,10 @@ impl ControlArgs {
         let socket = match (&self.socket, self.file.as_ref().or(self.config.as_ref())) {
             (Some(socket), _) => socket.clone(),
             (None, Some(file)) => match Config::load(file, registry) {
-                Ok(config) => socket_of(&config, file, runtime_dir)?,
+                Ok(config) => socket_of(&config, file, runtime_dir, request)?,
                 Err(error) => {
                     let code = wrong(&error);
-                    eprintln!(
-                        "the server was not asked, and goes on with its previous configuration"
-                    );
+                    eprintln!("the server was not asked, and goes on as before");
                     return Ok(code);
                 }
             },
@@ -91,13 +89,21 @@ fn unchanged(request: &ControlRequest) -> &'static str {
     }
 }
 
-fn socket_of(config: &Config, file: &Path, runtime_dir: Option<&Path>) -> anyhow::Result<PathBuf> {
+fn socket_of(
+    config: &Config,
+    file: &Path,
+    runtime_dir: Option<&Path>,
+    request: &ControlRequest,
+) -> anyhow::Result<PathBuf> {
     control_socket(config, runtime_dir).with_context(|| {
-        format!(
-            "{} sets no `state_dir` in [server], so its server has no control socket: set it and restart the server, name the \
-             socket by --socket, or send SIGHUP and read the log",
-            file.display()
-        )
+        let remedies = match request {
+            ControlRequest::Reload => {
+                "set it and restart the server, name the socket by --socket, or send SIGHUP and read the log"
+            }
+            _ => "set it and restart the server, or name the socket by --socket",
+        };
+        let file = file.display();
+        format!("{file} sets no `state_dir` in [server], so its server has no control socket: {remedies}")
     })
 }
 

@@ -12,8 +12,8 @@ use crate::boot::ControlRequest;
 ///
 /// The server starts its program again, which may be a newer or an older version, with the same arguments. Once it serves, it takes new
 /// connections; those that are open end with the former process, which drains for up to `drain_timeout`. If the new process cannot
-/// start, nothing changes. With --back, the former process serves again, as long as it drains. Run it as root or as the server's user; SIGUSR2 asks for the same. The exit code is 0 once the new process
-/// serves, and 2 if the server goes on as before.
+/// start, nothing changes. With --back, the former process serves again, as long as it drains. Run it as root or as the server's user;
+/// SIGUSR2 asks for the same. The exit code is 0 once the other process serves, and 2 if the server goes on as before.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct UpgradeArgs {
     #[command(flatten)]
