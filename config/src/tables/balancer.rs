@@ -117,7 +117,8 @@ table! {
     pub struct Flows = [flows] {
         /// Silence in both directions after which a flow ends. Make it longer than the idle timeout of the servers.
         idle_timeout: Duration { kind: duration(seconds(1), seconds(86_400)), default: "\"2m\"", reload: Live },
-        /// Most flows. Beyond them one gives way to a new one, first of those whose client has not sent again after its server has.
+        /// Most flows. Beyond it, the flow that has been silent longest ends: of those whose client has not sent again after its server
+        /// has, if these are more than an eighth of the table; of the others if not.
         max: u64 { kind: count(1, 60_000, "flows"), default: "10000", reload: Live },
     }
 }

@@ -31,7 +31,7 @@ pub enum Unrouted {
     NoRoom,
 }
 
-/// Part of the table that flows may fill before they are proven, in place of some that are: 1 / `NEWCOMERS`.
+/// Part of the table that unproven flows may take from proven ones: 1 / `NEWCOMERS`.
 const NEWCOMERS: usize = 8;
 
 /// Servers, connection IDs and flows.
@@ -44,8 +44,9 @@ const NEWCOMERS: usize = 8;
 /// Each pair of addresses has a flow for each server that it sends to. An ID is a hint: it may be forged, and one that a client has chosen
 /// may name a server by chance. Either costs a flow.
 ///
-/// In a full table a new flow ends the oldest one whose client has not sent again after its server has. Those count for an eighth of the
-/// table, so that new clients have time in it; so much of it, and no more, a flood from forged addresses can take from the others.
+/// A flow is proven once its client has sent again after its server has. In a full table a new flow ends the one that has been silent
+/// longest: of the unproven ones, if these are more than an eighth of the table; of the proven ones if not. So new clients have time to
+/// prove their flows, and a flood from forged addresses takes no more than an eighth of the table from the others.
 #[derive(Debug)]
 pub struct Balancer {
     ids: Ids,
@@ -169,7 +170,8 @@ impl Balancer {
         self.counters.failed += 1;
     }
 
-    /// Ends a flow to make room, and returns it: the one that has been silent longest, of those that are not proven if they are many.
+    /// Ends a flow to make room, and returns it: of the unproven ones, if these are many, else of the proven ones, that which has been
+    /// silent longest.
     pub fn evict(&mut self) -> Option<FlowId> {
         let is_proven = self.flows.unproven() <= self.max_flows / NEWCOMERS;
         let oldest = self.flows.oldest_of(is_proven).or_else(|| self.flows.oldest())?;
