@@ -11,8 +11,8 @@ use crate::observe::background::Job;
 
 /// Spans in a batch, at most; it is sent when so many wait.
 const BATCH: usize = 512;
-/// Memory of the spans in a batch, bytes, unless one alone takes more. Collectors bound their requests, and encoded spans are about as
-/// large. It is less after a request that was too large.
+/// Memory of the spans in a batch, bytes, at most a quarter of the queue, unless one span takes more. Collectors bound their requests, and
+/// encoded spans are about as large. It is less after a request that was too large.
 const BATCH_BYTES: u64 = 512 << 10;
 /// Part by which the memory of a batch grows again with each that the collector takes: one in so many.
 const GROWTH: u64 = 16;
