@@ -53,7 +53,7 @@ impl ReceivedBatch<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) to: SocketAddr,
-    /// EventSource address; `None` lets the system choose.
+    /// Source address; `None` lets the system choose.
     pub(crate) from: Option<IpAddr>,
 }
 
