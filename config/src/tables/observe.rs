@@ -145,9 +145,9 @@ words! {
 
 table! {
     /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
-    /// returns 200 while it accepts connections, and 503 while it starts, will drain (server.shutdown_delay) or drains, or a thread hangs. /metrics is for Prometheus.
-    /// /debug/connections shows what connections wait for, /debug/flamegraph what the server uses CPU time for. /debug/trace begins
-    /// traces.
+    /// returns 200 while it accepts connections, and 503 while it starts, will drain (server.shutdown_delay) or drains, or
+    /// a thread hangs. /metrics is for Prometheus. /debug/connections shows what connections wait for, /debug/flamegraph
+    /// what the server uses CPU time for. /debug/trace begins traces.
     #[derive(Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name

@@ -9,8 +9,9 @@ table! {
     #[derive(Eq)]
     pub struct Server = [server] {
         /// Folder for state that outlives a restart: secrets, the keys of session tickets, and the number of the
-        /// current run; and for the socket at which `sluicegate reload` asks the server. With it, clients resume sessions after a restart, and a client whose connection the restart
-        /// ended learns it at once by a stateless reset; without it, such a client waits for its timeout. The server
+        /// current run; and for the socket at which `sluicegate reload` asks the server. With it, clients resume sessions
+        /// after a restart, and a client whose connection the restart ended learns it at once by a stateless reset;
+        /// without it, such a client waits for its timeout. The server
         /// creates the folder if it is missing. Let nobody else read it or write to it. If its secrets may have leaked,
         /// stop the server, delete the files secrets and tickets there, and start it: clients then begin new sessions.
         state_dir: Option<PathBuf> {
@@ -22,10 +23,11 @@ table! {
         /// File of secrets that several instances share; it replaces the secrets in state_dir. It has 1 to 16 lines of
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
         /// tokens and tickets; those made with the other lines are still accepted. Set it if clients may reach another
-        /// instance behind the same address. The server reads it again at a reload, and within half a minute of a change.
-        /// To rotate the secrets, add a line at the end of the file of each instance. Once each has logged that it is in effect,
-        /// move it to the top of each. Delete the old line when the longer one of quic.session_lifetime and quic.new_token_lifetime has passed,
-        /// or at once if it has leaked, and then upgrade or restart each. Let only the server's user, or a group of its own, read the file; see open_secrets.
+        /// instance behind the same address. The server reads the file's lines again at a reload, and within half a minute
+        /// of a change. To rotate the secrets, add a line at the end of the file of each instance. Once each has logged that
+        /// it is in effect, move it to the top of each. Delete the old line when the longer one of quic.session_lifetime and
+        /// quic.new_token_lifetime has passed, or at once if it has leaked, and then upgrade or restart each. Let only the
+        /// server's user, or a group of its own, read the file; see open_secrets.
         secrets_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",
@@ -55,8 +57,8 @@ table! {
         },
         /// Whether the server accepts files of secrets and private keys that every user of the host may read, that their
         /// group may change, or that every user may replace, because all may write to a folder above them. If not, it
-        /// refuses them at the start, at a reload and in `sluicegate check`; their group may read them in any case. Set it only where no other user exists, as in a container whose secrets are
-        /// mounted with mode 444.
+        /// refuses them at the start, at a reload and in `sluicegate check`; their group may read them in any case. Set it
+        /// only where no other user exists, as in a container whose secrets are mounted with mode 444.
         open_secrets: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Whether the system may write the memory of the process to a file when it crashes, and whether programs of the
         /// server's user may read it, as debuggers do. It holds private keys, passwords and the requests of clients. Set it
