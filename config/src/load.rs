@@ -105,7 +105,7 @@ impl BalancerConfig {
 }
 
 /// Reads a file whose top level is `R`.
-pub(crate) fn load_by<R: Record>(
+fn load_by<R: Record>(
     read: fn(&Path) -> io::Result<Vec<u8>>,
     path: &Path,
     registry: &Registry,
@@ -156,7 +156,7 @@ pub fn check_regular(metadata: &fs::Metadata) -> io::Result<()> {
 ///
 /// # Errors
 /// Errors of the system; the file is larger.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE) {

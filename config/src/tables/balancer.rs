@@ -7,7 +7,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 
 use super::Log;
-use super::connection_ids::{SERVER_ID, server_id};
+use super::connection_ids::{MAX_SERVER_ID, SERVER_ID, server_id};
 use crate::error::Error;
 use crate::field::Record;
 use crate::once::Once;
@@ -98,7 +98,7 @@ table! {
         /// Number of the configuration, as in `quic.connection_ids` of the servers.
         config: u16 { kind: count(0, 6, ""), default: "0", reload: Live },
         /// Length of the server IDs, in bytes.
-        server_id_length: u16 { kind: count(1, 15, "bytes"), required: "8", reload: Live },
+        server_id_length: u16 { kind: count(1, MAX_SERVER_ID, "bytes"), required: "8", reload: Live },
         /// Length of the nonce, in bytes.
         nonce: u16 { kind: count(4, 18, "bytes"), default: "8", reload: Live },
         /// File with the key by which server ID and nonce are encrypted: 32 hexadecimal digits, as of the servers.

@@ -16,7 +16,7 @@ pub(super) const MAX_TABLES: usize = 2;
 /// Server ID in words.
 pub(super) const SERVER_ID: &str = "1 to 15 bytes in hexadecimal, such as \"0x0123456789abcdef\"";
 /// Longest server ID, bytes.
-const MAX_SERVER_ID: usize = 15;
+pub(super) const MAX_SERVER_ID: u64 = 15;
 
 table! {
     /// Format of the server's connection IDs, for a load balancer that routes by them: then a connection stays with its server when the
@@ -157,7 +157,11 @@ impl Field for ServerId {
 pub(super) fn server_id(word: &str) -> Result<String, Refusal> {
     let digits = word.strip_prefix("0x").unwrap_or(word).to_ascii_lowercase();
     let bytes = HEXLOWER.decode(digits.as_bytes()).map_err(|_| Refusal::default())?;
-    if (1..=MAX_SERVER_ID).contains(&bytes.len()) { Ok(digits) } else { Err(Refusal::default()) }
+    if (1..=MAX_SERVER_ID).contains(&(bytes.len() as u64)) {
+        Ok(digits)
+    } else {
+        Err(Refusal::default())
+    }
 }
 
 fn check_place(place: &mut ServerIdPlace, section: &Section<'_>) -> Result<(), Error> {
