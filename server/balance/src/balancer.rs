@@ -1,4 +1,4 @@
-//! Where datagrams go, without sockets and clock.
+//! Routes datagrams, without sockets and clock.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub enum Placed {
 /// Reason why a datagram goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unrouted {
-    /// Its header ends too early.
+    /// The header ends too early.
     Malformed,
     /// All servers drain.
     NoServer,

@@ -12,7 +12,7 @@ use crate::flows::FlowId;
 /// Events taken at a time.
 const EVENTS: usize = 256;
 
-/// What an event is about.
+/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventSource {
     /// Place of a listener.

@@ -1,4 +1,4 @@
-//! What a balancer does, with the keys that its configuration names.
+//! Settings of a balancer, with the keys that its configuration names.
 
 use std::net::SocketAddr;
 use std::time::Duration;
