@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use sluicegate_cid::{QuicLb, config_of};
+use sluicegate_cid::{QuicLb, UNROUTABLE, config_of};
 
 use crate::pool::ServerKey;
-
-/// Number of no configuration (draft-ietf-quic-load-balancers-22 §3).
-const NO_CONFIG: u8 = 7;
 
 /// Decodes connection IDs under all configurations.
 #[derive(Debug, Default)]
@@ -25,7 +22,7 @@ impl Ids {
     /// Returns whether an ID that names no server is one that a client has chosen: servers without one of their own choose those of the last
     /// configuration, and without server IDs all are alike.
     pub(crate) fn is_of_client(&self, id: &[u8]) -> bool {
-        !self.servers.is_empty() && config_of(id).is_some_and(|number| number != NO_CONFIG)
+        !self.servers.is_empty() && config_of(id).is_some_and(|number| number != UNROUTABLE)
     }
 
     /// Returns the server that an ID names, which begins `id`: `None` for an unknown server, an unknown configuration or none.
