@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use sluicegate_base::hash::hash;
+
 use crate::counters::Counters;
 use crate::datagram::{destination_id, may_begin};
 use crate::flows::{FlowId, Flows};
 use crate::ids::Ids;
 use crate::pool::{Pool, Server, ServerKey};
 use crate::settings::BalancerSettings;
-use crate::tuple::{Tuple, hash_of_id};
+use crate::tuple::Tuple;
 
 /// The flow that a datagram belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +106,7 @@ impl Balancer {
                 None => self.open(tuple, key, address, now),
             });
         }
-        let begun = (may_begin(datagram) && self.ids.is_of_client(id)).then(|| hash_of_id(id));
+        let begun = (may_begin(datagram) && self.ids.is_of_client(id)).then(|| hash(id));
         if let Some(flow) = self.flows.first_of(tuple)
             && self.stays(tuple, flow, begun)
         {

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use sluicegate_base::hash::{hash, mixed};
+
 use crate::settings::ServerSettings;
-use crate::tuple::{Tuple, hash_of_name, mixed};
+use crate::tuple::Tuple;
 
 /// Identifies a server: its name at its address. It stays the same in every reload, and is never that of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +49,7 @@ impl Pool {
                 name: settings.name.clone(),
                 address: settings.address,
                 health: settings.health,
-                hash: hash_of_name(&settings.name),
+                hash: hash(settings.name.as_bytes()),
                 drains: settings.drain,
                 is_up: checked.is_none_or(|known| known.is_up),
             });

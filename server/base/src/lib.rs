@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod clients;
 pub mod clock;
 pub mod entropy;
+pub mod hash;
 pub mod keys;
 pub mod named_file;
 pub mod networks;

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use sluicegate_base::hash::mixed;
 use sluicegate_config::{Balance, HashBy, PoolSettings};
 
 /// Increment of SplitMix64.
@@ -173,19 +174,6 @@ fn by_hash(candidates: &[Candidate], key: u64, load: u64) -> Option<Candidate> {
     let ranked = fit.map(|one| (one.rank(key), *one));
     let best = ranked.reduce(|best, one| if one.0 > best.0 { one } else { best });
     best.map(|(_, one)| one)
-}
-
-/// Returns a hash that is the same in every process: FNV-1a, mixed.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    mixed(bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv))
-}
-
-/// Mixes all bits with each other (finalizer of SplitMix64).
-const fn mixed(bits: u64) -> u64 {
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use sluicegate_base::hash::hash;
 use sluicegate_config::HashBy;
 
-use super::balance::{Policy, hash};
+use super::balance::Policy;
 use crate::exchange::cookie;
 use crate::exchange::message::Request;
 

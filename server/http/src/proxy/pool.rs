@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_base::clients::ClientPrefix;
+use sluicegate_base::hash::hash;
 use sluicegate_base::observe::sum::Sum;
 use tokio::time::Instant;
 
-use super::balance::{Balancer, Candidate, Policy, hash};
+use super::balance::{Balancer, Candidate, Policy};
 use super::counters::{ProxyCounters, Tally};
 use super::definition::{MemberDefinition, PoolDefinition, SitePools, UpstreamKey};
 use super::failure::Failure;

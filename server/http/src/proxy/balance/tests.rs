@@ -1,6 +1,7 @@
 //! Tests the shares of upstreams, and the keys that a change of a pool moves.
 
 use proptest::prelude::*;
+use sluicegate_base::hash::hash;
 
 use super::*;
 
