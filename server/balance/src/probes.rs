@@ -148,8 +148,10 @@ impl Probe {
 
 /// Returns whether an error is one of this host, which says nothing of a server.
 fn is_local(error: &std::io::Error) -> bool {
-    let local = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
-    local.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL)
+    )
 }
 
 /// Begins to connect. Returns `None` if that is done at once.
@@ -162,7 +164,7 @@ fn begin(
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         Ok(()) => Ok(None),
-        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {
             poller.add_writable(&socket, source)?;
             Ok(Some(socket))
         }

@@ -415,8 +415,10 @@ fn close_former(flows: &mut [Option<FlowSocket>], flow: FlowId) {
 
 /// Returns whether there would be a socket if another one was closed.
 fn is_exhausted(error: &io::Error) -> bool {
-    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::ADDRINUSE, Errno::NOBUFS];
-    exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::ADDRINUSE | Errno::NOBUFS)
+    )
 }
 
 /// Reads what several signals have left.

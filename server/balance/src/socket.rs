@@ -139,7 +139,8 @@ impl DatagramSocket {
         let (mut useless, mut invalid) = (false, false);
         let mut note = |error: &io::Error, batch: &[u8]| {
             useless |= is_lasting(error);
-            invalid |= batch.len() <= datagrams.size && is(error, Errno::INVAL);
+            invalid |=
+                batch.len() <= datagrams.size && Errno::from_io_error(error) == Some(Errno::INVAL);
         };
         let size = datagrams.size;
         let most = self.state.max_gso_segments().min(BATCH / size).max(1);
@@ -195,22 +196,22 @@ impl DatagramSocket {
 }
 
 fn is_unreachable(error: &io::Error) -> bool {
-    let unreachable = [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH];
-    unreachable.iter().any(|errno| is(error, *errno))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH)
+    )
 }
 
 /// Returns whether an error that came twice is none of the moment, of the datagram, of the server or of a filter.
 fn is_lasting(error: &io::Error) -> bool {
-    let passing = [Errno::AGAIN, Errno::NOBUFS, Errno::MSGSIZE, Errno::CONNREFUSED, Errno::PERM];
-    !passing.iter().any(|errno| is(error, *errno))
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
+    !matches!(
+        Errno::from_io_error(error),
+        Some(Errno::AGAIN | Errno::NOBUFS | Errno::MSGSIZE | Errno::CONNREFUSED | Errno::PERM)
+    )
 }
 
 fn count(error: &io::Error, datagrams: usize, counters: &mut Counters) {
-    if error.kind() == ErrorKind::WouldBlock || is(error, Errno::NOBUFS) {
+    if error.kind() == ErrorKind::WouldBlock || Errno::from_io_error(error) == Some(Errno::NOBUFS) {
         counters.blocked += datagrams as u64;
     } else {
         counters.refused += datagrams as u64;

@@ -185,7 +185,7 @@ fn is_final(error: &io::Error) -> bool {
 }
 
 fn is_too_big(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error())
+    Errno::from_io_error(error) == Some(Errno::MSGSIZE)
 }
 
 #[cfg(test)]
