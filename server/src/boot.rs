@@ -249,7 +249,7 @@ fn prepare_process(config: &Config) -> Result<(), BootError> {
     if !config.server.core_dumps {
         keep_memory_private();
     }
-    descriptors::raise_limit();
+    sluicegate_base::descriptors::raise_limit();
     keep_off_spinning_workers(config)?;
     process_log::start_thread().map_err(BootError::Thread)
 }

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
+use sluicegate_base::descriptors;
 
 use crate::balancer::{Balancer, Placed};
 use crate::flows::FlowId;
@@ -82,10 +83,7 @@ pub fn run(
 /// Raises the limit of descriptors as far as the system lets the process. Returns the most flows for which it leaves room, so that
 /// listeners, checks and the file of the configuration have descriptors.
 fn within_limit(flows: usize) -> usize {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::debug!(%error, "the limit of descriptors cannot be raised");
-    }
+    descriptors::raise_limit();
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let most = most_flows(limit);
     if most < flows {

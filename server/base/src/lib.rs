@@ -5,6 +5,7 @@ pub mod address;
 pub mod affinity;
 pub mod clients;
 pub mod clock;
+pub mod descriptors;
 pub mod entropy;
 pub mod hash;
 pub mod keys;

@@ -1,6 +1,6 @@
-//! The process's limit of file descriptors, and the part of it for requests.
+//! Parts of the process's limit of file descriptors, for workers and their requests.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use sluicegate_config::{Config, Cores};
 
 use sluicegate_base::affinity;
@@ -15,16 +15,6 @@ const WORKER: u64 = 256;
 const LEAST: u64 = 64;
 /// Part of a worker's descriptors for connections over TCP, and as much for their requests: one in so many.
 const TCP_PART: u64 = 8;
-
-/// Raises the limit as far as the system lets the process. Most systems start programs with a limit of 1024, for the sake of
-/// those that use select(2).
-pub(super) fn raise_limit() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: maximum, maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::debug!(%error, "the limit of file descriptors cannot be raised");
-    }
-}
 
 /// Numbers of what a worker may have at a time, where each may hold a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

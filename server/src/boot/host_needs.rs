@@ -16,7 +16,7 @@ pub(crate) fn host_needs<'a>(
     config: &'a Config,
     registry: &Registry,
 ) -> Result<HostNeeds<'a>, BootError> {
-    descriptors::raise_limit();
+    sluicegate_base::descriptors::raise_limit();
     let mut groups = Vec::new();
     for group in &config.groups {
         let listeners = config.listeners.iter().filter(|listener| listener.group == group.name);

@@ -222,6 +222,7 @@ const BASE: Layers = Layers {
         room("networks", &[]),
         room("self_signed", &[]),
         room("affinity", &[]),
+        room("descriptors", &[]),
         room("hash", &[]),
         room("keys", &[]),
         room("state_file", &[]),
