@@ -1,11 +1,18 @@
 //! Connection IDs for load balancers: connections stay with their worker when the client's port changes.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Command, Stdio};
+
+use sha2::{Digest as _, Sha256};
+use sluicegate_cid::{HostId, KEY_LEN, Lengths, MAX_PLAINTEXT, MIN_NONCE, QuicLb, SelfLength};
 
 use crate::client::{Client, Counted, run};
 use crate::on_auto;
 use crate::server::{Folder, Process, Server, Setup, total};
-use crate::transfer::nat_changes_ports;
+use crate::skip;
+use crate::transfer::{nat_changes_ports, python};
 
 on_auto!(
     clients_stay_with_their_worker_under_ids_of_every_format,
@@ -24,6 +31,8 @@ const FORMATS: &[&str] = &[
     "[[quic.connection_ids]]\nformat = \"quic-lb\"\nserver_id = \"010203\"\nconfig = 1\nkey_file = \"key\"\n\
      [[quic.connection_ids]]\nformat = \"quic-lb\"\nserver_id = \"0102030405\"",
 ];
+/// Decodes IDs without any code of the server.
+const DECODER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/connection_ids.py");
 /// IDs that clients must not migrate with.
 const UNROUTABLE: &str = "[quic.connection_ids]\nformat = \"quic-lb\"";
 
@@ -33,7 +42,7 @@ fn folder() -> Folder {
     let mut key = std::fs::OpenOptions::new();
     let key = key.write(true).create(true).mode(0o600).open(folder.path("key"));
     let digits = b"8f95f09245765f80256934e50c66207f\n";
-    std::io::Write::write_all(&mut key.unwrap(), digits).unwrap();
+    key.unwrap().write_all(digits).unwrap();
     folder
 }
 
@@ -121,4 +130,79 @@ fn the_layout_is_shown_and_what_does_not_fit_is_refused(backend: &str) {
     let reason =
         "21 bytes (octet 1, server ID 8, nonce 10, worker 1, generation 1) do not fit into the 20";
     assert!(code == Some(2) && said.contains(reason) && said.contains("toml:"), "{said}");
+}
+
+/// Bytes that differ for each number.
+fn bytes(number: usize) -> [u8; 32] {
+    Sha256::digest(number.to_be_bytes()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").unwrap();
+        digits
+    })
+}
+
+/// Returns an ID of QUIC-LB for the decoder, and what it says of it.
+fn of_quic_lb(number: usize, lengths: Lengths, has_key: bool) -> (String, String) {
+    let (random, config) = (bytes(number), u8::try_from(number % 7).unwrap());
+    let key: Option<[u8; KEY_LEN]> = has_key.then(|| random[..KEY_LEN].try_into().unwrap());
+    let texts = bytes(!number);
+    let (server_id, rest) = texts.split_at(lengths.server_id);
+    let nonce = &rest[..lengths.nonce];
+    let mut format = QuicLb::new(config, lengths, key.as_ref()).unwrap();
+    let mut id = vec![0; format.routing_len()];
+    format.encode(SelfLength::Random(random[31]), server_id, nonce, &mut id).unwrap();
+    let key = key.map_or("-".to_owned(), |key| hex(&key));
+    (
+        format!("quic-lb {key} {} {}", lengths.server_id, hex(&id)),
+        format!("{config} {} {}", hex(server_id), hex(nonce)),
+    )
+}
+
+/// Returns an ID of Katran for the decoder, and what it says of it.
+fn of_katran(number: usize, version: usize) -> (String, String) {
+    let (mut id, host) = (bytes(number), bytes(!number));
+    let host = &host[..=version];
+    HostId::from_bytes(host).unwrap().encode(&mut id).unwrap();
+    (format!("katran {}", hex(&id[..8])), format!("{version} {}", hex(host)))
+}
+
+/// The decoder was written from the draft and from Katran's documents alone.
+#[test]
+fn an_independent_decoder_agrees_on_10_000_ids_of_each_scheme() {
+    const EACH: usize = 10_000;
+    let Some(python) = python() else {
+        skip("aioquic", &"no Python with aioquic and cryptography; `make venv` makes one");
+        return;
+    };
+    let all: Vec<Lengths> = (1..MAX_PLAINTEXT)
+        .flat_map(|server_id| {
+            (MIN_NONCE..MAX_PLAINTEXT).map(move |nonce| Lengths { server_id, nonce })
+        })
+        .filter(|lengths| lengths.server_id + lengths.nonce <= MAX_PLAINTEXT)
+        .collect();
+    let (one_block, other): (Vec<Lengths>, Vec<Lengths>) =
+        all.iter().partition(|lengths| lengths.server_id + lengths.nonce == KEY_LEN);
+    let mut cases = Vec::new();
+    for number in 0..EACH {
+        cases.push(of_quic_lb(number, all[number % all.len()], false));
+        cases.push(of_quic_lb(number, one_block[number % one_block.len()], true));
+        cases.push(of_quic_lb(number, other[number % other.len()], true));
+        cases.extend((1..=3).map(|version| of_katran(number, version)));
+    }
+    let mut decoder = Command::new(python);
+    let decoder = decoder.arg(DECODER).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut decoder = decoder.spawn().unwrap();
+    let (ids, expected): (Vec<String>, Vec<String>) = cases.into_iter().unzip();
+    let mut input = decoder.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || input.write_all((ids.join("\n") + "\n").as_bytes()));
+    let output = decoder.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let said: Vec<&str> = std::str::from_utf8(&output.stdout).unwrap().lines().collect();
+    assert_eq!(said.len(), 6 * EACH);
+    for (said, expected) in said.iter().zip(&expected) {
+        assert_eq!(said, expected);
+    }
 }
