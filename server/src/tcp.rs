@@ -13,6 +13,7 @@ mod errors;
 mod exchange;
 mod frames;
 mod front;
+mod gather;
 mod handshakes;
 mod heads;
 mod http2;

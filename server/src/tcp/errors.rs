@@ -1,5 +1,7 @@
 //! Errors that end connections.
 
+use std::io;
+
 use super::connection::Connection;
 use super::refused_head::RefusedHead;
 use super::refused_heads;
@@ -11,6 +13,8 @@ pub(super) enum ConnectionError {
     Http1(#[from] hyper::Error),
     #[error(transparent)]
     Http2(#[from] h2::Error),
+    #[error(transparent)]
+    Stream(#[from] io::Error),
 }
 
 /// Counts the error that ended a connection, unless the client merely went away.
@@ -18,6 +22,7 @@ pub(super) fn on_error(connection: &Connection, error: &ConnectionError) {
     tracing::trace!(%error, "a connection over TCP ended by an error");
     match error {
         ConnectionError::Http1(error) => on_http1_error(connection, error),
+        ConnectionError::Stream(_) => {}
         ConnectionError::Http2(error) if error.is_io() => {}
         ConnectionError::Http2(_) => on_protocol_error(connection),
     }
@@ -35,8 +40,7 @@ fn on_http1_error(connection: &Connection, error: &hyper::Error) {
         });
         return;
     }
-    let went_away =
-        std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>());
+    let went_away = std::error::Error::source(error).is_some_and(|cause| cause.is::<io::Error>());
     if error.is_parse() || !(went_away || error.is_user() || error.is_incomplete_message()) {
         on_protocol_error(connection);
     }

@@ -15,6 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connection::Connection;
 use super::errors::ConnectionError;
+use super::gather::Gathering;
+use super::heads::HeadStream;
+use super::paced::PacedStream;
 use super::served::Served;
 
 /// Resets of streams that the client sends before their requests were processed; with more, the connection is closed.
@@ -28,22 +31,31 @@ const STREAM_SEND_BUFFER: u64 = 64 * 1024;
 pub(super) struct Http2<S> {
     connection: Rc<Connection>,
     state: State<S>,
+    /// Gathers what h2 writes.
+    output: Gathering<S>,
     is_leaving: bool,
 }
 
 enum State<S> {
     /// The preface of the client has not arrived.
-    Opening(Handshake<S, Bytes>),
-    Open(server::Connection<S, Bytes>),
+    Opening(Handshake<Stream<S>, Bytes>),
+    Open(server::Connection<Stream<S>, Bytes>),
 }
+
+/// Stream of h2.
+type Stream<S> = HeadStream<PacedStream<Gathering<S>>>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
     pub(super) fn new(connection: &Rc<Connection>, stream: S) -> Http2<S> {
         let config = connection.front.config();
         let builder = builder(config.site.limits());
+        let output = Gathering::new(stream);
+        let stream = PacedStream::new(output.share(), connection);
+        let stream = HeadStream::new(stream, &connection.heads);
         Http2 {
             connection: Rc::clone(connection),
             state: State::Opening(builder.handshake(stream)),
+            output,
             is_leaving: false,
         }
     }
@@ -70,29 +82,41 @@ fn builder(limits: &Limits) -> Builder {
     builder
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Future for Http2<S> {
-    type Output = Result<(), ConnectionError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
+    /// Serves what has arrived, until h2 waits.
+    fn poll_requests(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         loop {
-            match &mut this.state {
+            match &mut self.state {
                 State::Opening(handshake) => {
                     let mut open = ready!(Pin::new(handshake).poll(cx))?;
-                    if this.is_leaving {
+                    if self.is_leaving {
                         open.graceful_shutdown();
                     }
-                    this.state = State::Open(open);
+                    self.state = State::Open(open);
                 }
                 State::Open(open) => match ready!(open.poll_accept(cx)).transpose()? {
                     Some((request, reply)) => {
-                        this.connection.heads.on_served();
-                        stream::start(&this.connection, request, reply);
+                        self.connection.heads.on_served();
+                        stream::start(&self.connection, request, reply);
                     }
                     None => return Poll::Ready(Ok(())),
                 },
             }
         }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Future for Http2<S> {
+    type Output = Result<(), ConnectionError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let served = self.poll_requests(cx);
+        if let Poll::Ready(Err(error)) = self.output.poll_send(cx)
+            && served.is_pending()
+        {
+            return Poll::Ready(Err(error.into()));
+        }
+        served
     }
 }
 

@@ -24,7 +24,6 @@ use super::addresses::{Addresses, addresses};
 use super::connection::Connection;
 use super::errors::on_error;
 use super::front::{Admission, Front};
-use super::heads::HeadStream;
 use super::http2::Http2;
 use super::listener_phases::Phase;
 use super::metered::MeteredStream;
@@ -209,7 +208,6 @@ async fn serve_http2<S>(connection: &Rc<Connection>, stream: S, phase: watch::Re
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let stream = HeadStream::new(PacedStream::new(stream, connection), &connection.heads);
     drive(connection, Http2::new(connection, stream), phase).await;
 }
 
