@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Time that a drain leaves a client after its last response before the connection is closed: what was acknowledged need
-/// not have been read, and a client's stack may throw away what was not read when the close arrives. The acknowledgement
-/// of anything else is waited for no longer than that.
+/// Time that a drain leaves a client after its last response before the connection is closed: what was acknowledged need not have been
+/// read, and a client's stack may throw away what was not read when the close arrives. It leaves as much after GOAWAY to who asks
+/// nothing: a request that crosses it, perhaps lost and sent again, is rejected, so its client knows that it may send it elsewhere.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The longest such time. A client that took long to take its responses may take as long to read the last of them, as far as its
@@ -118,7 +118,7 @@ impl Activity {
         now: Instant,
     ) -> Option<Instant> {
         self.note(load.taken, load.idle, || load.unacked, now);
-        let acknowledged = if load.unacked { since + LINGER } else { now };
+        let crossed = since + LINGER;
         match self.requests {
             Requests::OpenSince(_) if load.idle => {
                 let spoke = self.heard.map_or(since, |heard| heard.max(since));
@@ -126,9 +126,8 @@ impl Activity {
             }
             Requests::OpenSince(_) => None,
             Requests::None if !load.established => Some(now),
-            // What may be unacknowledged is that no further request will be taken.
-            Requests::None => Some(acknowledged),
-            Requests::DoneSince(end, linger) => Some(acknowledged.max(end + linger)),
+            Requests::None => Some(crossed),
+            Requests::DoneSince(end, linger) => Some(crossed.max(end + linger)),
         }
     }
 }
@@ -144,7 +143,7 @@ mod tests {
         let start = sluicegate_base::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut activity = Activity::new(start);
-        assert_eq!(activity.finishes_at(IDLE, at(0), at(5)), Some(at(5)));
+        assert_eq!(activity.finishes_at(IDLE, at(0), at(5)), Some(at(1000)));
         let handshaking = Load { established: false, unacked: true, ..IDLE };
         assert_eq!(activity.finishes_at(handshaking, at(0), at(5)), Some(at(5)));
         let unacked = Load { unacked: true, ..IDLE };

@@ -9,6 +9,9 @@ use crate::testing::{Bench, Client, FullSocket, settings};
 /// Length of a response, bytes: more than a packet, less than the first window.
 pub(super) const LENGTH: usize = 9000;
 
+/// H3_REQUEST_REJECTED (RFC 9114 §8.1).
+pub(super) const REJECTED: u64 = 0x10b;
+
 /// Turns and datagrams of a test are far fewer.
 const ENOUGH: usize = 1000;
 
@@ -287,28 +290,36 @@ fn a_client_has_time_to_read_its_last_response() {
     assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
 }
 
+/// The client's stack has acknowledged GOAWAY, and the request was on its way before anybody has read that.
 #[test]
-fn who_asked_nothing_for_a_while_is_closed_at_once() {
+fn a_request_that_crosses_goaway_is_rejected_even_of_who_asked_nothing_for_a_while() {
     for asks in [false, true] {
         let mut bench = bench();
-        let mut client = if asks {
-            let (mut client, _, said) = asked(&mut bench);
+        let (mut client, mut h3) = if asks {
+            let (mut client, h3, said) = asked(&mut bench);
             client.hear(said);
-            client
+            (client, h3)
         } else {
-            bench.connect("192.0.2.1:5000")
+            let client = bench.connect("192.0.2.1:5000");
+            bench.with_session(client)
         };
         client.speak(&mut bench.endpoint, bench.now);
         let said = bench.pass(Duration::from_secs(2));
         client.hear(said);
+        body(&mut client, &mut h3);
         bench.endpoint.drain(bench.now);
-        // GOAWAY is to arrive.
         let said = bench.said();
         client.hear(said);
         client.speak(&mut bench.endpoint, bench.now);
-        let said = bench.said();
+        let said = bench.pass(STEP);
         client.hear(said);
-        assert!(client.quic.peer_error().is_some());
+        let stream = h3.send_request(&mut client.quic, &head(LENGTH), true).unwrap();
+        step(&mut bench, &mut client);
+        assert_eq!(client.quic.peer_error(), None);
+        let rejected = (stream, quiche::h3::Event::Reset(REJECTED));
+        assert!(std::iter::from_fn(|| h3.poll(&mut client.quic).ok()).any(|one| one == rejected));
+        let waited = until_closed(&mut bench, &mut client);
+        assert!(waited < Duration::from_secs(2), "{waited:?}");
     }
 }
 

@@ -2,14 +2,12 @@
 
 use super::super::super::counters::ExpiryReason;
 use super::super::super::expiry::GRACE;
-use super::draining::{LENGTH, STEP, begin, bench_with, body, head, step, until_closed};
+use super::draining::{LENGTH, REJECTED, STEP, begin, bench_with, body, head, step, until_closed};
 use super::*;
 use crate::testing::{Bench, Client};
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
-/// H3_REQUEST_REJECTED.
-const REJECTED: u64 = 0x10b;
 
 fn expired(bench: &Bench, reason: ExpiryReason) -> u64 {
     bench.endpoint.counters.expired[reason]
