@@ -163,7 +163,7 @@ impl Takeover {
             relay.start(stream, move || drop(closed.send(Event::Older(OlderNews::Closed))))?;
         }
         // If it has ended already, the thread below learns of it, and this process reads.
-        let _ = self.channel.send(&Message::Ready { generation }, None);
+        self.send(&Message::Ready { generation });
         let (channel, events) = (Arc::clone(&self.channel), events.clone());
         std::thread::Builder::new().name("takeover".into()).spawn(move || {
             follow(&channel, |event| events.send(event).is_ok());
@@ -192,13 +192,18 @@ impl Takeover {
 
     /// Sends the process before a message.
     pub(super) fn send(&self, message: &Message) {
-        // It may hang, or have ended.
-        let _ = self.channel.try_send(message);
+        // It may have ended.
+        let _ = self.channel.send(message);
     }
 
-    /// Returns the way to the process before, and its number.
-    pub(super) fn channel(&self) -> (Arc<Channel>, u32) {
-        (Arc::clone(&self.channel), self.hello.process)
+    /// Returns the way to the process before.
+    pub(super) fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// Returns the number of the process before.
+    pub(super) fn process(&self) -> u32 {
+        self.hello.process
     }
 
     /// Returns whether the process before reads connection IDs of a kind.

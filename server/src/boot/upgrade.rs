@@ -19,11 +19,13 @@ use super::reload::Reloader;
 use super::takeover::{Takeover, layout};
 use super::worker_commands::{ask, send_all, set_receiving};
 use crate::handover::message::DrainingProcess;
-use crate::handover::{Action, Message, News, Stage};
+use crate::handover::{Action, Channel, Message, News, Stage};
 use crate::worker::{Command, Side, WorkerConnections};
 
 /// Time between two looks at the handshakes that are open.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time between two attempts to send what waits until another process reads again.
+const FLUSH: Duration = Duration::from_millis(100);
 /// Why a process does not serve again that is to stop.
 const TOLD_TO_STOP: &str = "the former process was told to stop";
 
@@ -147,8 +149,19 @@ impl Upgrades {
         follows && !has_left_to_older || !self.returned.is_empty()
     }
 
-    /// Returns the time of the next look.
-    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+    /// Returns the ways to all other processes.
+    fn channels<'r>(&'r self, reloader: &'r Reloader<'_>) -> impl Iterator<Item = &'r Channel> {
+        let newer = self.current.iter().chain(&self.returned).map(|other| &*other.channel);
+        newer.chain(reloader.takeover.iter().map(|takeover| &**takeover.channel()))
+    }
+
+    /// Returns the time of the next look, or of the next attempt to send what waits.
+    pub(super) fn next(&self, reloader: &Reloader<'_>, now: Instant) -> Option<Instant> {
+        let flush = self.channels(reloader).any(Channel::has_waiting).then_some(now + FLUSH);
+        flush.into_iter().chain(self.next_look(now)).min()
+    }
+
+    fn next_look(&self, now: Instant) -> Option<Instant> {
         let other = self.current.as_ref()?;
         match other.stage {
             _ if other.ended_for.is_some() => None,
@@ -158,8 +171,12 @@ impl Upgrades {
         }
     }
 
-    /// Looks at the handshakes that are open.
+    /// Sends what waits, and looks at the handshakes that are open.
     pub(super) fn on_time(&mut self, reloader: &mut Reloader<'_>, now: Instant) -> Next {
+        for channel in self.channels(reloader) {
+            // The thread at the channel reports the end of the other process.
+            let _ = channel.flush();
+        }
         let forwarding = self
             .current
             .as_ref()

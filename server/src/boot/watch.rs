@@ -182,7 +182,7 @@ impl Run<'_, '_, '_> {
             next = next.min(self.reloader.secrets_file.next());
         }
         let look = self.drains_beside_others().then_some(self.look);
-        let upgrade = self.service.upgrades.next(now);
+        let upgrade = self.service.upgrades.next(self.reloader, now);
         let others = [self.leaving_until, self.deadline, self.retry, look, upgrade];
         match next_step {
             Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),

@@ -1,8 +1,10 @@
 //! The way for messages between the two processes: whole messages, each with descriptors beside it.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -13,16 +15,70 @@ use rustix::net::{
     socketpair,
 };
 
-use super::message::Message;
+use super::message::{DrainingProcess, Message};
 
 /// Largest message, bytes.
 const LARGEST: usize = 16 * 1024;
 /// Descriptors beside a message at most.
 const MOST_DESCRIPTORS: usize = 2;
+/// Most messages that wait for room.
+const MOST_WAITING: usize = 256;
+/// Most processes whose state waits for room; there are fewer.
+const MOST_PROCESSES: usize = 64;
+/// Pause where the system is short of memory, or has too many descriptors on their way.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// An end of the way for messages.
 #[derive(Debug)]
-pub(crate) struct Channel(OwnedFd);
+pub(crate) struct Channel {
+    end: OwnedFd,
+    waiting: Mutex<Waiting>,
+}
+
+/// What there is no room for: the other process reads nothing, as it is stopped or hangs.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Those that must not be lost, in their order.
+    messages: VecDeque<Message>,
+    /// The latest state of each process that drains, by its number.
+    draining: BTreeMap<u32, DrainingProcess>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.draining.is_empty()
+    }
+
+    /// Takes a message. Returns false where there are too many.
+    fn add(&mut self, message: &Message) -> bool {
+        if let Message::Drains(process) = message {
+            let is_known = self.draining.contains_key(&process.process);
+            let has_room = is_known || self.draining.len() < MOST_PROCESSES;
+            if has_room {
+                self.draining.insert(process.process, *process);
+            }
+            return has_room;
+        }
+        let has_room = self.messages.len() < MOST_WAITING;
+        if has_room {
+            self.messages.push_back(message.clone());
+        }
+        has_room
+    }
+
+    /// Returns what is to be sent next.
+    fn next(&self) -> Option<Message> {
+        let state = || self.draining.values().next().map(|process| Message::Drains(*process));
+        self.messages.front().cloned().or_else(state)
+    }
+
+    /// Drops what [`Waiting::next`] returns.
+    fn pop(&mut self) {
+        if self.messages.pop_front().is_none() {
+            self.draining.pop_first();
+        }
+    }
+}
 
 impl Channel {
     /// Makes both ends.
@@ -32,18 +88,18 @@ impl Channel {
     pub(crate) fn pair() -> io::Result<(Channel, OwnedFd)> {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        Ok((Channel(one), other))
+        Ok((Channel::of(one), other))
     }
 
     /// Takes an end that another process has passed.
     pub(crate) fn of(end: OwnedFd) -> Channel {
-        Channel(end)
+        Channel { end, waiting: Mutex::default() }
     }
 
     /// Closes it, for the other process too.
     pub(crate) fn close(&self) {
         // It may be closed already.
-        let _ = shutdown(&self.0, Shutdown::Both);
+        let _ = shutdown(&self.end, Shutdown::Both);
     }
 
     /// Bounds the time for which [`Channel::receive`] waits; `None` for no bound.
@@ -51,23 +107,64 @@ impl Channel {
     /// # Errors
     /// It is no socket.
     pub(crate) fn set_limit(&self, limit: Option<Duration>) -> io::Result<()> {
-        Ok(set_socket_timeout(&self.0, Timeout::Recv, limit)?)
+        Ok(set_socket_timeout(&self.end, Timeout::Recv, limit)?)
     }
 
-    /// Sends a message with a descriptor beside it, if it has one.
+    /// Sends a message with a descriptor beside it, and waits for room.
     ///
     /// # Errors
     /// The other process has ended.
-    pub(crate) fn send(&self, message: &Message, descriptor: Option<&OwnedFd>) -> io::Result<()> {
-        self.send_with(message, descriptor, SendFlags::empty())
+    pub(crate) fn offer(&self, message: &Message, descriptor: &OwnedFd) -> io::Result<()> {
+        loop {
+            match self.send_with(message, Some(descriptor), SendFlags::empty()) {
+                Err(error) if passes(error) || error == Errno::TOOMANYREFS => pause(),
+                sent => return Ok(sent?),
+            }
+        }
     }
 
-    /// Sends a message if there is room for it at once: the other process may hang.
+    /// Sends a message behind those that wait, and waits for nothing: the other process may be stopped, or hang. Where there is no room,
+    /// the message waits for [`Channel::flush`]; of what a process says of its drain, the latest alone.
     ///
     /// # Errors
-    /// There is none, or the other process has ended.
-    pub(crate) fn try_send(&self, message: &Message) -> io::Result<()> {
-        self.send_with(message, None, SendFlags::DONTWAIT)
+    /// Too many wait, or the other process has ended.
+    pub(crate) fn send(&self, message: &Message) -> io::Result<()> {
+        let mut waiting = self.waiting();
+        if !waiting.add(message) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.send_waiting(&mut waiting)
+    }
+
+    /// Sends what waits, as far as there is room.
+    ///
+    /// # Errors
+    /// The other process has ended.
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        self.send_waiting(&mut self.waiting())
+    }
+
+    /// Returns whether messages wait for room.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting().is_empty()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send_waiting(&self, waiting: &mut Waiting) -> io::Result<()> {
+        while let Some(message) = waiting.next() {
+            match self.send_with(&message, None, SendFlags::DONTWAIT) {
+                Ok(()) => waiting.pop(),
+                Err(error) if error == Errno::AGAIN || passes(error) => break,
+                Err(error) => {
+                    *waiting = Waiting::default();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn send_with(
@@ -75,7 +172,7 @@ impl Channel {
         message: &Message,
         descriptor: Option<&OwnedFd>,
         flags: SendFlags,
-    ) -> io::Result<()> {
+    ) -> Result<(), Errno> {
         let text = message.to_text();
         let descriptors: Vec<_> = descriptor.iter().map(|fd| fd.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -84,7 +181,7 @@ impl Channel {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
         let text = [IoSlice::new(text.as_bytes())];
-        sendmsg(&self.0, &text, &mut ancillary, SendFlags::NOSIGNAL | flags)?;
+        sendmsg(&self.end, &text, &mut ancillary, SendFlags::NOSIGNAL | flags)?;
         Ok(())
     }
 
@@ -99,8 +196,8 @@ impl Channel {
         let mut parts = [IoSliceMut::new(&mut text)];
         let flags = RecvFlags::CMSG_CLOEXEC;
         let received = loop {
-            match recvmsg(&self.0, &mut parts, &mut ancillary, flags) {
-                Err(Errno::INTR) => {}
+            match recvmsg(&self.end, &mut parts, &mut ancillary, flags) {
+                Err(error) if passes(error) => pause(),
                 received => break received?,
             }
         };
@@ -117,12 +214,27 @@ impl Channel {
     }
 }
 
+/// Returns whether an error says nothing of the other process: the next attempt may succeed.
+fn passes(error: Errno) -> bool {
+    matches!(error, Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the thread has nothing else to do")]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
 
     use super::*;
     use crate::handover::SocketKind;
+
+    fn drains(process: u32, connections: u64) -> Message {
+        let (generation, seconds_left) = (1, 0);
+        Message::Drains(DrainingProcess { process, generation, connections, seconds_left })
+    }
 
     #[test]
     fn messages_arrive_whole_with_their_sockets_and_then_comes_the_end() {
@@ -136,8 +248,8 @@ mod tests {
             configured: "127.0.0.1:0".parse().unwrap(),
             label: 3,
         };
-        sender.send(&message, Some(&socket.into())).unwrap();
-        sender.send(&Message::Read, None).unwrap();
+        sender.offer(&message, &socket.into()).unwrap();
+        sender.send(&Message::Read).unwrap();
         drop(sender);
         let (received, fd) = receiver.receive().unwrap().unwrap();
         assert_eq!(received, message);
@@ -154,5 +266,50 @@ mod tests {
         assert_eq!(one.receive().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         rustix::io::write(&end, b"sing").unwrap();
         assert_eq!(one.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+    /// The other process was stopped for a while, as by SIGSTOP.
+    #[test]
+    fn who_reads_late_gets_each_message_and_the_latest_state() {
+        let (sender, end) = Channel::pair().unwrap();
+        let receiver = Channel::of(end);
+        let orders = [Message::Replaced, Message::Back, Message::Stay, Message::Reading];
+        let last = 999;
+        for order in &orders {
+            for connections in 0..=last {
+                sender.send(&drains(7, connections)).unwrap();
+                sender.send(&drains(8, connections)).unwrap();
+            }
+            sender.send(order).unwrap();
+        }
+        assert!(sender.has_waiting());
+        receiver.set_limit(Some(Duration::from_millis(10))).unwrap();
+        let mut received = Vec::new();
+        while let Ok(Some((message, _))) = receiver.receive() {
+            received.push(message);
+            sender.flush().unwrap();
+        }
+        assert!(!sender.has_waiting());
+        let (states, others): (Vec<_>, Vec<_>) =
+            received.into_iter().partition(|message| matches!(message, Message::Drains(_)));
+        assert_eq!(others, orders);
+        for state in [drains(7, last), drains(8, last)] {
+            assert_eq!(states.iter().filter(|one| **one == state).count(), 1);
+        }
+        drop(receiver);
+        assert!(sender.send(&Message::Read).is_err());
+    }
+
+    #[test]
+    fn what_waits_for_room_is_bounded() {
+        let (sender, end) = Channel::pair().unwrap();
+        let sent = (0..100_000).take_while(|_| sender.send(&Message::Back).is_ok()).count();
+        assert!((MOST_WAITING..10_000).contains(&sent), "{sent}");
+        for process in 0..1000 {
+            let _ = sender.send(&drains(process, 0));
+        }
+        assert_eq!(sender.waiting().draining.len(), MOST_PROCESSES);
+        drop(end);
+        assert!(sender.flush().is_err());
+        assert!(!sender.has_waiting());
     }
 }

@@ -153,7 +153,7 @@ impl Upgrades {
             Ok(older) => older,
             Err(reason) => return refuse(&mut reply, &reason),
         };
-        let (channel, process) = older.channel();
+        let (channel, process) = (Arc::clone(older.channel()), older.process());
         tracing::info!(process, "upgrade: back to the former process");
         let older = OtherProcess {
             number: OLDER,
@@ -175,6 +175,12 @@ impl Upgrades {
         let older = older.ok_or(
             "no process from before the last upgrade is left: name the former program by `sluicegate upgrade --program FILE`",
         )?;
+        if older.channel().has_waiting() {
+            return Err(format!(
+                "the former process {} does not respond: is it stopped?",
+                older.process()
+            ));
+        }
         if let Some(other) = self.returned.first() {
             return Err(format!(
                 "process {} still drains, whose datagrams pass through this one: try again once it has ended",

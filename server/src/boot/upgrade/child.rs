@@ -44,10 +44,10 @@ pub(super) fn follow(
     number: u64,
 ) {
     let Offer { hello, stream, sockets } = offer;
-    let mut offered = channel.send(&Message::Hello(hello), Some(&stream));
+    let mut offered = channel.offer(&Message::Hello(hello), &stream);
     drop(stream);
     for (message, socket) in sockets {
-        offered = offered.and_then(|()| channel.send(&message, Some(&socket)));
+        offered = offered.and_then(|()| channel.offer(&message, &socket));
     }
     while offered.is_ok() {
         let Ok(Some((message, _))) = channel.receive() else {

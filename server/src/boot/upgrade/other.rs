@@ -63,8 +63,8 @@ impl OtherProcess {
     }
 
     pub(super) fn send(&self, message: &Message) {
-        // It may hang, or have ended.
-        let _ = self.channel.try_send(message);
+        // It may have ended.
+        let _ = self.channel.send(message);
     }
 
     /// Kills it. The thread at the channel reports its end.
@@ -105,7 +105,7 @@ impl OtherProcess {
     pub(super) fn change(&mut self, workers: &[WorkerHandle]) -> io::Result<()> {
         self.patience = clock::now() + CHANGE;
         set_receiving(workers, false)?;
-        self.channel.try_send(&Message::Read)
+        self.channel.send(&Message::Read)
     }
 
     /// Notes that it serves.
