@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::io::Errno;
 use sluicegate_dataplane::{ListenerId, RxMeta};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
@@ -18,6 +20,8 @@ const MOST_WAITING: usize = 4 << 20;
 const READ: usize = 256 << 10;
 /// Datagrams of each worker in one round.
 const ROUND: usize = 256;
+/// Pause where the system is short of memory.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A worker's end.
 pub(crate) struct Lane {
@@ -58,6 +62,8 @@ pub(crate) struct Relay {
     out: Vec<u8>,
     /// Bytes of `out` that were written.
     written: usize,
+    /// The last attempt has failed for want of memory.
+    pauses: bool,
     read: Vec<u8>,
     /// Bytes of `read` that were read and not delivered.
     unread: usize,
@@ -79,6 +85,7 @@ impl Relay {
             dropped: 0,
             out: Vec::new(),
             written: 0,
+            pauses: false,
             read: Vec::new(),
             unread: 0,
             by_group,
@@ -128,6 +135,10 @@ impl Relay {
                 self.write(stream)?;
             }
             let (is_blocked, notify) = (self.written < self.out.len(), Arc::clone(&self.notify));
+            if std::mem::take(&mut self.pauses) {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
             tokio::select! {
                 ready = stream.readable() => {
                     ready?;
@@ -168,7 +179,15 @@ impl Relay {
             match stream.try_write(rest) {
                 Ok(length) => self.written += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+                Err(error) => match Failure::of(&error) {
+                    Failure::Passes => {
+                        self.pauses = true;
+                        break;
+                    }
+                    // What it has sent before may still be read.
+                    Failure::Closed => self.written = self.out.len(),
+                    Failure::Broken => return Err(error),
+                },
             }
         }
         if self.written == self.out.len() {
@@ -191,7 +210,14 @@ impl Relay {
             Ok(0) => return Ok(false),
             Ok(received) => self.unread += received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(error) => return Err(error),
+            Err(error) => match Failure::of(&error) {
+                Failure::Passes => {
+                    self.pauses = true;
+                    return Ok(true);
+                }
+                Failure::Closed => return Ok(false),
+                Failure::Broken => return Err(error),
+            },
         }
         let mut at = 0;
         while let Some(bytes) = self.read.get(at..self.unread) {
@@ -221,11 +247,93 @@ impl Relay {
     }
 }
 
+/// What an error of the stream says of the other process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// Nothing: the next attempt may succeed.
+    Passes,
+    /// It has ended.
+    Closed,
+    /// The stream cannot be used.
+    Broken,
+}
+
+impl Failure {
+    fn of(error: &io::Error) -> Failure {
+        match Errno::from_io_error(error) {
+            Some(Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Failure::Passes,
+            Some(Errno::PIPE | Errno::CONNRESET) => Failure::Closed,
+            _ => Failure::Broken,
+        }
+    }
+}
+
 impl Lane {
     /// Passes a datagram to the worker, who knows whose it is. Returns false where there is no room.
     fn deliver(&mut self, listener: ListenerId, frame: &ForwardedDatagram<'_>) -> bool {
         let ForwardedDatagram { peer, local, ecn, datagram, .. } = *frame;
         // At the other end of the pair.
         self.ring.send(0, &RxMeta { listener, peer, local, ecn }, datagram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use sluicegate_dataplane::Ecn;
+
+    use super::*;
+    use crate::worker::{mailbox, misrouted};
+
+    #[test]
+    fn an_error_of_the_system_is_no_end_of_the_other_process() {
+        for (errno, failure) in [
+            (Errno::INTR, Failure::Passes),
+            (Errno::NOBUFS, Failure::Passes),
+            (Errno::NOMEM, Failure::Passes),
+            (Errno::PIPE, Failure::Closed),
+            (Errno::CONNRESET, Failure::Closed),
+            (Errno::BADF, Failure::Broken),
+        ] {
+            assert_eq!(Failure::of(&errno.into()), failure, "{errno}");
+        }
+        assert_eq!(Failure::of(&io::ErrorKind::InvalidData.into()), Failure::Broken);
+    }
+
+    /// It has ended, with what this one has for it unread.
+    #[test]
+    fn what_the_other_process_has_sent_before_its_end_arrives() {
+        let mut ends = misrouted(2).into_iter();
+        let (mut worker, ring) = (ends.next().unwrap(), ends.next().unwrap());
+        let (mailbox, _received) = mailbox();
+        let listener = ListenerId(5);
+        let mut labels = AddressLabels::default();
+        labels.add(3, listener, 0);
+        let lane = Lane { group: 0, worker: 0, ring, mailbox };
+        let mut relay = Relay::new(vec![lane], labels, Arc::default());
+        let (peer, local) = ([192, 0, 2, 1], [198, 51, 100, 1]);
+        let (peer, local) = ((peer, 5000).into(), (local, 443).into());
+        let ecn = Ecn::Ect0;
+        worker.send(1, &RxMeta { listener, peer, local, ecn }, b"out");
+        worker.flush(|_| ());
+        let (own, mut other) = StdStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        let mut frames = Vec::new();
+        for datagram in [&b"one"[..], b"two"] {
+            ForwardedDatagram { worker: 0, label: 3, peer, local, ecn, datagram }
+                .write(&mut frames);
+        }
+        other.write_all(&frames).unwrap();
+        drop(other);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let result = runtime.block_on(async {
+            let own = UnixStream::from_std(own).unwrap();
+            relay.carry(&own).await
+        });
+        assert!(result.is_ok(), "{result:?}");
+        let mut received = Vec::new();
+        worker.receive(10, |_, datagram| received.push(datagram.to_vec()));
+        assert_eq!(received, [b"one", b"two"]);
     }
 }
