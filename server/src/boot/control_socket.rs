@@ -21,7 +21,7 @@ use sluicegate_config::Config;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 /// Name of the socket in its folder.
@@ -42,14 +42,16 @@ const CLIENT_LIMIT: Duration = Duration::from_secs(5);
 const MOST_SILENT: usize = 8;
 /// Most requests that wait for the main thread.
 const MOST_REQUESTS: usize = 16;
+/// Most responses that clients have not read yet.
+const MOST_RESPONSES: usize = 8;
 /// Time in which a verdict still reaches a client once the socket closes.
 const LAST_REPLY: Duration = Duration::from_secs(1);
 /// Time between two looks whether one does.
 const LOOK: Duration = Duration::from_millis(5);
 /// Pause after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Largest response that a client reads, bytes.
-const MAX_RESPONSE: u64 = 64 * 1024;
+/// Largest response that a client reads, bytes: a status has about 150 for each listening address.
+const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
 /// First word of the response after a reload that took effect.
 const TAKEN: &str = "taken";
 /// First word of the response after one that changed nothing.
@@ -354,17 +356,26 @@ async fn read_request(stream: &mut UnixStream) -> io::Result<Result<ControlReque
     Ok(request.ok_or("this version of the server knows no such request"))
 }
 
-/// Passes each client's request to the main thread in turn. A response fits in the buffer of its socket, so that a client that does not
-/// read it delays nobody.
+/// Passes each client's request to the main thread in turn. A client that does not read its response delays nobody.
 async fn ask_for(
     mut clients: mpsc::Receiver<Client>,
     ask: &impl Fn(ControlRequest, Reply) -> bool,
     replies: &Cell<bool>,
 ) {
-    while let Some((stream, request)) = clients.recv().await {
-        replies.set(true);
-        respond(stream, verdict(request, ask).await).await;
-        replies.set(false);
+    let mut responses = JoinSet::new();
+    loop {
+        tokio::select! {
+            client = clients.recv(), if responses.len() < MOST_RESPONSES => {
+                let Some((stream, request)) = client else {
+                    return;
+                };
+                replies.set(true);
+                let verdict = verdict(request, ask).await;
+                responses.spawn(respond(stream, verdict));
+            }
+            Some(_) = responses.join_next() => {}
+        }
+        replies.set(!responses.is_empty());
     }
 }
 

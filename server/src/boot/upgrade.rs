@@ -87,6 +87,12 @@ impl Upgrades {
         self.current.is_some()
     }
 
+    /// Returns whether there are other processes of the server.
+    pub(super) fn has_others(&self, reloader: &Reloader<'_>) -> bool {
+        let older = reloader.takeover.as_ref();
+        self.current.is_some() || !self.returned.is_empty() || older.is_some_and(Takeover::lives)
+    }
+
     /// Sends the processes that drain beside this one a message.
     fn tell_others(&self, reloader: &Reloader<'_>, message: &Message) {
         if let Some(takeover) = &reloader.takeover {

@@ -121,7 +121,7 @@ impl Run<'_, '_, '_> {
         if self.retry.is_some_and(|retry| clock::now() >= retry) {
             self.install_certificates();
         }
-        if self.drains_beside_others() && now >= self.look {
+        if self.shows_its_drain() && now >= self.look {
             self.look = now + LOOK;
             self.look_at_connections(now);
         }
@@ -133,8 +133,10 @@ impl Run<'_, '_, '_> {
         self.deadline.is_some()
     }
 
-    fn drains_beside_others(&self) -> bool {
-        self.drains() && self.is_held
+    /// Returns whether the server drains beside others, which show how far: one that was told to stop, too.
+    fn shows_its_drain(&self) -> bool {
+        let has_others = self.service.upgrades.has_others(self.reloader);
+        self.drains() && (self.is_held || has_others && !self.stopped)
     }
 
     /// Tells the other processes how far this one has drained, and notes whether it may end.
@@ -145,7 +147,7 @@ impl Run<'_, '_, '_> {
         };
         let left = self.left(now);
         let Service { upgrades, .. } = &mut *self.service;
-        if connections.have_drained && !upgrades.relays(self.reloader) {
+        if self.is_held && connections.have_drained && !upgrades.relays(self.reloader) {
             upgrades.on_end();
             return self.hold();
         }
@@ -181,7 +183,7 @@ impl Run<'_, '_, '_> {
         if !self.drains() {
             next = next.min(self.reloader.secrets_file.next());
         }
-        let look = self.drains_beside_others().then_some(self.look);
+        let look = self.shows_its_drain().then_some(self.look);
         let upgrade = self.service.upgrades.next(self.reloader, now);
         let others = [self.leaving_until, self.deadline, self.retry, look, upgrade];
         match next_step {

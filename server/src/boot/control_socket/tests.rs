@@ -128,6 +128,25 @@ fn a_silent_client_delays_nobody_and_may_still_ask() {
     assert_eq!(response, "taken and it\n");
 }
 
+/// It has thousands of listeners.
+#[test]
+fn a_long_response_arrives_whole_and_delays_nobody_where_it_is_not_read() {
+    let (_folder, socket, inbox) = socket();
+    let long = "x".repeat(4 << 20);
+    let mut slow = Client::connect(&socket.path).unwrap();
+    slow.set_read_timeout(Some(LIMIT)).unwrap();
+    slow.write_all(b"status\n").unwrap();
+    reply(&inbox, ControlVerdict::Taken(long.clone()));
+    let path = socket.path.clone();
+    let asked = thread::spawn(move || ask_server(&path, &ControlRequest::Status, LIMIT).unwrap());
+    reply(&inbox, ControlVerdict::Taken(long.clone()));
+    assert_eq!(asked.join().unwrap(), ControlVerdict::Taken(long.clone()));
+    // It would have been given up first.
+    let mut response = String::new();
+    slow.read_to_string(&mut response).unwrap();
+    assert_eq!(response, ControlVerdict::Taken(long).text() + "\n");
+}
+
 #[test]
 fn of_too_many_silent_clients_the_first_gives_way() {
     let (_folder, socket, inbox) = socket();

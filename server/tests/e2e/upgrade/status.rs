@@ -1,12 +1,17 @@
 //! `sluicegate status` names the processes of the server.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use super::{Line, said, setup};
+use super::{Line, kill, said, setup};
 use crate::client::{Client, run};
 use crate::on_auto;
 
-on_auto!(a_status_names_the_process_that_serves_and_those_that_drain);
+on_auto!(
+    a_status_names_the_process_that_serves_and_those_that_drain,
+    a_process_that_was_told_to_stop_is_shown_as_long_as_it_drains,
+);
 
 /// Asks for the status.
 fn status(line: &Line, arguments: &[&str]) -> String {
@@ -16,7 +21,7 @@ fn status(line: &Line, arguments: &[&str]) -> String {
 }
 
 /// Asks until a process drains, which takes a moment to say so.
-fn with_draining(line: &Line) -> Value {
+pub(super) fn with_draining(line: &Line) -> Value {
     loop {
         let status: Value = serde_json::from_str(&status(line, &["--json"])).unwrap();
         if status["draining"] != Value::Array(Vec::new()) {
@@ -55,6 +60,23 @@ fn a_status_names_the_process_that_serves_and_those_that_drain(backend: &str) {
         let back = with_draining(&line);
         assert_eq!(back["process"].to_string(), first);
         assert_eq!(back["draining"][0]["process"].to_string(), newer);
+        long.end().await;
+    });
+    line.end();
+}
+
+fn a_process_that_was_told_to_stop_is_shown_as_long_as_it_drains(backend: &str) {
+    let mut line = Line::start(&setup(backend));
+    let first = line.process.clone();
+    run(async {
+        let long = line.download().await;
+        line.upgrade();
+        kill(&first, "TERM");
+        line.server.process.line_with(&["drains already"]);
+        // What it has said before that is forgotten by then.
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let status: Value = serde_json::from_str(&status(&line, &["--json"])).unwrap();
+        assert_eq!(status["draining"][0]["process"].to_string(), first, "{status}");
         long.end().await;
     });
     line.end();
