@@ -50,6 +50,7 @@ pub(super) fn run_down(
         running,
         leaving_until: None,
         deadline: None,
+        interrupted: None,
         told_to_stop: false,
         stopped: false,
         is_over: false,
@@ -88,6 +89,8 @@ struct Run<'r, 'c, 's> {
     leaving_until: Option<Instant>,
     /// Time at which the drain, or the stop after it, ends at once.
     deadline: Option<Instant>,
+    /// The same of a drain that another process has interrupted, as it is about to leave the service to this one.
+    interrupted: Option<Instant>,
     told_to_stop: bool,
     /// The workers were told to stop.
     stopped: bool,
@@ -255,10 +258,22 @@ impl Run<'_, '_, '_> {
         if let Some(takeover) = self.reloader.takeover.as_ref().filter(|one| !one.reads()) {
             takeover.give_up();
         }
-        let limit = drain(self.observability, self.reloader);
+        let limit = self.drain();
         tracing::info!(limit = ?limit, "draining; a second signal stops at once");
         self.service.supervisor.stopping("draining", limit);
-        self.deadline = Some(clock::now() + limit);
+    }
+
+    /// Has the server drain: no worker accepts a request that follows a response from here on. Returns the time for it, which is what is
+    /// left where a drain goes on that was interrupted.
+    fn drain(&mut self) -> Duration {
+        self.observability.lifecycle().set(Phase::Draining);
+        send_all(&self.reloader.workers, || Command::Drain);
+        self.reloader.fronts.send(|| FrontCommand::Drain);
+        let (now, limit) = (clock::now(), self.reloader.config.server.drain_timeout);
+        let first = self.deadline.or(self.interrupted.take());
+        let deadline = first.map_or(now + limit, |first| first.min(now + limit));
+        self.deadline = Some(deadline);
+        deadline.saturating_duration_since(now)
     }
 
     /// Notes that no event has come.
@@ -301,19 +316,17 @@ impl Run<'_, '_, '_> {
                 self.leaving_until = None;
                 // Before they drain.
                 self.hold();
-                let limit = drain(self.observability, self.reloader);
+                let limit = self.drain();
                 tracing::info!(limit = ?limit, "draining beside the other process");
-                self.deadline.get_or_insert(clock::now() + limit);
             }
             Next::Undone => self.service.control.open(),
             Next::Resume => {
-                self.deadline = None;
+                self.interrupted = self.deadline.take();
                 // The file may have changed while the server drained.
                 self.reloader.renew_secrets_at_once();
             }
             Next::DrainAgain => {
-                let limit = drain(self.observability, self.reloader);
-                self.deadline = Some(clock::now() + limit);
+                self.drain();
             }
             Next::Serve => self.serve_again(),
             Next::Stop => {
@@ -410,7 +423,7 @@ impl Run<'_, '_, '_> {
 
     /// Serves after another process has: workers read already, and take new connections.
     fn serve_again(&mut self) {
-        (self.deadline, self.since) = (None, clock::unix());
+        (self.deadline, self.interrupted, self.since) = (None, None, clock::unix());
         self.observability.lifecycle().set(Phase::Serving);
         self.reloader.fronts.send(|| FrontCommand::Resume);
         if let Err(error) = self.reloader.admin.reopen() {
@@ -450,14 +463,6 @@ impl Run<'_, '_, '_> {
         let pause = install_certificates(self.reloader);
         self.retry = pause.map(|pause| clock::now() + pause);
     }
-}
-
-/// Has the server drain: no worker accepts a request that follows a response from here on. Returns the time for it.
-fn drain(observability: &Observability, reloader: &Reloader<'_>) -> Duration {
-    observability.lifecycle().set(Phase::Draining);
-    send_all(&reloader.workers, || Command::Drain);
-    reloader.fronts.send(|| FrontCommand::Drain);
-    reloader.config.server.drain_timeout
 }
 
 /// Puts certificates of ACME to use. Returns the pause until the next attempt if that fails: another file of the configuration may

@@ -1,8 +1,11 @@
 //! The way back: the former process serves again.
 
+use std::time::Duration;
+
 use tokio::task::LocalSet;
 
 use super::load::{Download, Load, ask_as_strangers, ask_on};
+use super::status::with_draining;
 use super::{Line, PIECE, assert_none_failed, kill, said, setup};
 use crate::admin::{address, metrics};
 use crate::client::{Client, run};
@@ -15,6 +18,7 @@ on_auto!(
     clients_that_must_retry_keep_their_connections_on_the_way_back,
     either_process_may_be_killed_on_the_way_back,
     a_process_that_stops_does_not_take_the_service,
+    a_way_back_that_breaks_off_leaves_no_more_time_to_drain,
     the_most_recent_process_serves_again_and_then_the_one_before,
     one_alone_serves_again_of_several_that_drain,
     a_former_process_without_a_listener_does_not_serve_again,
@@ -162,6 +166,41 @@ fn a_process_that_stops_does_not_take_the_service(backend: &str) {
         long.end().await;
     });
     line.end();
+}
+
+/// Handshakes that stay open keep the newer process from changing sides, until it is told to stop.
+fn a_way_back_that_breaks_off_leaves_no_more_time_to_drain(backend: &str) {
+    let mut line = Line::start(&setup(backend).with("[limits]\nhandshake_timeout = \"300s\""));
+    let (first, at) = (line.process.clone(), line.server.address());
+    let seconds_left = |line: &Line| {
+        let draining = &with_draining(line)["draining"][0];
+        assert_eq!(draining["process"].to_string(), first);
+        draining["seconds_left"].as_u64().unwrap()
+    };
+    run(async {
+        let long = line.download().await;
+        line.upgrade();
+        let mut before = seconds_left(&line);
+        // Of 300.
+        while before > 295 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            before = seconds_left(&line);
+        }
+        let relay = Relay::start_for(at, 1).await;
+        let _halfway = Client::new(&line.folder).dial(relay.address).await;
+        let command = line.command("upgrade", &["--back"]);
+        let asking = std::thread::spawn(|| said(command));
+        line.server.process.line_with(&["back to the former process"]);
+        kill(&line.process, "TERM");
+        let (code, said) = asking.join().unwrap();
+        assert!(code == Some(2) && said.contains("was told to stop"), "{said}");
+        // What the former process has said before that is forgotten by then.
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let after = seconds_left(&line);
+        assert!(after < before, "{after} s, and {before} s before");
+        long.end().await;
+    });
+    assert_eq!(line.server.process.wait().code(), Some(0));
 }
 
 fn the_most_recent_process_serves_again_and_then_the_one_before(backend: &str) {
