@@ -86,6 +86,8 @@ use self::shared::Shared;
 use self::status::absolute;
 use self::supervisor::Supervisor;
 use self::takeover::Takeover;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::takeover::read_offer;
 use self::tcp::{Fronts, tcp_config};
 use self::upgrade::Upgrades;
 use self::upkeep::Upkeep;

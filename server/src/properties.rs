@@ -8,6 +8,7 @@
 mod client;
 mod datagrams;
 mod frames;
+mod handover;
 
 pub use crate::h3::properties::{head, priority, upstream};
 pub use sluicegate_base::properties::line;
@@ -16,6 +17,7 @@ pub use sluicegate_quic::properties::{connection_id, header, token};
 
 pub use datagrams::datagrams;
 pub use frames::frames;
+pub use handover::handover;
 
 #[cfg(test)]
 mod tests;

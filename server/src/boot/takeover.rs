@@ -263,6 +263,12 @@ fn follow(channel: &Channel, report: impl Fn(Event) -> bool) {
     report(Event::Older(OlderNews::Gone));
 }
 
+/// Reads what a process hands over, whatever has come by a channel. A fuzz target calls it.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_offer(channel: Channel) {
+    drop(Takeover::receive(channel));
+}
+
 /// Returns the layout of connection IDs, as far as another process must know it to tell whose they are.
 pub(super) fn layout(cids: &CidSchemes) -> String {
     format!("{} {:?}", cids.scheme().cid_len(), cids.steering())

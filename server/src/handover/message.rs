@@ -116,7 +116,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let value = match self {
             Message::Hello(Hello {
                 protocol,

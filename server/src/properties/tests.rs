@@ -11,11 +11,12 @@ use super::*;
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
 /// The properties by the names of their fuzz targets.
-const TRIALS: [Trial; 12] = [
+const TRIALS: [Trial; 13] = [
     ("connection_id", connection_id, 5_000),
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),
     ("frames", frames, 300),
+    ("handover", handover, 2_000),
     ("head", head, 5_000),
     ("header", header, 5_000),
     ("line", line, 2_000),
@@ -128,6 +129,11 @@ fn paths_of_requests() {
 #[test]
 fn requests_for_files() {
     holds("file");
+}
+
+#[test]
+fn messages_of_another_process() {
+    holds("handover");
 }
 
 #[test]
