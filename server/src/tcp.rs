@@ -28,6 +28,7 @@ mod open_requests;
 mod paced;
 mod progress;
 mod proxy_protocol;
+mod read_ahead;
 mod refused_head;
 mod refused_heads;
 mod request;

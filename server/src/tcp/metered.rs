@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 
 use super::lingering::Lingering;
 use super::link_account::LinkAccount;
+use super::read_ahead::ReadAhead;
 use super::socket_info::SocketInfo;
 
 /// Bytes that a connection has sent, below TLS.
@@ -147,6 +148,7 @@ impl Meter {
 #[derive(Debug)]
 pub(super) struct MeteredStream {
     stream: TcpStream,
+    ahead: ReadAhead,
     meter: Rc<Meter>,
     lingering: Option<Lingering>,
     is_ending: bool,
@@ -155,7 +157,13 @@ pub(super) struct MeteredStream {
 impl MeteredStream {
     pub(super) fn new(stream: TcpStream, meter: &Rc<Meter>) -> MeteredStream {
         meter.socket.set(Some(stream.as_raw_fd()));
-        MeteredStream { stream, meter: Rc::clone(meter), lingering: None, is_ending: false }
+        MeteredStream {
+            stream,
+            ahead: ReadAhead::default(),
+            meter: Rc::clone(meter),
+            lingering: None,
+            is_ending: false,
+        }
     }
 
     /// Waits until there is something to read, or the end.
@@ -207,7 +215,8 @@ impl AsyncRead for MeteredStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let this = &mut *self;
+        this.ahead.poll_read(&mut this.stream, cx, buffer)
     }
 }
 
