@@ -92,8 +92,14 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Packages that the tests of every package may use.
-const TEST_TOOLS: &[&str] =
-    &["sluicegate-qlog", "sluicegate-raw-client", "sluicegate-sim", "sluicegate-test-support"];
+const TEST_TOOLS: &[&str] = &[
+    // Its connection IDs.
+    "sluicegate-cid",
+    "sluicegate-qlog",
+    "sluicegate-raw-client",
+    "sluicegate-sim",
+    "sluicegate-test-support",
+];
 
 #[test]
 fn crates_depend_in_one_direction() {
