@@ -7,6 +7,7 @@ mod encoded_heads;
 mod late_acks;
 mod late_timers;
 mod lent_data;
+mod long_parameters;
 mod manifest;
 mod new_token;
 mod packing;
