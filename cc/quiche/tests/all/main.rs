@@ -15,6 +15,7 @@ mod path_mtu;
 mod rebinding;
 mod received_frames;
 mod refusals;
+mod retired_ids;
 mod send_limit;
 mod series;
 mod switch;
