@@ -20,3 +20,4 @@ pub mod secrets;
 pub mod self_signed;
 pub mod state_file;
 pub mod tls;
+pub mod token_bucket;

@@ -32,17 +32,22 @@ impl TokenBucket {
 
     /// Returns whether one more event may happen at `now`; if so, it is counted.
     pub fn allow(&mut self, now: Duration) -> bool {
+        self.allow_leaving(now, 0)
+    }
+
+    /// Returns whether one more event may happen at `now` and leave `rest` to others; if so, it is counted.
+    pub fn allow_leaving(&mut self, now: Duration, rest: u32) -> bool {
         let passed = now.saturating_sub(self.last).as_nanos();
         self.last = self.last.max(now);
         let refill = passed.saturating_mul(u128::from(self.per_second));
         let refill = u64::try_from(refill).unwrap_or(u64::MAX);
         self.level = self.level.saturating_add(refill).min(self.capacity);
         match self.level.checked_sub(TOKEN) {
-            Some(level) => {
+            Some(level) if level >= u64::from(rest) * TOKEN => {
                 self.level = level;
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 }
@@ -77,6 +82,18 @@ mod tests {
         assert_eq!(allowed(&mut limit, start + Duration::from_millis(9), 20), 0);
         assert_eq!(allowed(&mut limit, start + Duration::from_millis(10), 20), 1);
         assert_eq!(allowed(&mut limit, start + Duration::from_secs(9), 20), 5);
+    }
+
+    #[test]
+    fn events_that_leave_a_rest_take_no_part_of_it() {
+        let mut limit = TokenBucket::new(100, 10);
+        let start = Duration::from_secs(1000);
+        let leaving =
+            |limit: &mut TokenBucket, now| (0..20).filter(|_| limit.allow_leaving(now, 6)).count();
+        assert_eq!(leaving(&mut limit, start), 4);
+        assert_eq!(allowed(&mut limit, start, 20), 6);
+        assert_eq!(leaving(&mut limit, start + Duration::from_millis(60)), 0);
+        assert_eq!(leaving(&mut limit, start + Duration::from_millis(80)), 2);
     }
 
     #[test]

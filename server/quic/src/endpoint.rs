@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use sluicegate_base::entropy::Entropy;
 use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::overload::Overload;
+use sluicegate_base::token_bucket::TokenBucket;
 use sluicegate_dataplane::{CidMark, ListenerId, RxMeta};
 
 pub use self::adopt::EndpointConfig;
@@ -47,7 +48,6 @@ use super::ended_connections::ConnectionClass;
 use super::header::{Header, HeaderKind};
 use super::holders::Holders;
 use super::prefetch::prefetch;
-use super::rate_limit::TokenBucket;
 use super::rates::Rates;
 use super::recorder::RecorderPool;
 use super::reset::ResetTokens;

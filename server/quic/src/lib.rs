@@ -21,7 +21,6 @@ mod progress;
 #[cfg(any(test, feature = "test-fixtures"))]
 #[doc(hidden)]
 pub mod properties;
-pub mod rate_limit;
 mod rates;
 pub mod recorder;
 pub mod refusal;

@@ -1,8 +1,7 @@
 //! Rates of packets without a connection, as configured.
 
+use sluicegate_base::token_bucket::TokenBucket;
 use sluicegate_config::Quic;
-
-use super::rate_limit::TokenBucket;
 
 /// Limits of the packets that a worker sends without a connection.
 #[derive(Debug)]
