@@ -120,6 +120,9 @@ table! {
         /// Most flows. Beyond it, the flow that has been silent longest ends: of those whose client has not sent again after its server
         /// has, if these are more than an eighth of the table; of the others if not.
         max: u64 { kind: count(1, 60_000, "flows"), default: "10000", reload: Live },
+        /// Flows that may begin in a second, and at once: so many to servers that an ID names, as of clients that change their address, and
+        /// so many others. What would begin more is dropped, as in a flood from forged addresses; clients send it again.
+        new_per_second: u64 { kind: count(1, 1_000_000, "flows"), default: "1000", reload: Live },
     }
 }
 
@@ -243,7 +246,9 @@ mod tests {
     fn a_short_file_has_the_defaults() {
         let config = read(&format!("{LISTEN}{SERVER}")).unwrap();
         assert_eq!(config.listen, ["127.0.0.1:0".parse().unwrap()]);
-        assert_eq!(config.flows, Flows { idle_timeout: Duration::from_secs(120), max: 10_000 });
+        let idle_timeout = Duration::from_secs(120);
+        let flows = Flows { idle_timeout, max: 10_000, new_per_second: 1000 };
+        assert_eq!(config.flows, flows);
         assert_eq!((config.health_check.rises, config.health_check.falls), (2, 3));
         let [server] = &config.servers[..] else { panic!("one server") };
         assert!(!server.drain && server.health.is_none() && server.server_ids.is_empty());

@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::datagram::{destination_id, may_begin};
 use crate::flows::{FlowId, Flows};
 use crate::ids::Ids;
+use crate::new_flows::{NewFlows, Opening};
 use crate::pool::{Pool, Server, ServerKey};
 use crate::settings::BalancerSettings;
 use crate::tuple::Tuple;
@@ -31,6 +32,8 @@ pub enum Unrouted {
     NoServer,
     /// It names no server and cannot begin a connection, and the table is full.
     NoRoom,
+    /// It would begin a flow, of which there have been too many in the last second.
+    RateLimited,
 }
 
 /// Part of the table that unproven flows may take from proven ones: 1 / `NEWCOMERS`.
@@ -48,12 +51,14 @@ const NEWCOMERS: usize = 8;
 ///
 /// A flow is proven once its client has sent again after its server has. In a full table a new flow ends the one that has been silent
 /// longest: of the unproven ones, if these are more than an eighth of the table; of the proven ones if not. So new clients have time to
-/// prove their flows, and a flood from forged addresses takes no more than an eighth of the table from the others.
+/// prove their flows, and a flood from forged addresses takes no more than an eighth of the table from the others. And no more flows begin
+/// in a second than the settings allow, so that a flood leaves the time of the thread to known flows.
 #[derive(Debug)]
 pub struct Balancer {
     ids: Ids,
     pool: Pool,
     flows: Flows,
+    new_flows: NewFlows,
     idle_timeout: Duration,
     max_flows: usize,
     counters: Counters,
@@ -66,6 +71,7 @@ impl Balancer {
             ids: Ids::default(),
             pool: Pool::default(),
             flows: Flows::new(),
+            new_flows: NewFlows::new(settings.new_flows_per_second),
             idle_timeout: settings.idle_timeout,
             max_flows: settings.max_flows,
             counters: Counters::default(),
@@ -78,6 +84,7 @@ impl Balancer {
     pub fn adopt(&mut self, settings: BalancerSettings) {
         let servers = self.pool.adopt(&settings.servers);
         self.ids = Ids::new(settings.ids, servers);
+        self.new_flows.change_to(settings.new_flows_per_second);
         self.idle_timeout = settings.idle_timeout;
         self.max_flows = settings.max_flows.max(1);
     }
@@ -100,11 +107,9 @@ impl Balancer {
             && let Some(server) = self.pool.find(key)
         {
             let address = server.address;
+            let placed = self.place(tuple, (key, address), Opening::Named, now)?;
             self.counters.by_id += 1;
-            return Ok(match self.flows.find(tuple, key) {
-                Some(flow) => self.known(flow, now),
-                None => self.open(tuple, key, address, now),
-            });
+            return Ok(placed);
         }
         let begun = (may_begin(datagram) && self.ids.is_of_client(id)).then(|| hash(id));
         if let Some(flow) = self.flows.first_of(tuple)
@@ -122,11 +127,9 @@ impl Balancer {
             self.counters.no_server += 1;
             return Err(Unrouted::NoServer);
         };
+        let opening = if may_begin(datagram) { Opening::Connection } else { Opening::Other };
+        let placed = self.place(tuple, (key, address), opening, now)?;
         self.counters.by_hash += 1;
-        let placed = match self.flows.find(tuple, key) {
-            Some(flow) => self.known(flow, now),
-            None => self.open(tuple, key, address, now),
-        };
         let (Placed::New(flow, _) | Placed::Known(flow)) = placed;
         begun.into_iter().for_each(|begun| self.flows.begin(flow, begun));
         Ok(placed)
@@ -147,13 +150,27 @@ impl Balancer {
         Placed::Known(flow)
     }
 
-    fn open(&mut self, tuple: &Tuple, key: ServerKey, address: SocketAddr, now: Instant) -> Placed {
+    /// Returns the flow to a server, which may be a new one.
+    fn place(
+        &mut self,
+        tuple: &Tuple,
+        (key, address): (ServerKey, SocketAddr),
+        opening: Opening,
+        now: Instant,
+    ) -> Result<Placed, Unrouted> {
+        if let Some(flow) = self.flows.find(tuple, key) {
+            return Ok(self.known(flow, now));
+        }
+        if !self.new_flows.admit(opening, now) {
+            self.counters.rate_limited += 1;
+            return Err(Unrouted::RateLimited);
+        }
         // One for one, so that the new flow gets the place of the one that it ends.
         if self.flows.len() >= self.max_flows {
             self.evict();
         }
         self.counters.opened += 1;
-        Placed::New(self.flows.add(*tuple, key, now), address)
+        Ok(Placed::New(self.flows.add(*tuple, key, now), address))
     }
 
     /// Notes a datagram of a server.

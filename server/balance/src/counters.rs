@@ -11,12 +11,18 @@ pub struct Counters {
     pub by_hash: u64,
     /// Datagrams of clients that were dropped because their header ends too early.
     pub malformed: u64,
+    /// Datagrams of clients that were dropped because nobody could answer: from port 0, or to an address of several hosts.
+    pub unanswerable: u64,
     /// Datagrams of clients that were dropped because no server takes new flows.
     pub no_server: u64,
     /// Datagrams of clients that were dropped because they name no server, cannot begin a connection, and the table is full.
     pub no_room: u64,
+    /// Datagrams of clients that were dropped because too many flows have begun within a second.
+    pub rate_limited: u64,
     /// Datagrams of servers.
     pub from_servers: u64,
+    /// Datagrams to the port of a flow that were dropped because they are not of its server.
+    pub foreign: u64,
     /// Datagrams in either direction that the system refused to send: too large for the way, or the server's port is closed.
     pub refused: u64,
     /// Datagrams in either direction that were dropped because the system had no room to send.
@@ -31,4 +37,42 @@ pub struct Counters {
     pub failed: u64,
     /// Flows that gave way because there were too many.
     pub evicted: u64,
+}
+
+impl Counters {
+    /// Returns what has been counted since `earlier`.
+    pub(crate) fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            by_id: self.by_id - earlier.by_id,
+            by_flow: self.by_flow - earlier.by_flow,
+            by_hash: self.by_hash - earlier.by_hash,
+            malformed: self.malformed - earlier.malformed,
+            unanswerable: self.unanswerable - earlier.unanswerable,
+            no_server: self.no_server - earlier.no_server,
+            no_room: self.no_room - earlier.no_room,
+            rate_limited: self.rate_limited - earlier.rate_limited,
+            from_servers: self.from_servers - earlier.from_servers,
+            foreign: self.foreign - earlier.foreign,
+            refused: self.refused - earlier.refused,
+            blocked: self.blocked - earlier.blocked,
+            no_socket: self.no_socket - earlier.no_socket,
+            opened: self.opened - earlier.opened,
+            expired: self.expired - earlier.expired,
+            failed: self.failed - earlier.failed,
+            evicted: self.evicted - earlier.evicted,
+        }
+    }
+
+    /// Returns whether anything was lost because there was no room, no server or no time for it.
+    pub(crate) fn has_lost(&self) -> bool {
+        let lost = [
+            self.evicted,
+            self.no_server,
+            self.no_room,
+            self.rate_limited,
+            self.no_socket,
+            self.blocked,
+        ];
+        lost != [0; 6]
+    }
 }

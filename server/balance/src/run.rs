@@ -14,12 +14,17 @@ use crate::balancer::{Balancer, Placed};
 use crate::flows::FlowId;
 use crate::poller::{EventSource, SocketPoller};
 use crate::probes::{HealthChange, Probes};
+use crate::report::{self, Report};
 use crate::settings::BalancerSettings;
 use crate::socket::{DatagramSocket, ReceiveRoom, ReceivedBatch, Way};
 use crate::tuple::Tuple;
 
 /// Descriptors that are not those of flows.
 const DESCRIPTORS: u64 = 512;
+/// System calls in a row that read from a listener, and flows that are served before the listeners have another turn: neither busy servers
+/// nor a flood at one listener keep the others waiting.
+const READS: usize = 8;
+const FLOWS: usize = 8;
 /// Places of the signals.
 const STOP: u32 = 0;
 const RELOAD: u32 = 1;
@@ -76,7 +81,7 @@ pub fn run(
         tracing::info!(address = %listener.local, "listening");
     }
     let outcome = process.turns(signals, clock, reload);
-    process.log_totals();
+    report::log_end(process.balancer.counters(), process.balancer.flows());
     outcome
 }
 
@@ -131,6 +136,7 @@ struct Process {
     flows: Vec<Option<FlowSocket>>,
     poller: SocketPoller,
     probes: Probes,
+    report: Report,
     /// The log says already that there is no socket for a flow.
     is_warned: bool,
 }
@@ -162,7 +168,8 @@ impl Process {
         warn_of_drain(&balancer);
         let mut probes = Probes::new(health);
         probes.adopt(health, balancer.servers(), now);
-        Ok(Process { balancer, listeners, flows: Vec::new(), poller, probes, is_warned: false })
+        let (flows, report) = (Vec::new(), Report::new(now));
+        Ok(Process { balancer, listeners, flows, poller, probes, report, is_warned: false })
     }
 
     fn turns(
@@ -179,15 +186,24 @@ impl Process {
             while let Some(ended) = self.balancer.next_ended(now) {
                 self.close(ended);
             }
+            self.report.on_time(self.balancer.counters(), self.balancer.flows(), now);
             let deadlines = [self.balancer.next_deadline(), self.probes.next_deadline()];
-            let next = deadlines.into_iter().flatten().min();
-            let limit = next.map(|next| next.saturating_duration_since(clock()));
-            self.poller.wait(limit).map_err(|error| RunError::Poll(error.into()))?;
+            let report = self.report.next_deadline();
+            let next = deadlines.into_iter().flatten().fold(report, Instant::min);
+            let limit = next.saturating_duration_since(clock());
+            self.poller.wait(Some(limit)).map_err(|error| RunError::Poll(error.into()))?;
             now = clock();
+            let mut served = 0;
             for index in 0..self.poller.len() {
                 match self.poller.event(index) {
                     Some(EventSource::Listener(place)) => self.on_clients(place, &mut buffers, now),
-                    Some(EventSource::Flow(flow)) => self.on_server(flow, &mut buffers, now),
+                    Some(EventSource::Flow(flow)) => {
+                        self.on_server(flow, &mut buffers, now);
+                        served += 1;
+                        if served % FLOWS == 0 {
+                            self.on_all_clients(&mut buffers, now);
+                        }
+                    }
                     Some(EventSource::Probe(place, number)) => {
                         let change = self.probes.on_event(place, number);
                         self.adopt_health(change);
@@ -211,6 +227,7 @@ impl Process {
         self.balancer.adopt(settings);
         warn_of_drain(&self.balancer);
         self.probes.adopt(health, self.balancer.servers(), now);
+        report::log_so_far(self.balancer.counters(), self.balancer.flows());
     }
 
     fn adopt_health(&mut self, changes: impl IntoIterator<Item = HealthChange>) {
@@ -219,18 +236,29 @@ impl Process {
         }
     }
 
-    /// Passes on what clients have sent to a listener, as much as one system call reads.
+    fn on_all_clients(&mut self, buffers: &mut ReceiveRoom, now: Instant) {
+        for place in (0..).take(self.listeners.len()) {
+            self.on_clients(place, buffers, now);
+        }
+    }
+
+    /// Passes on what clients have sent to a listener, as much as a few system calls read.
     fn on_clients(&mut self, place: u32, buffers: &mut ReceiveRoom, now: Instant) {
         let Process { balancer, listeners, flows, poller, is_warned, .. } = self;
         let Ok(place) = usize::try_from(place) else { return };
         let Some(listener) = listeners.get(place) else { return };
         let mut forwarder =
             Forwarder { balancer, flows, poller, listener: place, is_warned, now, run: None };
-        listener.socket.receive(buffers, |received| {
-            let ip = received.local.unwrap_or(listener.local.ip());
-            let local = SocketAddr::new(ip, listener.local.port());
-            forwarder.forward(&received, Tuple { client: received.peer, local });
-        });
+        for _ in 0..READS {
+            let received = listener.socket.receive(buffers, |received| {
+                let ip = received.local.unwrap_or(listener.local.ip());
+                let local = SocketAddr::new(ip, listener.local.port());
+                forwarder.forward(&received, Tuple { client: received.peer, local });
+            });
+            if !received.is_full {
+                break;
+            }
+        }
     }
 
     /// Passes on what a server has sent to a flow.
@@ -241,7 +269,7 @@ impl Process {
         let from = Some(found.tuple.local.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
         let way = Way { to: found.tuple.client, from };
         let mut has_received = false;
-        found.socket.receive(buffers, |received| {
+        let all = found.socket.receive(buffers, |received| {
             has_received = true;
             let counters = balancer.counters_mut();
             counters.from_servers += received.datagrams();
@@ -250,36 +278,11 @@ impl Process {
         if has_received {
             balancer.touch_by_server(flow, now);
         }
+        balancer.counters_mut().foreign += all.foreign;
     }
 
     fn close(&mut self, flow: FlowId) {
         close(&mut self.flows, flow);
-    }
-
-    fn log_totals(&self) {
-        let counters = self.balancer.counters();
-        let flows = self.balancer.flows();
-        tracing::info!(
-            opened = counters.opened,
-            expired = counters.expired,
-            failed = counters.failed,
-            evicted = counters.evicted,
-            open = flows,
-            "total of flows"
-        );
-        tracing::info!(
-            by_id = counters.by_id,
-            by_flow = counters.by_flow,
-            by_hash = counters.by_hash,
-            from_servers = counters.from_servers,
-            malformed = counters.malformed,
-            no_server = counters.no_server,
-            no_room = counters.no_room,
-            no_socket = counters.no_socket,
-            refused = counters.refused,
-            blocked = counters.blocked,
-            "total of datagrams"
-        );
     }
 }
 
@@ -322,6 +325,7 @@ impl Forwarder<'_> {
     fn forward(&mut self, received: &ReceivedBatch<'_>, tuple: Tuple) {
         // Nobody could answer to port 0, or from an address of several hosts.
         if tuple.client.port() == 0 || is_of_several(tuple.local.ip()) {
+            self.balancer.counters_mut().unanswerable += received.datagrams();
             return;
         }
         let mut start = 0;

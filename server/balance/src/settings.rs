@@ -18,6 +18,8 @@ pub struct BalancerSettings {
     pub idle_timeout: Duration,
     /// Most flows, 1 at least.
     pub max_flows: usize,
+    /// Flows that may begin in a second, of those to a server that an ID names, and of the others.
+    pub new_flows_per_second: u32,
     /// Checks of servers.
     pub health: HealthSettings,
 }
@@ -83,6 +85,7 @@ impl BalancerSettings {
             ids: ids.collect::<Result<_, _>>()?,
             idle_timeout: config.flows.idle_timeout,
             max_flows: usize::try_from(config.flows.max).unwrap_or(usize::MAX),
+            new_flows_per_second: u32::try_from(config.flows.new_per_second).unwrap_or(u32::MAX),
             health: HealthSettings {
                 interval: checks.interval,
                 timeout: checks.timeout,

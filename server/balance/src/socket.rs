@@ -20,6 +20,15 @@ const BATCH: usize = 65_507;
 const LISTENER_BUFFER: usize = 8 << 20;
 const FLOW_BUFFER: usize = 256 << 10;
 
+/// What came with one system call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// Whether more may be there.
+    pub(crate) is_full: bool,
+    /// Datagrams of others than the peer.
+    pub(crate) foreign: u64,
+}
+
 /// Room for the messages of one system call.
 pub(crate) struct ReceiveRoom(Vec<u8>);
 
@@ -60,6 +69,8 @@ pub(crate) struct Way {
 /// A socket that does not wait.
 pub(crate) struct DatagramSocket {
     socket: UdpSocket,
+    /// Whom it is connected to.
+    peer: Option<SocketAddr>,
     state: UdpSocketState,
 }
 
@@ -81,7 +92,7 @@ impl DatagramSocket {
             socket.set_only_v6(true)?;
         }
         socket.bind(&address.into())?;
-        DatagramSocket::new(socket.into(), LISTENER_BUFFER)
+        DatagramSocket::new(socket.into(), None, LISTENER_BUFFER)
     }
 
     /// Opens a socket to a server, at a port that the system chooses.
@@ -92,40 +103,53 @@ impl DatagramSocket {
         let socket =
             socket2::Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
         socket.connect(&server.into())?;
-        DatagramSocket::new(socket.into(), FLOW_BUFFER)
+        DatagramSocket::new(socket.into(), Some(server), FLOW_BUFFER)
     }
 
-    fn new(socket: UdpSocket, buffer: usize) -> io::Result<DatagramSocket> {
+    fn new(
+        socket: UdpSocket,
+        peer: Option<SocketAddr>,
+        buffer: usize,
+    ) -> io::Result<DatagramSocket> {
         let state = UdpSocketState::new((&socket).into())?;
         // What the kernel grants is enough to begin with.
         let _ = state.set_recv_buffer_size((&socket).into(), buffer);
         let _ = state.set_send_buffer_size((&socket).into(), buffer);
-        Ok(DatagramSocket { socket, state })
+        Ok(DatagramSocket { socket, peer, state })
     }
 
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Passes the messages of one system call to `sink`. An error is one of an earlier send, and reading it clears it.
+    /// Passes the messages of one system call to `sink`, of a connected socket those of the peer. The system gives the socket its port
+    /// before it connects it, so those of others may arrive in between. An error is one of an earlier send, and reading it clears it.
     pub(crate) fn receive(
         &self,
         buffers: &mut ReceiveRoom,
         mut sink: impl FnMut(ReceivedBatch<'_>),
-    ) {
+    ) -> Received {
         let mut metas = [RecvMeta::default(); MESSAGES];
         let mut rooms = buffers.0.chunks_exact_mut(RECEIVE);
         let mut slices: [IoSliceMut<'_>; MESSAGES] =
             std::array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
         let Ok(count) = self.state.recv((&self.socket).into(), &mut slices, &mut metas) else {
-            return;
+            return Received::default();
         };
+        let mut received = Received { is_full: count == MESSAGES, foreign: 0 };
         let rooms = buffers.0.chunks_exact(RECEIVE);
         for (room, meta) in rooms.zip(&metas).take(count) {
             let bytes = &room[..meta.len.min(RECEIVE)];
             let (ecn, peer, local) = (meta.ecn, meta.addr, meta.dst_ip);
-            sink(ReceivedBatch { bytes, size: meta.stride.max(1), ecn, peer, local });
+            let batch = ReceivedBatch { bytes, size: meta.stride.max(1), ecn, peer, local };
+            if self.peer.is_none_or(|known| (known.ip(), known.port()) == (peer.ip(), peer.port()))
+            {
+                sink(batch);
+            } else {
+                received.foreign += batch.datagrams();
+            }
         }
+        received
     }
 
     /// Sends datagrams as they were received. What the system does not take is dropped and counted, as a router does. Returns whether the
@@ -249,6 +273,22 @@ mod tests {
         }
         assert!(found == bytes);
         assert_eq!(counters, Counters::default());
+    }
+
+    #[test]
+    fn what_came_before_the_socket_was_connected_is_not_of_the_server() {
+        let server = UdpSocket::bind(ANY).unwrap();
+        let peer = server.local_addr().unwrap();
+        let socket = UdpSocket::bind(ANY).unwrap();
+        let at = socket.local_addr().unwrap();
+        UdpSocket::bind(ANY).unwrap().send_to(b"other", at).unwrap();
+        socket.connect(peer).unwrap();
+        server.send_to(b"server", at).unwrap();
+        let socket = DatagramSocket::new(socket, Some(peer), FLOW_BUFFER).unwrap();
+        let (mut found, mut buffers) = (Vec::new(), ReceiveRoom::new());
+        let received = socket.receive(&mut buffers, |batch| found.push(batch.bytes.to_vec()));
+        assert_eq!(received, Received { is_full: false, foreign: 1 });
+        assert_eq!(found, [b"server"]);
     }
 
     #[test]

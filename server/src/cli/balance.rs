@@ -36,6 +36,7 @@ health = "192.0.2.2:443"
 [flows]                        # all keys from here on are at their defaults
 idle_timeout = "2m"
 max = 10000
+new_per_second = 1000
 
 [health_check]
 interval = "2s"

@@ -43,7 +43,14 @@ fn schemes() -> Vec<QuicLb> {
 fn settings(servers: Vec<ServerSettings>, max_flows: usize) -> BalancerSettings {
     let (second, health) = (Duration::from_secs(1), 1);
     let health = HealthSettings { interval: second, timeout: second, rises: health, falls: health };
-    BalancerSettings { servers, ids: schemes(), idle_timeout: IDLE, max_flows, health }
+    BalancerSettings {
+        servers,
+        ids: schemes(),
+        idle_timeout: IDLE,
+        max_flows,
+        new_flows_per_second: 100_000,
+        health,
+    }
 }
 
 fn three() -> Vec<ServerSettings> {
@@ -322,6 +329,33 @@ fn a_flood_takes_an_eighth_of_a_full_table_of_proven_flows() {
     balancer.touch_by_server(flow, now);
     balancer.route(&tuple(1999), &begin, now).unwrap();
     assert_eq!(balancer.flows.unproven(), 10);
+}
+
+#[test]
+fn flows_begin_at_a_rate_and_known_ones_go_on_beside_a_flood() {
+    let now = clock::now();
+    let mut few = settings(three(), 1000);
+    few.new_flows_per_second = 10;
+    let mut balancer = Balancer::new(few);
+    let begin = long(&foreign(1));
+    let known = balancer.route(&tuple(1), &begin, now);
+    let mut admitted = |datagram: &[u8], ports: std::ops::Range<u16>| {
+        let routed = ports.map(|port| balancer.route(&tuple(port), datagram, now));
+        let (new, rest): (Vec<_>, Vec<_>) = routed.partition(Result::is_ok);
+        assert!(rest.iter().all(|refused| *refused == Err(Unrouted::RateLimited)));
+        new.len()
+    };
+    // What begins no connection leaves half to what does.
+    assert_eq!(admitted(&short(&[0xff; 20]), 100..200), 4);
+    assert_eq!(admitted(&begin, 200..300), 5);
+    // A client that changes its address is none of them.
+    assert_eq!(admitted(&short(&id(0, 2, 1)), 300..309), 9);
+    let Ok(Placed::New(flow, _)) = known else { panic!("{known:?}") };
+    assert_eq!(balancer.route(&tuple(1), &begin, now), Ok(Placed::Known(flow)));
+    let counters = balancer.counters();
+    assert_eq!((counters.rate_limited, counters.by_id, counters.by_hash), (191, 9, 10));
+    let later = now + Duration::from_millis(500);
+    assert!(balancer.route(&tuple(400), &begin, later).is_ok());
 }
 
 #[test]

@@ -79,8 +79,14 @@ fn settings(servers: &[&UdpSocket]) -> BalancerSettings {
         health: None,
         drain: false,
     });
-    let (idle_timeout, max_flows) = (LIMIT, 100);
-    BalancerSettings { servers: servers.collect(), ids, idle_timeout, max_flows, health }
+    BalancerSettings {
+        servers: servers.collect(),
+        ids,
+        idle_timeout: LIMIT,
+        max_flows: 100,
+        new_flows_per_second: 100,
+        health,
+    }
 }
 
 /// Returns a datagram to a server.
@@ -183,6 +189,28 @@ fn a_reload_takes_effect_and_one_that_is_refused_changes_nothing() {
     client.send_to(&to(0, "three"), running.address).unwrap();
     assert_eq!(next(&other).0, to(0, "three"));
     assert_eq!(running.end().1, 2);
+}
+
+#[test]
+fn what_nobody_could_answer_is_dropped_and_counted() {
+    let server = socket("127.0.0.1:0");
+    let (signals, now) = (UnixStream::pair().unwrap(), clock::now());
+    let signals = Signals { stop: signals.0, reload: signals.1 };
+    let listen = ["127.0.0.1:0".parse().unwrap()];
+    let mut process = Process::open(&listen, settings(&[&server]), &signals, now).unwrap();
+    let client: SocketAddr = "127.0.0.1:1000".parse().unwrap();
+    let (without_port, local) = ("127.0.0.1:0".parse().unwrap(), process.listeners[0].local);
+    let (to_all, to_some) = ((Ipv4Addr::BROADCAST, 443).into(), "[ff02::1]:443".parse().unwrap());
+    for (client, local) in [(without_port, local), (client, to_all), (client, to_some)] {
+        let Process { balancer, flows, poller, is_warned, .. } = &mut process;
+        let mut forwarder =
+            Forwarder { balancer, flows, poller, listener: 0, is_warned, now, run: None };
+        let bytes = to(0, "x");
+        let (size, ecn) = (bytes.len() - 1, None);
+        let received = ReceivedBatch { bytes: &bytes, size, ecn, peer: client, local: None };
+        forwarder.forward(&received, Tuple { client, local });
+    }
+    assert_eq!((process.balancer.counters().unanswerable, process.balancer.flows()), (6, 0));
 }
 
 #[test]
