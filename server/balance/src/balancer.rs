@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluicegate_base::hash::hash;
 
 use crate::counters::Counters;
-use crate::datagram::{destination_id, may_begin};
+use crate::datagram::{destination_id, may_begin, source_id};
 use crate::flows::{FlowId, Flows};
 use crate::ids::Ids;
 use crate::new_flows::{NewFlows, Opening};
@@ -111,8 +111,12 @@ impl Balancer {
             self.counters.by_id += 1;
             return Ok(placed);
         }
-        let begun = (may_begin(datagram) && self.ids.is_of_client(id)).then(|| hash(id));
-        if let Some(flow) = self.flows.first_of(tuple)
+        let first = self.flows.first_of(tuple);
+        let begun = (may_begin(datagram) && self.ids.are_used()).then(|| hash(id));
+        // An ID without the number of a server may be one that the server has chosen, such as one of the last configuration.
+        let begun =
+            begun.filter(|begun| !first.is_some_and(|flow| self.flows.has_answered(flow, *begun)));
+        if let Some(flow) = first
             && self.stays(tuple, flow, begun)
         {
             self.counters.by_flow += 1;
@@ -174,8 +178,11 @@ impl Balancer {
     }
 
     /// Notes a datagram of a server.
-    pub fn touch_by_server(&mut self, flow: FlowId, now: Instant) {
+    pub fn touch_by_server(&mut self, flow: FlowId, datagram: &[u8], now: Instant) {
         self.flows.touch_by_server(flow, now);
+        if let Some(id) = source_id(datagram) {
+            self.flows.answer(flow, hash(id));
+        }
     }
 
     /// Ends a flow for which there is no socket.

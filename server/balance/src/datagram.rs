@@ -23,6 +23,16 @@ pub(crate) fn destination_id(datagram: &[u8]) -> Option<&[u8]> {
     id.get(..usize::from(*length))
 }
 
+/// Returns the source connection ID of the first packet, by which its sender wants to be addressed; only long headers have one.
+pub(crate) fn source_id(datagram: &[u8]) -> Option<&[u8]> {
+    if datagram.first()? & FORM_LONG == 0 {
+        return None;
+    }
+    let (length, rest) = datagram.get(LENGTH_AT..)?.split_first()?;
+    let (length, id) = rest.get(usize::from(*length)..)?.split_first()?;
+    id.get(..usize::from(*length))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +43,17 @@ mod tests {
         assert_eq!(destination_id(&[0]), Some(&[][..]));
         assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 2, 8, 9, 10]), Some(&[8, 9][..]));
         assert_eq!(destination_id(&[0xc0, 0, 0, 0, 1, 0]), Some(&[][..]));
+    }
+
+    #[test]
+    fn the_senders_id_follows_that_of_the_receiver() {
+        let whole = [0xc0, 0, 0, 0, 1, 2, 8, 9, 3, 4, 5, 6];
+        assert_eq!(source_id(&[&whole[..], &[7]].concat()), Some(&[4, 5, 6][..]));
+        assert_eq!(source_id(&[0xc0, 0, 0, 0, 1, 0, 0]), Some(&[][..]));
+        for length in 0..whole.len() {
+            assert_eq!(source_id(&whole[..length]), None, "{length}");
+        }
+        assert_eq!(source_id(&[0x40; 40]), None);
     }
 
     #[test]

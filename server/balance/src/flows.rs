@@ -29,6 +29,8 @@ struct Flow {
     is_proven: bool,
     /// Hash of the ID that the client has chosen for its last connection; 0 for none.
     begun: u64,
+    /// Hash of the ID that the server has chosen last; 0 for none.
+    answered: u64,
     /// Neighbours in the order of the last datagram.
     older: u32,
     newer: u32,
@@ -139,9 +141,19 @@ impl Flows {
         });
         let (is_answered, is_proven) = (false, false);
         let (older, newer, sibling) = (NONE, NONE, NONE);
-        let begun = 0;
-        let flow =
-            Flow { tuple, server, last: now, is_answered, is_proven, begun, older, newer, sibling };
+        let (begun, answered) = (0, 0);
+        let flow = Flow {
+            tuple,
+            server,
+            last: now,
+            is_answered,
+            is_proven,
+            begun,
+            answered,
+            older,
+            newer,
+            sibling,
+        };
         let place = &mut self.places[slot(index)];
         place.generation = place.generation.wrapping_add(1);
         place.flow = Some(flow);
@@ -161,6 +173,20 @@ impl Flows {
     /// Returns whether the client has begun its last connection in this flow with this ID, by its hash.
     pub(crate) fn has_begun(&self, id: FlowId, begun: u64) -> bool {
         self.at(id.index).is_some_and(|flow| flow.begun == begun)
+    }
+
+    /// Returns whether the server has chosen this ID last, by its hash.
+    pub(crate) fn has_answered(&self, id: FlowId, answered: u64) -> bool {
+        self.at(id.index).is_some_and(|flow| flow.answered == answered)
+    }
+
+    /// Notes the ID that the server has chosen for a connection, by its hash, if the flow has not ended.
+    pub(crate) fn answer(&mut self, id: FlowId, answered: u64) {
+        if self.server(id).is_some()
+            && let Some(flow) = self.at_mut(id.index)
+        {
+            flow.answered = answered;
+        }
     }
 
     /// Notes the ID that the client has chosen for a connection, by its hash, and puts the flow before the others of its addresses.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sluicegate_cid::{QuicLb, UNROUTABLE, config_of};
+use sluicegate_cid::{QuicLb, config_of};
 
 use crate::pool::ServerKey;
 
@@ -19,10 +19,9 @@ impl Ids {
         Ids { configurations, servers }
     }
 
-    /// Returns whether an ID that names no server is one that a client has chosen: servers without one of their own choose those of the last
-    /// configuration, and without server IDs all are alike.
-    pub(crate) fn is_of_client(&self, id: &[u8]) -> bool {
-        !self.servers.is_empty() && config_of(id).is_some_and(|number| number != UNROUTABLE)
+    /// Returns whether servers have IDs.
+    pub(crate) fn are_used(&self) -> bool {
+        !self.servers.is_empty()
     }
 
     /// Returns the server that an ID names, which begins `id`: `None` for an unknown server, an unknown configuration or none.

@@ -268,16 +268,13 @@ impl Process {
         let Some(listener) = listeners.get_mut(found.listener) else { return };
         let from = Some(found.tuple.local.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
         let way = Way { to: found.tuple.client, from };
-        let mut has_received = false;
         let all = found.socket.receive(buffers, |received| {
-            has_received = true;
+            let first = received.bytes.get(..received.size).unwrap_or(received.bytes);
+            balancer.touch_by_server(flow, first, now);
             let counters = balancer.counters_mut();
             counters.from_servers += received.datagrams();
             listener.socket.send(&received, way, counters);
         });
-        if has_received {
-            balancer.touch_by_server(flow, now);
-        }
         balancer.counters_mut().foreign += all.foreign;
     }
 

@@ -88,6 +88,15 @@ fn foreign(seed: u8) -> Vec<u8> {
     id
 }
 
+/// A server's datagram that names no ID.
+const ANSWER: [u8; 3] = [0x41, 2, 3];
+
+/// Returns a server's first datagram, with the ID that it has chosen.
+fn answer(id: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(id.len()).unwrap();
+    [&[0xc3, 0, 0, 0, 1, 0, length], id, &[7; 1200]].concat()
+}
+
 /// Returns the server that a flow leads to.
 fn of(placed: Result<Placed, Unrouted>) -> SocketAddr {
     match placed {
@@ -183,6 +192,8 @@ fn a_server_that_drains_or_is_down_keeps_its_flows_and_what_its_ids_are_on() {
     balancer.adopt(settings(drained, 1000));
     let key = balancer.servers()[1].key;
     balancer.set_health(key, false);
+    let Some(flow) = balancer.flows.first_of(&tuple(hashed.unwrap())) else { panic!("a flow") };
+    balancer.touch_by_server(flow, &answer(&[0xff; 8]), now);
     // The connection that it has, also after all that has no ID of a server.
     for datagram in [long(&foreign(1)), short(&foreign(2)), long(&[0xff; 8])] {
         let known = balancer.route(&tuple(hashed.unwrap()), &datagram, now);
@@ -238,6 +249,23 @@ fn another_connection_from_a_known_port_leaves_a_server_that_takes_no_clients() 
     }
 }
 
+/// Of the IDs that clients choose, one in eight has the number of no configuration.
+#[test]
+fn a_client_that_chooses_an_id_of_no_configuration_leaves_a_server_that_drains() {
+    let now = clock::now();
+    let mut balancer = Balancer::new(settings(three(), 1000));
+    let begin = |balancer: &mut Balancer, port: u16, id: &[u8]| {
+        balancer.route(&tuple(port), &long(id), now)
+    };
+    let port =
+        (1..).find(|port| of(begin(&mut balancer, *port, &foreign(1))) == address(2)).unwrap();
+    let Some(flow) = balancer.flows.first_of(&tuple(port)) else { panic!("a flow") };
+    balancer.touch_by_server(flow, &answer(&[0xe7; 8]), now);
+    balancer.adopt(settings((1..4).map(|number| server(number, number == 2)).collect(), 1000));
+    assert_eq!(begin(&mut balancer, port, &[0xe7; 8]), Ok(Placed::Known(flow)));
+    assert_ne!(of(begin(&mut balancer, port, &[0xe8; 8])), address(2));
+}
+
 #[test]
 fn a_server_that_is_up_gets_new_clients_before_one_that_is_down_even_if_it_drains() {
     let now = clock::now();
@@ -287,7 +315,7 @@ fn the_flow_that_has_been_silent_longest_gives_way_and_ends_first() {
             other => panic!("{other:?}"),
         };
     let (first, second) = (open(1), open(2));
-    balancer.touch_by_server(first, at(3));
+    balancer.touch_by_server(first, &ANSWER, at(3));
     let third = balancer.route(&tuple(4), &long(&foreign(1)), at(4));
     let Ok(Placed::New(third, _)) = third else { panic!("{third:?}") };
     assert_eq!((third.index, balancer.flows()), (second.index, 2));
@@ -310,7 +338,7 @@ fn a_flood_takes_an_eighth_of_a_full_table_of_proven_flows() {
         let Ok(Placed::New(flow, _)) = balancer.route(&tuple(port), &begin, now) else {
             panic!("a new client")
         };
-        balancer.touch_by_server(flow, now);
+        balancer.touch_by_server(flow, &ANSWER, now);
         balancer.route(&tuple(port), &begin, now).unwrap();
     }
     // What cannot begin a connection takes nothing at all.
@@ -326,7 +354,7 @@ fn a_flood_takes_an_eighth_of_a_full_table_of_proven_flows() {
     assert_eq!((kept.count(), flood.count()), (69, 11));
     // A new one of them is there long enough to be proven.
     let Ok(Placed::Known(flow)) = balancer.route(&tuple(1999), &begin, now) else { panic!() };
-    balancer.touch_by_server(flow, now);
+    balancer.touch_by_server(flow, &ANSWER, now);
     balancer.route(&tuple(1999), &begin, now).unwrap();
     assert_eq!(balancer.flows.unproven(), 10);
 }
@@ -503,7 +531,7 @@ impl World {
             Act::Answer => {
                 self.last
                     .into_iter()
-                    .for_each(|flow| self.balancer.touch_by_server(flow, self.now));
+                    .for_each(|flow| self.balancer.touch_by_server(flow, &ANSWER, self.now));
             }
         }
         while let Some(ended) = self.balancer.next_ended(self.now) {
