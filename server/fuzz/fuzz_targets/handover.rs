@@ -1,4 +1,4 @@
-//! What another process of the server says during an upgrade.
+//! Messages of another process of the server during an upgrade.
 
 #![no_main]
 

@@ -247,7 +247,7 @@ impl Relay {
     }
 }
 
-/// What an error of the stream says of the other process.
+/// Meaning of an error of the stream for the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     /// Nothing: the next attempt may succeed.

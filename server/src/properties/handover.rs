@@ -1,4 +1,4 @@
-//! What another process of the server says during an upgrade.
+//! Messages of another process of the server during an upgrade.
 
 use std::io::{IoSlice, PipeWriter};
 use std::mem::MaybeUninit;

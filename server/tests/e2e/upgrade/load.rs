@@ -1,4 +1,4 @@
-//! What clients do while the server is upgraded.
+//! Clients of a server that is upgraded.
 
 use std::cell::Cell;
 use std::future::Future;
