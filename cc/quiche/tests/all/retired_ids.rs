@@ -1,4 +1,4 @@
-//! Connection IDs that a peer has retired, while the packet that offered them counts as lost.
+//! Connection IDs that a peer has retired, while the packet that offered them counts as lost, or packets under them are late.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,4 +29,25 @@ fn an_id_that_was_retired_is_not_offered_again() {
     pair.settle();
     let mut buffer = [0; 8];
     assert_eq!(pair.client.stream_recv(1, &mut buffer), Ok((1, true)));
+}
+
+/// Packets of two addresses overtake each other easily.
+#[test]
+fn a_late_packet_under_an_id_that_was_retired_closes_nothing() {
+    let mut pair = Pair::connect(&mut config(10), &mut config(10));
+    let id = ConnectionId::from_ref(&[9; 16]);
+    pair.server.new_scid(&id, 7, false).expect("room for one");
+    pair.settle();
+    assert_eq!(pair.client.stream_send(0, b"?", true), Ok(1));
+    let late = emit(&mut pair.client);
+    pair.client.retire_dcid(0).expect("another one");
+    emit(&mut pair.client).iter().for_each(|datagram| pair.server_receives(datagram));
+    late.iter().for_each(|datagram| pair.server_receives(datagram));
+    assert!(pair.server.local_error().is_none());
+    for _ in 0..3 {
+        pair.pass(Duration::from_secs(1));
+        pair.settle();
+    }
+    let mut buffer = [0; 8];
+    assert_eq!(pair.server.stream_recv(0, &mut buffer), Ok((1, true)));
 }
