@@ -9,7 +9,7 @@ use crate::client::{Client, Counted, Session, run};
 use crate::installed;
 use crate::on_auto;
 use crate::ports;
-use crate::server::{Folder, PAGE, Process, Setup, field, total};
+use crate::server::{Folder, PAGE, Process, Server, Setup, field, total};
 use crate::upgrade::Line;
 
 on_auto!(
@@ -19,6 +19,7 @@ on_auto!(
     no_request_fails_while_all_servers_get_new_keys,
     connections_go_on_when_their_flows_give_way,
     connections_go_on_when_the_balancer_starts_again,
+    the_id_of_the_controller_of_aws_leads_to_its_server,
     a_wrong_file_is_refused_with_its_place,
 );
 
@@ -26,6 +27,8 @@ on_auto!(
 const MANY: usize = 60;
 /// Clients that show that a server gets none.
 const SOME: usize = 12;
+/// Moves of each client that stays with its server.
+const MOVES: u64 = 4;
 /// Bytes of a download, and of one that lasts.
 const LENGTH: u64 = 300_000;
 const LONG: u64 = 2_000_000;
@@ -337,6 +340,47 @@ fn connections_go_on_when_the_balancer_starts_again(backend: &str) {
         }
     });
     assert_eq!(total(&balancer.process.last_words(), "datagrams", "by_hash"), 0);
+}
+
+/// Connects clients until both servers have some, and moves them: each stays with its server, by its ID alone.
+fn clients_stay_with(names_of_both: [&str; 2], folder: &Folder, mut balancer: Balancer) {
+    let mut connections = 0;
+    run(async {
+        let mut all = Vec::new();
+        while names(&all) != BTreeSet::from(names_of_both) || all.len() < SOME {
+            all.push(connected(Client::new(folder), &balancer).await);
+            connections += 1;
+        }
+        for _ in 0..MOVES {
+            for (client, session, name) in &mut all {
+                move_on(client);
+                assert_eq!(responding(session).await, *name);
+            }
+        }
+    });
+    let said = balancer.process.last_words();
+    assert_eq!(total(&said, "datagrams", "by_hash"), connections, "one for each: {said:#?}");
+    let opened = total(&said, "flows", "opened");
+    assert_eq!(opened, (1 + MOVES) * connections, "one more for each move: {said:#?}");
+}
+
+/// The server has the value that the controller injects, and the balancer that by which the controller registers it.
+fn the_id_of_the_controller_of_aws_leads_to_its_server(backend: &str) {
+    let folder = folder();
+    let place = "server_id = { env = \"AWS_LBC_QUIC_SERVER_ID\", encoding = \"base64\" }";
+    let setup = setup(backend, "aws", "0102030405060708", ("127.0.0.1:0", &["nonce = 7"]))
+        .replace("server_id = \"0102030405060708\"", place);
+    let told = [("AWS_LBC_QUIC_SERVER_ID", "LWV1oW+gjqQ=")];
+    let server = Server::start_told(&setup, &folder, &told);
+    let address = server.address();
+    let aws = format!(
+        "[[server]]\nname = \"aws\"\nserver_id = \"0x2d6575a16fa08ea4\"\naddress = \"{address}\""
+    );
+    let id = "0102030405060708";
+    let other = Named::start(backend, &folder, "other", id, ("127.0.0.1:0", &["nonce = 7"]));
+    let ids = ["server_id_length = 8\nnonce = 7", &aws];
+    let balancer = Balancer::start(&folder, &[&other], &ids, &[]);
+    clients_stay_with(["aws", "other"], &folder, balancer);
 }
 
 fn a_wrong_file_is_refused_with_its_place(_: &str) {

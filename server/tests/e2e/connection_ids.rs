@@ -10,12 +10,13 @@ use sluicegate_cid::{HostId, KEY_LEN, Lengths, MAX_PLAINTEXT, MIN_NONCE, QuicLb,
 
 use crate::client::{Client, Counted, run};
 use crate::on_auto;
-use crate::server::{Folder, Process, Server, Setup, total};
+use crate::server::{Folder, PAGE, Process, Server, Setup, total};
 use crate::skip;
 use crate::transfer::{nat_changes_ports, python};
 
 on_auto!(
     clients_stay_with_their_worker_under_ids_of_every_format,
+    clients_get_in_after_a_retry_with_ids_of_every_format,
     a_server_id_comes_from_the_environment,
     the_layout_is_shown_and_what_does_not_fit_is_refused,
 );
@@ -103,12 +104,29 @@ fn clients_stay_with_their_worker_under_ids_of_every_format(backend: &str) {
     }
 }
 
+/// The longest IDs leave least room in the handshake's parameters, which hold three of them.
+fn clients_get_in_after_a_retry_with_ids_of_every_format(backend: &str) {
+    let folder = folder();
+    let longest = "[quic.connection_ids]\nformat = \"quic-lb\"\nserver_id = \"01\"\nnonce = 16";
+    for tables in FORMATS.iter().chain([&longest]) {
+        let tables = format!("{tables}\n[quic]\nretry_above = 0");
+        let mut server = Server::start(&four_workers(backend, &tables), &folder);
+        run(async {
+            let mut session = Client::new(&folder).connect(server.address()).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        });
+        let said = server.process.last_words();
+        assert!(total(&said, "connections", "retries") > 0, "{tables}");
+        assert_eq!(total(&said, "connections", "refused"), 0, "{tables}");
+    }
+}
+
 fn a_server_id_comes_from_the_environment(backend: &str) {
     let folder = folder();
     let tables = "[quic]\nconnection_ids = { format = \"quic-lb\", nonce = 7, \
                   server_id = { env = \"AWS_LBC_QUIC_SERVER_ID\", encoding = \"base64\" } }";
     let setup = four_workers(backend, tables);
-    let told = [("AWS_LBC_QUIC_SERVER_ID", "AQIDBAUGBwg=")];
+    let told = [("AWS_LBC_QUIC_SERVER_ID", "LWV1oW+gjqQ=")];
     let server = Server::start_told(&setup, &folder, &told);
     run(async { client_moves(&Client::new(&folder), &server).await });
     assert_eq!(misrouted(server), 0);

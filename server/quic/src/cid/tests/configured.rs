@@ -93,6 +93,24 @@ fn a_server_id_stands_in_the_environment_or_in_a_file() {
     }
 }
 
+/// The first is what the controller's generator makes of the inputs of its own test (aws-load-balancer-controller,
+/// pkg/inject/quic/quic_server_id_generator_test.go), the second one of a cluster, as another project's tests have it. The controller
+/// registers a target under the hexadecimal digits (pkg/k8s/pod_info.go).
+#[test]
+fn ids_of_the_controller_of_aws_stand_where_its_balancer_looks() {
+    let tables = "format = \"quic-lb\"\nnonce = 7\n\
+                  server_id = { env = \"AWS_LBC_QUIC_SERVER_ID\", encoding = \"base64\" }";
+    for (injected, registered) in
+        [("AAAAAfQAMgU=", 0x0000_0001_f400_3205_u64), ("LWV1oW+gjqQ=", 0x2d65_75a1_6fa0_8ea4)]
+    {
+        let variables = &[("AWS_LBC_QUIC_SERVER_ID", injected)];
+        let schemes = read(tables, variables, false).unwrap();
+        let id = schemes.scheme().generate(0, 0, &mut Entropy::new());
+        assert_eq!(config_of(id.as_bytes()), Some(0));
+        assert_eq!(id.as_bytes()[1..9], registered.to_be_bytes(), "{injected}");
+    }
+}
+
 #[test]
 fn an_error_names_the_key_and_the_remedy() {
     let id = "server_id = \"01\"";
