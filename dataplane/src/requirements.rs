@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -24,6 +24,7 @@ const NAMES: [&str; 15] = [
     "nginx",
     "go",
     "prometheus",
+    "envoy",
 ];
 
 /// Reports that a test cannot run on this host, for want of `missing`.

@@ -1,5 +1,7 @@
 //! `sluicegate balance` in front of servers: clients move, servers drain, fail and get new keys.
 
+mod envoy;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
