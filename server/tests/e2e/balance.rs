@@ -1,14 +1,17 @@
 //! `sluicegate balance` in front of servers: clients move, servers drain, fail and get new keys.
 
 mod envoy;
+mod fleet;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Command, Stdio};
 
 use crate::client::{Client, Counted, Session, run};
 use crate::installed;
+use crate::namespace::Namespace;
 use crate::on_auto;
 use crate::ports;
 use crate::server::{Folder, PAGE, Process, Server, Setup, field, total};
@@ -51,17 +54,22 @@ impl Named {
         server_id: &'static str,
         (address, tables): (&str, &[&str]),
     ) -> Named {
-        let own = Folder::new();
-        for file in ["cert.pem", "key.pem", "old.key", "new.key"] {
-            std::fs::copy(folder.path(file), own.path(file)).unwrap();
-        }
-        let line = Line::start_in(&setup(backend, name, server_id, (address, tables)), own);
-        Named { name, server_id, line }
+        let setup = setup(backend, name, server_id, (address, tables));
+        Named { name, server_id, line: Line::start_in(&setup, own(folder)) }
     }
 
     fn address(&self) -> SocketAddr {
         self.line.server.address()
     }
+}
+
+/// Returns a folder of a server's own with the files of `folder`.
+fn own(folder: &Folder) -> Folder {
+    let own = Folder::new();
+    for file in ["cert.pem", "key.pem", "old.key", "new.key", "secrets.txt"] {
+        std::fs::copy(folder.path(file), own.path(file)).unwrap();
+    }
+    own
 }
 
 fn setup(backend: &str, name: &str, server_id: &str, (address, tables): (&str, &[&str])) -> Setup {
@@ -77,12 +85,13 @@ fn setup(backend: &str, name: &str, server_id: &str, (address, tables): (&str, &
     setup
 }
 
-/// Returns a folder with a certificate and two keys.
+/// Returns a folder with a certificate, two keys, and secrets for all servers.
 fn folder() -> Folder {
     let folder = Folder::new();
     for (name, digits) in [
         ("old.key", "8f95f09245765f80256934e50c66207f"),
         ("new.key", "000102030405060708090a0b0c0d0e0f"),
+        ("secrets.txt", "1f2e3d4c5b6a798897a6b5c4d3e2f1000f1e2d3c4b5a69788796a5b4c3d2e1f0"),
     ] {
         let mut file = std::fs::OpenOptions::new();
         let file = file.write(true).create(true).mode(0o600).open(folder.path(name));
@@ -104,10 +113,22 @@ impl Balancer {
     }
 
     fn of(folder: &Folder, configuration: &str) -> Balancer {
+        let words = [installed::server()];
+        Balancer::start_by(&words, folder, configuration)
+    }
+
+    /// Starts one in a network of its own.
+    fn within(namespace: &Namespace, folder: &Folder, configuration: &str) -> Balancer {
+        let words = ["nsenter", "-t", &namespace.holder(), "-n", installed::server()];
+        Balancer::start_by(&words, folder, configuration)
+    }
+
+    fn start_by(words: &[&str], folder: &Folder, configuration: &str) -> Balancer {
         let file = folder.path("balance.toml");
         std::fs::write(&file, configuration).unwrap();
-        let words = ["balance", "-c", "balance.toml"];
-        let mut process = Process::start(&words, &folder.path(""));
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["balance", "-c", "balance.toml"]).stdin(Stdio::null());
+        let mut process = Process::spawn(command, &folder.path(""));
         let line = process.line_with(&["listening", "address="]);
         Balancer { process, address: field(&line, "address").parse().unwrap(), file }
     }

@@ -79,9 +79,7 @@ mod on_a_port {
     }
 
     pub(super) fn start(network: &Network, setup: &Setup, folder: &Folder) -> Server {
-        let holder = network.holder();
-        let words = ["nsenter", "-t", &holder, "-n", "sh", "-c"];
-        let mut server = Server::start_within(&words, "exec \"$@\"", setup, folder);
+        let mut server = network.start(setup, folder);
         server.process.line_with(&["port opened", "driver=net_af_"]);
         server
     }

@@ -41,6 +41,7 @@ mod memory;
 mod memory_budget;
 mod named_files;
 mod names;
+mod namespace;
 mod nginx;
 mod policy;
 mod pools;

@@ -22,12 +22,22 @@ impl Relay {
         Relay::start_for(server, usize::MAX).await
     }
 
+    /// Starts a relay that changes its port after every `count` datagrams of a client. So it does not within a handshake of less: QUIC relies
+    /// on stable addresses until that has ended (RFC 9000 §9).
+    pub(crate) async fn start_restless(server: SocketAddr, count: usize) -> Relay {
+        Relay::start_with(server, usize::MAX, count).await
+    }
+
     /// Starts a relay that loses what the client sends after its first `count` datagrams.
     pub(crate) async fn start_for(server: SocketAddr, count: usize) -> Relay {
+        Relay::start_with(server, count, usize::MAX).await
+    }
+
+    async fn start_with(server: SocketAddr, left: usize, stay: usize) -> Relay {
         let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = inside.local_addr().unwrap();
         let (commands, inbox) = unbounded_channel();
-        tokio::spawn(pass(inside, server, inbox, count));
+        tokio::spawn(pass(inside, server, inbox, left, stay));
         Relay { address, commands }
     }
 
@@ -47,9 +57,10 @@ async fn pass(
     server: SocketAddr,
     mut commands: UnboundedReceiver<Command>,
     mut left: usize,
+    stay: usize,
 ) {
     let mut outside = UdpSocket::bind("0.0.0.0:0").await.unwrap();
-    let (mut first, mut client) = (Vec::new(), None);
+    let (mut first, mut client, mut passed) = (Vec::new(), None, 0);
     let (mut up, mut down) = ([0; 2048], [0; 2048]);
     loop {
         tokio::select! {
@@ -64,7 +75,13 @@ async fn pass(
             },
             received = inside.recv_from(&mut up) => {
                 let (length, from) = received.unwrap();
-                client = Some(from);
+                if client.replace(from) != Some(from) {
+                    passed = 0;
+                }
+                passed += 1;
+                if passed % stay == 0 {
+                    outside = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+                }
                 if first.is_empty() {
                     first = up[..length].to_vec();
                 }

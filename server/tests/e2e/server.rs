@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use boring::x509::X509;
@@ -239,6 +239,22 @@ impl Process {
         self.terminate();
         assert_eq!(self.wait().code(), Some(0), "{:#?}", self.said);
         self.said.clone()
+    }
+
+    /// Returns how many lines it has said that hold `part`.
+    pub(crate) fn count_said(&mut self, part: &str) -> usize {
+        self.said.extend(self.lines.try_iter());
+        self.said.iter().filter(|line| line.contains(part)).count()
+    }
+
+    /// Returns whether it has closed its outputs, as have all processes that it has started.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        loop {
+            match self.lines.try_recv() {
+                Ok(line) => self.said.push(line),
+                Err(error) => return error == TryRecvError::Disconnected,
+            }
+        }
     }
 
     /// Waits until the process closes its outputs, and returns its exit status.

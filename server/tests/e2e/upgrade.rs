@@ -4,7 +4,7 @@ mod afterwards;
 mod back;
 mod faults;
 mod kinds;
-mod load;
+pub(crate) mod load;
 mod status;
 
 use std::process::Command;
@@ -16,6 +16,7 @@ use self::load::{Download, Load, ask_as_strangers, ask_on};
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
 use crate::installed;
+use crate::namespace::Namespace;
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::tcp::{PROTOCOLS, curl};
@@ -62,7 +63,15 @@ impl Line {
 
     /// Starts the first process in a folder.
     pub(crate) fn start_in(setup: &Setup, folder: Folder) -> Line {
-        let server = Server::start(setup, &folder);
+        Line::of(Server::start(setup, &folder), folder)
+    }
+
+    /// Starts the first process in a folder, in a network of its own.
+    pub(crate) fn start_within(namespace: &Namespace, setup: &Setup, folder: Folder) -> Line {
+        Line::of(namespace.start(setup, &folder), folder)
+    }
+
+    fn of(server: Server, folder: Folder) -> Line {
         let process = server.process.id().to_string();
         Line { server, folder, process }
     }
@@ -120,6 +129,17 @@ impl Line {
         Server::write(setup, &self.folder);
     }
 
+    /// Asks the process that serves to end.
+    pub(crate) fn terminate(&self) {
+        kill(&self.process, "TERM");
+    }
+
+    /// Starts a process again in the same folder, after all have ended.
+    pub(crate) fn start_again(&mut self, namespace: &Namespace, setup: &Setup) {
+        self.server = namespace.start(setup, &self.folder);
+        self.process = self.server.process.id().to_string();
+    }
+
     /// Has the server upgraded.
     fn upgrade(&mut self) {
         let result = self.ask(&[]);
@@ -142,7 +162,7 @@ impl Line {
 
     /// Ends the process that serves, and waits for the end of all.
     pub(crate) fn end(mut self) -> Vec<String> {
-        kill(&self.process, "TERM");
+        self.terminate();
         assert_eq!(self.server.process.wait().code(), Some(0), "{:#?}", self.server.process.said);
         self.server.process.said.clone()
     }
@@ -172,7 +192,7 @@ impl Drop for Line {
 
 /// Checks that a request was not served because the server goes away. One that crosses GOAWAY is rejected unseen, which says that it may
 /// be sent again (RFC 9114 §4.1.1).
-fn assert_is_going_away(error: &h3::error::StreamError) {
+pub(crate) fn assert_is_going_away(error: &h3::error::StreamError) {
     let said = error.to_string();
     let is_going_away = error.is_h3_no_error() || said.contains("Remote is closing");
     assert!(is_going_away || said.contains("H3_REQUEST_REJECTED"), "{said}");
@@ -238,7 +258,7 @@ fn requests_go_on(setup: &Setup, upgrades: u64) {
 }
 
 /// Checks that no process has failed a request.
-fn assert_none_failed(said: &[String]) {
+pub(crate) fn assert_none_failed(said: &[String]) {
     for totals in said.iter().filter(|text| text.contains("total of requests")) {
         for zero in ["malformed=0", "cancelled=0", "errors=0", "status_5xx=0"] {
             assert!(totals.contains(zero), "{totals}");

@@ -1,16 +1,19 @@
 //! Two network namespaces with a veth pair between them: the test's, and the server's.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sluicegate_dataplane::offloads::turn_offloads_off;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::namespace::{Namespace, sh};
+use crate::server::{Folder, Server, Setup};
 
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
@@ -19,8 +22,7 @@ pub(super) const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, 2
 
 /// The server's namespace, and `sgb` in the test's, which leads to `sga` there. Removed when dropped.
 pub(super) struct Network {
-    /// Process in the server's namespace, which lives as long as the namespace is needed.
-    holder: Child,
+    namespace: Namespace,
     _only: MutexGuard<'static, ()>,
 }
 
@@ -40,16 +42,7 @@ impl Network {
         // The names of the interfaces are taken while another test has them; one that failed has removed them.
         static ONLY: Mutex<()> = Mutex::new(());
         let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut holder = Command::new("unshare")
-            .args(["-n", "sh", "-c", "echo there; exec cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(holder.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        let network = Network { holder, _only: only };
+        let network = Network { namespace: Namespace::new(), _only: only };
         let id = network.holder();
         let count = format!("numrxqueues {queues} numtxqueues {queues}");
         sh(&format!(
@@ -67,17 +60,22 @@ impl Network {
 
     /// Returns the system's number of a process in the server's namespace.
     pub(super) fn holder(&self) -> String {
-        self.holder.id().to_string()
+        self.namespace.holder()
+    }
+
+    /// Starts the server.
+    pub(super) fn start(&self, setup: &Setup, folder: &Folder) -> Server {
+        self.namespace.start(setup, folder)
     }
 
     /// Runs a script in the server's namespace, and returns what it says.
     pub(super) fn in_the_servers(&self, script: &str) -> String {
-        sh(&format!("nsenter -t {} -n sh -c '{script}'", self.holder.id()))
+        self.namespace.sh(script)
     }
 
     /// Calls a function on a thread in the server's namespace, and returns what it returns.
     pub(super) fn within<T: Send>(&self, function: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/proc/{}/ns/net", self.holder.id())).unwrap();
+        let namespace = File::open(format!("/proc/{}/ns/net", self.holder())).unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let kind = Some(LinkNameSpaceType::Network);
@@ -106,15 +104,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         // Without it the kernel removes the pair only some time after the namespace.
         let _ = Command::new("ip").args(["link", "del", "sgb"]).status();
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
-}
-
-fn sh(script: &str) -> String {
-    let output = Command::new("sh").args(["-c", script]).output().unwrap();
-    assert!(output.status.success(), "{script}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Sends echo requests until one is answered.

@@ -55,19 +55,31 @@ impl Download {
 
 /// Tells a task whether to go on, and counts what it has done.
 #[derive(Clone, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     is_over: Rc<Cell<bool>>,
     done: Rc<Cell<u64>>,
 }
 
+impl Progress {
+    /// Returns whether the task is to go on.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.is_over.get()
+    }
+
+    /// Notes something that the task has done.
+    pub(crate) fn note(&self) {
+        self.done.set(self.done.get() + 1);
+    }
+}
+
 /// Tasks that send requests until they are stopped.
-pub(super) struct Load {
+pub(crate) struct Load {
     progress: Progress,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    pub(super) fn start<F: Future<Output = ()> + 'static>(
+    pub(crate) fn start<F: Future<Output = ()> + 'static>(
         tasks: usize,
         mut task: impl FnMut(Progress) -> F,
     ) -> Load {
@@ -77,7 +89,7 @@ impl Load {
     }
 
     /// Waits until that many requests more have been answered.
-    pub(super) async fn go_on(&mut self, requests: u64) {
+    pub(crate) async fn go_on(&mut self, requests: u64) {
         let until = self.progress.done.get() + requests;
         while self.progress.done.get() < until {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -87,7 +99,7 @@ impl Load {
         }
     }
 
-    pub(super) async fn end(self) {
+    pub(crate) async fn end(self) {
         self.progress.is_over.set(true);
         for task in self.tasks {
             task.await.unwrap();
@@ -97,7 +109,7 @@ impl Load {
 
 /// Asks for the page: over one connection after the other, of which each ends by GOAWAY alone.
 pub(super) async fn ask_on(client: Client, server: SocketAddr, progress: Progress) {
-    while !progress.is_over.get() {
+    while progress.goes_on() {
         ask(&client, server, &progress, u64::MAX).await;
     }
 }
@@ -109,7 +121,7 @@ pub(super) async fn ask_as_strangers(
     progress: Progress,
     requests: u64,
 ) {
-    while !progress.is_over.get() {
+    while progress.goes_on() {
         ask(&client.elsewhere(Ipv4Addr::LOCALHOST), server, &progress, requests).await;
     }
 }
@@ -117,12 +129,12 @@ pub(super) async fn ask_as_strangers(
 async fn ask(client: &Client, server: SocketAddr, progress: &Progress, most: u64) {
     let mut session = client.connect(server).await;
     let mut left = most;
-    while left > 0 && !progress.is_over.get() {
+    while left > 0 && progress.goes_on() {
         left -= 1;
         match session.try_get("/").await {
             Ok(response) => assert_eq!(response.text().await, PAGE),
             Err(error) => return assert_is_going_away(&error),
         }
-        progress.done.set(progress.done.get() + 1);
+        progress.note();
     }
 }
