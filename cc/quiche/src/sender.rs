@@ -50,6 +50,11 @@ fn bandwidth(rate: Option<u64>) -> Bandwidth {
     }
 }
 
+/// Returns a time in nanoseconds, at least one.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
 impl Sender {
     /// Returns whether the controller is from outside.
     pub(in crate::recovery::gcongestion) fn is_external(&self) -> bool {
@@ -181,6 +186,26 @@ impl Sender {
         match self {
             Sender::Bbr2(b) => b.can_send(in_flight),
             Sender::External(external) => in_flight + external.mss <= external.window,
+        }
+    }
+
+    /// Returns whether the window has so many packets.
+    pub(in crate::recovery::gcongestion) fn has_window_of(&self, packets: usize) -> bool {
+        match self {
+            Sender::Bbr2(b) => b.get_congestion_window_in_packets() >= packets,
+            Sender::External(external) => external.window >= packets * external.mss,
+        }
+    }
+
+    /// Returns whether the estimate of the path's rate is below `limit`.
+    pub(in crate::recovery::gcongestion) fn is_slower_than(&self, limit: Bandwidth, rtt: &RttStats) -> bool {
+        match self {
+            Sender::Bbr2(b) => b.bandwidth_estimate(rtt) < limit,
+            // One window in each round trip, without a division.
+            Sender::External(external) => {
+                let nanos = nanos(rtt.smoothed_rtt);
+                (external.window as u64).saturating_mul(1_000_000_000) < limit.to_bytes_per_second().saturating_mul(nanos)
+            },
         }
     }
 
@@ -320,10 +345,8 @@ impl CongestionControl for Sender {
     fn bandwidth_estimate(&self, rtt: &RttStats) -> Bandwidth {
         match self {
             Sender::Bbr2(b) => b.bandwidth_estimate(rtt),
-            // For the pacer's choice between single packets and pairs.
             Sender::External(external) => {
-                let nanos = u64::try_from(rtt.smoothed_rtt.as_nanos()).unwrap_or(u64::MAX).max(1);
-                let rate = (external.window as u64).saturating_mul(1_000_000_000) / nanos;
+                let rate = (external.window as u64).saturating_mul(1_000_000_000) / nanos(rtt.smoothed_rtt);
                 bandwidth(Some(rate.min(u64::MAX / 8 - 1)))
             },
         }
