@@ -150,13 +150,33 @@ impl RecoveryConfig {
     }
 }
 
+/// Makes a controller's time of the transport's. It keeps the latest one: the packets of a burst leave at the same time.
+#[derive(Debug)]
+struct ControllerClock {
+    origin: Instant,
+    latest: (Instant, Time),
+}
+
+impl ControllerClock {
+    fn start(origin: Instant) -> Self {
+        ControllerClock { origin, latest: (origin, Time::ZERO) }
+    }
+
+    fn read(&mut self, at: Instant) -> Time {
+        if self.latest.0 != at {
+            self.latest = (at, Time::between(self.origin, at));
+        }
+        self.latest.1
+    }
+}
+
 /// One path's controller, and what it needs of a transport beyond what quiche has.
 #[derive(Debug)]
 pub struct External {
     controller: Box<dyn Controller>,
     persistent: PersistentCongestion,
-    /// Time of the controller counts from here: when the path was created.
-    origin: Instant,
+    /// Time of the controller, which counts from when the path was created.
+    clock: ControllerClock,
     /// Datagram size, bytes.
     mss: usize,
     /// Controller's window after its latest report, bytes. Each packet asks for it several times.
@@ -189,7 +209,7 @@ impl External {
             window: bytes(controller.cwnd()),
             controller,
             persistent: PersistentCongestion::new(),
-            origin: crate::clock::now(),
+            clock: ControllerClock::start(crate::clock::now()),
             mss,
             catches_up: false,
             latest: PacketState::default(),
@@ -249,20 +269,20 @@ impl External {
         Bandwidth::from_bytes_per_second(model.as_ref().map_or(0, rate).min(u64::MAX / 8))
     }
 
-    fn now(&self) -> Time {
-        Time::between(self.origin, crate::clock::now())
+    fn now(&mut self) -> Time {
+        self.clock.read(crate::clock::now())
     }
 
     fn on_sent(&mut self, now: Instant, sent: &Sent) {
-        let now = Time::between(self.origin, now);
+        let now = self.clock.read(now);
         self.latest = self.report(|controller| controller.on_sent(now, sent));
     }
 
     /// Keeps packets that were acknowledged late for the next event.
     fn on_late_acked(&mut self, packets: impl Iterator<Item = Acked>) {
-        let origin = self.origin;
+        let clock = &mut self.clock;
         let packets = packets.filter(|p| p.bytes > 0);
-        self.late.extend(packets.map(|p| packet(origin, p.pkt_num, p.time_sent, p.bytes, p.state)));
+        self.late.extend(packets.map(|p| packet(clock, p.pkt_num, p.time_sent, p.bytes, p.state)));
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -271,17 +291,17 @@ impl External {
         acked: &[Acked], lost: &[Lost], least_unacked: u64, rtt: &RttStats,
         rtt_updated: bool,
     ) {
-        let origin = self.origin;
+        let clock = &mut self.clock;
         // Packets that hold nothing but ACKs have no bytes in flight, and are no signal.
         let mut packets = EVENT_PACKETS.take();
         let acked = acked.iter().filter(|p| p.bytes > 0);
-        packets.acked.extend(acked.map(|p| packet(origin, p.pkt_num, p.time_sent, p.bytes, p.state)));
+        packets.acked.extend(acked.map(|p| packet(clock, p.pkt_num, p.time_sent, p.bytes, p.state)));
         let lost = lost.iter().filter(|p| p.bytes_lost > 0);
-        packets.lost.extend(lost.map(|p| packet(origin, p.packet_number, p.time_sent, p.bytes_lost, p.state)));
+        packets.lost.extend(lost.map(|p| packet(clock, p.packet_number, p.time_sent, p.bytes_lost, p.state)));
         let mut late = std::mem::take(&mut self.late);
         late.sort_unstable_by_key(|p| p.packet_number);
         let event = Event {
-            now: Time::between(origin, now),
+            now: self.clock.read(now),
             acked: &packets.acked,
             lost: &packets.lost,
             late_acked: &late,
@@ -318,12 +338,12 @@ fn bytes(count: u64) -> usize {
 
 /// Returns a packet of an event in the controller's types.
 fn packet(
-    origin: Instant, packet_number: u64, time_sent: Instant, bytes: usize,
+    clock: &mut ControllerClock, packet_number: u64, time_sent: Instant, bytes: usize,
     state: PacketState,
 ) -> Packet {
     Packet {
         packet_number,
-        time_sent: Time::between(origin, time_sent),
+        time_sent: clock.read(time_sent),
         bytes: bytes as u64,
         state,
     }
