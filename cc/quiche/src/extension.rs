@@ -174,6 +174,29 @@ impl<F: BufFactory> Connection<F> {
         Some(path.recovery.state_str(crate::clock::now()))
     }
 
+    /// Returns whether another attempt to send finds nothing either, after one that returned [`Error::Done`] at the same time on the
+    /// path that packets leave by. `false` where it may find something: on another path, in another packet number space, or a
+    /// DATAGRAM frame after a STREAM frame.
+    pub fn stays_done(&self) -> bool {
+        self.sends_application_data_only() && self.dgram_send_queue.is_empty()
+    }
+
+    /// Returns whether packets can only be of 1-RTT, on the one path there is, and only the window limits them.
+    fn sends_application_data_only(&self) -> bool {
+        let early = [Epoch::Initial, Epoch::Handshake];
+        let mut paths = self.paths.iter();
+        let (Some((_, path)), None) = (paths.next(), paths.next()) else {
+            return false;
+        };
+        self.handshake_completed &&
+            self.local_error.is_none() &&
+            self.recovery_config.cc_factory.is_some() &&
+            early.iter().all(|&epoch| self.crypto_ctx[epoch].crypto_seal.is_none()) &&
+            path.active() &&
+            path.verified_peer_address &&
+            !path.probing_required()
+    }
+
     /// Takes an attempt to send on a path, with `room` bytes of the datagram open to it, that wrote nothing.
     ///
     /// quiche reports to its controllers that data ran out only where it sends a packet without any. Controllers from

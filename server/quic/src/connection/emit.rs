@@ -92,6 +92,7 @@ impl<A: Application> Connection<A> {
     ) -> Emitted {
         let quantum = self.quic.send_quantum_on_path(from, to).min(MAX_BURST);
         let mut ahead = None;
+        let mut is_done = false;
         let mut sent = first;
         while sent + first <= quantum {
             if self.has_room_again() {
@@ -109,10 +110,21 @@ impl<A: Application> Connection<A> {
                     out.commit(len, &meta(&info));
                     sent += len;
                 }
-                Err(_) => break,
+                Err(error) => {
+                    is_done = error == quiche::Error::Done && self.quic.stays_done();
+                    break;
+                }
             }
         }
-        Emitted::More
+        self.after_burst(is_done, now)
+    }
+
+    /// Returns what another call of [`Connection::emit`] at the same time would return if that is [`Emitted::Nothing`], with the
+    /// same release time kept. `is_done` if it would find nothing to send.
+    fn after_burst(&mut self, is_done: bool, now: Instant) -> Emitted {
+        self.release = None;
+        let is_held_back = self.is_held_back(&mut None, now) && !self.quic.is_urgent();
+        if is_held_back || is_done { Emitted::Nothing } else { Emitted::More }
     }
 
     /// Returns whether pacing forbids a packet now; if so the release time is kept. `ahead` keeps what [`slack`]
