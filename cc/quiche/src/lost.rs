@@ -51,8 +51,12 @@ impl LostPackets {
         Some((to - from, lowest))
     }
 
-    /// Drops packets that were declared lost before `time`.
-    pub fn drop_before(&mut self, time: Option<Instant>) {
+    /// Drops packets that were declared lost before `time`, which is asked for only if there may be any.
+    pub fn drop_before(&mut self, time: impl FnOnce() -> Option<Instant>) {
+        if self.kept.capacity() == 0 {
+            return;
+        }
+        let time = time();
         let is_old = |kept: &Kept| time.is_some_and(|time| kept.lost_at < time);
         while self.kept.front().is_some_and(is_old) {
             self.kept.pop_front();
@@ -60,6 +64,11 @@ impl LostPackets {
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
         }
+    }
+
+    /// Returns whether packets were acknowledged late since the report before.
+    pub fn has_late(&self) -> bool {
+        !self.late.is_empty()
     }
 
     /// Removes the packets that were acknowledged late, for the report to the controller.
