@@ -49,10 +49,12 @@ impl PersistentCongestion {
                 self.on_acked(packet.packet_number);
             }
         }
-        let limit = duration(&event.rtt);
         let mut established = false;
-        for packet in event.lost {
-            established |= self.on_lost(packet, limit);
+        if !event.lost.is_empty() {
+            let limit = duration(&event.rtt);
+            for packet in event.lost {
+                established |= self.on_lost(packet, limit);
+            }
         }
         if event.rtt_updated && self.first_sample.is_none() {
             self.first_sample = Some(event.now);
