@@ -181,6 +181,28 @@ impl<F: BufFactory> Connection<F> {
         self.sends_application_data_only() && self.dgram_send_queue.is_empty()
     }
 
+    /// Returns whether an attempt to send would find nothing, where that can be told without one, and notes what the attempt would.
+    /// `false` where an attempt has to find out.
+    pub fn is_done(&mut self) -> bool {
+        let is_unclear = self.streams.has_flushable() ||
+            !self.sends_application_data_only() ||
+            self.crypto_ctx[Epoch::Application].crypto_0rtt_open.is_some() ||
+            self.is_closed() ||
+            self.is_draining();
+        let Some(path) = self.paths.get_active_path_id().ok().filter(|_| !is_unclear) else {
+            return false;
+        };
+        if !matches!(self.write_pkt_type(path), Err(Error::Done)) {
+            return false;
+        }
+        self.last_tx_data = self.tx_data;
+        if let Ok(path) = self.paths.get_mut(path) {
+            path.recovery.begin_datagram();
+        }
+        self.note_nothing_sent(path, 1);
+        true
+    }
+
     /// Returns whether packets can only be of 1-RTT, on the one path there is, and only the window limits them.
     fn sends_application_data_only(&self) -> bool {
         let early = [Epoch::Initial, Epoch::Handshake];

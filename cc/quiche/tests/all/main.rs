@@ -10,6 +10,7 @@ mod lent_data;
 mod long_parameters;
 mod manifest;
 mod new_token;
+mod nothing_to_send;
 mod packing;
 mod path_mtu;
 mod rebinding;

@@ -50,6 +50,9 @@ impl<A: Application> Connection<A> {
             Ok(room) => room,
             Err(reason) => return Emitted::NoRoom(reason),
         };
+        if self.quic.is_done() {
+            return Emitted::Nothing;
+        }
         let sent = self.quic.send(room).or_else(|error| match error {
             quiche::Error::Done => Err(error),
             _ => {
