@@ -39,7 +39,7 @@ struct Run {
 impl PersistentCongestion {
     /// Returns a detector for a path without a round-trip sample.
     pub fn new() -> Self {
-        Self { acked: Vec::with_capacity(MAX_STRETCHES), ..Self::default() }
+        Self::default()
     }
 
     /// Takes an event and returns whether it established persistent congestion. After that a new run begins.
@@ -320,6 +320,6 @@ mod tests {
             assert!(!feed(&mut detector, &[number * 2], &[], 1, false));
         }
         assert!(detector.acked.len() <= MAX_STRETCHES);
-        assert_eq!(detector.acked.capacity(), MAX_STRETCHES);
+        assert!(detector.acked.capacity() < 2 * MAX_STRETCHES);
     }
 }
