@@ -77,7 +77,7 @@ pub struct Connection<A: Application> {
     /// ControllerLabels under which the endpoint's gauges count it.
     gauged: Option<ControllerLabels>,
     /// Description for the application, until the session takes it.
-    peer: Option<A::Peer>,
+    peer: Option<Box<A::Peer>>,
     /// Time at which a drain looks at it again.
     finishes: Option<Instant>,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
@@ -156,7 +156,7 @@ impl<A: Application> Connection<A> {
             awaits_room: false,
             ended: false,
             gauged: None,
-            peer: Some(accepted.peer),
+            peer: Some(Box::new(accepted.peer)),
             finishes: None,
             max_datagram: accepted.max_datagram,
             may_have_moved: false,
@@ -271,7 +271,7 @@ impl<A: Application> Connection<A> {
             && let Some(path) = self.client_path()
             && let Some(peer) = self.peer.take()
         {
-            self.session = A::begin(&mut self.quic, self.key, peer, path, shared);
+            self.session = A::begin(&mut self.quic, self.key, *peer, path, shared);
         }
         if let Some(session) = &mut self.session {
             shared.look_at(&self.account);
