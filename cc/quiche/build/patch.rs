@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::source;
 
 /// Names of the series, in the order in which they are applied.
-pub const SERIES: [&str; 11] = [
+pub const SERIES: [&str; 12] = [
     "socket",
     "fixes",
     "http3",
@@ -18,6 +18,7 @@ pub const SERIES: [&str; 11] = [
     "speed",
     "priorities",
     "running",
+    "idle",
 ];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.

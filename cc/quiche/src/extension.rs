@@ -63,6 +63,7 @@ impl<F: BufFactory> Connection<F> {
         for (_, path) in self.paths.iter_mut() {
             path.recovery.release();
         }
+        self.paths.release();
         self.undecryptable_pkts.shrink_to_fit();
     }
 
