@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 18] = [
+const ADDED: [(&str, &str); 20] = [
     ("src/ecn.rs", "ecn.rs"),
     ("src/ecn/congestion.rs", "ecn/congestion.rs"),
     ("src/ecn/shares.rs", "ecn/shares.rs"),
     ("src/ecn/tests.rs", "ecn/tests.rs"),
     ("src/external.rs", "recovery/gcongestion/external.rs"),
+    ("src/crypto_stream.rs", "stream/crypto_stream.rs"),
     ("src/kept.rs", "recovery/kept.rs"),
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
     ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),
@@ -35,6 +36,7 @@ const ADDED: [(&str, &str); 18] = [
     ("src/encoded.rs", "h3/encoded.rs"),
     ("src/redact.rs", "redact.rs"),
     ("src/repeats.rs", "repeats.rs"),
+    ("src/spaces.rs", "packet/spaces.rs"),
 ];
 
 /// Upstream's tests that do not run, with reasons.

@@ -6,12 +6,15 @@
 mod congestion;
 mod shares;
 
+use std::ops::RangeInclusive;
+
 #[cfg(feature = "qlog")]
 use qlog::events::quic;
 #[cfg(feature = "qlog")]
 use qlog::events::EventData;
 
 use crate::frame::EcnCounts;
+use crate::packet::Epoch;
 use crate::BufFactory;
 use crate::Connection;
 use crate::RecvInfo;
@@ -143,11 +146,23 @@ impl<F: BufFactory> Connection<F> {
 
     /// Returns sums over all paths.
     pub fn ecn_stats(&self) -> EcnStats {
-        let received = self.pkt_num_spaces.iter().map(|space| space.ecn.received.ecn_ce_count);
+        let ended = self.ecn_stats.ce_received;
         EcnStats {
-            ce_received: received.sum(),
+            ce_received: ended + self.ce_received(self.pkt_num_spaces.first()..=Epoch::Application),
             ..self.ecn_stats
         }
+    }
+
+    fn ce_received(&self, epochs: RangeInclusive<Epoch>) -> u64 {
+        let spaces = Epoch::epochs(epochs).iter().map(|&epoch| &self.pkt_num_spaces[epoch]);
+        spaces.map(|space| space.ecn.received.ecn_ce_count).sum()
+    }
+
+    /// Frees the packet number spaces of the handshake, which have ended.
+    pub(crate) fn end_handshake_spaces(&mut self) {
+        self.ecn_stats.ce_received += self.ce_received(Epoch::Initial..=Epoch::Handshake);
+        self.pkt_num_spaces.end_handshake();
+        self.crypto_ctx.end_handshake();
     }
 }
 

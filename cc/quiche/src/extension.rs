@@ -57,9 +57,7 @@ impl<F: BufFactory> Connection<F> {
     /// Frees what a connection without work keeps for later: room of emptied buffers, and of lists of packets and frames.
     pub fn release_memory(&mut self) {
         self.streams.release();
-        for context in &mut self.crypto_ctx {
-            context.crypto_stream.release();
-        }
+        self.crypto_ctx[Epoch::Application].crypto_stream.release();
         for (_, path) in self.paths.iter_mut() {
             path.recovery.release();
         }
@@ -156,7 +154,7 @@ impl<F: BufFactory> Connection<F> {
     /// of a path, a probe after a timeout.
     pub fn is_urgent(&self) -> bool {
         // A space whose keys are gone still says that an acknowledgement was asked for.
-        Epoch::epochs(Epoch::Initial..=Epoch::Application)
+        Epoch::epochs(self.crypto_ctx.first()..=Epoch::Application)
             .iter()
             .filter(|&&epoch| self.crypto_ctx[epoch].crypto_seal.is_some())
             .any(|&epoch| {
