@@ -22,6 +22,7 @@ use crate::frame::Frame;
 use crate::packet::Epoch;
 use crate::path::Path;
 use crate::recovery::RecoveryOps;
+use crate::stream::CryptoStream;
 use crate::stream::Stream;
 use crate::BufFactory;
 use crate::Connection;
@@ -54,15 +55,30 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
-    /// Frees what a connection without work keeps for later: room of emptied buffers, and of lists of packets and frames.
+    /// Frees what a connection without work keeps for later: room of emptied buffers, and of lists of packets and frames. On a
+    /// server also what it needs no more: the state of TLS.
     pub fn release_memory(&mut self) {
         self.streams.release();
+        self.release_tls();
         self.crypto_ctx[Epoch::Application].crypto_stream.release();
         for (_, path) in self.paths.iter_mut() {
             path.recovery.release();
         }
         self.paths.release();
         self.undecryptable_pkts.shrink_to_fit();
+    }
+
+    /// Frees the state of TLS, and the stream of its messages, once the client has all of them: it has nothing to say to TLS after
+    /// the handshake. What was negotiated can still be asked for. With a client's certificate all of it stays.
+    fn release_tls(&mut self) {
+        let crypto = &mut self.crypto_ctx[Epoch::Application];
+        if self.is_server &&
+            self.handshake_done_acked &&
+            crypto.crypto_stream.is_done() &&
+            self.handshake.release()
+        {
+            crypto.crypto_stream = CryptoStream::new();
+        }
     }
 
     /// Returns the time in which the active path's pacing rate sends one send quantum, or half of its shortest round trip if

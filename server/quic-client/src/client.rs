@@ -130,8 +130,8 @@ impl Http3Client {
         let mut quic = quiche::connect(sni, &ConnectionId::from_ref(id), local, peer, config)?;
         if let Some(ip) = ip {
             // It is looked for elsewhere in the certificate.
-            let verification = quic.as_mut().param_mut();
-            verification.set_ip(ip).map_err(|_| quiche::Error::TlsFail)?;
+            let ssl = quic.ssl_mut().ok_or(quiche::Error::TlsFail)?;
+            ssl.param_mut().set_ip(ip).map_err(|_| quiche::Error::TlsFail)?;
         }
         Ok(Http3Client {
             quic,

@@ -101,7 +101,8 @@ impl Cause {
         }
         // A client that trusts anyone has completed its handshake in spite of the certificate.
         if !quic.is_established()
-            && let Err(reason) = quic.as_mut().verify_result()
+            && let Some(ssl) = quic.ssl_mut()
+            && let Err(reason) = ssl.verify_result()
         {
             return Cause::Untrusted(reason.error_string());
         }

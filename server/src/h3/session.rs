@@ -19,7 +19,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
 use sluicegate_base::address::ClientPath;
 use sluicegate_base::keys::ConnectionKey;
@@ -374,7 +373,7 @@ impl Http3Session {
             server_name: conn.server_name().map(Box::from),
             alpn: conn.application_proto().into(),
             client_certificate: conn.peer_cert().and_then(certificate),
-            tls: Some(tls_session(conn)),
+            tls: tls_session(conn),
             ..connection
         };
         Ok(Http3Session {
@@ -455,11 +454,10 @@ fn certificate(der: &[u8]) -> Option<Arc<ClientCertificate>> {
     ClientCertificate::from_der(der).ok().map(Arc::new)
 }
 
-/// Returns the TLS session of a connection that can send.
-fn tls_session(conn: &mut quiche::Connection) -> TlsSession {
+/// Returns the TLS session of a connection that can send; `None` once the state of TLS was freed.
+fn tls_session(conn: &mut quiche::Connection) -> Option<TlsSession> {
     let resumed = conn.is_resumed();
-    let ssl: &mut SslRef = conn.as_mut();
-    TlsSession { resumed, ..TlsSession::of(ssl) }
+    conn.ssl_mut().map(|ssl| TlsSession { resumed, ..TlsSession::of(ssl) })
 }
 
 /// Returns the code to close a connection with, if quiche has not closed it for the error itself.

@@ -16,6 +16,7 @@ mod path_mtu;
 mod rebinding;
 mod received_frames;
 mod refusals;
+mod released_tls;
 mod retired_ids;
 mod send_limit;
 mod series;

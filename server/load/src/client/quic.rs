@@ -95,7 +95,7 @@ impl Quic {
             Step::Established { early_data } => {
                 let quic = self.client.quic_mut();
                 let agreed = Agreed {
-                    lines: tls::lines(quic.as_mut()),
+                    lines: quic.ssl_mut().map(|ssl| tls::lines(ssl)).unwrap_or_default(),
                     protocol: "h3",
                     is_resumed: quic.is_resumed(),
                     // Responses that have come with the end of the handshake are read later.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use boring::ssl::{SslContextBuilder, SslMethod, SslRef, SslSession};
+use boring::ssl::{SslContextBuilder, SslMethod, SslSession};
 use boring::x509::X509;
 use sluicegate_base::secrets::Secrets;
 use sluicegate_base::tls::sni;
@@ -318,7 +318,7 @@ fn post_quantum_key_exchange_is_negotiated_with_every_certificate() {
         site.groups = Some(offered);
         for name in ["other.example", "localhost"] {
             let mut client = site.connect_to(name, None);
-            let ssl: &mut SslRef = client.as_mut();
+            let ssl = client.ssl_mut().unwrap();
             assert_eq!(ssl.curve_name(), Some(chosen), "{offered} for {name}");
         }
     }

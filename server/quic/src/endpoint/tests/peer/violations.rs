@@ -170,3 +170,22 @@ fn handshake_messages_end_with_the_handshake() {
         ("a ClientHello", vec![crypto(0, &[1, 0, 0, 1, 0])], UNEXPECTED_MESSAGE),
     ]);
 }
+
+/// By then the server has freed the state of TLS.
+#[test]
+fn handshake_messages_after_a_response_close_the_connection() {
+    let mut attack = Attack::new(|_| {});
+    for (number, data) in [(1, &[24, 0, 0, 1, 0][..]), (2, &[1, 0, 0, 1, 0]), (3, &[1])] {
+        let mut peer = attack.connect(PEER, Setup::new(number));
+        attack.check_honest(&mut peer);
+        let empty = Frame::Crypto { offset: 0, data: Vec::new() };
+        peer.client.send(&[empty]);
+        peer.client.update_keys();
+        attack.check_honest(&mut peer);
+        assert_eq!(peer.client.closed(), None);
+        peer.client.send(&[Frame::Crypto { offset: 0, data: data.to_vec() }]);
+        attack.exchange(&mut peer);
+        assert_eq!(peer.client.closed(), Some((false, UNEXPECTED_MESSAGE)), "{data:?}");
+        attack.pass(Duration::from_secs(10), &mut peer);
+    }
+}
