@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_test_support::{Pair, config, emit};
+use sluicegate_test_support::{config, emit, Pair};
 
 /// Bidirectional stream of the client.
 const STREAM: u64 = 0;
