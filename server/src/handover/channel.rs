@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
-    socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
+    recvmsg, sendmsg, shutdown, socketpair,
 };
 
 use super::message::{DrainingProcess, Message};
@@ -188,7 +188,7 @@ impl Channel {
     /// Waits for the next message. Returns `None` once the other process has ended.
     ///
     /// # Errors
-    /// None came in time, or it is none of this protocol.
+    /// None came in time, it is none of this protocol, or this process may open no descriptor beside it.
     pub(crate) fn receive(&self) -> io::Result<Option<(Message, Option<OwnedFd>)>> {
         let mut text = vec![0; LARGEST];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -205,6 +205,9 @@ impl Channel {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(Errno::MFILE.into());
+        }
         if received.bytes == 0 {
             return Ok(None);
         }
@@ -266,6 +269,23 @@ mod tests {
         assert_eq!(one.receive().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         rustix::io::write(&end, b"sing").unwrap();
         assert_eq!(one.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    /// As where the process may open no more, or another one sends more than are taken.
+    #[test]
+    fn a_descriptor_that_gets_lost_is_an_error() {
+        // More than there may be room for, as the buffer is aligned.
+        const BESIDE: usize = 4 * MOST_DESCRIPTORS;
+        let (receiver, end) = Channel::pair().unwrap();
+        let descriptors = [end.as_fd(); BESIDE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BESIDE))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let text = Message::Read.to_text();
+        sendmsg(&end, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::empty())
+            .unwrap();
+        let error = receiver.receive().unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::MFILE));
     }
     /// The other process was stopped for a while, as by SIGSTOP.
     #[test]
