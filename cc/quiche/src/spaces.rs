@@ -53,24 +53,27 @@ impl<T: Space> Spaces<T> {
 impl<T: Space> Index<Epoch> for Spaces<T> {
     type Output = T;
 
+    // Each packet asks several times, nearly always for this space.
+    #[inline(always)]
     fn index(&self, epoch: Epoch) -> &T {
-        match (epoch, &self.handshake) {
-            (Epoch::Application, _) => &self.application,
-            (Epoch::Initial, Some(spaces)) => &spaces[0],
-            (Epoch::Handshake, Some(spaces)) => &spaces[1],
-            (Epoch::Initial | Epoch::Handshake, None) => T::ended(),
+        if epoch == Epoch::Application {
+            return &self.application;
+        }
+        match &self.handshake {
+            Some(spaces) => &spaces[usize::from(epoch)],
+            None => T::ended(),
         }
     }
 }
 
 /// A space that has ended begins again: nothing asks for that after a handshake.
 impl<T: Space> IndexMut<Epoch> for Spaces<T> {
+    #[inline(always)]
     fn index_mut(&mut self, epoch: Epoch) -> &mut T {
-        match epoch {
-            Epoch::Application => &mut self.application,
-            Epoch::Initial => &mut self.handshake.get_or_insert_with(Self::begin)[0],
-            Epoch::Handshake => &mut self.handshake.get_or_insert_with(Self::begin)[1],
+        if epoch == Epoch::Application {
+            return &mut self.application;
         }
+        &mut self.handshake.get_or_insert_with(Self::begin)[usize::from(epoch)]
     }
 }
 
