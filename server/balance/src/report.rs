@@ -48,17 +48,17 @@ pub(crate) fn log_so_far(counters: &Counters, open: usize) {
     log_totals!(info, "flows so far", "datagrams so far", counters, open);
 }
 
-/// Reports each minute.
+/// What has changed since the last report.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct MinuteReport {
     next: Instant,
     /// Totals of the last report.
     last: Counters,
 }
 
-impl Report {
-    pub(crate) fn new(now: Instant) -> Report {
-        Report { next: now + INTERVAL, last: Counters::default() }
+impl MinuteReport {
+    pub(crate) fn new(now: Instant) -> MinuteReport {
+        MinuteReport { next: now + INTERVAL, last: Counters::default() }
     }
 
     /// Returns the time of the next report.
@@ -104,7 +104,7 @@ mod tests {
     fn a_minute_reports_what_it_has_changed() {
         let start = clock::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut report = Report::new(start);
+        let mut report = MinuteReport::new(start);
         let mut counters = Counters { by_id: 5, ..Counters::default() };
         assert_eq!(report.take(&counters, at(59)), None);
         let news = report.take(&counters, at(60)).unwrap();

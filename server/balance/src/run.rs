@@ -14,7 +14,7 @@ use crate::balancer::{Balancer, Placed};
 use crate::flows::FlowId;
 use crate::poller::{EventSource, SocketPoller};
 use crate::probes::{HealthChange, Probes};
-use crate::report::{self, Report};
+use crate::report::{self, MinuteReport};
 use crate::settings::BalancerSettings;
 use crate::socket::{DatagramSocket, ReceiveRoom, ReceivedBatch, Way};
 use crate::tuple::Tuple;
@@ -136,7 +136,7 @@ struct Process {
     flows: Vec<Option<FlowSocket>>,
     poller: SocketPoller,
     probes: Probes,
-    report: Report,
+    report: MinuteReport,
     /// The log says already that there is no socket for a flow.
     is_warned: bool,
 }
@@ -168,7 +168,7 @@ impl Process {
         warn_of_drain(&balancer);
         let mut probes = Probes::new(health);
         probes.adopt(health, balancer.servers(), now);
-        let (flows, report) = (Vec::new(), Report::new(now));
+        let (flows, report) = (Vec::new(), MinuteReport::new(now));
         Ok(Process { balancer, listeners, flows, poller, probes, report, is_warned: false })
     }
 

@@ -22,7 +22,7 @@ const FLOW_BUFFER: usize = 256 << 10;
 
 /// What came with one system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceiveOutcome {
     /// Whether more may be there.
     pub(crate) is_full: bool,
     /// Datagrams of others than the peer.
@@ -128,15 +128,15 @@ impl DatagramSocket {
         &self,
         buffers: &mut ReceiveRoom,
         mut sink: impl FnMut(ReceivedBatch<'_>),
-    ) -> Received {
+    ) -> ReceiveOutcome {
         let mut metas = [RecvMeta::default(); MESSAGES];
         let mut rooms = buffers.0.chunks_exact_mut(RECEIVE);
         let mut slices: [IoSliceMut<'_>; MESSAGES] =
             std::array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
         let Ok(count) = self.state.recv((&self.socket).into(), &mut slices, &mut metas) else {
-            return Received::default();
+            return ReceiveOutcome::default();
         };
-        let mut received = Received { is_full: count == MESSAGES, foreign: 0 };
+        let mut received = ReceiveOutcome { is_full: count == MESSAGES, foreign: 0 };
         let rooms = buffers.0.chunks_exact(RECEIVE);
         for (room, meta) in rooms.zip(&metas).take(count) {
             let bytes = &room[..meta.len.min(RECEIVE)];
@@ -287,7 +287,7 @@ mod tests {
         let socket = DatagramSocket::new(socket, Some(peer), FLOW_BUFFER).unwrap();
         let (mut found, mut buffers) = (Vec::new(), ReceiveRoom::new());
         let received = socket.receive(&mut buffers, |batch| found.push(batch.bytes.to_vec()));
-        assert_eq!(received, Received { is_full: false, foreign: 1 });
+        assert_eq!(received, ReceiveOutcome { is_full: false, foreign: 1 });
         assert_eq!(found, [b"server"]);
     }
 
