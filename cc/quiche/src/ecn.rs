@@ -6,8 +6,6 @@
 mod congestion;
 mod shares;
 
-use std::ops::RangeInclusive;
-
 #[cfg(feature = "qlog")]
 use qlog::events::quic;
 #[cfg(feature = "qlog")]
@@ -146,21 +144,35 @@ impl<F: BufFactory> Connection<F> {
 
     /// Returns sums over all paths.
     pub fn ecn_stats(&self) -> EcnStats {
-        let ended = self.ecn_stats.ce_received;
-        EcnStats {
-            ce_received: ended + self.ce_received(self.pkt_num_spaces.first()..=Epoch::Application),
-            ..self.ecn_stats
+        let mut ce_received = self.ecn_stats.ce_received + self.ce_received(Epoch::Application);
+        if self.pkt_num_spaces.first() == Epoch::Initial {
+            ce_received += self.ce_received_in_handshake();
         }
+        EcnStats { ce_received, ..self.ecn_stats }
     }
 
-    fn ce_received(&self, epochs: RangeInclusive<Epoch>) -> u64 {
-        let spaces = Epoch::epochs(epochs).iter().map(|&epoch| &self.pkt_num_spaces[epoch]);
-        spaces.map(|space| space.ecn.received.ecn_ce_count).sum()
+    #[inline(always)]
+    fn ce_received(&self, epoch: Epoch) -> u64 {
+        self.pkt_num_spaces[epoch].ecn.received.ecn_ce_count
     }
 
-    /// Frees the packet number spaces of the handshake, which have ended.
+    fn ce_received_in_handshake(&self) -> u64 {
+        self.ce_received(Epoch::Initial) + self.ce_received(Epoch::Handshake)
+    }
+
+    /// Returns whether the connection has packet number spaces of its handshake.
+    #[doc(hidden)]
+    pub fn has_handshake_spaces(&self) -> bool {
+        self.pkt_num_spaces.first() == Epoch::Initial || self.crypto_ctx.first() == Epoch::Initial
+    }
+
+    /// Frees the packet number spaces of the handshake once they have ended. Before, Initial may begin again with another version.
     pub(crate) fn end_handshake_spaces(&mut self) {
-        self.ecn_stats.ce_received += self.ce_received(Epoch::Initial..=Epoch::Handshake);
+        let has_keys = |epoch| self.crypto_ctx[epoch].crypto_open.is_some();
+        if !self.handshake_completed || has_keys(Epoch::Initial) || has_keys(Epoch::Handshake) {
+            return;
+        }
+        self.ecn_stats.ce_received += self.ce_received_in_handshake();
         self.pkt_num_spaces.end_handshake();
         self.crypto_ctx.end_handshake();
     }

@@ -59,6 +59,8 @@ impl<F: BufFactory> Connection<F> {
     /// server also what it needs no more: the state of TLS.
     pub fn release_memory(&mut self) {
         self.streams.release();
+        // The packet that ended them was counted in them once more.
+        self.end_handshake_spaces();
         self.release_tls();
         self.crypto_ctx[Epoch::Application].crypto_stream.release();
         for (_, path) in self.paths.iter_mut() {
@@ -68,15 +70,16 @@ impl<F: BufFactory> Connection<F> {
         self.undecryptable_pkts.shrink_to_fit();
     }
 
-    /// Frees the state of TLS, and the stream of its messages, once the client has all of them: it has nothing to say to TLS after
-    /// the handshake. What was negotiated can still be asked for. With a client's certificate all of it stays.
+    /// Frees the key of early data, the state of TLS and the stream of its messages, once the client has all of them: it has nothing
+    /// to say to TLS after the handshake. What was negotiated can still be asked for. With a client's certificate the state stays.
     fn release_tls(&mut self) {
         let crypto = &mut self.crypto_ctx[Epoch::Application];
-        if self.is_server &&
-            self.handshake_done_acked &&
-            crypto.crypto_stream.is_done() &&
-            self.handshake.release()
-        {
+        if !self.is_server || !self.handshake_done_acked {
+            return;
+        }
+        // RFC 9001 Section 4.9.3.
+        crypto.crypto_0rtt_open = None;
+        if crypto.crypto_stream.is_done() && self.handshake.release() {
             crypto.crypto_stream = CryptoStream::new();
         }
     }

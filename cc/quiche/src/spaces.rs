@@ -42,6 +42,7 @@ impl<T: Space> Spaces<T> {
     }
 
     /// Returns the first space that has not ended.
+    #[inline(always)]
     pub fn first(&self) -> Epoch {
         match self.handshake {
             Some(_) => Epoch::Initial,
@@ -66,7 +67,7 @@ impl<T: Space> Index<Epoch> for Spaces<T> {
     }
 }
 
-/// A space that has ended begins again: nothing asks for that after a handshake.
+/// A space that has ended begins again: the packet that ends both is counted in its own afterwards.
 impl<T: Space> IndexMut<Epoch> for Spaces<T> {
     #[inline(always)]
     fn index_mut(&mut self, epoch: Epoch) -> &mut T {

@@ -5,6 +5,7 @@ mod ecn;
 mod emptied_stream;
 mod encoded_heads;
 mod late_acks;
+mod late_retry;
 mod late_timers;
 mod lent_data;
 mod long_parameters;

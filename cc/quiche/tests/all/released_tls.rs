@@ -28,6 +28,28 @@ fn a_server_frees_tls_when_the_client_has_its_last_messages() {
     assert!(pair.server.ssl_mut().is_none());
 }
 
+/// The client acknowledges a part of the server's flight before it has the rest, so that Initial has ended when the handshake is done.
+#[test]
+fn the_spaces_of_the_handshake_are_freed_whichever_ends_last() {
+    for parts in [1, 2] {
+        let (mut client, mut server) = (config(10), config(10));
+        let mut pair = Pair::new(&mut client, &mut server);
+        emit(&mut pair.client).iter().for_each(|datagram| pair.server_receives(datagram));
+        let flight = emit(&mut pair.server);
+        assert!(flight.len() > 1);
+        for part in flight.chunks(flight.len().div_ceil(parts)) {
+            part.iter().for_each(|datagram| pair.client_receives(datagram));
+            emit(&mut pair.client).iter().for_each(|datagram| pair.server_receives(datagram));
+        }
+        pair.settle();
+        assert!(pair.server.is_established());
+        pair.pass(Duration::from_secs(1));
+        pair.settle();
+        pair.server.release_memory();
+        assert!(!pair.server.has_handshake_spaces(), "{parts} parts");
+    }
+}
+
 #[test]
 fn a_connection_without_tls_goes_on_and_tells_what_was_negotiated() {
     let (mut client, mut server) = (config(10), config(10));
