@@ -121,7 +121,8 @@ table! {
         /// has, if these are more than an eighth of the table; of the others if not.
         max: u64 { kind: count(1, 60_000, "flows"), default: "10000", reload: Live },
         /// Flows that may begin in a second, and at once: so many to servers that an ID names, as of clients that change their address, and
-        /// so many others. What would begin more is dropped, as in a flood from forged addresses; clients send it again.
+        /// so many others; never more than an eighth of `max`. What would begin more is dropped, as in a flood from forged addresses; clients
+        /// send it again.
         new_per_second: u64 { kind: count(1, 1_000_000, "flows"), default: "1000", reload: Live },
     }
 }

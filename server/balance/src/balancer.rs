@@ -37,7 +37,7 @@ pub enum Unrouted {
 }
 
 /// Part of the table that unproven flows may take from proven ones: 1 / `NEWCOMERS`.
-const NEWCOMERS: usize = 8;
+pub(crate) const NEWCOMERS: usize = 8;
 
 /// Servers, connection IDs and flows.
 ///

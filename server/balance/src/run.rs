@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use sluicegate_base::descriptors;
 
-use crate::balancer::{Balancer, Placed};
+use crate::balancer::{Balancer, NEWCOMERS, Placed};
 use crate::flows::FlowId;
 use crate::poller::{EventSource, SocketPoller};
 use crate::probes::{HealthChange, Probes};
@@ -85,6 +85,14 @@ pub fn run(
     outcome
 }
 
+/// Bounds the flows by the limit of descriptors, and those that begin in a second by the part of the table that they may take: a new flow
+/// lasts half a second at least, in which its server can respond.
+fn fit(settings: &mut BalancerSettings) {
+    settings.max_flows = within_limit(settings.max_flows);
+    let part = u32::try_from(settings.max_flows / NEWCOMERS).unwrap_or(u32::MAX);
+    settings.new_flows_per_second = settings.new_flows_per_second.min(part.max(1));
+}
+
 /// Raises the limit of descriptors as far as the system lets the process. Returns the most flows for which it leaves room, so that
 /// listeners, checks and the file of the configuration have descriptors.
 fn within_limit(flows: usize) -> usize {
@@ -148,7 +156,7 @@ impl Process {
         signals: &Signals,
         now: Instant,
     ) -> Result<Process, RunError> {
-        settings.max_flows = within_limit(settings.max_flows);
+        fit(&mut settings);
         let poll = |error: Errno| RunError::Poll(error.into());
         let poller = SocketPoller::new().map_err(poll)?;
         for (stream, place) in [(&signals.stop, STOP), (&signals.reload, RELOAD)] {
@@ -222,7 +230,7 @@ impl Process {
     }
 
     fn adopt(&mut self, mut settings: BalancerSettings, now: Instant) {
-        settings.max_flows = within_limit(settings.max_flows);
+        fit(&mut settings);
         let health = settings.health;
         self.balancer.adopt(settings);
         warn_of_drain(&self.balancer);

@@ -80,7 +80,7 @@ impl<S: AsyncWrite + Unpin> Gatherer<S> {
             self.sent += count;
             self.total += count as u64;
         }
-        // Connections that wait hold no memory for it.
+        // An idle connection holds no memory for it.
         self.bytes = Vec::new();
         self.sent = 0;
         Pin::new(&mut self.stream).poll_flush(cx)

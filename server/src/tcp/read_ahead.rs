@@ -54,7 +54,7 @@ impl ReadAhead {
         buffer.put_slice(&left[..count]);
         self.taken += count;
         if self.taken == self.bytes.len() {
-            // Connections that wait hold no memory for it.
+            // An idle connection holds no memory for it.
             *self = ReadAhead::default();
         }
     }

@@ -83,7 +83,7 @@ fn settings(servers: &[&UdpSocket]) -> BalancerSettings {
         servers: servers.collect(),
         ids,
         idle_timeout: LIMIT,
-        max_flows: 100,
+        max_flows: 800,
         new_flows_per_second: 100,
         health,
     }
