@@ -83,11 +83,11 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | qu
 {{- if and .Values.hostPorts .Values.hostNetwork -}}
 {{- fail "hostPorts and hostNetwork: the ports of a pod in the node's network are those of the node already" -}}
 {{- end -}}
-{{- if and .Values.hostNetwork (regexMatch (printf "[\"'](0\\.0\\.0\\.0|\\[::\\]):%d[\"']" (int .Values.ports.admin)) $config) -}}
-{{- fail (printf "hostNetwork: the admin port would be open at every address of the node, where no NetworkPolicy holds: set address = \"127.0.0.1:%d\" in [admin]" (int .Values.ports.admin)) -}}
-{{- end -}}
 {{- if and .Values.hostNetwork .Values.sysctls -}}
 {{- fail "sysctls and hostNetwork: the network is the node's, so set them there" -}}
+{{- end -}}
+{{- if and .Values.hostNetwork (regexMatch (printf "[\"'](0\\.0\\.0\\.0|\\[::\\]):%d[\"']" (int .Values.ports.admin)) $config) -}}
+{{- fail (printf "hostNetwork: the admin port would be open at every address of the node, where no NetworkPolicy holds: set address = \"127.0.0.1:%d\" in [admin]" (int .Values.ports.admin)) -}}
 {{- end -}}
 {{- if and .Values.hostPorts (ne .Values.kind "DaemonSet") -}}
 {{- fail "hostPorts needs kind: DaemonSet, because two pods cannot have a port of one node" -}}
