@@ -1,10 +1,10 @@
-//! How many flows may begin in a second.
+//! Rate of new flows.
 
 use std::time::{Duration, Instant};
 
 use sluicegate_base::token_bucket::TokenBucket;
 
-/// What the first datagram of a flow is.
+/// Kind of the first datagram of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// It names a server.

@@ -48,7 +48,7 @@ pub(crate) fn log_so_far(counters: &Counters, open: usize) {
     log_totals!(info, "flows so far", "datagrams so far", counters, open);
 }
 
-/// What has changed since the last report.
+/// Changes since the last report.
 #[derive(Debug)]
 pub(crate) struct MinuteReport {
     next: Instant,

@@ -20,7 +20,7 @@ const BATCH: usize = 65_507;
 const LISTENER_BUFFER: usize = 8 << 20;
 const FLOW_BUFFER: usize = 256 << 10;
 
-/// What came with one system call.
+/// Datagrams of one system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveOutcome {
     /// Whether more may be there.

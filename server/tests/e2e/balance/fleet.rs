@@ -129,7 +129,7 @@ fn move_on(client: &Client, turn: usize) {
     client.endpoint.rebind(socket).unwrap();
 }
 
-/// What the tasks have done and seen.
+/// Progress of the tasks, and what they have seen.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Figures>>);
 
