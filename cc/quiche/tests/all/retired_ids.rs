@@ -57,6 +57,25 @@ fn an_id_whose_offer_was_lost_twice_is_forgotten_once_it_was_retired() {
     assert!(pair.server.local_error().is_none() && !pair.server.is_closed());
 }
 
+/// The retirement comes again, as after a lost acknowledgement, when the server has one ID left.
+#[test]
+fn an_id_may_be_retired_again_when_one_is_left() {
+    let mut pair = Pair::connect(&mut config(10), &mut config(10));
+    let id = ConnectionId::from_ref(&[9; 16]);
+    pair.server.new_scid(&id, 7, false).expect("room for one");
+    pair.settle();
+    pair.client.retire_dcid(0).expect("another one");
+    emit(&mut pair.client).iter().for_each(|datagram| pair.server_receives(datagram));
+    // Its acknowledgement is lost.
+    drop(emit(&mut pair.server));
+    for _ in 0..3 {
+        pair.pass(Duration::from_secs(1));
+        emit(&mut pair.client).iter().for_each(|datagram| pair.server_receives(datagram));
+    }
+    assert_eq!(pair.server.active_scids(), 1);
+    assert!(pair.server.local_error().is_none());
+}
+
 /// Packets of two addresses overtake each other easily.
 #[test]
 fn a_late_packet_under_an_id_that_was_retired_closes_nothing() {
