@@ -16,7 +16,7 @@ use crate::tuple::Tuple;
 
 /// The flow that a datagram belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
+pub(crate) enum Placed {
     /// One that there was.
     Known(FlowId),
     /// A new one, to a server at this address. It may stand at the place of one that has ended.
@@ -25,7 +25,7 @@ pub enum Placed {
 
 /// Reason why a datagram goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unrouted {
+pub(crate) enum Unrouted {
     /// The header ends too early.
     Malformed,
     /// All servers drain.
@@ -54,7 +54,7 @@ pub(crate) const NEWCOMERS: usize = 8;
 /// prove their flows, and a flood from forged addresses takes no more than an eighth of the table from the others. And no more flows begin
 /// in a second than the settings allow, so that a flood leaves the time of the thread to known flows.
 #[derive(Debug)]
-pub struct Balancer {
+pub(crate) struct Balancer {
     ids: Ids,
     pool: Pool,
     flows: Flows,
@@ -66,7 +66,7 @@ pub struct Balancer {
 
 impl Balancer {
     /// Makes a balancer without flows.
-    pub fn new(settings: BalancerSettings) -> Balancer {
+    pub(crate) fn new(settings: BalancerSettings) -> Balancer {
         let mut balancer = Balancer {
             ids: Ids::default(),
             pool: Pool::default(),
@@ -81,7 +81,7 @@ impl Balancer {
     }
 
     /// Replaces the settings. Flows stay, also those of servers that are not there any more.
-    pub fn adopt(&mut self, settings: BalancerSettings) {
+    pub(crate) fn adopt(&mut self, settings: BalancerSettings) {
         let servers = self.pool.adopt(&settings.servers);
         self.ids = Ids::new(settings.ids, servers);
         self.new_flows.change_to(settings.new_flows_per_second);
@@ -93,7 +93,7 @@ impl Balancer {
     ///
     /// # Errors
     /// It goes nowhere.
-    pub fn route(
+    pub(crate) fn route(
         &mut self,
         tuple: &Tuple,
         datagram: &[u8],
@@ -178,7 +178,7 @@ impl Balancer {
     }
 
     /// Notes a datagram of a server.
-    pub fn touch_by_server(&mut self, flow: FlowId, datagram: &[u8], now: Instant) {
+    pub(crate) fn touch_by_server(&mut self, flow: FlowId, datagram: &[u8], now: Instant) {
         self.flows.touch_by_server(flow, now);
         if let Some(id) = source_id(datagram) {
             self.flows.answer(flow, hash(id));
@@ -186,7 +186,7 @@ impl Balancer {
     }
 
     /// Ends a flow for which there is no socket.
-    pub fn remove(&mut self, flow: FlowId) {
+    pub(crate) fn remove(&mut self, flow: FlowId) {
         self.flows.remove(flow);
     }
 
@@ -198,7 +198,7 @@ impl Balancer {
 
     /// Ends a flow to make room, and returns it: of the unproven ones, if these are many, else of the proven ones, that which has been
     /// silent longest.
-    pub fn evict(&mut self) -> Option<FlowId> {
+    pub(crate) fn evict(&mut self) -> Option<FlowId> {
         let is_proven = self.flows.unproven() <= self.max_flows / NEWCOMERS;
         let oldest = self.flows.oldest_of(is_proven).or_else(|| self.flows.oldest())?;
         self.flows.remove(oldest);
@@ -207,7 +207,7 @@ impl Balancer {
     }
 
     /// Ends a flow that has been silent for too long, or one of too many, and returns it. Call it until there is none.
-    pub fn next_ended(&mut self, now: Instant) -> Option<FlowId> {
+    pub(crate) fn next_ended(&mut self, now: Instant) -> Option<FlowId> {
         if self.flows.len() > self.max_flows {
             return self.evict();
         }
@@ -221,12 +221,12 @@ impl Balancer {
     }
 
     /// Returns the time at which a flow ends by silence.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.flows.deadline(self.idle_timeout)
     }
 
     /// Notes whether the checks of a server succeed. One that is down gets no new clients.
-    pub fn set_health(&mut self, server: ServerKey, is_up: bool) {
+    pub(crate) fn set_health(&mut self, server: ServerKey, is_up: bool) {
         self.pool.set_health(server, is_up);
     }
 
@@ -241,12 +241,12 @@ impl Balancer {
     }
 
     /// Returns the number of flows.
-    pub fn flows(&self) -> usize {
+    pub(crate) fn flows(&self) -> usize {
         self.flows.len()
     }
 
     /// Returns the totals.
-    pub fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 

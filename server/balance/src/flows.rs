@@ -11,11 +11,11 @@ const NONE: u32 = u32::MAX;
 
 /// Identifies a flow. Its place is used again after its end, with another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId {
+pub(crate) struct FlowId {
     /// Place in the table, from 0, less than the most flows that there have been.
-    pub index: u32,
+    pub(crate) index: u32,
     /// Number of the flow at this place.
-    pub generation: u32,
+    pub(crate) generation: u32,
 }
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A small load balancer for QUIC: `sluicegate balance`.
 //!
-//! [`Balancer`] decides where a datagram goes: by the server ID in its connection ID (QUIC-LB), else by the flow of its addresses, else
+//! `Balancer` decides where a datagram goes: by the server ID in its connection ID (QUIC-LB), else by the flow of its addresses, else
 //! by a hash of them. It has no socket and no clock. [`run`] is the process around it: sockets, checks of the servers, signals.
 //!
 //! Each flow has a socket of its own, connected to its server (source NAT). So answers need no rewriting, nothing needs a privilege, and
@@ -11,9 +11,12 @@
 #![forbid(unsafe_code)]
 
 mod balancer;
+mod bounds;
 mod counters;
 mod datagram;
+mod flow_sockets;
 mod flows;
+mod forwarder;
 mod health;
 mod ids;
 mod new_flows;
@@ -26,10 +29,5 @@ mod settings;
 mod socket;
 mod tuple;
 
-pub use balancer::{Balancer, Placed, Unrouted};
-pub use counters::Counters;
-pub use flows::FlowId;
-pub use pool::ServerKey;
 pub use run::{RunError, Signals, run};
-pub use settings::{BalancerSettings, HealthSettings, ServerSettings, SettingsError};
-pub use tuple::Tuple;
+pub use settings::{BalancerSettings, SettingsError};

@@ -10,7 +10,7 @@ use crate::tuple::Tuple;
 
 /// Identifies a server: its name at its address. It stays the same in every reload, and is never that of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServerKey(u64);
+pub(crate) struct ServerKey(u64);
 
 /// A server that may get datagrams.
 #[derive(Clone, Debug)]

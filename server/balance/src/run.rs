@@ -1,26 +1,24 @@
 //! The process: sockets, checks and signals around a [`Balancer`].
 
 use std::io::{self, Read as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::Range;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
-use sluicegate_base::descriptors;
 
-use crate::balancer::{Balancer, NEWCOMERS, Placed};
+use crate::balancer::Balancer;
+use crate::bounds::fit;
+use crate::flow_sockets::FlowSockets;
 use crate::flows::FlowId;
+use crate::forwarder::Forwarder;
 use crate::poller::{EventSource, SocketPoller};
 use crate::probes::{HealthChange, Probes};
 use crate::report::{self, MinuteReport};
 use crate::settings::BalancerSettings;
-use crate::socket::{DatagramSocket, ReceiveRoom, ReceivedBatch, Way};
+use crate::socket::{DatagramSocket, ReceiveRoom, Way};
 use crate::tuple::Tuple;
 
-/// Descriptors that are not those of flows.
-const DESCRIPTORS: u64 = 512;
 /// System calls in a row that read from a listener, and flows that are served before the listeners have another turn: neither busy servers
 /// nor a flood at one listener keep the others waiting.
 const READS: usize = 8;
@@ -85,37 +83,6 @@ pub fn run(
     outcome
 }
 
-/// Bounds the flows by the limit of descriptors, and those that begin in a second by the part of the table that they may take: a new flow
-/// lasts half a second at least, in which its server can respond.
-fn fit(settings: &mut BalancerSettings) {
-    settings.max_flows = within_limit(settings.max_flows);
-    let part = u32::try_from(settings.max_flows / NEWCOMERS).unwrap_or(u32::MAX);
-    settings.new_flows_per_second = settings.new_flows_per_second.min(part.max(1));
-}
-
-/// Raises the limit of descriptors as far as the system lets the process. Returns the most flows for which it leaves room, so that
-/// listeners, checks and the file of the configuration have descriptors.
-fn within_limit(flows: usize) -> usize {
-    descriptors::raise_limit();
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = most_flows(limit);
-    if most < flows {
-        tracing::warn!(
-            limit,
-            flows,
-            most,
-            "the limit of descriptors (ulimit -n, LimitNOFILE) is below `flows.max`: flows give way earlier"
-        );
-    }
-    flows.min(most)
-}
-
-/// Returns the most flows within a limit of descriptors: half of a low one.
-fn most_flows(limit: u64) -> usize {
-    let rest = limit.saturating_sub(DESCRIPTORS).max(limit / 2).max(1);
-    usize::try_from(rest).unwrap_or(usize::MAX)
-}
-
 fn warn_of_drain(balancer: &Balancer) {
     if balancer.drains() {
         tracing::warn!("all servers drain: new clients are dropped");
@@ -128,20 +95,10 @@ struct Listener {
     local: SocketAddr,
 }
 
-/// A flow's socket, and the way back.
-struct FlowSocket {
-    generation: u32,
-    socket: DatagramSocket,
-    server: SocketAddr,
-    tuple: Tuple,
-    listener: usize,
-}
-
 struct Process {
     balancer: Balancer,
     listeners: Vec<Listener>,
-    /// Sockets of flows, at the places of these.
-    flows: Vec<Option<FlowSocket>>,
+    flows: FlowSockets,
     poller: SocketPoller,
     probes: Probes,
     report: MinuteReport,
@@ -176,7 +133,7 @@ impl Process {
         warn_of_drain(&balancer);
         let mut probes = Probes::new(health);
         probes.adopt(health, balancer.servers(), now);
-        let (flows, report) = (Vec::new(), MinuteReport::new(now));
+        let (flows, report) = (FlowSockets::default(), MinuteReport::new(now));
         Ok(Process { balancer, listeners, flows, poller, probes, report, is_warned: false })
     }
 
@@ -192,7 +149,7 @@ impl Process {
             let changes = self.probes.on_time(&self.poller, now);
             self.adopt_health(changes);
             while let Some(ended) = self.balancer.next_ended(now) {
-                self.close(ended);
+                self.flows.close(ended);
             }
             self.report.on_time(self.balancer.counters(), self.balancer.flows(), now);
             let deadlines = [self.balancer.next_deadline(), self.probes.next_deadline()];
@@ -272,7 +229,7 @@ impl Process {
     /// Passes on what a server has sent to a flow.
     fn on_server(&mut self, flow: FlowId, buffers: &mut ReceiveRoom, now: Instant) {
         let Process { balancer, listeners, flows, .. } = self;
-        let Some(found) = find(flows, flow) else { return };
+        let Some(found) = flows.find(flow) else { return };
         let Some(listener) = listeners.get_mut(found.listener) else { return };
         let from = Some(found.tuple.local.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
         let way = Way { to: found.tuple.client, from };
@@ -285,147 +242,6 @@ impl Process {
         });
         balancer.counters_mut().foreign += all.foreign;
     }
-
-    fn close(&mut self, flow: FlowId) {
-        close(&mut self.flows, flow);
-    }
-}
-
-fn find(flows: &[Option<FlowSocket>], flow: FlowId) -> Option<&FlowSocket> {
-    let found = flows.get(usize::try_from(flow.index).ok()?)?.as_ref()?;
-    (found.generation == flow.generation).then_some(found)
-}
-
-fn find_mut(flows: &mut [Option<FlowSocket>], flow: FlowId) -> Option<&mut FlowSocket> {
-    let found = flows.get_mut(usize::try_from(flow.index).ok()?)?.as_mut()?;
-    (found.generation == flow.generation).then_some(found)
-}
-
-/// Returns whether datagrams to an address go to several hosts.
-fn is_of_several(ip: IpAddr) -> bool {
-    ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
-}
-
-fn close(flows: &mut [Option<FlowSocket>], flow: FlowId) {
-    let place = usize::try_from(flow.index).ok().and_then(|index| flows.get_mut(index));
-    let Some(place) = place else { return };
-    if place.as_ref().is_some_and(|found| found.generation == flow.generation) {
-        *place = None;
-    }
-}
-
-/// Sends datagrams of a listener on. Neighbours of a flow leave together, as they came.
-struct Forwarder<'a> {
-    balancer: &'a mut Balancer,
-    flows: &'a mut Vec<Option<FlowSocket>>,
-    poller: &'a SocketPoller,
-    listener: usize,
-    is_warned: &'a mut bool,
-    now: Instant,
-    /// Bytes of the message that go to a flow, and have not left.
-    run: Option<(FlowId, Range<usize>)>,
-}
-
-impl Forwarder<'_> {
-    fn forward(&mut self, received: &ReceivedBatch<'_>, tuple: Tuple) {
-        // Nobody could answer to port 0, or from an address of several hosts.
-        if tuple.client.port() == 0 || is_of_several(tuple.local.ip()) {
-            self.balancer.counters_mut().unanswerable += received.datagrams();
-            return;
-        }
-        let mut start = 0;
-        for datagram in received.bytes.chunks(received.size) {
-            let range = start..start + datagram.len();
-            start = range.end;
-            match self.balancer.route(&tuple, datagram, self.now) {
-                Ok(Placed::Known(flow)) => match &mut self.run {
-                    Some((current, run)) if *current == flow && run.end == range.start => {
-                        run.end = range.end;
-                    }
-                    _ => {
-                        self.flush(received);
-                        self.run = Some((flow, range));
-                    }
-                },
-                Ok(Placed::New(flow, server)) => {
-                    // The flow that gives way to it may be that of the run.
-                    self.flush(received);
-                    if self.open(flow, server, tuple) {
-                        self.run = Some((flow, range));
-                    }
-                }
-                Err(_) => {}
-            }
-        }
-        self.flush(received);
-    }
-
-    /// Sends the run.
-    fn flush(&mut self, received: &ReceivedBatch<'_>) {
-        let Some((flow, range)) = self.run.take() else { return };
-        let counters = self.balancer.counters_mut();
-        let part = ReceivedBatch { bytes: &received.bytes[range], ..*received };
-        match find_mut(self.flows, flow) {
-            Some(found) => {
-                let way = Way { to: found.server, from: None };
-                if found.socket.send(&part, way, counters) {
-                    self.balancer.fail(flow);
-                    close(self.flows, flow);
-                }
-            }
-            None => counters.no_socket += part.datagrams(),
-        }
-    }
-
-    /// Opens the socket of a flow. Without one the flow ends, and another one gives way for the next.
-    fn open(&mut self, flow: FlowId, server: SocketAddr, tuple: Tuple) -> bool {
-        close_former(self.flows, flow);
-        let opened = DatagramSocket::connect(server).and_then(|socket| {
-            self.poller.add(&socket, EventSource::Flow(flow))?;
-            Ok(socket)
-        });
-        match opened {
-            Ok(socket) => {
-                let (generation, listener) = (flow.generation, self.listener);
-                let opened = FlowSocket { generation, socket, server, tuple, listener };
-                let index = usize::try_from(flow.index).unwrap_or(usize::MAX);
-                if self.flows.len() <= index {
-                    self.flows.resize_with(index.saturating_add(1), || None);
-                }
-                self.flows[index] = Some(opened);
-                true
-            }
-            Err(error) => {
-                self.balancer.remove(flow);
-                self.balancer.counters_mut().no_socket += 1;
-                if is_exhausted(&error)
-                    && let Some(evicted) = self.balancer.evict()
-                {
-                    close(self.flows, evicted);
-                }
-                if !std::mem::replace(self.is_warned, true) {
-                    tracing::warn!(%server, %error, "no socket for a flow; the total of datagrams counts further ones");
-                }
-                false
-            }
-        }
-    }
-}
-
-/// Closes the socket of the flow whose place a new one has taken.
-fn close_former(flows: &mut [Option<FlowSocket>], flow: FlowId) {
-    let place = usize::try_from(flow.index).ok().and_then(|index| flows.get_mut(index));
-    if let Some(place) = place {
-        *place = None;
-    }
-}
-
-/// Returns whether there would be a socket if another one was closed.
-fn is_exhausted(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::ADDRINUSE | Errno::NOBUFS)
-    )
 }
 
 /// Reads what several signals have left.

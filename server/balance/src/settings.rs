@@ -11,45 +11,45 @@ use sluicegate_config::{BalancerConfig, BalancerIds};
 #[derive(Debug)]
 pub struct BalancerSettings {
     /// Servers, with distinct names and addresses.
-    pub servers: Vec<ServerSettings>,
+    pub(crate) servers: Vec<ServerSettings>,
     /// Configurations of connection IDs, with distinct numbers.
-    pub ids: Vec<QuicLb>,
+    pub(crate) ids: Vec<QuicLb>,
     /// Silence after which a flow ends.
-    pub idle_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     /// Most flows, 1 at least.
-    pub max_flows: usize,
+    pub(crate) max_flows: usize,
     /// Flows that may begin in a second, of those to a server that an ID names, and of the others.
-    pub new_flows_per_second: u32,
+    pub(crate) new_flows_per_second: u32,
     /// Checks of servers.
-    pub health: HealthSettings,
+    pub(crate) health: HealthSettings,
 }
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerSettings {
+pub(crate) struct ServerSettings {
     /// Name, for messages and for the choice by hash.
-    pub name: String,
+    pub(crate) name: String,
     /// Address that gets datagrams.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Server IDs.
-    pub ids: Vec<Vec<u8>>,
+    pub(crate) ids: Vec<Vec<u8>>,
     /// Address of the checks.
-    pub health: Option<SocketAddr>,
+    pub(crate) health: Option<SocketAddr>,
     /// Whether it gets no new clients.
-    pub drain: bool,
+    pub(crate) drain: bool,
 }
 
 /// When servers are checked, and how many checks change their health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthSettings {
+pub(crate) struct HealthSettings {
     /// Time between two checks of a server.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// Time in which a connection must be established.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Checks in a row that must succeed, 1 at least.
-    pub rises: u64,
+    pub(crate) rises: u64,
     /// Checks in a row that must fail, 1 at least.
-    pub falls: u64,
+    pub(crate) falls: u64,
 }
 
 /// Error in a table of `[[connection_ids]]`.

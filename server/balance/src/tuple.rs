@@ -6,11 +6,11 @@ use sluicegate_base::hash::Fnv1a;
 
 /// Address of a client, and that to which it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tuple {
+pub(crate) struct Tuple {
     /// Client.
-    pub client: SocketAddr,
+    pub(crate) client: SocketAddr,
     /// Address of the balancer.
-    pub local: SocketAddr,
+    pub(crate) local: SocketAddr,
 }
 
 impl Tuple {
