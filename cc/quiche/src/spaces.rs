@@ -1,4 +1,4 @@
-//! What a connection keeps of each packet number space.
+//! State of the packet number spaces of a connection.
 //!
 //! The build script places this file at `packet/spaces.rs` of the patched source.
 

@@ -28,8 +28,17 @@ const BUFFER: usize = 4096;
 /// If TLS fails.
 #[must_use]
 pub fn config(window_packets: usize) -> quiche::Config {
+    config_with_chain(window_packets, 0)
+}
+
+/// The same with so many certificates behind that of the server, which make its first flight longer.
+///
+/// # Panics
+/// If TLS fails.
+#[must_use]
+pub fn config_with_chain(window_packets: usize, others: usize) -> quiche::Config {
     let mut config =
-        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, identity())
+        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, identity(others))
             .expect("config");
     config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL).expect("ALPN");
     config.verify_peer(false);
@@ -69,8 +78,8 @@ pub fn set_algorithm(config: &mut quiche::Config, algorithm: Algorithm) {
     config.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
 }
 
-/// Returns TLS settings with a self-signed certificate.
-fn identity() -> SslContextBuilder {
+/// Returns TLS settings with a self-signed certificate, and so many copies behind it.
+fn identity(copies: usize) -> SslContextBuilder {
     let curve = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).expect("curve");
     let key = PKey::from_ec_key(EcKey::generate(&curve).expect("key pair")).expect("key");
     let mut name = X509NameBuilder::new().expect("name");
@@ -85,7 +94,11 @@ fn identity() -> SslContextBuilder {
     made.set_pubkey(&key).expect("public key");
     made.sign(&key, MessageDigest::sha256()).expect("signature");
     let mut tls = SslContextBuilder::new(SslMethod::tls()).expect("TLS");
-    tls.set_certificate(&made.build()).expect("certificate");
+    let certificate = made.build();
+    tls.set_certificate(&certificate).expect("certificate");
+    for _ in 0..copies {
+        tls.add_extra_chain_cert(certificate.clone()).expect("chain");
+    }
     tls.set_private_key(&key).expect("private key");
     tls
 }
@@ -155,6 +168,26 @@ impl Pair {
     /// Passes a datagram of the client to the server.
     pub fn server_receives(&mut self, datagram: &[u8]) {
         receive(&mut self.server, datagram, self.client_at, server_address());
+    }
+
+    /// Carries what the server has sent, but for each datagram whose number is a multiple of `lost`, and what the client sends then; each
+    /// way takes 20 ms. `carried` counts the server's datagrams. Returns how many bytes of stream 0 the client has read.
+    pub fn carry(&mut self, sent: &[Vec<u8>], carried: &mut usize, lost: usize) -> usize {
+        const WAY: Duration = Duration::from_millis(20);
+        self.pass(WAY);
+        for datagram in sent {
+            *carried += 1;
+            if *carried % lost != 0 {
+                self.client_receives(datagram);
+            }
+        }
+        let (mut read, mut buffer) = (0, [0; 65_536]);
+        while let Ok((taken, _)) = self.client.stream_recv(0, &mut buffer) {
+            read += taken;
+        }
+        self.pass(WAY);
+        emit(&mut self.client).iter().for_each(|datagram| self.server_receives(datagram));
+        read
     }
 
     /// Moves the clock, and lets timers that are due expire.

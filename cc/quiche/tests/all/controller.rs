@@ -1,7 +1,6 @@
 //! Reports that a controller gets from quiche, and statistics that quiche gives of it.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use sluicegate_cc::{Algorithm, Controller, Event, Init, Layer, Options, PacketState, Sent, Time};
 use sluicegate_test_support::{built_by, builtin, config, emit, set_algorithm, Pair};
@@ -65,27 +64,13 @@ fn download(algorithm: Algorithm, len: usize) -> Pair {
     pair.client.stream_send(0, b"?", true).expect("request");
     pair.settle();
     let body = vec![7; len];
-    let (mut written, mut read, mut count) = (0, 0, 0);
-    let mut buffer = [0; 65_536];
+    let (mut written, mut read, mut carried) = (0, 0, 0);
     while read < len {
         if let Ok(taken) = pair.server.stream_send(0, &body[written..], true) {
             written += taken;
         }
         let sent = emit(&mut pair.server);
-        pair.pass(Duration::from_millis(20));
-        for datagram in sent {
-            count += 1;
-            if count % 20 != 0 {
-                pair.client_receives(&datagram);
-            }
-        }
-        while let Ok((taken, _)) = pair.client.stream_recv(0, &mut buffer) {
-            read += taken;
-        }
-        pair.pass(Duration::from_millis(20));
-        for datagram in emit(&mut pair.client) {
-            pair.server_receives(&datagram);
-        }
+        read += pair.carry(&sent, &mut carried, 20);
     }
     pair
 }

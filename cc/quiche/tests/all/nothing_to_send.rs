@@ -1,7 +1,6 @@
 //! Attempts to send that would find nothing, and need not be made.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use quiche::Error;
 use sluicegate_cc::{Controller, Init, Layer, Options, Time};
@@ -61,9 +60,8 @@ fn nothing_is_found_where_a_connection_says_so() {
     pair.settle();
     let len = 500_000;
     let body = vec![7; len];
-    let (mut written, mut read, mut count) = (0, 0, 0);
+    let (mut written, mut read, mut carried) = (0, 0, 0);
     let (mut done, mut stayed, mut reported) = (0, 0, 0);
-    let mut buffer = [0; 65_536];
     while read < len {
         // Lost packets are sent again in some turns, and nothing is to be done in others.
         reported += reports(|| done += u32::from(check(&mut pair.server)));
@@ -76,20 +74,7 @@ fn nothing_is_found_where_a_connection_says_so() {
             stayed += 1;
             assert_eq!(pair.server.send(&mut [0; 1500]), Err(Error::Done));
         }
-        pair.pass(Duration::from_millis(20));
-        for datagram in sent {
-            count += 1;
-            if count % 60 != 0 {
-                pair.client_receives(&datagram);
-            }
-        }
-        while let Ok((taken, _)) = pair.client.stream_recv(0, &mut buffer) {
-            read += taken;
-        }
-        pair.pass(Duration::from_millis(20));
-        for datagram in emit(&mut pair.client) {
-            pair.server_receives(&datagram);
-        }
+        read += pair.carry(&sent, &mut carried, 60);
     }
     assert!(
         done > 5 && stayed > 5 && reported > 5,

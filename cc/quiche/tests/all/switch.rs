@@ -1,7 +1,5 @@
 //! Another congestion controller for a running connection.
 
-use std::time::Duration;
-
 use quiche::cc::Factory;
 use quiche::PathStats;
 use sluicegate_cc::Registry;
@@ -23,7 +21,7 @@ fn download(from: &str, to: &str) {
     let mut pair = Pair::connect(&mut config(100), &mut server);
     pair.client.stream_send(0, b"?", true).expect("request");
     pair.settle();
-    let (mut written, mut read, mut count, mut switched) = (0, 0, 0, false);
+    let (mut written, mut read, mut carried, mut switched) = (0, 0, 0, false);
     for _ in 0..1_000 {
         if let Ok(taken) = pair.server.stream_send(0, &vec![7; LENGTH - written], true) {
             written += taken;
@@ -38,21 +36,7 @@ fn download(from: &str, to: &str) {
             assert!(after.cwnd <= before.cwnd.max(4 * 1200), "{} to {}", before.cwnd, after.cwnd);
             assert_eq!(after.rtt, before.rtt);
         }
-        pair.pass(Duration::from_millis(20));
-        for datagram in sent {
-            count += 1;
-            if count % 200 != 0 {
-                pair.client_receives(&datagram);
-            }
-        }
-        let mut buffer = [0; 65_536];
-        while let Ok((taken, _)) = pair.client.stream_recv(0, &mut buffer) {
-            read += taken;
-        }
-        pair.pass(Duration::from_millis(20));
-        for datagram in emit(&mut pair.client) {
-            pair.server_receives(&datagram);
-        }
+        read += pair.carry(&sent, &mut carried, 200);
         if read == LENGTH {
             assert!(switched);
             return;
