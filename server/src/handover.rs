@@ -9,6 +9,7 @@ pub(crate) mod frame;
 pub(crate) mod message;
 pub(crate) mod relay;
 pub(crate) mod stage;
+mod transient;
 
 pub(crate) use channel::Channel;
 pub(crate) use message::{Message, SocketKind};

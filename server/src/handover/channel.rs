@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use super::message::{DrainingProcess, Message};
+use super::transient::{PAUSE, is_transient};
 
 /// Largest message, bytes.
 const LARGEST: usize = 16 * 1024;
@@ -25,9 +26,6 @@ const MOST_DESCRIPTORS: usize = 2;
 const MOST_WAITING: usize = 256;
 /// Most processes whose state waits for room; there are fewer.
 const MOST_PROCESSES: usize = 64;
-/// Pause where the system is short of memory, or has too many descriptors on their way.
-const PAUSE: Duration = Duration::from_millis(10);
-
 /// An end of the way for messages.
 #[derive(Debug)]
 pub(crate) struct Channel {
@@ -117,7 +115,7 @@ impl Channel {
     pub(crate) fn offer(&self, message: &Message, descriptor: &OwnedFd) -> io::Result<()> {
         loop {
             match self.send_with(message, Some(descriptor), SendFlags::empty()) {
-                Err(error) if passes(error) || error == Errno::TOOMANYREFS => pause(),
+                Err(error) if is_transient(error) || error == Errno::TOOMANYREFS => pause(),
                 sent => return Ok(sent?),
             }
         }
@@ -157,7 +155,7 @@ impl Channel {
         while let Some(message) = waiting.next() {
             match self.send_with(&message, None, SendFlags::DONTWAIT) {
                 Ok(()) => waiting.pop(),
-                Err(error) if error == Errno::AGAIN || passes(error) => break,
+                Err(error) if error == Errno::AGAIN || is_transient(error) => break,
                 Err(error) => {
                     *waiting = Waiting::default();
                     return Err(error.into());
@@ -197,7 +195,7 @@ impl Channel {
         let flags = RecvFlags::CMSG_CLOEXEC;
         let received = loop {
             match recvmsg(&self.end, &mut parts, &mut ancillary, flags) {
-                Err(error) if passes(error) => pause(),
+                Err(error) if is_transient(error) => pause(),
                 received => break received?,
             }
         };
@@ -215,11 +213,6 @@ impl Channel {
         let message = message.ok_or(io::ErrorKind::InvalidData)?;
         Ok(Some((message, descriptor)))
     }
-}
-
-/// Returns whether an error says nothing of the other process: the next attempt may succeed.
-fn passes(error: Errno) -> bool {
-    matches!(error, Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the thread has nothing else to do")]
@@ -287,6 +280,7 @@ mod tests {
         let error = receiver.receive().unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::MFILE));
     }
+
     /// The other process was stopped for a while, as by SIGSTOP.
     #[test]
     fn who_reads_late_gets_each_message_and_the_latest_state() {

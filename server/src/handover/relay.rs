@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use sluicegate_dataplane::{ListenerId, RxMeta};
@@ -12,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
 use super::frame::{ForwardedDatagram, NoForwardedDatagram};
+use super::transient::{PAUSE, is_transient};
 use crate::worker::{MailboxSender, Misrouted};
 
 /// Bytes that wait for room in the stream at most. What comes then waits in the rings of the workers, and is dropped where they are full.
@@ -20,8 +20,6 @@ const MOST_WAITING: usize = 4 << 20;
 const READ: usize = 256 << 10;
 /// Datagrams of each worker in one round.
 const ROUND: usize = 256;
-/// Pause where the system is short of memory.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// A worker's end.
 pub(crate) struct Lane {
@@ -261,7 +259,7 @@ enum Failure {
 impl Failure {
     fn of(error: &io::Error) -> Failure {
         match Errno::from_io_error(error) {
-            Some(Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Failure::Passes,
+            Some(errno) if is_transient(errno) => Failure::Passes,
             Some(Errno::PIPE | Errno::CONNRESET) => Failure::Closed,
             _ => Failure::Broken,
         }

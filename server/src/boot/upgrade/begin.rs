@@ -128,9 +128,14 @@ impl Upgrades {
         };
         let offer = Offer { hello, stream: other_stream.into(), sockets };
         let (theirs, events) = (Arc::clone(&channel), self.events.clone());
-        std::thread::Builder::new().name("upgrade".into()).spawn(move || {
+        let followed = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
             follow(child, &theirs, offer, |event| events.send(event).is_ok(), number);
-        })?;
+        });
+        if let Err(error) = followed {
+            // The new process ends with the way to it.
+            self.tell_heir(reloader);
+            return Err(error);
+        }
         Ok(OtherProcess {
             number,
             kind: Kind::Newer { stream: Some(stream), labels, generation: None },
