@@ -360,7 +360,9 @@ impl Run<'_, '_, '_> {
 
     /// Returns why the server neither reloads nor leaves the service now, if so.
     fn refusal(&self) -> Option<&'static str> {
-        if self.drains() {
+        if self.drains() && self.is_held {
+            Some("this process drains already, and another one serves: ask again")
+        } else if self.drains() {
             Some("not while the server drains")
         } else if self.leaving_until.is_some() {
             Some("not while the server stops")
