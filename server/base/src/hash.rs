@@ -1,5 +1,5 @@
-//! Hashes that are the same in every process and on every host: FNV-1a with 64 bits, finalized as in SplitMix64. They have no secret,
-//! so whoever chooses the bytes can choose the hash.
+//! Hashes that are the same in every process and on every host: FNV-1a with 64 bits, finalized as in SplitMix64. They have no secret:
+//! an attacker who chooses the bytes chooses the hash.
 
 /// Offset basis and prime of FNV-1a with 64 bits.
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;

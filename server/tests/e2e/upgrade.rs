@@ -114,6 +114,16 @@ impl Line {
         long
     }
 
+    /// Upgrades during a download, and tells the former process, which drains for it, to stop. Returns the download.
+    async fn upgrade_and_stop_the_former(&mut self) -> Download {
+        let long = self.download().await;
+        let former = self.process.clone();
+        self.upgrade();
+        kill(&former, "TERM");
+        self.server.process.line_with(&["drains already"]);
+        long
+    }
+
     /// Checks that a new client of each protocol gets the page.
     async fn assert_serves(&self) {
         let mut session = Client::new(&self.folder).connect(self.server.address()).await;

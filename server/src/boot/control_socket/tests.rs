@@ -141,7 +141,7 @@ fn a_long_response_arrives_whole_and_delays_nobody_where_it_is_not_read() {
     let asked = thread::spawn(move || ask_server(&path, &ControlRequest::Status, LIMIT).unwrap());
     reply(&inbox, ControlVerdict::Taken(long.clone()));
     assert_eq!(asked.join().unwrap(), ControlVerdict::Taken(long.clone()));
-    // It would have been given up first.
+    // Its response has waited meanwhile.
     let mut response = String::new();
     slow.read_to_string(&mut response).unwrap();
     assert_eq!(response, ControlVerdict::Taken(long).text() + "\n");

@@ -154,12 +154,8 @@ fn either_process_may_be_killed_on_the_way_back(backend: &str) {
 
 fn a_process_that_stops_does_not_take_the_service(backend: &str) {
     let mut line = Line::start(&setup(backend));
-    let first = line.process.clone();
     run(async {
-        let long = line.download().await;
-        line.upgrade();
-        kill(&first, "TERM");
-        line.server.process.line_with(&["drains already"]);
+        let long = line.upgrade_and_stop_the_former().await;
         let (code, said) = line.ask(&["--back"]);
         assert!(code == Some(2) && said.contains("was told to stop"), "{said}");
         line.assert_serves().await;
@@ -168,7 +164,7 @@ fn a_process_that_stops_does_not_take_the_service(backend: &str) {
     line.end();
 }
 
-/// Handshakes that stay open keep the newer process from changing sides, until it is told to stop.
+/// Handshakes stay open, so the newer process is still on its way back when SIGTERM comes.
 fn a_way_back_that_breaks_off_leaves_no_more_time_to_drain(backend: &str) {
     let mut line = Line::start(&setup(backend).with("[limits]\nhandshake_timeout = \"300s\""));
     let (first, at) = (line.process.clone(), line.server.address());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Line, kill, said, setup};
+use super::{Line, said, setup};
 use crate::client::{Client, run};
 use crate::on_auto;
 
@@ -69,10 +69,7 @@ fn a_process_that_was_told_to_stop_is_shown_as_long_as_it_drains(backend: &str) 
     let mut line = Line::start(&setup(backend));
     let first = line.process.clone();
     run(async {
-        let long = line.download().await;
-        line.upgrade();
-        kill(&first, "TERM");
-        line.server.process.line_with(&["drains already"]);
+        let long = line.upgrade_and_stop_the_former().await;
         // What it has said before that is forgotten by then.
         tokio::time::sleep(Duration::from_millis(1500)).await;
         let status: Value = serde_json::from_str(&status(&line, &["--json"])).unwrap();
