@@ -187,6 +187,7 @@ impl Process {
     }
 
     fn adopt(&mut self, mut settings: BalancerSettings, now: Instant) {
+        tracing::info!(servers = settings.servers.len(), "configuration reloaded");
         fit(&mut settings);
         let health = settings.health;
         self.balancer.adopt(settings);

@@ -401,6 +401,10 @@ impl Run<'_, '_, '_> {
         match news {
             OlderNews::Closed => {
                 takeover.set_oldest(None);
+                tracing::info!(
+                    process = takeover.process(),
+                    "upgrade: the former process has ended"
+                );
                 service.upgrades.tell_oldest(reloader.generation());
                 lanes::forget(&reloader.workers, Side::Older);
                 return Some(service.upgrades.on_news(OLDER, &ended(), reloader));

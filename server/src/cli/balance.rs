@@ -146,7 +146,6 @@ fn reload(file: &Path, current: &mut BalancerConfig) -> Option<BalancerSettings>
         Ok((config, settings)) => {
             process_log::set(&config.log);
             *current = config;
-            tracing::info!(servers = settings.servers.len(), "configuration reloaded");
             Some(settings)
         }
         Err(error) => {

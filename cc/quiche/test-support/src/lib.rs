@@ -177,7 +177,7 @@ impl Pair {
         self.pass(WAY);
         for datagram in sent {
             *carried += 1;
-            if *carried % lost != 0 {
+            if !carried.is_multiple_of(lost) {
                 self.client_receives(datagram);
             }
         }

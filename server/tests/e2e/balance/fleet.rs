@@ -381,10 +381,10 @@ impl Fleet {
         }
     }
 
-    /// Waits until the former processes of all servers have ended, of which each tells its totals then.
+    /// Waits until so many processes of each server have ended, and the one that serves knows it: then it lets go of their key.
     async fn until_ended(&mut self, processes: [usize; 3]) {
         for (server, count) in self.servers.iter_mut().zip(processes) {
-            while server.line.server.process.count_said("total of requests") < count {
+            while server.line.server.process.count_said("the former process has ended") < count {
                 tokio::time::sleep(PAUSE).await;
             }
         }
