@@ -52,7 +52,6 @@ const STAY: usize = 60;
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[test]
-#[ignore = "long"]
 fn three_servers_in_namespaces() {
     let trial = "ip link add inner type veth peer name outer && exec unshare -n true";
     let possible = Command::new("unshare").args(["-rn", "sh", "-c", trial]).output();
