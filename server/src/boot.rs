@@ -3,6 +3,7 @@
 mod acme;
 mod admin_address;
 mod advice;
+mod bequests;
 mod bind_tcp;
 mod buffers;
 mod connection_ids;
@@ -65,7 +66,7 @@ use self::control_socket::Control;
 pub use self::control_socket::{ControlRequest, ControlVerdict, ask_server, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError, one_line};
-use self::events::Event;
+use self::events::{Event, OLDER};
 use self::group::prepare_group;
 pub(crate) use self::host_needs::host_needs;
 use self::listener_settings::{PreviousSettings, prepare};
@@ -175,7 +176,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         steering: shared.cids.steering(),
         renewals,
     };
-    let upgrades = Upgrades::new(events.clone(), &shared.cids);
+    let upgrades = Upgrades::new(events.clone(), &shared.cids, Arc::clone(&observability.bequests));
     // What starts the server would keep the routes of the first configuration, with their bodies, however many reloads follow.
     drop(shared);
     let mut control = Control::new(places.control, events.clone(), Event::Asked);
@@ -204,7 +205,7 @@ fn bind(
     registry: &Registry,
     observability: &Observability,
 ) -> Result<(Option<Takeover>, Plan), BootError> {
-    let (takeover, handed_over) = Takeover::find()?.unzip();
+    let (mut takeover, handed_over) = Takeover::find()?.unzip();
     let passed = match handed_over {
         Some(passed) => Some(passed),
         None => Passed::find()?,
@@ -213,8 +214,11 @@ fn bind(
         None => Plan::bind(shared, registry, &observability.admin_state)?,
         Some(passed) => Plan::inherit(shared, registry, &observability.admin_state, passed)?,
     };
-    if let Some(takeover) = &takeover {
+    if let Some(takeover) = &mut takeover {
         takeover.check(&shared.secrets, &shared.cids)?;
+        if let Some(bequest) = takeover.bequest.take() {
+            observability.bequests.add(OLDER, bequest);
+        }
     }
     Ok((takeover, plan))
 }

@@ -7,7 +7,7 @@ use sluicegate_base::clock;
 use sluicegate_base::observe::access::CurrentAccess;
 use sluicegate_base::observe::lifecycle::Lifecycle;
 use sluicegate_base::observe::memory_budget::MemoryBudget;
-use sluicegate_base::observe::metrics::{Page, Show};
+use sluicegate_base::observe::metrics::{Carried, Page, Show};
 use sluicegate_base::observe::process_log::LogCounters;
 use sluicegate_base::observe::qlog::CurrentTraces;
 use sluicegate_base::observe::telemetry::CurrentSpans;
@@ -51,6 +51,16 @@ pub struct Scraper {
     nonces: OnceLock<Arc<Nonces>>,
     targets: Mutex<Vec<Target>>,
     started: (Duration, Instant),
+    earlier: OnceLock<Earlier>,
+}
+
+/// Gives counters of processes before this one.
+struct Earlier(Box<dyn Fn() -> Carried + Send + Sync>);
+
+impl std::fmt::Debug for Earlier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Earlier").finish_non_exhaustive()
+    }
 }
 
 /// A worker with its origin thread and the front there, and the requests outstanding at each.
@@ -72,7 +82,13 @@ impl Scraper {
             nonces: OnceLock::new(),
             targets: Mutex::default(),
             started: (clock::unix(), clock::now()),
+            earlier: OnceLock::new(),
         }
+    }
+
+    /// Sets where counters come from that were counted before this process. Only the first call has an effect.
+    pub fn go_on_from(&self, earlier: impl Fn() -> Carried + Send + Sync + 'static) {
+        let _ = self.earlier.set(Earlier(Box::new(earlier)));
     }
 
     /// Sets the workers to ask. Only the first call has an effect.
@@ -87,6 +103,12 @@ impl Scraper {
 
     /// Asks every worker and returns the page.
     pub async fn page(&self) -> String {
+        let carried = self.earlier.get().map(|Earlier(earlier)| earlier());
+        self.page_over(carried.unwrap_or_default()).await
+    }
+
+    /// Asks every worker and returns the page, whose counters go on from others.
+    pub async fn page_over(&self, carried: Carried) -> String {
         let mut targets = self.targets.lock().await;
         if targets.is_empty() {
             targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
@@ -99,11 +121,11 @@ impl Scraper {
             target.receive(limit).await;
         }
         let known: Vec<&Known> = targets.iter().map(|target| &target.known).collect();
-        self.write(&known)
+        self.write(&known, carried)
     }
 
-    fn write(&self, known: &[&Known]) -> String {
-        let mut page = Page::default();
+    fn write(&self, known: &[&Known], carried: Carried) -> String {
+        let mut page = Page::over(carried);
         let Sources { traces, access, spans, lifecycle, memory, log } = &self.sources;
         lifecycle.show(&mut page);
         memory.show(&mut page);

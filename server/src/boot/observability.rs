@@ -7,6 +7,7 @@ use sluicegate_base::observe::process_log;
 use sluicegate_cc::Registry;
 use sluicegate_quic::cid::CidSchemes;
 
+use super::bequests::Bequests;
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
 use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources, Traces, WorkerQueries};
@@ -16,6 +17,7 @@ use crate::worker::WorkerHandle;
 pub(super) struct Observability {
     pub(super) admin_state: Arc<AdminState>,
     sources: Sources,
+    pub(super) bequests: Arc<Bequests>,
 }
 
 impl Observability {
@@ -39,7 +41,24 @@ impl Observability {
             profiles: Profiles::default(),
             hosts: Mutex::default(),
         });
-        Observability { admin_state, sources }
+        let bequests = Arc::new(Bequests::new(&shared.used_tokens));
+        let earlier = Arc::clone(&bequests);
+        admin_state.scraper.go_on_from(move || earlier.counters(None));
+        Observability { admin_state, sources, bequests }
+    }
+
+    /// Leaves the counters so far to another process, but for those that it has left to this one.
+    pub(super) fn leave_counters(&self, number: u64) {
+        let carried = self.bequests.counters(Some(number));
+        // No thread of the admin address has to live for it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        match runtime {
+            Ok(runtime) => {
+                let page = runtime.block_on(self.admin_state.scraper.page_over(carried));
+                self.bequests.leave_counters(number, &page);
+            }
+            Err(error) => tracing::warn!(%error, "upgrade: counters are not left"),
+        }
     }
 
     /// Has the admin address ask these workers.

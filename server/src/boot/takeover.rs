@@ -21,7 +21,7 @@ use super::lanes::{self, group_index};
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::{Hello, PROTOCOL};
 use crate::handover::relay::AddressLabels;
-use crate::handover::{Channel, Message, SocketKind};
+use crate::handover::{Bequest, Channel, Message, SocketKind};
 use crate::snapshot::BoundListener;
 use crate::tcp::TcpConfig;
 use crate::worker::{Side, WorkerHandle};
@@ -36,6 +36,8 @@ pub(super) struct Takeover {
     channel: Arc<Channel>,
     /// Stream of datagrams.
     stream: Option<UnixStream>,
+    /// What the processes leave each other, until it is used.
+    pub(super) bequest: Option<Bequest>,
     /// Facts of it as of the start of this one.
     hello: Hello,
     /// Generation of the oldest process that still runs, if it is none that this one knows to have ended.
@@ -74,18 +76,20 @@ impl Takeover {
             let received = channel.receive().map_err(TakeoverError::Channel)?;
             received.ok_or(TakeoverError::Channel(io::ErrorKind::UnexpectedEof.into()))
         };
-        let (Message::Hello(hello), Some(stream)) = receive()? else {
+        let (Message::Hello(hello), beside) = receive()? else {
             return Err(TakeoverError::Strange);
         };
+        let mut beside = beside.into_iter();
+        let stream = beside.next().ok_or(TakeoverError::Strange)?;
         if hello.protocol != PROTOCOL {
             return Err(TakeoverError::Protocol(hello.protocol));
         }
         let (mut handed, mut labels) = (Vec::new(), Vec::<(u16, String, SocketAddr)>::new());
         for _ in 0..hello.sockets {
-            let (Message::Socket { kind, listener, configured, label }, Some(socket)) = receive()?
-            else {
+            let (Message::Socket { kind, listener, configured, label }, beside) = receive()? else {
                 return Err(TakeoverError::Strange);
             };
+            let socket = beside.into_iter().next().ok_or(TakeoverError::Strange)?;
             let is_new = !labels.iter().any(|(other, ..)| *other == label);
             if kind == SocketKind::Udp && is_new {
                 labels.push((label, listener.clone(), configured));
@@ -96,6 +100,7 @@ impl Takeover {
         let takeover = Takeover {
             channel: Arc::new(channel),
             stream: Some(stream.into()),
+            bequest: beside.next().map(Bequest::of),
             oldest: Some(hello.oldest),
             hello,
             labels,

@@ -7,12 +7,14 @@ mod sockets;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use sluicegate_quic::cid::CidSchemes;
 
 use self::other::{OtherProcess, read_again};
+use super::bequests::Bequests;
 use super::events::{Event, OLDER, OtherNews};
 use super::lanes;
 use super::reload::Reloader;
@@ -34,6 +36,7 @@ pub(super) struct Upgrades {
     /// Program to start, unless another is asked for: the file of this one.
     program: io::Result<PathBuf>,
     events: Sender<Event>,
+    bequests: Arc<Bequests>,
     /// Layout of the connection IDs.
     layout: String,
     /// Kind of those that this process makes.
@@ -66,13 +69,18 @@ pub(super) enum Next {
 }
 
 impl Upgrades {
-    pub(super) fn new(events: Sender<Event>, cids: &CidSchemes) -> Upgrades {
+    pub(super) fn new(
+        events: Sender<Event>,
+        cids: &CidSchemes,
+        bequests: Arc<Bequests>,
+    ) -> Upgrades {
         // As it was started: a link may lead to another version by now. The kernel's link would lead to a file that is gone.
         let named = std::env::args_os().next().map(PathBuf::from).filter(|path| path.is_absolute());
         let program = named.map_or_else(std::env::current_exe, Ok);
         Upgrades {
             program,
             events,
+            bequests,
             layout: layout(cids),
             kind: cids.kinds().into_iter().next(),
             current: None,
@@ -129,6 +137,16 @@ impl Upgrades {
         for other in newer.filter(|other| from != Some(other.number)) {
             other.send(&message);
         }
+    }
+
+    /// Takes the used tokens of the process before, which accepts no connections any more.
+    pub(super) fn take_tokens(&self) {
+        self.bequests.take_tokens(OLDER);
+    }
+
+    /// Returns the number of the process that serves in place of this one, if there is one.
+    pub(super) fn heir(&self) -> Option<u64> {
+        self.current.as_ref().filter(|other| other.stage.drains()).map(|other| other.number)
     }
 
     /// Returns whether another process serves, and may leave the service to this one again.
@@ -253,6 +271,9 @@ impl Upgrades {
         news: &OtherNews,
         reloader: &mut Reloader<'_>,
     ) -> Next {
+        if matches!(news, OtherNews::Ended(_)) {
+            self.bequests.end(number);
+        }
         let returned = self.returned.extract_if(.., |other| other.number == number).next();
         let current = || self.current.take_if(|other| other.number == number);
         let Some(mut other) = returned.or_else(current) else {
@@ -302,6 +323,8 @@ impl Upgrades {
                 }
             }
             Action::Change => {
+                // It accepts no new connection any more, so there will not be others.
+                self.bequests.leave_tokens(other.number);
                 if let Err(error) = other.change(&reloader.workers) {
                     let reason = format!("a worker cannot stop reading: {error}");
                     if other.is_older() {
@@ -360,6 +383,7 @@ impl Upgrades {
             return self.drain_again(other, reloader);
         }
         if lives {
+            self.bequests.take_tokens(other.number);
             // It serves again if this one ends without a word; the others were told that they do not.
             other.send(&Message::Reading);
         } else {

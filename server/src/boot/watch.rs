@@ -25,6 +25,8 @@ use crate::worker::{Command, Side, WorkerReport};
 
 /// Time between two looks whether all has drained.
 const LOOK: Duration = Duration::from_millis(250);
+/// Time between two pages of counters for the process that serves.
+const COUNTERS: Duration = Duration::from_secs(1);
 
 /// Ways to and from others, while the server runs.
 pub(super) struct Service<'a> {
@@ -56,6 +58,7 @@ pub(super) fn run_down(
         is_over: false,
         is_held: false,
         look: clock::now(),
+        next_counters: clock::now(),
         since: clock::unix(),
         draining: DrainingProcesses::default(),
         retry: None,
@@ -100,6 +103,8 @@ struct Run<'r, 'c, 's> {
     is_held: bool,
     /// Time of the next look whether they have.
     look: Instant,
+    /// Time at which counters are left to the process that serves.
+    next_counters: Instant,
     /// Time since 1970 at which this process began to serve.
     since: Duration,
     draining: DrainingProcesses,
@@ -149,6 +154,11 @@ impl Run<'_, '_, '_> {
             return;
         };
         let left = self.left(now);
+        let ends = self.is_held && connections.have_drained;
+        if ends || now >= self.next_counters {
+            self.next_counters = now + COUNTERS;
+            self.leave_counters();
+        }
         let Service { upgrades, .. } = &mut *self.service;
         if self.is_held && connections.have_drained && !upgrades.relays(self.reloader) {
             upgrades.on_end();
@@ -161,6 +171,13 @@ impl Run<'_, '_, '_> {
             seconds_left: left.unwrap_or_default().as_secs(),
         };
         upgrades.pass_on(process, None, self.reloader);
+    }
+
+    /// Leaves the counters so far to the process that serves.
+    fn leave_counters(&self) {
+        if let Some(heir) = self.service.upgrades.heir() {
+            self.observability.leave_counters(heir);
+        }
     }
 
     /// Returns the time until a process ends that drains.
@@ -297,6 +314,7 @@ impl Run<'_, '_, '_> {
             self.is_over = true;
             return;
         }
+        self.leave_counters();
         self.stopped = true;
         self.service.upgrades.on_end();
         self.hold();
@@ -448,6 +466,7 @@ impl Run<'_, '_, '_> {
     fn take_over(&mut self) -> Option<Next> {
         let Run { reloader, service, .. } = self;
         let takeover = reloader.takeover.as_mut()?;
+        service.upgrades.take_tokens();
         if let Err(error) = set_receiving(&reloader.workers, true) {
             tracing::error!(%error, "upgrade: a worker cannot read, so this process ends");
             takeover.give_up();

@@ -108,13 +108,13 @@ impl Channel {
         Ok(set_socket_timeout(&self.end, Timeout::Recv, limit)?)
     }
 
-    /// Sends a message with a descriptor beside it, and waits for room.
+    /// Sends a message with descriptors beside it, and waits for room.
     ///
     /// # Errors
     /// The other process has ended.
-    pub(crate) fn offer(&self, message: &Message, descriptor: &OwnedFd) -> io::Result<()> {
+    pub(crate) fn offer(&self, message: &Message, descriptors: &[OwnedFd]) -> io::Result<()> {
         loop {
-            match self.send_with(message, Some(descriptor), SendFlags::empty()) {
+            match self.send_with(message, descriptors, SendFlags::empty()) {
                 Err(error) if is_transient(error) || error == Errno::TOOMANYREFS => pause(),
                 sent => return Ok(sent?),
             }
@@ -153,7 +153,7 @@ impl Channel {
 
     fn send_waiting(&self, waiting: &mut Waiting) -> io::Result<()> {
         while let Some(message) = waiting.next() {
-            match self.send_with(&message, None, SendFlags::DONTWAIT) {
+            match self.send_with(&message, &[], SendFlags::DONTWAIT) {
                 Ok(()) => waiting.pop(),
                 Err(error) if error == Errno::AGAIN || is_transient(error) => break,
                 Err(error) => {
@@ -168,11 +168,11 @@ impl Channel {
     fn send_with(
         &self,
         message: &Message,
-        descriptor: Option<&OwnedFd>,
+        descriptors: &[OwnedFd],
         flags: SendFlags,
     ) -> Result<(), Errno> {
         let text = message.to_text();
-        let descriptors: Vec<_> = descriptor.iter().map(|fd| fd.as_fd()).collect();
+        let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
@@ -187,7 +187,7 @@ impl Channel {
     ///
     /// # Errors
     /// None came in time, it is none of this protocol, or this process may open no descriptor beside it.
-    pub(crate) fn receive(&self) -> io::Result<Option<(Message, Option<OwnedFd>)>> {
+    pub(crate) fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
         let mut text = vec![0; LARGEST];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -199,10 +199,12 @@ impl Channel {
                 received => break received?,
             }
         };
-        let descriptor = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-            _ => None,
-        });
+        let mut descriptors = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                descriptors.extend(fds);
+            }
+        }
         if received.flags.contains(ReturnFlags::CTRUNC) {
             return Err(Errno::MFILE.into());
         }
@@ -211,7 +213,7 @@ impl Channel {
         }
         let message = Message::parse(text.get(..received.bytes).unwrap_or_default());
         let message = message.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Some((message, descriptor)))
+        Ok(Some((message, descriptors)))
     }
 }
 
@@ -244,14 +246,15 @@ mod tests {
             configured: "127.0.0.1:0".parse().unwrap(),
             label: 3,
         };
-        sender.offer(&message, &socket.into()).unwrap();
+        sender.offer(&message, &[socket.into()]).unwrap();
         sender.send(&Message::Read).unwrap();
         drop(sender);
-        let (received, fd) = receiver.receive().unwrap().unwrap();
+        let (received, mut beside) = receiver.receive().unwrap().unwrap();
         assert_eq!(received, message);
-        assert_eq!(UdpSocket::from(fd.unwrap()).local_addr().unwrap(), address);
-        let (received, fd) = receiver.receive().unwrap().unwrap();
-        assert!(received == Message::Read && fd.is_none());
+        let socket = UdpSocket::from(beside.pop().unwrap());
+        assert_eq!(socket.local_addr().unwrap(), address);
+        let (received, beside) = receiver.receive().unwrap().unwrap();
+        assert!(received == Message::Read && beside.is_empty());
         assert!(receiver.receive().unwrap().is_none());
     }
 

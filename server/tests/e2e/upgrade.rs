@@ -6,6 +6,7 @@ mod faults;
 mod kinds;
 pub(crate) mod load;
 mod status;
+mod values;
 
 use std::process::Command;
 use std::time::Duration;

@@ -67,6 +67,47 @@ impl UsedTokens {
     }
 }
 
+impl UsedTokens {
+    /// Returns them for another process; `None` if there are none.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        let filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
+        let Filters { since, period, current, previous } = filters.as_ref()?;
+        let times = [since, period].map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let words = times.iter().chain(current).chain(previous);
+        Some(words.flat_map(|word| word.to_le_bytes()).collect())
+    }
+
+    /// Adds those of another process. Returns whether they have the form that [`UsedTokens::to_bytes`] gives them.
+    pub fn add(&self, bytes: &[u8]) -> bool {
+        let len = 1 << (self.bits - 6);
+        let (words, []) = bytes.as_chunks::<8>() else {
+            return false;
+        };
+        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let (Some(since), Some(period)) = (words.next(), words.next()) else {
+            return false;
+        };
+        if words.len() != 2 * len {
+            return false;
+        }
+        let (since, period) = (Duration::from_millis(since), Duration::from_millis(period));
+        let mut filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = filters.get_or_insert_with(|| Filters {
+            since,
+            period,
+            current: empty(self.bits),
+            previous: empty(self.bits),
+        });
+        own.period = own.period.max(period);
+        // The newer of both periods ends later: so long, those of both are remembered.
+        own.since = own.since.max(since);
+        for (index, word) in words.enumerate() {
+            own.current[index % len] |= word;
+        }
+        true
+    }
+}
+
 impl Filters {
     /// Begins another period where the current one is over. Tokens are valid for `period` now.
     fn turn(&mut self, period: Duration, now: Duration) {
@@ -134,6 +175,30 @@ mod tests {
                 let now = at + Duration::from_secs(later);
                 assert!(!used.note(&token, LIFETIME, now), "{offset} and {later}");
             }
+        }
+    }
+
+    #[test]
+    fn another_process_knows_them_and_forgets_them_in_time() {
+        let mut rng = Rng::new(7);
+        let [former, newer] = [UsedTokens::few(), UsedTokens::few()];
+        assert_eq!(former.to_bytes(), None);
+        let (period, early) = (LIFETIME + CLOCK_SKEW, nonce(&mut rng));
+        assert!(former.note(&early, LIFETIME, NOW));
+        let late = nonce(&mut rng);
+        assert!(former.note(&late, LIFETIME, NOW + period));
+        let own = nonce(&mut rng);
+        assert!(newer.note(&own, LIFETIME, NOW + period));
+        assert!(newer.add(&former.to_bytes().unwrap()));
+        for token in [&early, &late, &own] {
+            assert!(!newer.note(token, LIFETIME, NOW + 2 * period));
+        }
+        assert!(newer.note(&early, LIFETIME, NOW + 4 * period));
+        let third = UsedTokens::few();
+        assert!(third.add(&former.to_bytes().unwrap()));
+        assert!(!third.note(&late, LIFETIME, NOW + 2 * period));
+        for strange in [&[][..], &[0; 7], &[0; 16], &[0; 24]] {
+            assert!(!third.add(strange));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The beginning of an upgrade, and of the way back.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -21,7 +22,7 @@ use super::child::{Offer, follow, spawn};
 use super::other::{Kind, OtherProcess, refuse};
 use super::sockets::{ListeningSockets, gather};
 use crate::handover::message::{Hello, PROTOCOL};
-use crate::handover::{Channel, Message, Stage};
+use crate::handover::{Bequest, Channel, Message, Stage};
 
 /// Time for the newer process to serve: more than its workers have.
 const START: Duration = Duration::from_secs(45);
@@ -108,6 +109,7 @@ impl Upgrades {
         self.tell_others(reloader, &Message::Replaced);
         self.begun += 1;
         let (number, channel, process) = (self.begun, Arc::new(channel), child.id());
+        let beside = [other_stream.into()].into_iter().chain(self.bequest(number)).collect();
         let (generation, oldest) = (reloader.generation(), reloader.oldest());
         let hello = Hello {
             protocol: PROTOCOL,
@@ -126,13 +128,14 @@ impl Upgrades {
             secrets: fingerprint(reloader.snapshot.secrets.current()),
             sockets: sockets.len(),
         };
-        let offer = Offer { hello, stream: other_stream.into(), sockets };
+        let offer = Offer { hello, beside, sockets };
         let (theirs, events) = (Arc::clone(&channel), self.events.clone());
         let followed = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
             follow(child, &theirs, offer, |event| events.send(event).is_ok(), number);
         });
         if let Err(error) = followed {
             // The new process ends with the way to it.
+            self.bequests.end(number);
             self.tell_heir(reloader);
             return Err(error);
         }
@@ -146,6 +149,19 @@ impl Upgrades {
             ended_for: None,
             reply: None,
         })
+    }
+
+    /// Makes the file of what this process and the newer one leave each other, and returns it for that one. It does without one if there
+    /// is no memory or descriptor: then its counters begin at 0.
+    fn bequest(&self, number: u64) -> Option<OwnedFd> {
+        let made = Bequest::create().and_then(|own| Ok((own.duplicate()?, own)));
+        let (theirs, own) = made
+            .inspect_err(|error| {
+                tracing::warn!(%error, "upgrade: counters and used tokens are not handed over");
+            })
+            .ok()?;
+        self.bequests.add(number, own);
+        Some(theirs)
     }
 
     /// Leaves the service to the process that has started this one. `reply` gets the verdict.

@@ -31,7 +31,8 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
 /// Messages and descriptors for the newer process.
 pub(super) struct Offer {
     pub(super) hello: Hello,
-    pub(super) stream: OwnedFd,
+    /// Stream of datagrams, and the file of what the processes leave each other.
+    pub(super) beside: Vec<OwnedFd>,
     pub(super) sockets: Vec<(Message, OwnedFd)>,
 }
 
@@ -43,11 +44,11 @@ pub(super) fn follow(
     report: impl Fn(Event) -> bool,
     number: u64,
 ) {
-    let Offer { hello, stream, sockets } = offer;
-    let mut offered = channel.offer(&Message::Hello(hello), &stream);
-    drop(stream);
+    let Offer { hello, beside, sockets } = offer;
+    let mut offered = channel.offer(&Message::Hello(hello), &beside);
+    drop(beside);
     for (message, socket) in sockets {
-        offered = offered.and_then(|()| channel.offer(&message, &socket));
+        offered = offered.and_then(|()| channel.offer(&message, &[socket]));
     }
     while offered.is_ok() {
         let Ok(Some((message, _))) = channel.receive() else {

@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::carried::{Carried, Family};
 use crate::observe::distribution::{Bounds, Distribution};
 use crate::observe::histogram::Histogram;
 
@@ -20,12 +21,22 @@ pub struct Page {
     text: String,
     /// Name of the last family.
     name: String,
+    /// Values of its samples on earlier pages.
+    before: Option<Family>,
+    carried: Carried,
 }
 
 impl Page {
+    /// Begins a page whose counters and histograms go on from earlier ones.
+    pub fn over(carried: Carried) -> Page {
+        Page { carried, ..Page::default() }
+    }
+
     /// Begins a family of samples. `kind` is `counter`, `gauge` or `histogram`; names of counters end in `_total`.
     pub fn family(&mut self, kind: &str, name: &str, help: &str) {
+        self.end_family();
         name.clone_into(&mut self.name);
+        self.before = self.carried.take(name);
         self.text.push_str("# HELP ");
         self.text.push_str(name);
         self.text.push(' ');
@@ -56,8 +67,21 @@ impl Page {
     }
 
     /// Returns the text.
-    pub fn into_text(self) -> String {
+    pub fn into_text(mut self) -> String {
+        self.end_family();
+        for family in std::mem::take(&mut self.carried).rest() {
+            self.text.push_str(&family.head);
+            self.before = Some(family);
+            self.end_family();
+        }
         self.text
+    }
+
+    /// Adds the samples of the last family that only earlier pages have.
+    fn end_family(&mut self) {
+        for (series, value) in self.before.take().into_iter().flat_map(Family::rest) {
+            self.line(format_args!("{series} {value}"));
+        }
     }
 
     fn histogram(
@@ -82,6 +106,7 @@ impl Page {
     }
 
     fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        let begin = self.text.len();
         self.text.push_str(&self.name);
         self.text.push_str(suffix);
         for (index, (label, content)) in labels.iter().enumerate() {
@@ -94,7 +119,13 @@ impl Page {
         if !labels.is_empty() {
             self.text.push('}');
         }
-        self.line(format_args!(" {value}"));
+        if let Some(before) = &mut self.before {
+            let all =
+                before.and_before(self.text.get(begin..).unwrap_or_default(), &value.to_string());
+            self.line(format_args!(" {all}"));
+        } else {
+            self.line(format_args!(" {value}"));
+        }
     }
 
     fn line(&mut self, content: std::fmt::Arguments<'_>) {
