@@ -1,5 +1,6 @@
 //! TLS of listeners over QUIC and TCP: certificates, their choice by the client's name (SNI), session tickets.
 
+mod compression;
 mod contexts;
 mod error;
 mod identity;

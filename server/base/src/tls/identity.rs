@@ -9,6 +9,7 @@ use boring::sha::Sha256;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 
+use super::compression;
 use super::error::TlsError;
 use super::options::TlsOptions;
 use super::sni::{self, Alternatives};
@@ -145,6 +146,7 @@ impl Identity {
         let mut context = SslContextBuilder::new(SslMethod::tls()).map_err(lost)?;
         let chain = X509::stack_from_pem(&self.chain)
             .map_err(|e| fail(format!("not a PEM certificate: {e}"), "give a PEM file"))?;
+        compression::add(&mut context, &chain).map_err(lost)?;
         let mut chain = chain.into_iter();
         let leaf = chain.next().ok_or_else(|| {
             fail("no certificate in the file".into(), "give a PEM file with BEGIN CERTIFICATE")
