@@ -30,6 +30,7 @@ pub use report::WorkerReport;
 pub(crate) use request::OutstandingRequest;
 use sluicegate_base::affinity::{self, scheduler};
 use sluicegate_base::clock;
+use sluicegate_base::signing;
 use sluicegate_http::origin;
 use sluicegate_quic::endpoint::Endpoint;
 use sluicegate_quic::settings::Settings;
@@ -155,6 +156,12 @@ fn start(
         origin_ring.attach(waker.clone());
     }
     settings.shared.memory.wake_to_free(waker);
+    if let Some(own) = setup.peers.get(usize::from(setup.index)).cloned() {
+        signing::sign_elsewhere(move |connection| {
+            // A worker that has stopped has no handshakes.
+            let _ = own.send(Command::Signed(connection));
+        });
+    }
     let _ = reports.send(WorkerReport::Ready {
         group: setup.group,
         index: setup.index,

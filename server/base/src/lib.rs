@@ -18,6 +18,7 @@ pub mod overload;
 pub mod properties;
 pub mod secrets;
 pub mod self_signed;
+pub mod signing;
 pub mod state_file;
 pub mod tls;
 pub mod token_bucket;

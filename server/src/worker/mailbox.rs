@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
+use sluicegate_base::keys::ConnectionKey;
 use sluicegate_base::observe::connections::Inspected;
 use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
 use sluicegate_quic::endpoint::inspect::ConnectionSearch;
@@ -50,6 +51,8 @@ pub enum Command {
     Inspect(Box<Inspection>),
     /// Trace connections.
     Trace(Box<TraceCommand>),
+    /// Go on with the handshake of this connection, whose signature is there.
+    Signed(ConnectionKey),
     /// Switch the congestion control algorithm of a connection.
     Switch(Box<SwitchCommand>),
 }

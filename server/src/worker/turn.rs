@@ -250,6 +250,7 @@ impl Worker {
                     // Datagrams of other processes may still pass through this one.
                     self.stopping = !self.held;
                 }
+                Some(Command::Signed(connection)) => self.endpoint.on_signature(connection),
                 // Whoever asked may have gone.
                 Some(Command::Ping(reply)) => drop(reply.send(())),
                 Some(Command::Stats(reply)) => drop(reply.send(Box::new(self.stats()))),

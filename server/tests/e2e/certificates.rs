@@ -5,15 +5,24 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use boring::pkey::PKey;
+use boring::rsa::Rsa;
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::X509;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 use sluicegate_base::self_signed;
+use tokio::task::{LocalSet, spawn_local};
 
 use crate::admin::{ADMIN, address, metrics};
-use crate::server::{Folder, Server, Setup};
+use crate::client::{Client, run};
+use crate::on_every_backend;
+use crate::server::{Folder, PAGE, Server, Setup};
+use crate::tcp::{PROTOCOLS, curl};
+use crate::transfer::{aioquic, get_by_aioquic};
+
+on_every_backend!(handshakes_with_a_key_of_rsa_are_served);
 
 /// Writes a certificate for `names` and its key into a folder; returns the table that names them.
 pub(crate) fn certificate(folder: &Folder, file: &str, names: &[&str]) -> String {
@@ -150,5 +159,36 @@ fn a_certificate_about_to_expire_is_warned_of_at_start_and_reload_and_shown_in_m
         assert_eq!(shown, (now + left).as_secs_f64().floor(), "{word}");
         server.process.signal("HUP");
         server.process.line_with(&parts);
+    }
+}
+
+/// Their signatures are made on other threads than the worker's, which meanwhile serves others.
+fn handshakes_with_a_key_of_rsa_are_served(backend: &str) {
+    let mut folder = Folder::new();
+    let key = PKey::from_rsa(Rsa::generate(3072).unwrap()).unwrap();
+    let names = ["localhost", "127.0.0.1"];
+    let made = self_signed::certificate(&key, &names, &[7], sluicegate_base::clock::unix());
+    let made = made.unwrap();
+    std::fs::write(folder.path("cert.pem"), made.to_pem().unwrap()).unwrap();
+    folder.certificate = made.to_der().unwrap().into();
+    std::fs::write(folder.path("key.pem"), key.private_key_to_pem_pkcs8().unwrap()).unwrap();
+    let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "cubic");
+    let server = Server::start(&setup, &folder);
+    let at = server.address();
+    run(LocalSet::new().run_until(async {
+        let clients = (0..20).map(|_| {
+            let client = Client::new(&folder);
+            spawn_local(async move { client.connect(at).await.get("/").await.text().await })
+        });
+        for page in clients.collect::<Vec<_>>() {
+            assert_eq!(page.await.unwrap(), PAGE);
+        }
+    }));
+    if let Some(aioquic) = aioquic() {
+        get_by_aioquic(aioquic, (&server, &folder), 100_000, None);
+    }
+    for protocol in PROTOCOLS {
+        let page = curl(&server, &folder, &[protocol], "/");
+        assert!(page.is_none_or(|page| page == PAGE.as_bytes()));
     }
 }

@@ -208,7 +208,11 @@ const QUIC: Layers = Layers {
 const BASE: Layers = Layers {
     folder: "server/base",
     rooms: &[
-        room("tls", &["secrets", "observe", "clock", "entropy", "named_file", "self_signed"]),
+        room(
+            "tls",
+            &["secrets", "observe", "clock", "entropy", "named_file", "self_signed", "signing"],
+        ),
+        room("signing", &["keys"]),
         room("clients", &["observe", "address"]),
         room("overload", &["clock"]),
         room("secrets", &["clock", "entropy", "named_file", "state_file"]),

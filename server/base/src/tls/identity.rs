@@ -17,7 +17,7 @@ use super::validity;
 use crate::entropy::draw;
 use crate::observe::certificates::Certificate;
 use crate::secrets::key_file;
-use crate::{clock, named_file, self_signed};
+use crate::{clock, named_file, self_signed, signing};
 
 /// Cipher suites of TLS 1.2, over TCP.
 const TLS12_CIPHERS: &str = "ECDHE+AESGCM:ECDHE+CHACHA20";
@@ -170,6 +170,7 @@ impl Identity {
         };
         context.set_private_key(&key).map_err(mismatch)?;
         context.check_private_key().map_err(mismatch)?;
+        signing::apply(&mut context, key);
         // The list of the context that the client's name leads to holds. TLS 1.2 with forward secrecy and authenticated encryption
         // alone, as TLS 1.3 (RFC 9325 §4.2).
         context.set_cipher_list(TLS12_CIPHERS).map_err(lost)?;

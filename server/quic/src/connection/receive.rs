@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use sluicegate_base::signing;
+
 use super::Connection;
 use crate::application::Application;
 use crate::ecn::EcnCounters;
@@ -35,7 +37,12 @@ impl<A: Application> Connection<A> {
         }
         let before = self.received();
         self.forget_left_paths(now);
-        let received = self.quic.recv_with_ecn(datagram, info, ecn).map(drop);
+        let received = if self.session.is_some() {
+            self.quic.recv_with_ecn(datagram, info, ecn)
+        } else {
+            signing::step(self.key, || self.quic.recv_with_ecn(datagram, info, ecn))
+        };
+        let received = received.map(drop);
         self.note_path();
         self.progress.on_datagram(before, self.received());
         received

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use sluicegate_base::keys::ExchangeKey;
+use sluicegate_base::keys::{ConnectionKey, ExchangeKey};
 
 use super::Endpoint;
 use crate::application::{Application, Shared as _};
@@ -32,6 +32,11 @@ impl<A: Application> Endpoint<A> {
             }
         }
         more
+    }
+
+    /// Has a handshake go on whose signature is there.
+    pub fn on_signature(&mut self, connection: ConnectionKey) {
+        self.with_connection(ExchangeKey { connection, stream: 0 }, |_, _| {});
     }
 
     /// Cancels the requests whose memory others got in this turn.
