@@ -208,11 +208,13 @@ impl<A: Application> Endpoint<A> {
 
     /// Returns all counters, those that others keep included.
     pub fn totals(&self) -> QuicCounters {
-        QuicCounters {
+        let mut totals = QuicCounters {
             careful_resume: self.resumptions.totals(),
             recorders_refused: self.recorders.refused(),
             ..self.counters.clone()
-        }
+        };
+        self.recorders.add_settled(&mut totals);
+        totals
     }
 
     /// Returns what the sessions share.

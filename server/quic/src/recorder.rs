@@ -66,6 +66,8 @@ labels! {
         Rate = "rate",
         /// As many traces are open as there may be.
         OpenTraces = "max_open_traces",
+        /// The file could not be written.
+        Disk = "disk",
     }
 }
 

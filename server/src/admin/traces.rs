@@ -5,13 +5,14 @@ mod query;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use sluicegate_base::clock;
 use sluicegate_base::observe::connections::{ConnectionFilter, ConnectionProtocol, Order};
-use sluicegate_base::observe::qlog::{CurrentTraces, RECORDED_BY_ORDER, TRACED_BY_ORDER};
+use sluicegate_base::observe::qlog::{CurrentTraces, FileFate, RECORDED_BY_ORDER, TRACED_BY_ORDER};
 use sluicegate_quic::endpoint::traces::{
     NextConnections, OrderedTrace, TraceOrder, TraceOutcome, TraceWatch,
 };
@@ -28,6 +29,10 @@ pub(super) const PATH: &str = "/debug/trace";
 /// Sentence where a connection cannot be traced.
 const OVER_TCP: &str = "the connection is one over TCP, and traces are of QUIC: `sluicegate why` with its ID says what it waits for, and \
     `ss -ti` what the system knows of it\n";
+/// Time in which the disk takes the beginning of a file.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Time between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(5);
 /// Orders for the next connections that may be open.
 const MAX_OPEN_ORDERS: usize = 16;
 
@@ -104,6 +109,7 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
             _ => {}
         }
     }
+    outcome.settle().await;
     let value = outcome.told(&query, directory);
     response::json(&value)
 }
@@ -150,6 +156,17 @@ async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQu
 }
 
 impl Outcome {
+    /// Waits for what becomes of the files: a folder may be full.
+    async fn settle(&self) {
+        let until = tokio::time::Instant::now() + SETTLE;
+        let is_open = |file: &FileFate| file.known().is_none();
+        while self.traced.iter().filter_map(|(_, one)| one.outcome.file()).any(is_open)
+            && tokio::time::Instant::now() < until
+        {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     async fn send(
         &mut self,
         workers: &WorkerQueries,
@@ -175,21 +192,18 @@ impl Outcome {
     }
 
     fn told(&self, query: &Query, directory: PathBuf) -> Value {
-        let refused = |(_, one): &&(String, OrderedTrace)| one.outcome == TraceOutcome::Refused;
+        let refused = |(_, one): &&(String, OrderedTrace)| one.outcome.file().is_none();
         let connections = self.traced.iter().filter_map(|(worker, one)| {
-            let (file, begun) = match &one.outcome {
-                TraceOutcome::Begun(file) | TraceOutcome::Recorded(file) => (file, true),
-                TraceOutcome::GoesOn(file) => (file, false),
-                TraceOutcome::Refused => return None,
-            };
+            let file = one.outcome.file()?;
             Some(json!({
                 "id": HEXLOWER.encode(&one.id),
                 "worker": worker,
                 "listener": &*one.listener,
                 "client": one.client.to_string(),
                 "algorithm": one.algorithm,
-                "file": file,
-                "begun": begun,
+                "file": file.name(),
+                "begun": !matches!(one.outcome, TraceOutcome::GoesOn(_)),
+                "error": file.known().and_then(Result::err),
             }))
         });
         let next = match query.target {

@@ -9,13 +9,13 @@ use serde_json::Value;
 use sluicegate_base::observe::qlog::{RECORDED_BY_ORDER, TRACED_BY_ORDER};
 use sluicegate_cc::Registry;
 
-use super::admin_client::{AdminArgs, is_id, number, tell_of_silent, time, word};
+use super::admin_client::{AdminArgs, EXIT_NONE, is_id, number, tell_of_silent, time, word};
 
 /// Trace connections of the running server, each into a qlog file.
 ///
 /// A trace of a running connection begins with its state. With an address or a network, the next connections of these clients
 /// are traced, too. The files are in the folder that `directory` of [qlog] names; redaction and bounds are those of [qlog]. The exit code
-/// is 3 if there is no such connection.
+/// is 3 if there is no such connection, and 1 if a file cannot be written.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TraceArgs {
     /// Connection, by its ID in the access log; address of a client, with a port or without; or a network, such as 192.0.2.0/24.
@@ -64,7 +64,18 @@ pub(super) fn run(
         out.write_all(told(&reply).as_bytes())?;
     }
     tell_of_silent(&reply);
-    Ok(0)
+    Ok(exit_code(&reply))
+}
+
+/// Returns the exit code of a reply: 3 where no connection is, or is to be, traced, and 1 where a file was not written.
+fn exit_code(reply: &Value) -> u8 {
+    let connections = reply["connections"].as_array().map_or(&[][..], Vec::as_slice);
+    let others = number(reply, "refused") + number(reply, "left_out");
+    if connections.is_empty() && others == 0.0 && !reply["next"].is_object() {
+        eprintln!("no connection over QUIC is open that this names");
+        return EXIT_NONE;
+    }
+    u8::from(connections.iter().any(|connection| connection["error"].is_string()))
 }
 
 /// Returns path and parameters of the order.
@@ -117,12 +128,14 @@ fn told(reply: &Value) -> String {
     let directory = word(reply, "directory");
     for connection in connections {
         let begun = if connection["begun"] == false { ", begun before" } else { "" };
-        text.push_str(&format!(
-            "{}  {}  {directory}/{}{begun}\n",
-            word(connection, "id"),
-            word(connection, "client"),
-            word(connection, "file"),
-        ));
+        let (id, client) = (word(connection, "id"), word(connection, "client"));
+        let line = if connection["error"].is_string() {
+            let error = word(connection, "error");
+            format!("{id}  {client}  not written to {directory}: {error}\n")
+        } else {
+            format!("{id}  {client}  {directory}/{}{begun}\n", word(connection, "file"))
+        };
+        text.push_str(&line);
     }
     let left_out = if reply["recorder"] == true {
         format!("more are not written: one order writes {RECORDED_BY_ORDER} connections")
@@ -206,6 +219,15 @@ mod tests {
                         2 more are not traced: as many are as `max_open_traces` in [qlog] allows\n\
                         the next connections, up to 10, within 60.0 s: /traces\n";
         assert_eq!(told(&reply), expected);
+        assert_eq!(exit_code(&reply), 0);
+        let full = json!({
+            "directory": "/traces", "connections": [{
+                "id": "8a0f", "client": "192.0.2.1:5", "file": "a.sqlog", "begun": true, "error": "No space left on device",
+            }],
+        });
+        let expected = "8a0f  192.0.2.1:5  not written to /traces: No space left on device\n";
+        assert_eq!((&*told(&full), exit_code(&full)), (expected, 1));
+        assert_eq!(exit_code(&json!({ "connections": [], "next": null })), EXIT_NONE);
         for strange in [json!(null), json!({ "connections": [{ "id": "\u{1b}[2J" }] })] {
             assert!(!told(&strange).contains('\u{1b}'));
         }

@@ -228,25 +228,26 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Health {
     subject: &'static str,
-    failing: bool,
+    /// Kind of the error by which it last failed.
+    failing: Option<io::ErrorKind>,
 }
 
 impl Health {
     /// Creates the health of the disk of `subject`, a name for the log.
     pub(super) fn new(subject: &'static str) -> Health {
-        Health { subject, failing: false }
+        Health { subject, failing: None }
     }
 
     /// Records that the disk works.
     pub(super) fn works(&mut self) {
-        if std::mem::take(&mut self.failing) {
+        if self.failing.take().is_some() {
             tracing::info!("{}: the disk works again", self.subject);
         }
     }
 
-    /// Records that an operation failed.
+    /// Records that an operation failed. The log tells the first error, and each of another kind.
     pub(super) fn failed(&mut self, action: &str, name: &str, error: &io::Error) {
-        if !std::mem::replace(&mut self.failing, true) {
+        if self.failing.replace(error.kind()) != Some(error.kind()) {
             let subject = self.subject;
             tracing::warn!(%error, "{subject}: cannot {action} {name}; records are dropped until it works again");
         }

@@ -24,7 +24,7 @@ pub use limit::DumpLimit;
 pub use sampler::Sampler;
 pub use storage::{Directory, Storage, StoredFile, TraceFile};
 pub use text::{HeaderFacts, TraceText, milliseconds};
-pub use trace::{Trace, TraceHandle, TraceName, TracePart};
+pub use trace::{FileFate, Trace, TraceHandle, TraceName, TracePart};
 pub use writer::QlogWriter;
 
 /// Running connections that an operator's order traces at most.

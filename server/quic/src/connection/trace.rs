@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_base::observe::qlog::{Trace, TraceHandle, milliseconds};
+use sluicegate_base::observe::qlog::{FileFate, Trace, TraceHandle, milliseconds};
 
 use super::Connection;
 use crate::application::Application;
@@ -133,10 +133,10 @@ impl<A: Application> Connection<A> {
         })
     }
 
-    /// Returns the name of the file of its trace, if one is being written.
-    pub(crate) fn trace_file(&self) -> Option<String> {
+    /// Returns the file of its trace, if one is being written.
+    pub(crate) fn trace_file(&self) -> Option<FileFate> {
         let trace = self.trace.as_ref().filter(|trace| !trace.handle.has_ended())?;
-        Some(trace.handle.file_name())
+        Some(trace.handle.fate())
     }
 
     /// Returns the server name that the client asks for, once its first message has come.

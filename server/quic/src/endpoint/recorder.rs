@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sluicegate_base::observe::metrics::Label as _;
-use sluicegate_base::observe::qlog::{TraceName, TracePart};
+use sluicegate_base::observe::qlog::{FileFate, TraceName, TracePart};
 
 use super::Endpoint;
 use crate::application::Application;
@@ -58,9 +58,9 @@ impl<A: Application> Endpoint<A> {
         }
     }
 
-    /// Writes a file of a connection, or its trigger alone into the trace that is being written. Returns the file's name; `None` if there
+    /// Has a file of a connection written, or its trigger alone into the trace that is being written, which it returns; `None` if there
     /// are too many open traces, which is counted, or no folder.
-    pub(super) fn dump(&mut self, slot: usize, trigger: Trigger, now: Instant) -> Option<String> {
+    pub(super) fn dump(&mut self, slot: usize, trigger: Trigger, now: Instant) -> Option<FileFate> {
         let connection = self.connections.get_mut(slot)?;
         if trigger != Trigger::Operator && connection.trace_trigger(trigger, now) {
             connection.note_dump(trigger, now);
@@ -74,17 +74,17 @@ impl<A: Application> Endpoint<A> {
             original_dcid: connection.original_id(),
             listener,
             algorithm: connection.algorithm,
-            part: TracePart::Recorded(connection.account().age(now)),
+            part: TracePart::Recorded(connection.account().age(now), trigger.name()),
         };
         let Some(trace) = tracing.writer.open(&name, b"") else {
             self.counters.recorder_suppressed[Suppression::OpenTraces] += 1;
             return None;
         };
-        let file = trace.handle().file_name();
+        let file = trace.handle().fate();
         connection.dump(trace, listener, trigger, now);
         connection.note_dump(trigger, now);
-        self.counters.recorder_files[trigger] += 1;
-        tracing::info!(file, trigger = trigger.name(), "flight recorder: wrote a file");
+        self.recorders.settle(&mut self.counters);
+        self.recorders.begun.push((file.clone(), trigger));
         Some(file)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sluicegate_base::observe::connections::ClientFilter;
-use sluicegate_base::observe::qlog::{TraceName, TracePart};
+use sluicegate_base::observe::qlog::{FileFate, TraceName, TracePart};
 use sluicegate_config::QlogLevel;
 
 use super::Endpoint;
@@ -61,7 +61,7 @@ pub struct TraceOrder {
 }
 
 /// A running connection of an order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct OrderedTrace {
     /// Connection ID that the client chose first.
     pub id: Vec<u8>,
@@ -76,16 +76,28 @@ pub struct OrderedTrace {
 }
 
 /// What became of an order for a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum TraceOutcome {
-    /// A trace has begun, into this file.
-    Begun(String),
-    /// A trace that had begun before goes on, into this file.
-    GoesOn(String),
-    /// What was recorded of it is in this file.
-    Recorded(String),
+    /// A trace has begun.
+    Begun(FileFate),
+    /// A trace that had begun before goes on.
+    GoesOn(FileFate),
+    /// What was recorded of it is on its way to a file.
+    Recorded(FileFate),
     /// There are as many traces as there may be.
     Refused,
+}
+
+impl TraceOutcome {
+    /// Returns the file, if there is to be one.
+    pub fn file(&self) -> Option<&FileFate> {
+        match self {
+            TraceOutcome::Begun(file)
+            | TraceOutcome::GoesOn(file)
+            | TraceOutcome::Recorded(file) => Some(file),
+            TraceOutcome::Refused => None,
+        }
+    }
 }
 
 impl<A: Application> Endpoint<A> {
@@ -104,7 +116,7 @@ impl<A: Application> Endpoint<A> {
         let original = connection.original_id().to_vec();
         let begun = match connection.trace_file() {
             _ if recorded => self.dump(slot, Trigger::Operator, now).map(TraceOutcome::Recorded),
-            Some(file) => Some(TraceOutcome::GoesOn(file)),
+            Some(trace) => Some(TraceOutcome::GoesOn(trace)),
             None => self.trace_from_now(slot, &original, now).map(TraceOutcome::Begun),
         };
         let outcome = begun.unwrap_or(TraceOutcome::Refused);
@@ -190,22 +202,21 @@ impl<A: Application> Endpoint<A> {
         slot: usize,
         original_dcid: &[u8],
         now: Instant,
-    ) -> Option<String> {
+    ) -> Option<FileFate> {
         let age = self.connections.get(slot)?.account().age(now);
-        let file = self.begin_trace(slot, original_dcid, Some(age), "on_request=true")?;
+        let trace = self.begin_trace(slot, original_dcid, Some(age), "on_request=true")?;
         self.connections.get_mut(slot)?.trace_state(now);
-        tracing::info!(file, "a trace has begun on request");
-        Some(file)
+        Some(trace)
     }
 
-    /// Begins a trace, with what its description says of its cause. Returns the name of its file; `None` if there are too many.
+    /// Begins a trace, with what its description says of its cause. Returns `None` if there are too many.
     fn begin_trace(
         &mut self,
         slot: usize,
         original_dcid: &[u8],
         age: Option<Duration>,
         cause: &str,
-    ) -> Option<String> {
+    ) -> Option<FileFate> {
         let connection = self.connections.get_mut(slot)?;
         let tracing = self.settings.tracing.as_ref()?;
         let listener = self.settings.listeners.get(&connection.listener)?;
@@ -213,7 +224,7 @@ impl<A: Application> Endpoint<A> {
         let part = age.map_or(TracePart::Whole, TracePart::From);
         let name = TraceName { original_dcid, listener: &listener.name, algorithm, part };
         let trace = tracing.writer.open(&name, b"")?;
-        let file = trace.handle().file_name();
+        let file = trace.handle().fate();
         let labels = TraceLabels {
             title: format!("sluicegate {}", listener.name),
             description: format!(

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use rustix::fs::{Access, access};
+
 /// End of every trace's file name.
 pub(super) const SUFFIX: &str = ".sqlog";
 
@@ -70,6 +72,7 @@ impl Directory {
 impl Storage for Directory {
     fn list(&mut self) -> io::Result<Vec<StoredFile>> {
         DirBuilder::new().recursive(true).mode(0o750).create(&self.0)?;
+        access(&self.0, Access::WRITE_OK | Access::EXEC_OK)?;
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
             let entry = entry?;

@@ -112,7 +112,7 @@ fn a_trace_that_begins_later_says_when_and_is_handed_over_at_a_word() {
     let later = TraceName { part: TracePart::From(Duration::from_millis(4200)), ..name(&[1]) };
     let mut trace = writer.open(&later, &record(0, 30)).unwrap();
     let handle = trace.handle();
-    assert_eq!(handle.file_name(), "01_main_cubic_from-4200ms.sqlog");
+    assert_eq!(handle.fate().name(), "01_main_cubic_from-4200ms.sqlog");
     handle.hand_over_next();
     trace.write_all(&record(1, 30)).unwrap();
     eventually("the file", || writer.counters().records_written.load(Relaxed) == 2);
@@ -311,4 +311,34 @@ fn a_directory_that_cannot_be_made_is_used_once_it_can() {
     drop(writer.open(&name(&[2]), &record(0, 30)).unwrap());
     assert!(writer.shutdown(LIMIT));
     assert_eq!(fs::read(obstacle.join("02_main_cubic.sqlog")).unwrap(), record(0, 30));
+}
+
+#[test]
+fn fate_of_a_file_is_its_name_or_why_there_is_none() {
+    let memory = Memory::new();
+    let fate = |writer: &QlogWriter, id: u8| {
+        let trace = writer.open(&name(&[id]), &record(0, 30)).unwrap();
+        let fate = trace.handle().fate();
+        assert!(fate.known().is_none() && fate.name().starts_with(&format!("0{id}_main")));
+        drop(trace);
+        eventually("the fate", || fate.known().is_some());
+        fate
+    };
+    let writer = memory.start(&options());
+    assert_eq!(fate(&writer, 1).known(), Some(Ok(())));
+    *memory.mode.lock().unwrap() = Mode::FailHalfway;
+    assert!(fate(&writer, 2).known().unwrap().is_err());
+    *memory.mode.lock().unwrap() = Mode::Work;
+    assert_eq!(fate(&writer, 3).known(), Some(Ok(())));
+    let small = memory.start(&QlogOptions { max_directory_bytes: 10, ..options() });
+    let refused = fate(&small, 4);
+    assert!(refused.known().unwrap().unwrap_err().contains("max_total_bytes"));
+    let full = QlogWriter::start_with(&options(), Box::new(Full), Arc::default()).unwrap();
+    let refused = fate(&full, 5);
+    assert_eq!(refused.known(), Some(Err("No space left on device (os error 28)")));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let strange = QlogWriter::start(&QlogOptions::new(file), Arc::default()).unwrap();
+    assert!(fate(&strange, 6).known().unwrap().is_err());
 }

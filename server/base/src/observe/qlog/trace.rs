@@ -1,8 +1,8 @@
 //! Gathers the records of a connection for the writer.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -39,8 +39,8 @@ pub enum TracePart {
     Whole,
     /// What follows this age.
     From(Duration),
-    /// The last events up to this age.
-    Recorded(Duration),
+    /// The last events up to this age, because of a trigger of this name.
+    Recorded(Duration, &'static str),
 }
 
 impl TraceName<'_> {
@@ -51,7 +51,7 @@ impl TraceName<'_> {
         let part = match self.part {
             TracePart::Whole => String::new(),
             TracePart::From(age) => format!("_from-{}ms", age.as_millis()),
-            TracePart::Recorded(age) => format!("_recorder-{}ms", age.as_millis()),
+            TracePart::Recorded(age, _) => format!("_recorder-{}ms", age.as_millis()),
         };
         format!("{hex}_{}_{}{part}", safe(self.listener), safe(self.algorithm))
     }
@@ -67,6 +67,8 @@ fn safe(name: &str) -> String {
 pub(super) struct TraceState {
     pub(super) id: u64,
     pub(super) stem: String,
+    part: TracePart,
+    fate: Arc<OnceLock<Result<String, String>>>,
     /// Number of batches on their way.
     pub(super) queued: AtomicU32,
     /// Whether no batch will follow those on their way.
@@ -83,6 +85,8 @@ impl TraceState {
         TraceState {
             id,
             stem: name.stem(),
+            part: name.part,
+            fate: Arc::default(),
             queued: AtomicU32::new(0),
             finished: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -99,6 +103,25 @@ impl TraceState {
         }
     }
 
+    /// Notes that its file has its beginning.
+    pub(super) fn succeed(&self, file: &str) {
+        if self.fate.set(Ok(file.to_owned())).is_err() {
+            return;
+        }
+        match self.part {
+            TracePart::Whole => {}
+            TracePart::From(_) => tracing::info!(file, "a trace has begun on request"),
+            TracePart::Recorded(_, trigger) => {
+                tracing::info!(file, trigger, "flight recorder: wrote a file");
+            }
+        }
+    }
+
+    /// Notes why it has no file, unless it has one.
+    pub(super) fn fail(&self, reason: Option<&str>) {
+        let _ = self.fate.set(Err(reason.unwrap_or("the folder cannot be used").to_owned()));
+    }
+
     /// Returns whether the writer has received all of it.
     pub(super) fn is_done(&self) -> bool {
         self.finished.load(Ordering::Acquire) && self.queued.load(Ordering::Acquire) == 0
@@ -110,9 +133,9 @@ impl TraceState {
 pub struct TraceHandle(Arc<TraceState>);
 
 impl TraceHandle {
-    /// Returns the name of its file, unless there is a file of the name already: a number follows it then.
-    pub fn file_name(&self) -> String {
-        self.0.file_name(0)
+    /// Returns what becomes of its file.
+    pub fn fate(&self) -> FileFate {
+        FileFate { name: self.0.file_name(0), fate: Arc::clone(&self.0.fate) }
     }
 
     /// Returns whether further records are dropped, because of a cap, the queue or the disk.
@@ -123,6 +146,26 @@ impl TraceHandle {
     /// Has the next record handed over at once, with those before it.
     pub fn hand_over_next(&self) {
         self.0.prompt.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What becomes of a trace's file. It keeps no place among the open traces.
+#[derive(Clone, Debug)]
+pub struct FileFate {
+    name: String,
+    fate: Arc<OnceLock<Result<String, String>>>,
+}
+
+impl FileFate {
+    /// Returns the name of the file, unless there is a file of the name already: a number follows it then.
+    pub fn name(&self) -> &str {
+        self.fate.get().and_then(|fate| fate.as_ref().ok()).unwrap_or(&self.name)
+    }
+
+    /// Returns whether the file has its beginning, or why there is none; `None` while that is open.
+    pub fn known(&self) -> Option<Result<(), &str>> {
+        let fate = self.fate.get()?;
+        Some(fate.as_ref().map(drop).map_err(String::as_str))
     }
 }
 
@@ -257,6 +300,7 @@ impl Trace {
             count(&self.shared.counters.records_dropped_queue, records);
             if !self.started {
                 self.end(End::Queue);
+                let _ = self.state.fate.set(Err("too much waits for the disk".to_owned()));
             }
         }
     }
@@ -291,6 +335,9 @@ impl Write for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.hand_over();
+        if !self.started {
+            let _ = self.state.fate.set(Err("there was nothing to write".to_owned()));
+        }
         self.state.finished.store(true, Ordering::Release);
         // A hint to close the file now. If it gets lost, the writer finds out by itself.
         self.send(Vec::new(), 0);

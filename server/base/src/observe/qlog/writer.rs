@@ -62,6 +62,7 @@ impl QlogWriter {
                 listed: false,
                 deletable: VecDeque::new(),
                 health: Health::new("qlog"),
+                last_error: None,
             },
             since_sweep: 0,
         };
@@ -174,12 +175,14 @@ impl Files {
             }
         };
         let Some(file) = &mut open.file else {
+            open.trace.fail(self.disk.last_error.as_deref());
             open.trace.ended.store(true, Ordering::Relaxed);
             count(&counters.records_dropped_disk, batch.records);
             return;
         };
         if !self.disk.make_room(length) {
             count(&counters.records_dropped_cap, batch.records);
+            open.trace.fail(Some("the folder has as much as `max_total_bytes` in [qlog] allows"));
             self.disk.abandon_if_empty(open);
             return;
         }
@@ -189,9 +192,11 @@ impl Files {
             self.disk.bytes += length;
             count(&counters.records_written, batch.records);
             count(&counters.bytes_written, length);
+            open.trace.succeed(&open.name);
             return;
         }
         count(&counters.records_dropped_disk, batch.records);
+        open.trace.fail(self.disk.last_error.as_deref());
         // Half a record must not stay.
         let whole = file.truncate(open.bytes).is_ok();
         self.disk.abandon_if_empty(open);
@@ -229,6 +234,8 @@ struct Disk {
     /// Finished files and their sizes, the oldest first.
     deletable: VecDeque<(String, u64)>,
     health: Health,
+    /// Words of the last error.
+    last_error: Option<String>,
 }
 
 impl Disk {
@@ -305,6 +312,7 @@ impl Disk {
             Err(error) => {
                 count(&self.shared.counters.disk_errors, 1);
                 self.health.failed(action, name, &error);
+                self.last_error = Some(error.to_string());
                 None
             }
         }

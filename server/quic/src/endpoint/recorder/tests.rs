@@ -15,6 +15,7 @@ use sluicegate_qlog::text::story;
 use sluicegate_qlog::verdict::Finding;
 
 use super::*;
+use crate::counters::QuicCounters;
 use crate::endpoint::switch::AlgorithmSwitch;
 use crate::endpoint::traces::{OrderedTrace, TraceOrder, TraceOutcome};
 use crate::settings::{FlightRecorder, Settings};
@@ -113,6 +114,17 @@ fn bench(directory: &Path, recorders: u64) -> (Bench, Arc<QlogWriter>) {
     (Bench::new(settings(change)), writer)
 }
 
+/// Returns the totals once it is known what became of all files.
+fn totals(bench: &Bench) -> QuicCounters {
+    let begun = &bench.endpoint.recorders.begun;
+    let since = Instant::now();
+    while begun.iter().any(|(file, _)| file.known().is_none()) {
+        assert!(since.elapsed() < LIMIT);
+        std::thread::yield_now();
+    }
+    bench.endpoint.totals()
+}
+
 /// Ends all traces. Returns their names, texts and summaries.
 fn files(bench: Bench, writer: &QlogWriter, directory: &Path) -> Vec<(String, String, Summary)> {
     drop(bench);
@@ -162,7 +174,7 @@ fn window_at_its_floor_has_a_file_whose_summary_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (mut bench, writer) = bench(folder.path(), 8);
     download(&mut bench, "192.0.2.1:5000", Duration::from_secs(20), true);
-    let counters = bench.endpoint.totals();
+    let counters = totals(&bench);
     assert_eq!(counters.recorder_files[Trigger::WindowFloor], 1);
     assert_eq!(bench.endpoint.gauges().recorders, 1);
     let connection = bench.endpoint.connections.get(bench.endpoint.len() - 1).unwrap();
@@ -236,7 +248,7 @@ fn storm_of_triggers_has_few_files() {
     }
     // Nothing arrives any more.
     bench.pass(Duration::from_secs(15));
-    let counters = bench.endpoint.totals();
+    let counters = totals(&bench);
     assert_eq!(counters.recorder_files[Trigger::ProbeTimeouts], 4);
     assert_eq!(counters.recorder_files[Trigger::NoProgress], 4);
     assert_eq!(counters.recorder_suppressed[Suppression::Rate], 2 * 96);
@@ -259,7 +271,7 @@ fn connections_beyond_the_memory_are_not_recorded_and_counted() {
     }
     bench.pass(Duration::from_secs(5));
     assert_eq!(bench.endpoint.gauges().recorders, 1);
-    assert!(bench.endpoint.totals().recorders_refused >= 2);
+    assert!(totals(&bench).recorders_refused >= 2);
 }
 
 #[test]
@@ -278,7 +290,7 @@ fn operator_gets_what_is_recorded_at_once_and_also_of_an_idle_connection() {
     else {
         panic!("{done:?}");
     };
-    assert_eq!(bench.endpoint.totals().recorder_files[Trigger::Operator], 2);
+    assert_eq!(totals(&bench).recorder_files[Trigger::Operator], 2);
     let mut files = files(bench, &writer, folder.path());
     files.sort_by_key(|(_, _, summary)| summary.events);
     let [(_, _, idle), (_, _, active)] = &files[..] else { panic!("{files:#?}") };
@@ -303,7 +315,7 @@ fn handshake_that_a_proved_client_refuses_has_a_file() {
         bench.pass(Duration::from_secs(10));
     }
     assert!(bench.endpoint.is_empty());
-    assert_eq!(bench.endpoint.totals().recorder_files[Trigger::Handshake], 1);
+    assert_eq!(totals(&bench).recorder_files[Trigger::Handshake], 1);
     let files = files(bench, &writer, folder.path());
     assert!(story(&files[0].2).contains("because the handshake failed"));
 }
@@ -325,4 +337,19 @@ fn trigger_of_a_traced_connection_stands_in_its_trace() {
     let told: Vec<_> = summary.triggers.iter().map(|one| one.trigger.as_str()).collect();
     assert_eq!(told, ["probe_timeouts", "no_progress"]);
     assert!(summary.triggers[1].at_ms >= 10_000.0, "{summary:#?}");
+}
+
+#[test]
+fn file_that_cannot_be_written_is_counted_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let (mut bench, _writer) = bench(&file, 8);
+    download(&mut bench, "192.0.2.1:5000", 10 * STEP, false);
+    let order = TraceOrder { running: vec![id(&bench, 0)], next: None, recorded: true };
+    let done = bench.endpoint.trace(order, bench.now);
+    let counters = totals(&bench);
+    assert_eq!(counters.recorder_files[Trigger::Operator], 0);
+    assert_eq!(counters.recorder_suppressed[Suppression::Disk], 1);
+    assert!(done[0].outcome.file().unwrap().known().unwrap().is_err());
 }

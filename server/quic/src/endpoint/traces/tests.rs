@@ -78,9 +78,9 @@ fn running_connection_is_traced_from_its_state_on() {
         panic!("{traced:?}");
     };
     assert_eq!((traced[0].id.clone(), &*traced[0].listener), (id.clone(), "main"));
-    let file = file.clone();
+    let file = file.name().to_owned();
     let again = order(&mut bench, &[&id]);
-    assert_eq!(again[0].outcome, TraceOutcome::GoesOn(file.clone()));
+    assert!(matches!(&again[0].outcome, TraceOutcome::GoesOn(same) if same.name() == file));
     bench.talk(&mut client, Duration::from_secs(2), Duration::from_millis(40));
     let traces = traces(bench, &writer, folder.path());
     assert_eq!(traces.len(), 1);
@@ -109,7 +109,7 @@ fn traces_beyond_the_bound_are_refused_and_counted() {
     let (first, second) = (id(&bench, 0), id(&bench, 1));
     let traced = order(&mut bench, &[&first, &second]);
     assert!(matches!(traced[0].outcome, TraceOutcome::Begun(_)), "{traced:?}");
-    assert_eq!(traced[1].outcome, TraceOutcome::Refused);
+    assert!(matches!(traced[1].outcome, TraceOutcome::Refused), "{traced:?}");
     assert_eq!(writer.counters().traces_refused.load(Ordering::Relaxed), 1);
 }
 
