@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::connections::{
-    Census, ConnectionFilter, ConnectionProtocol, ConnectionSnapshot, Inspected, Order,
+    Census, ConnectionFilter, ConnectionProtocol, ConnectionSnapshot, IdPrefix, Inspected, Order,
     RequestSnapshot, Trouble,
 };
 use sluicegate_base::observe::metrics::Label as _;
@@ -27,7 +27,7 @@ use crate::worker::{Command, Inspection};
 /// Path of the list. A connection's own page is below it.
 pub(super) const PATH: &str = "/debug/connections";
 /// Sentence where there is no connection of an ID.
-pub(super) const NO_SUCH_ID: &str = "no connection has this ID: it has ended\n";
+pub(super) const NO_SUCH_ID: &str = "no open connection has this ID\n";
 
 /// Sentence where connections may not be seen.
 pub(super) const NOT_SHOWN: &str = "connections are not shown: set `connections = true` in [admin] and reload; by default they are shown \
@@ -95,11 +95,29 @@ pub(super) struct Found {
     pub(super) silent: Vec<String>,
 }
 
-/// Returns whether a connection is one over TCP, which fewer orders are for.
-pub(super) async fn is_over_tcp(workers: &WorkerQueries, id: &[u8]) -> bool {
-    let selection = ConnectionFilter { id: Some(id.to_vec()), ..ConnectionFilter::default() };
-    let found = find(workers, &selection, Order::Age, 1).await;
-    found.shown.iter().any(|(.., one)| one.protocol != ConnectionProtocol::Http3)
+/// Returns the connection of an ID, with its worker, or the page that says why there is none.
+pub(super) async fn find_one(
+    workers: &WorkerQueries,
+    id: &IdPrefix,
+    purpose: Purpose,
+) -> Result<(String, ConnectionSnapshot), Page> {
+    let selection = ConnectionFilter { id: Some(id.clone()), ..ConnectionFilter::default() };
+    // A second one shows that more digits are needed.
+    let Found { mut shown, census, silent } = find(workers, &selection, Order::Age, 2).await;
+    let whole = shown.iter().position(|(.., one)| id.is_whole(&one.id));
+    if whole.is_none() && census.count() > 1 {
+        let count = census.count();
+        let reason = format!("{count} connections have IDs that begin so: give more digits\n");
+        return Err(page(StatusCode::CONFLICT, TEXT, reason.into()));
+    }
+    if shown.is_empty() && silent.is_empty() {
+        return Err(text(StatusCode::NOT_FOUND, NO_SUCH_ID));
+    }
+    if shown.is_empty() {
+        return Err(no_reply(&silent, purpose));
+    }
+    let (_, worker, one) = shown.swap_remove(whole.unwrap_or(0));
+    Ok((worker, one))
 }
 
 /// Returns whether a path is one of these pages.
@@ -126,24 +144,19 @@ pub(super) async fn respond<B>(
         Ok(query) => query,
         Err(reason) => return response::wrong_parameters(reason),
     };
-    let found = find(workers, &selection, order, limit).await;
-    let value = if selection.id.is_some() {
-        match found.shown.first() {
-            Some((_, worker, one)) => {
-                let mut connection = object(worker, one);
-                let names = connections.names_requests.load(Ordering::Relaxed);
-                let requests = one.open_requests.iter();
-                let is_quic = one.protocol == ConnectionProtocol::Http3;
-                connection["streams"] =
-                    requests.map(|request| stream(request, is_quic, names)).collect();
-                connection
-            }
-            None if found.silent.is_empty() => {
-                return text(StatusCode::NOT_FOUND, NO_SUCH_ID);
-            }
-            None => return no_reply(&found.silent, Purpose::Look),
-        }
+    let value = if let Some(id) = &selection.id {
+        let (worker, one) = match find_one(workers, id, Purpose::Look).await {
+            Ok(found) => found,
+            Err(page) => return page,
+        };
+        let mut connection = object(&worker, &one);
+        let names = connections.names_requests.load(Ordering::Relaxed);
+        let is_quic = one.protocol == ConnectionProtocol::Http3;
+        let requests = one.open_requests.iter();
+        connection["streams"] = requests.map(|request| stream(request, is_quic, names)).collect();
+        connection
     } else {
+        let found = find(workers, &selection, order, limit).await;
         let shown = found.shown.iter().map(|(_, worker, one)| object(worker, one));
         json!({
             "count": found.census.count(),

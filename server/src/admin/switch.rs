@@ -3,6 +3,7 @@
 use data_encoding::HEXLOWER;
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use sluicegate_base::observe::connections::ConnectionProtocol;
 use sluicegate_cc::{Algorithm, OptionKind, Options, Registry, Value as OptionValue};
 use sluicegate_quic::endpoint::switch::{AlgorithmSwitch, ControllerState};
 
@@ -29,21 +30,24 @@ pub(super) async fn respond(
     algorithms: &Registry,
     workers: &WorkerQueries,
 ) -> Page {
-    let order = connections::connection_id(id).and_then(|connection| {
-        let (algorithm, options) = choice(parameters, algorithms)?;
-        Ok(AlgorithmSwitch { connection, algorithm, options })
-    });
-    let order = match order {
-        Ok(order) => order,
+    let parsed = connections::connection_id(id)
+        .and_then(|id| choice(parameters, algorithms).map(|choice| (id, choice)));
+    let (id, (algorithm, options)) = match parsed {
+        Ok(parsed) => parsed,
         Err(reason) => return response::wrong_parameters(reason),
     };
+    let one = match connections::find_one(workers, &id, Purpose::Order).await {
+        Ok((_, one)) => one,
+        Err(page) => return page,
+    };
+    if one.protocol != ConnectionProtocol::Http3 {
+        return text(StatusCode::CONFLICT, OVER_TCP);
+    }
+    let order = AlgorithmSwitch { connection: one.id, algorithm, options };
     let command = |reply| Command::Switch(Box::new(SwitchCommand { order: order.clone(), reply }));
     let replies = workers.ask(command).await;
     let found = replies.received.into_iter().find_map(|(name, outcome)| Some((name, outcome?)));
     let Some((worker, outcome)) = found else {
-        if connections::is_over_tcp(workers, &order.connection).await {
-            return text(StatusCode::CONFLICT, OVER_TCP);
-        }
         if replies.silent.is_empty() {
             return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
         }

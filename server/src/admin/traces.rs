@@ -76,6 +76,16 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
             "there is no folder for traces: set `directory` in [qlog] and reload\n",
         );
     };
+    let named = match &query.target {
+        Target::Connection(id) => match connections::find_one(workers, id, Purpose::Order).await {
+            Ok((_, one)) if one.protocol != ConnectionProtocol::Http3 => {
+                return text(StatusCode::CONFLICT, OVER_TCP);
+            }
+            Ok((_, one)) => Some(one.id),
+            Err(page) => return page,
+        },
+        Target::Client(_) | Target::ServerName(_) => None,
+    };
     let next = match &query.target {
         Target::Connection(_) => None,
         Target::Client(_) if query.recorder => None,
@@ -92,10 +102,9 @@ pub(super) async fn respond(parameters: &str, traces: &Traces, workers: &WorkerQ
             return page(StatusCode::TOO_MANY_REQUESTS, TEXT, reason.into());
         }
     };
-    let outcome = order(&query, watch, workers).await;
+    let outcome = order(&query, named, watch, workers).await;
     if let Target::Connection(_) = query.target {
         match &outcome.traced[..] {
-            [] if outcome.is_over_tcp => return text(StatusCode::CONFLICT, OVER_TCP),
             [] if outcome.silent.is_empty() => {
                 return text(StatusCode::NOT_FOUND, connections::NO_SUCH_ID);
             }
@@ -120,33 +129,35 @@ struct Outcome {
     traced: Vec<(String, OrderedTrace)>,
     /// Running connections that were too many to be traced.
     left_out: usize,
-    /// The connection that was to be traced is one over TCP.
-    is_over_tcp: bool,
     /// Workers that did not reply in time.
     silent: Vec<String>,
 }
 
-/// Passes an order to the workers. The next connections are watched first, so that none slips through.
-async fn order(query: &Query, watch: Option<Arc<TraceWatch>>, workers: &WorkerQueries) -> Outcome {
-    let mut outcome =
-        Outcome { traced: Vec::new(), left_out: 0, is_over_tcp: false, silent: Vec::new() };
+/// Passes an order to the workers: for one connection, or for those of a client. The next connections are watched first, so that none slips through.
+async fn order(
+    query: &Query,
+    named: Option<Vec<u8>>,
+    watch: Option<Arc<TraceWatch>>,
+    workers: &WorkerQueries,
+) -> Outcome {
+    let mut outcome = Outcome { traced: Vec::new(), left_out: 0, silent: Vec::new() };
+    if let Some(id) = named {
+        outcome.send(workers, &[id], query.recorder, None).await;
+    }
     if watch.is_some() {
         outcome.send(workers, &[], false, watch).await;
     }
     let selection = match &query.target {
-        Target::Connection(id) => ConnectionFilter { id: Some(id.clone()), ..Default::default() },
         Target::Client(clients) => ConnectionFilter {
             client: Some(*clients),
             protocol: Some(ConnectionProtocol::Http3),
             ..Default::default()
         },
-        Target::ServerName(_) => return outcome,
+        Target::Connection(_) | Target::ServerName(_) => return outcome,
     };
     let most = if query.recorder { RECORDED_BY_ORDER } else { TRACED_BY_ORDER };
     let found = connections::find(workers, &selection, Order::Stalled, most).await;
     outcome.left_out = found.census.count().saturating_sub(found.shown.len());
-    outcome.is_over_tcp =
-        found.shown.iter().any(|(.., one)| one.protocol != ConnectionProtocol::Http3);
     let ids: Vec<_> = found.shown.into_iter().map(|(_, _, one)| one.id).collect();
     outcome.note_silent(found.silent);
     if !ids.is_empty() {

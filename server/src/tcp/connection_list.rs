@@ -170,7 +170,7 @@ impl ConnectionList {
         listeners: &TcpListeners,
     ) -> bool {
         let ConnectionFilter { id, client, protocol, listener, algorithm: _, wait: _ } = filter;
-        id.as_ref().is_none_or(|id| **id == self.id(number))
+        id.as_ref().is_none_or(|id| id.begins(&self.id(number)))
             && client.is_none_or(|clients| clients.has(listed.client))
             && protocol.is_none_or(|protocol| protocol == listed.protocol())
             && listener

@@ -30,11 +30,14 @@ labels! {
 /// Most open requests of a connection that are shown.
 pub const SHOWN_REQUESTS: usize = 100;
 
+/// Longest connection ID, bytes (RFC 9000 §17.2).
+const MAX_ID: usize = 20;
+
 /// Connections that an operator asks for. A condition that is `None` holds for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionFilter {
-    /// ID by which logs name the connection. One of QUIC has several.
-    pub id: Option<Vec<u8>>,
+    /// Beginning of an ID by which logs name the connection. One of QUIC has several.
+    pub id: Option<IdPrefix>,
     /// Address of the client.
     pub client: Option<ClientFilter>,
     /// Protocol.
@@ -45,6 +48,44 @@ pub struct ConnectionFilter {
     pub algorithm: Option<String>,
     /// Current wait of the connection.
     pub wait: Option<Wait>,
+}
+
+/// The first digits of a connection ID, or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdPrefix {
+    bytes: Vec<u8>,
+    /// Half of the byte behind them.
+    half: Option<u8>,
+}
+
+impl IdPrefix {
+    /// Reads 2 to 40 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<IdPrefix> {
+        let (bytes, half) = text.as_bytes().as_chunks::<2>();
+        let digit =
+            |digit: &u8| char::from(*digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
+        let byte = |[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
+        if !(2..=2 * MAX_ID).contains(&text.len()) {
+            return None;
+        }
+        Some(IdPrefix {
+            bytes: bytes.iter().map(byte).collect::<Option<_>>()?,
+            half: half.first().map(digit).map_or(Some(None), |half| half.map(Some))?,
+        })
+    }
+
+    /// Returns whether an ID begins so.
+    pub fn begins(&self, id: &[u8]) -> bool {
+        let rest = id.strip_prefix(&*self.bytes);
+        rest.is_some_and(|rest| {
+            self.half.is_none_or(|half| rest.first().is_some_and(|byte| byte >> 4 == half))
+        })
+    }
+
+    /// Returns whether it is the whole of an ID.
+    pub fn is_whole(&self, id: &[u8]) -> bool {
+        self.half.is_none() && self.bytes == id
+    }
 }
 
 /// Clients by their addresses: a network, with a port if that counts, too.

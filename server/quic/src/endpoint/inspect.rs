@@ -20,7 +20,7 @@ fn has<A: Application>(
 ) -> bool {
     let ConnectionFilter { id, client, protocol, listener, algorithm, wait } = filter;
     let address = connection.address.socket();
-    id.as_ref().is_none_or(|id| connection.dcids().any(|own| own == id))
+    id.as_ref().is_none_or(|id| connection.dcids().any(|own| id.begins(own)))
         && client.is_none_or(|clients| clients.has(address))
         && protocol.is_none_or(|protocol| protocol == ConnectionProtocol::Http3)
         && (listener.is_none() || listeners.contains(&connection.listener))

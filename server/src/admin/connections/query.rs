@@ -1,8 +1,9 @@
 //! Parameters of a request for connections.
 
-use data_encoding::HEXLOWER_PERMISSIVE;
 use sluicegate_base::observe::account::Wait;
-use sluicegate_base::observe::connections::{ConnectionFilter, ConnectionProtocol, Order};
+use sluicegate_base::observe::connections::{
+    ConnectionFilter, ConnectionProtocol, IdPrefix, Order,
+};
 use sluicegate_base::observe::metrics::Label;
 
 use crate::admin::client_filter::client;
@@ -11,8 +12,6 @@ use crate::admin::parameters::{self, number, word};
 /// Connections in a list without `limit`, and the most that there may be.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1000;
-/// Longest connection ID, bytes (RFC 9000 §17.2).
-const MAX_ID: usize = 20;
 const ORDERS: [(&str, Order); 5] = [
     ("busy", Order::Busy),
     ("stalled", Order::Stalled),
@@ -82,14 +81,13 @@ impl Query {
     }
 }
 
-/// Reads a connection ID.
+/// Reads a connection ID, or the first digits of one.
 ///
 /// # Errors
 /// It is none; the text says what is expected.
-pub(in crate::admin) fn connection_id(id: &str) -> Result<Vec<u8>, String> {
-    let bytes = HEXLOWER_PERMISSIVE.decode(id.as_bytes()).ok();
-    bytes.filter(|bytes| (1..=MAX_ID).contains(&bytes.len())).ok_or_else(|| {
-        format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them\n")
+pub(in crate::admin) fn connection_id(id: &str) -> Result<IdPrefix, String> {
+    IdPrefix::parse(id).ok_or_else(|| {
+        format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them, or the first of them\n")
     })
 }
 
@@ -153,9 +151,12 @@ mod tests {
     #[test]
     fn id_is_hexadecimal() {
         let id = |text: &str| Query::for_id(text, "").map(|query| query.selection.id.unwrap());
-        assert_eq!(id("00aFff"), Ok(vec![0, 0xaf, 0xff]));
-        assert_eq!(id(&"11".repeat(20)), Ok(vec![0x11; 20]));
-        for text in ["", "0", "0g", "é0", "+1", "0x11", "a/b", &"11".repeat(21)] {
+        let whole = id("00aFff").unwrap();
+        assert!(whole.is_whole(&[0, 0xaf, 0xff]) && whole.begins(&[0, 0xaf, 0xff, 1]));
+        assert!(id(&"11".repeat(20)).unwrap().is_whole(&[0x11; 20]));
+        let odd = id("00a").unwrap();
+        assert!(odd.begins(&[0, 0xa5]) && !odd.begins(&[0, 0x5a]) && !odd.begins(&[0]));
+        for text in ["", "0", "0g", "00g", "é0", "+1", "0x11", "a/b", &"11".repeat(21)] {
             assert!(id(text).unwrap_err().contains("hexadecimal"), "{text}");
         }
         assert!(Query::for_id("00", "limit=1").is_err());

@@ -66,3 +66,24 @@ fn worker_that_hangs_is_asked_once() {
     let found = runtime.block_on(find(&workers, &ConnectionFilter::default(), Order::Age, 5));
     assert_eq!((found.census.count(), found.silent.len()), (0, 0));
 }
+
+#[test]
+fn digits_that_several_ids_begin_with_are_too_few() {
+    let workers = WorkerQueries::default();
+    let (one, asked) = worker("a", 0);
+    workers.watch(vec![one]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for (count, status) in [(0, StatusCode::NOT_FOUND), (2, StatusCode::CONFLICT)] {
+            let id = IdPrefix::parse("8a0").unwrap();
+            let work = async {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                for question in questions(&asked) {
+                    question.reply.send(inspected(count)).unwrap();
+                }
+            };
+            let (found, ()) = tokio::join!(find_one(&workers, &id, Purpose::Look), work);
+            assert_eq!(found.unwrap_err().status(), status);
+        }
+    });
+}

@@ -221,7 +221,7 @@ fn connections_are_shown_where_the_operator_allows_it() {
         ("/debug/connections?client=192.0.2.1&sort=lost", "200", "\"connections\": []"),
         ("/debug/connections?client=%5B2001%3Adb8::1%5D", "200", "\"connections\": []"),
         ("/debug/connections?wait=luck", "400", "expected one of"),
-        ("/debug/connections/8a0f", "404", "no connection has this ID"),
+        ("/debug/connections/8a0f", "404", "no open connection has this ID"),
         ("/debug/connections/xyz", "400", "hexadecimal"),
         ("/debug/connectionsx", "404", "/debug/connections,"),
     ] {
@@ -273,7 +273,7 @@ fn orders_are_taken_from_those_who_may_record_profiles() {
     }
     let path = "/debug/connections/8a0f/congestion_control";
     for (form, expected, part) in [
-        ("algorithm=bbr3&min_window=8", "404", "no connection has this ID"),
+        ("algorithm=bbr3&min_window=8", "404", "no open connection has this ID"),
         ("algorithm=vegas", "400", "bbr3"),
         ("", "400", "which algorithm"),
     ] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_base::observe::connections::ClientFilter;
+use sluicegate_base::observe::connections::{ClientFilter, IdPrefix};
 
 use crate::admin::client_filter::client;
 use crate::admin::connections::connection_id;
@@ -32,7 +32,7 @@ pub(super) struct Query {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A running one.
-    Connection(Vec<u8>),
+    Connection(IdPrefix),
     /// Those of some clients, running ones and the next.
     Client(ClientFilter),
     /// The next that ask for a server name.
@@ -121,7 +121,7 @@ mod tests {
     fn parameters_name_connections_and_bounds() {
         let parse = |text| Query::parse(text).unwrap();
         let one = parse("connection=00aF");
-        assert_eq!(one.target, Target::Connection(vec![0, 0xaf]));
+        assert_eq!(one.target, Target::Connection(IdPrefix::parse("00af").unwrap()));
         let network = parse("client=192.0.2.0%2F24&for=5s&count=3");
         let filter = client("192.0.2.0/24").unwrap();
         let expected = Query {

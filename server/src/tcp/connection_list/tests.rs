@@ -2,10 +2,11 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+use data_encoding::HEXLOWER;
 use sluicegate_base::clock;
 use sluicegate_base::networks::Networks;
 use sluicegate_base::observe::account::Wait;
-use sluicegate_base::observe::connections::ClientFilter;
+use sluicegate_base::observe::connections::{ClientFilter, IdPrefix};
 use sluicegate_dataplane::ListenerId;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -127,9 +128,11 @@ async fn connection_is_found_by_what_an_operator_knows() {
     let all = ConnectionFilter::default();
     let algorithm = bench.find(all.clone()).shown[0].1.algorithm.to_string();
     let client = ClientFilter::new(address.ip().into(), Some(5));
+    let second = IdPrefix::parse(&HEXLOWER.encode(&bench.list.id(2))).unwrap();
     for (selection, count) in [
-        (ConnectionFilter { id: Some(bench.list.id(2).to_vec()), ..all.clone() }, 1),
-        (ConnectionFilter { id: Some(vec![2]), ..all.clone() }, 0),
+        (ConnectionFilter { id: Some(second.clone()), ..all.clone() }, 1),
+        (ConnectionFilter { id: IdPrefix::parse("000"), ..all.clone() }, 2),
+        (ConnectionFilter { id: IdPrefix::parse("02"), ..all.clone() }, 0),
         (ConnectionFilter { client: Some(client), ..all.clone() }, 1),
         (ConnectionFilter { protocol: Some(ConnectionProtocol::Http2), ..all.clone() }, 1),
         (ConnectionFilter { protocol: Some(ConnectionProtocol::Http3), ..all.clone() }, 0),

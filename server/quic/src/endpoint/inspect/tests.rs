@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use sluicegate_base::observe::account::Wait;
-use sluicegate_base::observe::connections::{ClientFilter, ConnectionSnapshot};
+use sluicegate_base::observe::connections::{ClientFilter, ConnectionSnapshot, IdPrefix};
 
 use super::*;
 use crate::settings::Settings;
@@ -69,7 +70,9 @@ fn connection_is_found_by_what_an_operator_knows() {
     }
     let (snapshots, _) = search(&bench, &all, Order::Age, 10);
     for snapshot in snapshots {
-        let id = Some(snapshot.id.clone());
+        let id = IdPrefix::parse(&HEXLOWER.encode(&snapshot.id)).unwrap();
+        assert!(id.is_whole(&snapshot.id));
+        let id = Some(id);
         let (found, count) =
             search(&bench, &ConnectionFilter { id, ..all.clone() }, Order::Age, 10);
         assert_eq!((found, count), (vec![snapshot], 1));
