@@ -13,6 +13,7 @@ mod handover;
 pub use crate::h3::properties::{head, priority, upstream};
 pub use sluicegate_base::properties::line;
 pub use sluicegate_http::properties::{file, path, route};
+pub use sluicegate_http::proxy::properties::response;
 pub use sluicegate_quic::properties::{connection_id, header, token};
 
 pub use datagrams::datagrams;

@@ -11,7 +11,7 @@ use super::*;
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
 /// The properties by the names of their fuzz targets.
-const TRIALS: [Trial; 13] = [
+const TRIALS: [Trial; 14] = [
     ("connection_id", connection_id, 5_000),
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),
@@ -22,6 +22,7 @@ const TRIALS: [Trial; 13] = [
     ("line", line, 2_000),
     ("path", path, 5_000),
     ("priority", priority, 5_000),
+    ("response", response, 5_000),
     ("route", route, 5_000),
     ("token", token, 3_000),
     ("upstream", upstream, 5_000),
@@ -144,6 +145,11 @@ fn heads_and_trailers() {
 #[test]
 fn requests_to_upstreams() {
     holds("upstream");
+}
+
+#[test]
+fn responses_of_upstreams() {
+    holds("response");
 }
 
 #[test]

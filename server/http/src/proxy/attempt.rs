@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::deadline::Deadline;
@@ -43,7 +42,7 @@ impl Attempt<'_> {
         let (parts, ()) = request.into_parts();
         let body = UploadBody(Rc::clone(self.upload));
         let request = http::Request::from_parts(parts, body);
-        let interims = Arc::<Interims>::default();
+        let interims = Rc::<Interims>::default();
         self.stream.send(request, &interims)?;
         let mut head = None;
         let mut deadline = Deadline::default();

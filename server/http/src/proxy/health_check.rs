@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, header};
@@ -106,7 +105,7 @@ async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError
         .body(UploadBody(Upload::none()))
         .map_err(|_| CheckError::Request)?;
     let mut stream = upstream.stream_for_check(check.timeout).await?;
-    let interims = Arc::<Interims>::default();
+    let interims = Rc::<Interims>::default();
     stream.send(request, &interims).map_err(|_| CheckError::Request)?;
     let status = std::future::poll_fn(|cx| stream.poll_response(cx)).await?.status().as_u16();
     let healthy = |known: &sluicegate_config::StatusRange| known.has(status);

@@ -1,8 +1,7 @@
 //! Collects the informational responses of an upstream for the client.
 
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, StatusCode};
 
@@ -12,41 +11,38 @@ use crate::exchange::Fields;
 /// Largest number of informational responses to one request, 100 included. More are a failure of the upstream.
 pub(super) const MAX_INTERIM: u32 = 16;
 
-/// Informational responses that have arrived. hyper requires a callback that any thread may call, hence the lock.
+/// Informational responses that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Interims {
-    waiting: Mutex<VecDeque<(u16, HeaderMap)>>,
-    seen: AtomicU32,
+    waiting: RefCell<VecDeque<(u16, HeaderMap)>>,
+    seen: Cell<u32>,
 }
 
 impl Interims {
     /// Adds one.
-    pub(super) fn add(&self, status: StatusCode, headers: &HeaderMap) {
-        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn add(&self, status: StatusCode, headers: HeaderMap) {
+        let seen = self.seen.get();
+        self.seen.set(seen.saturating_add(1));
         // The front itself sends 100. HTTP/2 and HTTP/3 have no 101 (RFC 9113 §8.6), so it has no meaning from an upstream that speaks HTTP/2.
         let is_own = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
         if seen < MAX_INTERIM && !is_own {
-            self.waiting().push_back((status.as_u16(), headers.clone()));
+            self.waiting.borrow_mut().push_back((status.as_u16(), headers));
         }
     }
 
     /// Returns whether more than [`MAX_INTERIM`] have arrived.
     pub(super) fn too_many(&self) -> bool {
-        self.seen.load(Ordering::Relaxed) > MAX_INTERIM
+        self.seen.get() > MAX_INTERIM
     }
 
     /// Returns whether one waits to be forwarded.
     pub(super) fn waiting_any(&self) -> bool {
-        !self.waiting().is_empty()
+        !self.waiting.borrow().is_empty()
     }
 
     /// Returns the oldest one that was not forwarded yet, without the fields of its connection.
     pub(super) fn next(&self) -> Option<(u16, Fields)> {
-        let (status, headers) = self.waiting().pop_front()?;
+        let (status, headers) = self.waiting.borrow_mut().pop_front()?;
         Some((status, response::pass(headers)))
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<(u16, HeaderMap)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

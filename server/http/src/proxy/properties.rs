@@ -1,8 +1,10 @@
-//! The bytes that an upstream receives of a request, for a check by a parser that is not ours.
+//! The bytes that an upstream receives of a request, for a check by a parser that is not ours, and what it may respond.
+
+mod response;
 
 use std::cell::RefCell;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,6 +27,8 @@ use crate::exchange::message::{Request, ToHandler};
 use crate::exchange::{ErrorPages, FieldNames, Fields, Opaque, RequestHead};
 use crate::path::{CanonicalPath, PathError};
 use crate::peer::{Peer, PeerConnection};
+
+pub use response::response;
 
 /// Returns whether a field is one by which an upstream could take a client for somebody.
 pub fn is_claim(name: &str) -> bool {
@@ -166,15 +170,14 @@ async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     let open = Open::new(&Rc::default());
     let stream = Box::new(kept.clone());
     let header_bytes = proxy.pool.pool().settings.header_bytes;
-    let mut connection = Http1Connection::new(stream, open, header_bytes).await?;
+    let mut connection = Http1Connection::new(stream, open, header_bytes);
     let upload = UploadBody(Rc::clone(&exchange.upload));
-    let mut response = pin!(connection.send(http::Request::from_parts(parts, upload)));
+    connection.send(http::Request::from_parts(parts, upload));
     std::future::poll_fn(|cx| {
         let mut silent = 0;
         while silent < SILENT {
             let before = kept.0.borrow().len();
             connection.poll(cx);
-            assert!(response.as_mut().poll(cx).is_pending(), "nobody responds");
             let moved = kept.0.borrow().len() > before;
             silent = if moved { 0 } else { silent + 1 };
         }

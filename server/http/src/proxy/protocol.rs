@@ -8,7 +8,6 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -60,8 +59,7 @@ impl Protocols {
     ) -> Result<Begun, Failure> {
         match protocol {
             Protocol::Http1 => {
-                let opened = Http1Connection::new(stream, open, self.limits.header_bytes).await;
-                let connection = opened.ok_or(Failure::Closed)?;
+                let connection = Http1Connection::new(stream, open, self.limits.header_bytes);
                 Ok(Begun { stream: Http1Stream::new(connection, &self.idle), shared: None })
             }
             Protocol::Http2 => {
@@ -83,7 +81,7 @@ pub(super) trait UpstreamStream {
     fn send(
         &mut self,
         request: http::Request<UploadBody>,
-        interims: &Arc<Interims>,
+        interims: &Rc<Interims>,
     ) -> Result<(), RequestError>;
 
     /// Moves what can be moved now, in both directions.

@@ -64,7 +64,7 @@ pub(crate) fn head(
     })
 }
 
-/// Returns the announced length. hyper checks it if there is a body. This refuses what hyper accepts: two framings in one
+/// Returns the announced length. The protocol checks it if there is a body. This refuses what HTTP/1.1 lets pass: two framings in one
 /// response (RFC 9112 §6.3), and codings that would have to be decoded.
 fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();

@@ -160,7 +160,7 @@ impl Upload {
     }
 }
 
-/// Body of a request, as hyper reads it for an attempt.
+/// Body of a request, as an attempt reads it.
 #[derive(Debug)]
 pub(super) struct UploadBody(pub(super) Rc<Upload>);
 

@@ -112,7 +112,7 @@ fn an_upload_waits_for_a_slow_upstream() {
             }
         };
         let stopped = pump().await;
-        // What the sockets hold, and no more than hyper's buffer beyond.
+        // What the sockets hold, and no more than the connection's buffer beyond.
         assert!(stopped < 2048, "{stopped} blocks were taken");
         // It goes on when the upstream takes some; a socket tells so only after a good part of what it holds.
         let mut rounds = 0;

@@ -1,44 +1,74 @@
 //! An HTTP/1.1 connection to an upstream.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::io;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll, Wake, ready};
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use http::header::UPGRADE;
-use hyper::client::conn::http1::{Builder, Connection, SendRequest};
-use hyper_util::rt::TokioIo;
+use http::{Method, StatusCode, Version};
+use http_body::Frame;
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::Instant;
 
+use super::body::{Body, Part};
+use super::head::{self, HeadParser};
+use super::outgoing::OutgoingRequest;
+use super::read_size::ReadSize;
+use crate::proxy::failure::Failure;
+use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::{Meter, MeteredStream, Open};
+use crate::proxy::protocol::BrokenBody;
+use crate::proxy::response::BodySize;
 use crate::proxy::transport::ByteStream;
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
 
-/// Largest read and write of hyper, bytes, unless a larger head is allowed; hyper takes no less than 8 KiB.
-const BUFFER: usize = 64 << 10;
-
-type Driver = Connection<TokioIo<MeteredStream>, UploadBody>;
+/// Largest read, bytes, unless a larger head is allowed.
+const LARGEST_READ: usize = 64 << 10;
 
 /// HTTP/1.1 connection, which serves one exchange after another. Nothing moves on it unless somebody polls it, and
 /// dropping it closes it.
 pub(in crate::proxy) struct Http1Connection {
-    sender: SendRequest<UploadBody>,
-    /// State machine of the connection; `None` once the connection is closed.
-    driver: Option<Pin<Box<Driver>>>,
-    /// State machine of a connection that speaks another protocol now, for which its request asked.
-    switched: Option<Pin<Box<Driver>>>,
-    asks_upgrade: bool,
+    stream: MeteredStream,
     meter: Rc<Meter>,
     opened_at: Instant,
     /// Requests sent so far.
     requests: u64,
+    outgoing: OutgoingRequest,
+    asks_upgrade: bool,
+    is_head: bool,
+    /// Largest head, bytes.
+    header_bytes: usize,
+    incoming: Incoming,
+    /// Bytes that were read and not taken. It is empty at rest.
+    buffer: BytesMut,
+    read_size: ReadSize,
+    heads: HeadParser,
+    /// Neither end has said that the connection ends with this exchange.
+    persists: bool,
     /// Waker of the connection while nobody drives it.
     alert: Arc<Alert>,
+}
+
+/// What comes next from the upstream.
+#[derive(Debug)]
+enum Incoming {
+    /// Nothing, before a request is sent.
+    Silence,
+    Head,
+    Body(Body),
+    /// Nothing of this exchange.
+    Complete,
+    /// Bytes of another protocol.
+    Switched,
+    /// Nothing: the upstream has closed the connection, or broken the protocol.
+    Closed,
 }
 
 /// Notes that something may have happened on a connection that nobody drives.
@@ -56,38 +86,43 @@ impl Wake for Alert {
 }
 
 impl Http1Connection {
-    /// Speaks HTTP/1.1 on a fresh stream; `None` if hyper refuses it.
-    pub(in crate::proxy) async fn new(
+    /// Speaks HTTP/1.1 on a fresh stream.
+    pub(in crate::proxy) fn new(
         stream: ByteStream,
         open: Open,
         header_bytes: u64,
-    ) -> Option<Http1Connection> {
+    ) -> Http1Connection {
         let header_bytes = usize::try_from(header_bytes).unwrap_or(usize::MAX);
         let (stream, meter) = MeteredStream::new(stream, open);
-        let mut builder = Builder::new();
-        builder.max_buf_size(header_bytes.max(BUFFER)).max_header_size(header_bytes);
-        let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.ok()?;
-        Some(Http1Connection {
-            sender,
-            driver: Some(Box::pin(driver)),
-            switched: None,
-            asks_upgrade: false,
+        Http1Connection {
+            stream,
             meter,
             opened_at: Instant::now(),
             requests: 0,
+            outgoing: OutgoingRequest::default(),
+            asks_upgrade: false,
+            is_head: false,
+            header_bytes,
+            incoming: Incoming::Silence,
+            buffer: BytesMut::new(),
+            read_size: ReadSize::new(header_bytes.max(LARGEST_READ)),
+            heads: HeadParser::new(header_bytes),
+            persists: true,
             alert: Arc::default(),
-        })
+        }
     }
 
-    /// Sends a request. The response comes while the connection is polled.
-    pub(in crate::proxy) fn send(
-        &mut self,
-        request: http::Request<UploadBody>,
-    ) -> impl Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + use<> {
+    /// Sends a request. It and its response move while the connection is polled.
+    pub(in crate::proxy) fn send(&mut self, request: http::Request<UploadBody>) {
         self.meter.restart(Instant::now());
         self.requests += 1;
-        self.asks_upgrade = request.headers().contains_key(UPGRADE);
-        self.sender.send_request(request)
+        let (head, body) = request.into_parts();
+        self.asks_upgrade = head.headers.contains_key(UPGRADE);
+        self.is_head = head.method == Method::HEAD;
+        self.persists = self.outgoing.begin(&head, body);
+        if let Incoming::Silence = self.incoming {
+            self.incoming = Incoming::Head;
+        }
     }
 
     /// Returns the meter of what has moved since the last request was sent.
@@ -105,62 +140,198 @@ impl Http1Connection {
         self.opened_at.elapsed()
     }
 
-    /// Moves what can be moved now.
+    /// Writes what can be written now of the request.
     pub(in crate::proxy) fn poll(&mut self, cx: &mut Context<'_>) {
-        if let Some(driver) = &mut self.driver
-            && driver.as_mut().poll(cx).is_ready()
-        {
-            let driver = self.driver.take();
-            self.switched = driver.filter(|_| self.asks_upgrade);
+        if let Incoming::Closed = self.incoming {
+            return;
+        }
+        // On a reused connection, the owner has looked.
+        if self.requests == 1 && self.meter.written() == 0 && self.has_spoken(cx) {
+            self.incoming = Incoming::Closed;
+            return;
+        }
+        self.outgoing.poll(cx, &mut self.stream);
+        if self.outgoing.is_broken() {
+            self.incoming = Incoming::Closed;
         }
     }
 
-    /// Moves what can be moved now, and from then on only remembers whether something happens, for [`Http1Connection::resume`].
+    /// Moves what can be moved, and returns the head of the final response. Informational responses go to `interims`.
+    pub(in crate::proxy) fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<http::Response<()>, Failure>> {
+        self.poll(cx);
+        let response = match self.incoming {
+            Incoming::Head => ready!(self.read_head(cx, interims)),
+            _ => Err(Failure::Closed),
+        };
+        if response.is_err() {
+            self.incoming = Incoming::Closed;
+        }
+        Poll::Ready(response)
+    }
+
+    fn read_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<http::Response<()>, Failure>> {
+        loop {
+            let Some(head) = self.heads.next(&mut self.buffer)? else {
+                match ready!(self.poll_read(cx)) {
+                    Ok(1..) => continue,
+                    Ok(0) | Err(_) => return Poll::Ready(Err(Failure::Closed)),
+                }
+            };
+            let status = head.response.status();
+            if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+                interims.add(status, head.response.into_parts().0.headers);
+                if interims.too_many() {
+                    return Poll::Ready(Err(Failure::TooManyInterim));
+                }
+                continue;
+            }
+            let body = head::body(&head.response, self.is_head, self.header_bytes)?;
+            // Upstreams that speak HTTP/1.0 get a connection for each request.
+            self.persists &= head.persists && head.response.version() == Version::HTTP_11;
+            self.persists &= !body.ends_with_connection();
+            self.incoming = if status == StatusCode::SWITCHING_PROTOCOLS {
+                Incoming::Switched
+            } else if body.is_complete() {
+                Incoming::Complete
+            } else {
+                Incoming::Body(body)
+            };
+            return Poll::Ready(Ok(head.response));
+        }
+    }
+
+    /// Moves what can be moved, and returns the next frame of the response's body.
+    pub(in crate::proxy) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        loop {
+            let body = match &mut self.incoming {
+                Incoming::Body(body) => body,
+                Incoming::Complete => return Poll::Ready(None),
+                _ => return Poll::Ready(Some(Err(BrokenBody))),
+            };
+            let part = body.next(&mut self.buffer);
+            let ends = body.ends_with_connection();
+            if body.is_complete() {
+                self.incoming = Incoming::Complete;
+            }
+            match part {
+                Ok(Part::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Part::Trailers(lines)) => {
+                    return Poll::Ready(Some(Ok(Frame::trailers(lines))));
+                }
+                Ok(Part::End) => return Poll::Ready(None),
+                Ok(Part::Missing) => {}
+                Err(BrokenBody) => {
+                    self.incoming = Incoming::Closed;
+                    continue;
+                }
+            }
+            self.poll(cx);
+            if let Incoming::Closed = self.incoming {
+                continue;
+            }
+            self.incoming = match ready!(self.poll_read(cx)) {
+                Ok(1..) => continue,
+                Ok(0) if ends => Incoming::Complete,
+                Ok(0) | Err(_) => Incoming::Closed,
+            };
+        }
+    }
+
+    /// Returns the size of the rest of the response's body.
+    pub(in crate::proxy) fn body_size(&self) -> BodySize {
+        match &self.incoming {
+            Incoming::Body(body) => body.size(),
+            Incoming::Complete => BodySize { length: Some(0), is_end: true },
+            _ => BodySize { length: None, is_end: true },
+        }
+    }
+
+    /// Reads behind what is in the buffer, which has a bound. Returns the number of bytes; 0 at the end.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let held = self.buffer.len();
+        let size = self.read_size.next(held);
+        if self.buffer.capacity() - held < size {
+            self.buffer.reserve(size);
+        }
+        let count = ready!(pin!(self.stream.read_buf(&mut self.buffer)).poll(cx))?;
+        self.read_size.on_read(count);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Returns whether the upstream has sent anything, or closed the connection, although nothing was asked of it.
+    fn has_spoken(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut byte = [0];
+        Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_ready()
+    }
+
+    /// Ends an exchange, and from then on only remembers whether something happens, for [`Http1Connection::resume`].
     pub(in crate::proxy) fn rest(&mut self) {
+        let is_complete =
+            self.outgoing.is_complete() && matches!(self.incoming, Incoming::Complete);
+        // Bytes behind a response belong to none.
+        if !is_complete || !self.persists || !self.buffer.is_empty() {
+            self.incoming = Incoming::Closed;
+            // The upstream may wait for TLS to say that nothing follows.
+            let _ = Pin::new(&mut self.stream)
+                .poll_shutdown(&mut Context::from_waker(std::task::Waker::noop()));
+            return;
+        }
+        self.incoming = Incoming::Silence;
+        self.buffer = BytesMut::new();
+        self.outgoing.shrink();
         self.alert.0.store(false, Ordering::Relaxed);
         let waker = Arc::clone(&self.alert).into();
-        self.poll(&mut Context::from_waker(&waker));
+        self.listen(&mut Context::from_waker(&waker));
         // Beyond a task's budget tokio reads nothing, and wakes the alert only after other tasks may have taken the connection.
         if !has_budget_remaining() {
             self.alert.0.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Moves what can be moved now on a connection at rest, if anything has happened there.
+    /// Looks at a connection at rest, if anything has happened there.
     pub(in crate::proxy) fn resume(&mut self, cx: &mut Context<'_>) {
         if self.alert.0.load(Ordering::Relaxed) {
-            self.poll(cx);
+            self.listen(cx);
         }
     }
 
-    /// Moves what can be moved now on a connection at rest, and wakes the caller for what happens later.
+    /// Looks at a connection at rest, and wakes the caller for what happens later.
     pub(in crate::proxy) fn watch(&mut self, cx: &mut Context<'_>) {
         // The caller's waker is in place of the alert, which therefore has to expect anything.
         self.alert.0.store(true, Ordering::Relaxed);
-        self.poll(cx);
+        self.listen(cx);
     }
 
-    /// Returns the byte stream after the upstream has switched to another protocol; `None` if the connection failed.
-    pub(in crate::proxy) async fn into_tunnel(mut self) -> Option<TunnelStream> {
-        // hyper is done once it has passed on the response.
-        std::future::poll_fn(|cx| {
-            self.poll(cx);
-            match self.driver {
-                Some(_) => Poll::Pending,
-                None => Poll::Ready(()),
-            }
-        })
-        .await;
-        let parts = Pin::into_inner(self.switched?).into_parts();
-        Some(TunnelStream {
-            stream: Box::new(parts.io.into_inner()),
-            meter: self.meter,
-            early: parts.read_buf,
-        })
+    /// Closes a connection at rest on which the upstream does anything.
+    fn listen(&mut self, cx: &mut Context<'_>) {
+        if self.is_ready() && self.has_spoken(cx) {
+            self.incoming = Incoming::Closed;
+        }
     }
 
-    /// Returns whether another request can be sent, as far as the last [`Http1Connection::poll`] has seen.
+    /// Returns whether another request can be sent, as far as the last look has shown.
     pub(in crate::proxy) fn is_ready(&self) -> bool {
-        self.driver.is_some() && self.sender.is_ready()
+        matches!(self.incoming, Incoming::Silence)
+    }
+
+    /// Returns the byte stream after the upstream has switched to the protocol that the request asked for; `None` if it has not.
+    pub(in crate::proxy) fn into_tunnel(self) -> Option<TunnelStream> {
+        let has_switched = matches!(self.incoming, Incoming::Switched) && self.asks_upgrade;
+        (has_switched && self.outgoing.is_complete()).then(|| TunnelStream {
+            stream: Box::new(self.stream),
+            meter: self.meter,
+            early: self.buffer.freeze(),
+        })
     }
 }

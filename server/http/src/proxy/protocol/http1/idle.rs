@@ -109,7 +109,6 @@ impl IdleConnections {
     /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes those that have
     /// been idle for the longest time, unless a burst has just left them.
     pub(in crate::proxy) fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
-        // hyper notices the end of the exchange at the next poll.
         connection.rest();
         if self.closed.get() || self.limit == 0 || !connection.is_ready() {
             return;

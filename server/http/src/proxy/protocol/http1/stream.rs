@@ -3,13 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::Version;
-use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
+use http_body::Frame;
 
 use super::connection::Http1Connection;
 use super::idle::IdleConnections;
@@ -22,18 +19,18 @@ use crate::proxy::response::BodySize;
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::{Upload, UploadBody};
 
-type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<http::Response<Incoming>>>>>;
-
 /// Exchange that has a connection for itself, and drives it: dropping the exchange closes the connection. After an exchange that
 /// leaves it fit for another it goes to the idle ones.
 pub(in crate::proxy) struct Http1Stream {
     connection: Http1Connection,
     idle: Rc<IdleConnections>,
-    upload: Option<Rc<Upload>>,
-    response: Option<ResponseFuture>,
-    body: Option<Incoming>,
-    /// hyper rewrites later requests to the version of an older upstream, without their bodies.
-    is_fit: bool,
+    /// Request that was sent, until its response has come.
+    sent: Option<Sent>,
+}
+
+struct Sent {
+    upload: Rc<Upload>,
+    interims: Rc<Interims>,
 }
 
 impl Http1Stream {
@@ -42,53 +39,19 @@ impl Http1Stream {
         connection: Http1Connection,
         idle: &Rc<IdleConnections>,
     ) -> Box<Http1Stream> {
-        Box::new(Http1Stream {
-            connection,
-            idle: Rc::clone(idle),
-            upload: None,
-            response: None,
-            body: None,
-            is_fit: false,
-        })
-    }
-
-    fn take_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>> {
-        let Some(response) = &mut self.response else {
-            return Poll::Pending;
-        };
-        response.as_mut().poll(cx).map(|response| {
-            self.response = None;
-            let (parts, body) = response.map_err(|error| failure(&error))?.into_parts();
-            self.is_fit = parts.version == Version::HTTP_11;
-            self.body = Some(body);
-            Ok(http::Response::from_parts(parts, ()))
-        })
-    }
-
-    fn take_frame(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        let Some(body) = &mut self.body else {
-            return Poll::Ready(None);
-        };
-        let frame = Pin::new(body).poll_frame(cx);
-        frame.map(|frame| frame.map(|frame| frame.map_err(|_| BrokenBody)))
+        Box::new(Http1Stream { connection, idle: Rc::clone(idle), sent: None })
     }
 }
 
 impl UpstreamStream for Http1Stream {
     fn send(
         &mut self,
-        mut request: http::Request<UploadBody>,
-        interims: &Arc<Interims>,
+        request: http::Request<UploadBody>,
+        interims: &Rc<Interims>,
     ) -> Result<(), RequestError> {
-        let collector = Arc::clone(interims);
-        hyper::ext::on_informational(&mut request, move |response| {
-            collector.add(response.status(), response.headers());
-        });
-        self.upload = Some(Rc::clone(&request.body().0));
-        self.response = Some(Box::pin(self.connection.send(request)));
+        let upload = Rc::clone(&request.body().0);
+        self.sent = Some(Sent { upload, interims: Rc::clone(interims) });
+        self.connection.send(request);
         Ok(())
     }
 
@@ -97,32 +60,21 @@ impl UpstreamStream for Http1Stream {
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>> {
-        if let Poll::Ready(response) = self.take_response(cx) {
-            return Poll::Ready(response);
+        match &self.sent {
+            Some(sent) => self.connection.poll_head(cx, &sent.interims),
+            None => Poll::Pending,
         }
-        self.connection.poll(cx);
-        // What the connection has brought is seen in the same turn.
-        self.take_response(cx)
     }
 
     fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        if let Poll::Ready(frame) = self.take_frame(cx) {
-            return Poll::Ready(frame);
-        }
-        self.connection.poll(cx);
-        self.take_frame(cx)
+        self.connection.poll_body(cx)
     }
 
     fn body_size(&self) -> BodySize {
-        match &self.body {
-            Some(body) => {
-                BodySize { length: body.size_hint().exact(), is_end: body.is_end_stream() }
-            }
-            None => BodySize { length: None, is_end: true },
-        }
+        self.connection.body_size()
     }
 
     fn progress(&self) -> Progress {
@@ -143,7 +95,7 @@ impl UpstreamStream for Http1Stream {
     }
 
     fn is_sent(&self) -> bool {
-        self.upload.as_ref().is_some_and(|upload| upload.finished())
+        self.sent.as_ref().is_some_and(|sent| sent.upload.finished())
     }
 
     fn takes_tunnels(&self) -> bool {
@@ -152,23 +104,11 @@ impl UpstreamStream for Http1Stream {
 
     fn into_tunnel(self: Box<Self>) -> Pin<Box<dyn Future<Output = Option<TunnelStream>>>> {
         let Http1Stream { connection, .. } = *self;
-        Box::pin(connection.into_tunnel())
+        Box::pin(std::future::ready(connection.into_tunnel()))
     }
 
     fn release(self: Box<Self>) {
-        if self.is_fit {
-            let Http1Stream { connection, idle, .. } = *self;
-            idle.keep(connection);
-        }
-    }
-}
-
-fn failure(error: &hyper::Error) -> Failure {
-    if error.is_parse_too_large() {
-        Failure::HeadTooLarge
-    } else if error.is_parse() {
-        Failure::Malformed
-    } else {
-        Failure::Closed
+        let Http1Stream { connection, idle, .. } = *self;
+        idle.keep(connection);
     }
 }

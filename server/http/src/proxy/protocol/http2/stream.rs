@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -46,7 +45,7 @@ pub(super) struct Http2Stream {
 /// Response that is awaited.
 struct Response {
     future: Result<ResponseFuture, Option<h2::Error>>,
-    interims: Arc<Interims>,
+    interims: Rc<Interims>,
 }
 
 impl Response {
@@ -62,8 +61,8 @@ impl Response {
             }
         };
         while let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
-            let interim = interim?;
-            self.interims.add(interim.status(), interim.headers());
+            let (parts, ()) = interim?.into_parts();
+            self.interims.add(parts.status, parts.headers);
         }
         Pin::new(future).poll(cx)
     }
@@ -108,7 +107,7 @@ impl UpstreamStream for Http2Stream {
     fn send(
         &mut self,
         request: http::Request<UploadBody>,
-        interims: &Arc<Interims>,
+        interims: &Rc<Interims>,
     ) -> Result<(), RequestError> {
         let (parts, body) = request.into_parts();
         let is_tunnel = parts.headers.contains_key(UPGRADE);
@@ -127,7 +126,7 @@ impl UpstreamStream for Http2Stream {
             }
             Err(error) => Err(Some(error)),
         };
-        self.response = Some(Response { future, interims: Arc::clone(interims) });
+        self.response = Some(Response { future, interims: Rc::clone(interims) });
         Ok(())
     }
 

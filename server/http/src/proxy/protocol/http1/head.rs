@@ -1,0 +1,179 @@
+//! Parses heads of responses (RFC 9112 §4 and §5), as far as they frame the body (§6.3).
+//!
+//! It accepts what hyper's client accepts; `properties/response.rs` compares the two. [`response::head`](crate::proxy::response_head)
+//! refuses more.
+
+use std::mem::MaybeUninit;
+
+use bytes::BytesMut;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version};
+use httparse::{ParserConfig, Status};
+
+use super::body::{Body, Chunked, MAX_LINES};
+use crate::proxy::failure::Failure;
+
+/// Largest length of a body, bytes.
+const MAX_LENGTH: u64 = u64::MAX - 2;
+
+/// Head of a response.
+pub(super) struct Head {
+    pub(super) response: Response<()>,
+    /// Whether the upstream lets the connection serve another request.
+    pub(super) persists: bool,
+}
+
+/// Places of a field's name and value in a head.
+type Places = [usize; 4];
+
+/// Parser of the heads on one connection.
+#[derive(Debug)]
+pub(super) struct HeadParser {
+    /// Largest head, bytes.
+    limit: usize,
+    /// Bytes of the buffer that are part of a head, but not the whole of it.
+    seen: usize,
+}
+
+impl HeadParser {
+    pub(super) fn new(limit: usize) -> HeadParser {
+        HeadParser { limit, seen: 0 }
+    }
+
+    /// Takes the next head from the buffer; `None` if bytes of it are missing.
+    ///
+    /// # Errors
+    /// The bytes are no head of a response, or it is too large.
+    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Head>, Failure> {
+        if !self.may_be_complete(buffer) {
+            return self.wait(buffer.len());
+        }
+        let mut places = [Places::default(); MAX_LINES];
+        let Some((length, status, version, lines)) = parse(buffer, &mut places)? else {
+            return self.wait(buffer.len());
+        };
+        if length > self.limit {
+            return Err(Failure::HeadTooLarge);
+        }
+        self.seen = 0;
+        let head = buffer.split_to(length).freeze();
+        let mut headers = HeaderMap::with_capacity(lines);
+        for [name, name_end, value, value_end] in &places[..lines] {
+            // Names are tokens, and values have no forbidden characters: httparse has looked.
+            let name = HeaderName::from_bytes(&head[*name..*name_end]);
+            let name = name.map_err(|_| Failure::HeadTooLarge)?;
+            let value = HeaderValue::from_maybe_shared(head.slice(*value..*value_end));
+            headers.append(name, value.map_err(|_| Failure::Malformed)?);
+        }
+        let persists = persists(version, &headers);
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        *response.version_mut() = version;
+        *response.headers_mut() = headers;
+        Ok(Some(Head { response, persists }))
+    }
+
+    /// Returns whether the buffer may have a whole head. A head that arrives in pieces is parsed once its end is there, so that
+    /// the work does not grow with the number of pieces.
+    fn may_be_complete(&self, buffer: &[u8]) -> bool {
+        if self.seen == 0 {
+            return !buffer.is_empty();
+        }
+        let fresh = &buffer[self.seen.saturating_sub(3).min(buffer.len())..];
+        let ends = |at: usize| {
+            let rest = &fresh[at + 1..];
+            match fresh[at] {
+                b'\r' => rest.starts_with(b"\n\r\n"),
+                b'\n' => rest.starts_with(b"\n") || rest.starts_with(b"\r\n"),
+                _ => false,
+            }
+        };
+        buffer.len() > self.seen && (0..fresh.len()).any(ends)
+    }
+
+    fn wait(&mut self, length: usize) -> Result<Option<Head>, Failure> {
+        self.seen = length;
+        if length >= self.limit { Err(Failure::HeadTooLarge) } else { Ok(None) }
+    }
+}
+
+/// Parses a head, and returns its length, status, version and number of lines; `None` if bytes are missing.
+fn parse(
+    bytes: &[u8],
+    places: &mut [Places; MAX_LINES],
+) -> Result<Option<(usize, StatusCode, Version, usize)>, Failure> {
+    let mut lines = [const { MaybeUninit::uninit() }; MAX_LINES];
+    let mut head = httparse::Response::new(&mut []);
+    let parser = ParserConfig::default();
+    let length = match parser.parse_response_with_uninit_headers(&mut head, bytes, &mut lines) {
+        Ok(Status::Complete(length)) => length,
+        Ok(Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(Failure::HeadTooLarge),
+        Err(_) => return Err(Failure::Malformed),
+    };
+    let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = status.ok_or(Failure::Malformed)?;
+    let version = if head.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
+    let start = bytes.as_ptr().addr();
+    let place = |part: &[u8]| {
+        let from = part.as_ptr().addr() - start;
+        (from, from + part.len())
+    };
+    for (line, places) in head.headers.iter().zip(places) {
+        let ((name, name_end), (value, value_end)) =
+            (place(line.name.as_bytes()), place(line.value));
+        *places = [name, name_end, value, value_end];
+    }
+    Ok(Some((length, status, version, head.headers.len())))
+}
+
+/// Returns whether the connection persists (RFC 9112 §9.3). Any `close` counts, before and after `keep-alive`.
+fn persists(version: Version, headers: &HeaderMap) -> bool {
+    let has = |option| headers.get_all(CONNECTION).iter().any(|value| has_option(value, option));
+    !has("close") && (version == Version::HTTP_11 || has("keep-alive"))
+}
+
+/// Returns whether a line of `connection` has this option.
+pub(super) fn has_option(line: &HeaderValue, option: &str) -> bool {
+    let line = line.to_str().unwrap_or_default();
+    line.split(',').any(|known| known.trim().eq_ignore_ascii_case(option))
+}
+
+/// Returns the body that a final response frames (RFC 9112 §6.3), with trailers of at most `limit` bytes.
+///
+/// # Errors
+/// The framing is invalid.
+pub(super) fn body(response: &Response<()>, is_head: bool, limit: usize) -> Result<Body, Failure> {
+    let (status, headers) = (response.status(), response.headers());
+    if is_head || matches!(status.as_u16(), 101 | 204 | 304) {
+        return Ok(Body::Length(0));
+    }
+    if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
+        if response.version() == Version::HTTP_10 {
+            return Err(Failure::Malformed);
+        }
+        let last = last.to_str().ok().and_then(|line| line.rsplit(',').next());
+        let is_chunked = last.is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"));
+        return Ok(if is_chunked { Body::Chunked(Chunked::new(limit)) } else { Body::UntilClose });
+    }
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter().peekable();
+    if lengths.peek().is_none() {
+        return Ok(Body::UntilClose);
+    }
+    let mut announced = None;
+    for line in lengths {
+        for length in line.to_str().map_err(|_| Failure::Malformed)?.split(',') {
+            let length = digits(length.trim()).ok_or(Failure::Malformed)?;
+            if announced.replace(length).is_some_and(|other| other != length) {
+                return Err(Failure::Malformed);
+            }
+        }
+    }
+    Ok(Body::Length(announced.unwrap_or(0)))
+}
+
+/// Returns a length, which has no sign.
+fn digits(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|length| is_number && *length <= MAX_LENGTH)
+}

@@ -1,0 +1,286 @@
+//! Writes a request to an upstream (RFC 9112 §3, §6 and §7).
+
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::{Body as _, Frame};
+use tokio::io::AsyncWrite;
+
+use super::head::has_option;
+use crate::exchange::handler::Cancelled;
+use crate::proxy::upload::UploadBody;
+
+/// Largest block that is copied behind what goes ahead of it, bytes; a larger one is written from where it is.
+const COPIED: usize = 1 << 10;
+/// The same on a transport that writes one buffer at a time: TLS, whose records have this size.
+const COPIED_ALONE: usize = 16 << 10;
+/// Bytes of copies after which no more of the body is read before they are written.
+const GATHERED: usize = 16 << 10;
+/// Capacity that stays for the next request, bytes.
+const KEPT: usize = 4 << 10;
+
+/// Bytes of a line without those of a field's name and value.
+const LINE: usize = 4;
+/// Bytes that the name and the value of a field rarely exceed.
+const FIELD: usize = 48;
+
+const CHUNK_END: &[u8] = b"\r\n";
+const LAST_CHUNK_END: &[u8] = b"\r\n0\r\n\r\n";
+
+/// Request that is written to an upstream. It holds one block of the body, and copies of small ones.
+#[derive(Debug, Default)]
+pub(super) struct OutgoingRequest {
+    /// Bytes ahead of the block, of which `written` are written.
+    bytes: Vec<u8>,
+    written: usize,
+    block: Bytes,
+    /// Bytes behind the block.
+    tail: &'static [u8],
+    body: Option<Rest>,
+    /// Whether the transport has something to flush.
+    unflushed: bool,
+    /// The client has cancelled the body, or the upstream takes nothing any more.
+    is_broken: bool,
+}
+
+/// Rest of a request's body.
+#[derive(Debug)]
+struct Rest {
+    body: UploadBody,
+    framing: Framing,
+}
+
+#[derive(Debug)]
+enum Framing {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks, behind which trailers follow that `trailer` lines of the head have announced.
+    Chunked(Vec<HeaderName>),
+}
+
+impl OutgoingRequest {
+    /// Begins a request. Nothing of another one is left. Returns whether the connection may persist (RFC 9112 §9.3).
+    pub(super) fn begin(&mut self, head: &Parts, body: UploadBody) -> bool {
+        let is_chunked = head.headers.contains_key(TRANSFER_ENCODING);
+        // A client may end its stream after the framing was chosen. A request without a body has no framing.
+        let is_over = is_chunked && body.is_end_stream();
+        let mut length = 0;
+        let mut persists = true;
+        let bytes = &mut self.bytes;
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        bytes.reserve(target.len() + (head.headers.len() + 1) * (LINE + FIELD));
+        bytes.extend_from_slice(head.method.as_str().as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(target.as_bytes());
+        bytes.extend_from_slice(b" HTTP/1.1\r\n");
+        for (name, value) in &head.headers {
+            if *name == CONTENT_LENGTH {
+                if is_chunked {
+                    continue;
+                }
+                length = value.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+            } else if *name == TRANSFER_ENCODING && is_over {
+                continue;
+            } else if *name == CONNECTION {
+                persists &= !has_option(value, "close");
+            }
+            push_line(bytes, name, value);
+        }
+        bytes.extend_from_slice(b"\r\n");
+        self.body = if is_chunked && !is_over {
+            Some(Rest { body, framing: Framing::Chunked(announced(&head.headers)) })
+        } else if length > 0 {
+            Some(Rest { body, framing: Framing::Length(length) })
+        } else {
+            None
+        };
+        persists
+    }
+
+    /// Returns whether all is written.
+    pub(super) fn is_complete(&self) -> bool {
+        self.body.is_none() && self.is_empty() && !self.is_broken
+    }
+
+    /// Returns whether the rest of the request can never be written.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Gives back memory once the request is complete.
+    pub(super) fn shrink(&mut self) {
+        if self.bytes.capacity() > KEPT {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Writes what can be written now.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, stream: &mut (impl AsyncWrite + Unpin)) {
+        let copied = if stream.is_write_vectored() { COPIED } else { COPIED_ALONE };
+        loop {
+            self.gather(cx, copied);
+            if self.is_broken || self.is_empty() {
+                break;
+            }
+            match self.poll_write(cx, stream) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(count @ 1..)) => self.advance(count),
+                Poll::Ready(Ok(0) | Err(_)) => self.is_broken = true,
+            }
+        }
+        if self.unflushed && Pin::new(stream).poll_flush(cx).is_ready() {
+            self.unflushed = false;
+        }
+    }
+
+    /// Returns whether nothing waits to be written.
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.block.is_empty() && self.tail.is_empty()
+    }
+
+    /// Takes what has arrived of the body, up to a block that is not copied.
+    fn gather(&mut self, cx: &mut Context<'_>, copied: usize) {
+        while self.block.is_empty() && self.tail.is_empty() && self.bytes.len() < GATHERED {
+            let Some(rest) = &mut self.body else {
+                return;
+            };
+            let Poll::Ready(frame) = Pin::new(&mut rest.body).poll_frame(cx) else {
+                return;
+            };
+            if self.add(frame, copied).is_err() {
+                // An end would make the request look whole.
+                self.body = None;
+                self.is_broken = true;
+            }
+        }
+    }
+
+    /// Adds a frame of the body, or its end.
+    ///
+    /// # Errors
+    /// The client has cancelled the body, or it has another length than announced.
+    fn add(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, Cancelled>>,
+        copied: usize,
+    ) -> Result<(), Cancelled> {
+        let Some(frame) = frame.transpose()? else {
+            return self.end(None);
+        };
+        let block = match frame.into_data() {
+            // No chunk is empty but the last one.
+            Ok(block) if block.is_empty() => return Ok(()),
+            Ok(block) => block,
+            Err(frame) => return self.end(frame.into_trailers().ok()),
+        };
+        let Some(Rest { body, framing }) = &mut self.body else {
+            return Err(Cancelled);
+        };
+        let is_end = match framing {
+            Framing::Length(left) => {
+                *left = left.checked_sub(block.len() as u64).ok_or(Cancelled)?;
+                *left == 0
+            }
+            Framing::Chunked(_) => {
+                push_size(&mut self.bytes, block.len());
+                let is_end = body.is_end_stream();
+                self.tail = if is_end { LAST_CHUNK_END } else { CHUNK_END };
+                is_end
+            }
+        };
+        if is_end {
+            self.body = None;
+        }
+        if block.len() > copied {
+            self.block = block;
+        } else {
+            self.bytes.extend_from_slice(&block);
+            self.bytes.extend_from_slice(self.tail);
+            self.tail = &[];
+        }
+        Ok(())
+    }
+
+    /// Ends the body, with those of its trailers that were announced.
+    ///
+    /// # Errors
+    /// Bytes are missing.
+    fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), Cancelled> {
+        match self.body.take().map(|rest| rest.framing) {
+            Some(Framing::Chunked(announced)) => {
+                let trailers = trailers.unwrap_or_default();
+                self.bytes.extend_from_slice(b"0\r\n");
+                for (name, value) in trailers.iter().filter(|(name, _)| announced.contains(name)) {
+                    push_line(&mut self.bytes, name, value);
+                }
+                self.bytes.extend_from_slice(b"\r\n");
+                Ok(())
+            }
+            Some(Framing::Length(1..)) => Err(Cancelled),
+            Some(Framing::Length(0)) | None => Ok(()),
+        }
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut (impl AsyncWrite + Unpin),
+    ) -> Poll<std::io::Result<usize>> {
+        self.unflushed = true;
+        let stream = Pin::new(stream);
+        let bytes = &self.bytes[self.written..];
+        if self.block.is_empty() && self.tail.is_empty() {
+            return stream.poll_write(cx, bytes);
+        }
+        let parts = [bytes, &self.block, self.tail].map(IoSlice::new);
+        stream.poll_write_vectored(cx, &parts)
+    }
+
+    /// Drops bytes that are written.
+    fn advance(&mut self, mut count: usize) {
+        let bytes = count.min(self.bytes.len() - self.written);
+        self.written += bytes;
+        if self.written == self.bytes.len() {
+            self.bytes.clear();
+            self.written = 0;
+        }
+        count -= bytes;
+        let block = count.min(self.block.len());
+        self.block.advance(block);
+        count -= block;
+        self.tail = self.tail.get(count..).unwrap_or_default();
+    }
+}
+
+/// Returns the names of the trailers that a head announces.
+fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lines = headers.get_all(TRAILER).iter().filter_map(|line| line.to_str().ok());
+    let names = lines.flat_map(|line| line.split(','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok()).collect()
+}
+
+/// Appends a field line. Neither names nor values have line ends in them.
+fn push_line(bytes: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    bytes.extend_from_slice(name.as_str().as_bytes());
+    bytes.extend_from_slice(b": ");
+    bytes.extend_from_slice(value.as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+}
+
+/// Appends the first line of a chunk.
+fn push_size(bytes: &mut Vec<u8>, size: usize) {
+    let digits = size.checked_ilog2().unwrap_or(0) / 4;
+    for place in (0..=digits).rev() {
+        let digit = (size >> (4 * place)) & 0xf;
+        bytes.push(b"0123456789ABCDEF"[digit]);
+    }
+    bytes.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests;
