@@ -175,7 +175,7 @@ impl<'a> Exchange<'a> {
                         }
                         let is_head = self.request.head.method == "HEAD";
                         let size = BodySize::announced(response.headers());
-                        let head = response_head(response, size, is_head);
+                        let head = response_head(response.into(), size, is_head);
                         let head = head.map_err(ExchangeError::Failed)?;
                         return Ok((head, piece));
                     }

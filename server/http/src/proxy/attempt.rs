@@ -9,6 +9,7 @@ use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::interim::Interims;
 use super::protocol::UpstreamStream;
+use super::response::ReceivedHead;
 use super::upload::{Upload, UploadBody};
 use crate::exchange::handler::Responder;
 use sluicegate_config::Proxy;
@@ -20,7 +21,7 @@ enum Event {
 }
 
 /// Head of the final response, or the reason for which there is none.
-type Received = Result<http::Response<()>, Failure>;
+type Received = Result<ReceivedHead, Failure>;
 
 /// Attempt to get a response on a stream.
 pub(super) struct Attempt<'a> {
@@ -38,7 +39,7 @@ impl Attempt<'_> {
         self,
         request: http::Request<()>,
         reply: &mut Responder,
-    ) -> Result<http::Response<()>, ExchangeError> {
+    ) -> Result<ReceivedHead, ExchangeError> {
         let (parts, ()) = request.into_parts();
         let body = UploadBody(Rc::clone(self.upload));
         let request = http::Request::from_parts(parts, body);

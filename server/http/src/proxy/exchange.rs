@@ -20,7 +20,7 @@ use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
 use super::protocol::UpstreamStream;
 use super::request::Framing;
-use super::response;
+use super::response::{self, ReceivedHead};
 use super::retry::{Circumstances, FailedAttempt, Retry};
 use super::rules::RequestRules;
 use super::upload::Upload;
@@ -272,7 +272,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Returns the head for the client if the response opens the tunnel that it asked for.
-    fn opened(&self, response: &http::Response<()>) -> Result<Option<Head>, Failure> {
+    fn opened(&self, response: &ReceivedHead) -> Result<Option<Head>, Failure> {
         match &self.handshake {
             Some(handshake) => handshake.opened(response),
             None => Ok(None),

@@ -1,6 +1,5 @@
 //! Tells the fields of one connection, which are not forwarded in either direction, from those of the message.
 
-use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::claims::is_claim;
@@ -40,10 +39,6 @@ impl Nominated {
             names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
         names.sort_unstable();
         Nominated(names)
-    }
-
-    pub(super) fn by_map(fields: &HeaderMap) -> Nominated {
-        Nominated::by(fields.get_all(CONNECTION).iter())
     }
 
     pub(crate) fn contains(&self, name: &HeaderName) -> bool {

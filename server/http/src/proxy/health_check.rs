@@ -107,7 +107,7 @@ async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError
     let mut stream = upstream.stream_for_check(check.timeout).await?;
     let interims = Rc::<Interims>::default();
     stream.send(request, &interims).map_err(|_| CheckError::Request)?;
-    let status = std::future::poll_fn(|cx| stream.poll_response(cx)).await?.status().as_u16();
+    let status = std::future::poll_fn(|cx| stream.poll_response(cx)).await?.status.as_u16();
     let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
     if check.status.iter().any(healthy) { Ok(()) } else { Err(CheckError::Status(status)) }
 }

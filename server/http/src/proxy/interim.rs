@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use super::response;
 use crate::exchange::Fields;
@@ -14,19 +14,19 @@ pub(super) const MAX_INTERIM: u32 = 16;
 /// Informational responses that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Interims {
-    waiting: RefCell<VecDeque<(u16, HeaderMap)>>,
+    waiting: RefCell<VecDeque<(u16, Fields)>>,
     seen: Cell<u32>,
 }
 
 impl Interims {
     /// Adds one.
-    pub(super) fn add(&self, status: StatusCode, headers: HeaderMap) {
+    pub(super) fn add(&self, status: StatusCode, fields: Fields) {
         let seen = self.seen.get();
         self.seen.set(seen.saturating_add(1));
         // The front itself sends 100. HTTP/2 and HTTP/3 have no 101 (RFC 9113 §8.6), so it has no meaning from an upstream that speaks HTTP/2.
         let is_own = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
         if seen < MAX_INTERIM && !is_own {
-            self.waiting.borrow_mut().push_back((status.as_u16(), headers));
+            self.waiting.borrow_mut().push_back((status.as_u16(), fields));
         }
     }
 
@@ -42,7 +42,7 @@ impl Interims {
 
     /// Returns the oldest one that was not forwarded yet, without the fields of its connection.
     pub(super) fn next(&self) -> Option<(u16, Fields)> {
-        let (status, headers) = self.waiting.borrow_mut().pop_front()?;
-        Some((status, response::pass(headers)))
+        let (status, fields) = self.waiting.borrow_mut().pop_front()?;
+        Some((status, response::pass(fields)))
     }
 }

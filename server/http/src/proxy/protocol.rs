@@ -24,7 +24,7 @@ use super::failure::Failure;
 use super::interim::Interims;
 use super::metered_stream::{Meter, Open};
 use super::request_error::RequestError;
-use super::response::BodySize;
+use super::response::{BodySize, ReceivedHead};
 use super::transport::{ByteStream, Protocol};
 use super::tunnel::TunnelStream;
 use super::upload::UploadBody;
@@ -88,7 +88,7 @@ pub(super) trait UpstreamStream {
     fn poll(&mut self, cx: &mut Context<'_>);
 
     /// Moves what can be moved, and returns the final response once, or why there is none.
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>>;
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>>;
 
     /// Moves what can be moved, and returns the next frame of the response's body.
     fn poll_body(&mut self, cx: &mut Context<'_>)

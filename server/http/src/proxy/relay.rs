@@ -129,5 +129,5 @@ impl Relay<'_> {
 
 /// Returns the trailers for the client.
 fn forwarded(trailers: HeaderMap) -> Fields {
-    response::pass(fields::response_trailers(trailers))
+    response::pass(response::lines(fields::response_trailers(trailers)))
 }

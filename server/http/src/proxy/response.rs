@@ -1,7 +1,7 @@
 //! Rewrites an upstream's response for the client.
 
-use http::header::{ALT_SVC, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, StatusCode};
+use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 use super::failure::Failure;
 use super::fields::{Nominated, is_hop_by_hop};
@@ -10,6 +10,22 @@ use crate::exchange::message::Head;
 
 /// Largest number of field lines in a response: far more than any application sends, and fewer than a map of fields can hold.
 const MAX_LINES: usize = 4096;
+
+/// Head of a response, as an upstream sent it.
+#[derive(Debug)]
+pub(crate) struct ReceivedHead {
+    pub(crate) status: StatusCode,
+    pub(crate) version: Version,
+    pub(crate) fields: Fields,
+}
+
+impl From<http::Response<()>> for ReceivedHead {
+    fn from(response: http::Response<()>) -> ReceivedHead {
+        let (head, ()) = response.into_parts();
+        let (status, version) = (head.status, head.version);
+        ReceivedHead { status, version, fields: lines(head.headers) }
+    }
+}
 
 /// Size of a body that has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,21 +48,17 @@ impl BodySize {
 ///
 /// # Errors
 /// The response states its length ambiguously, switches protocols, or has too many fields.
-pub(crate) fn head(
-    response: http::Response<()>,
-    body: BodySize,
-    is_head: bool,
-) -> Result<Head, Failure> {
-    let status = response.status();
+pub(crate) fn head(response: ReceivedHead, body: BodySize, is_head: bool) -> Result<Head, Failure> {
+    let status = response.status;
     match status.as_u16() {
         101 => return Err(Failure::Switched),
         200..=599 => {}
         _ => return Err(Failure::Malformed),
     }
-    if response.headers().len() > MAX_LINES {
+    if response.fields.len() > MAX_LINES {
         return Err(Failure::HeadTooLarge);
     }
-    let announced = framing(response.headers())?;
+    let announced = framing(&response.fields)?;
     let bodiless =
         is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     let length = if status == StatusCode::NO_CONTENT {
@@ -58,7 +70,7 @@ pub(crate) fn head(
     };
     Ok(Head {
         status: status.as_u16(),
-        fields: pass(response.into_parts().0.headers),
+        fields: pass(response.fields),
         length,
         end: bodiless || body.is_end,
     })
@@ -66,48 +78,47 @@ pub(crate) fn head(
 
 /// Returns the announced length. The protocol checks it if there is a body. This refuses what HTTP/1.1 lets pass: two framings in one
 /// response (RFC 9112 §6.3), and codings that would have to be decoded.
-fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next() {
-        let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-        let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
-        return if chunked && alone { Ok(None) } else { Err(Failure::Malformed) };
-    }
-    let mut announced = None;
-    for value in headers.get_all(CONTENT_LENGTH) {
-        let length = value
-            .to_str()
-            .ok()
-            .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
-        let length = length.and_then(|text| text.parse::<u64>().ok());
-        let length = length.ok_or(Failure::Malformed)?;
-        if announced.replace(length).is_some_and(|before| before != length) {
-            return Err(Failure::Malformed);
+fn framing(fields: &Fields) -> Result<Option<u64>, Failure> {
+    let (mut is_chunked, mut announced) = (false, None);
+    for (name, value) in fields {
+        if *name == TRANSFER_ENCODING {
+            let is_known = value.as_bytes().eq_ignore_ascii_case(b"chunked");
+            if !is_known || std::mem::replace(&mut is_chunked, true) {
+                return Err(Failure::Malformed);
+            }
+        } else if *name == CONTENT_LENGTH {
+            let text = value.to_str().map_err(|_| Failure::Malformed)?;
+            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let length = text.parse::<u64>().ok().filter(|_| is_number);
+            let length = length.ok_or(Failure::Malformed)?;
+            if announced.replace(length).is_some_and(|before| before != length) {
+                return Err(Failure::Malformed);
+            }
         }
     }
-    Ok(announced)
+    if is_chunked && announced.is_some() { Err(Failure::Malformed) } else { Ok(announced) }
 }
 
 /// Returns the fields that are for the client. An alternative service (RFC 7838) is another way to the client's server, which is
 /// this one, so an upstream's does not pass; `response_headers` of a route may add this server's own.
-pub(super) fn pass(headers: HeaderMap) -> Fields {
-    let nominated = Nominated::by_map(&headers);
-    let mut fields = Vec::with_capacity(headers.len());
-    let mut current = None;
+pub(super) fn pass(mut fields: Fields) -> Fields {
+    let connection = fields.iter().filter(|(name, _)| *name == CONNECTION);
+    let nominated = Nominated::by(connection.map(|(_, value)| value));
+    fields.retain(|(name, _)| {
+        !is_hop_by_hop(name.as_str()) && *name != ALT_SVC && !nominated.contains(name)
+    });
+    fields
+}
+
+/// Returns the lines of a map, those of each field together.
+pub(super) fn lines(headers: HeaderMap) -> Fields {
+    let mut lines = Fields::with_capacity(headers.len());
     for (name, value) in headers {
         // `HeaderMap` yields a field's name with its first line only.
-        if name.is_some() {
-            current = name;
-        }
-        if let Some(name) = &current
-            && !is_hop_by_hop(name.as_str())
-            && name != ALT_SVC
-            && !nominated.contains(name)
-        {
-            fields.push((name.clone(), value));
-        }
+        let name = name.or_else(|| lines.last().map(|(name, _)| HeaderName::clone(name)));
+        lines.extend(name.map(|name| (name, value)));
     }
-    fields
+    lines
 }
 
 #[cfg(test)]
@@ -116,17 +127,16 @@ mod tests {
 
     use super::*;
 
-    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut map = HeaderMap::new();
-        for (name, value) in lines {
-            map.append(*name, HeaderValue::from_static(value));
-        }
-        map
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        let line = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        lines.iter().map(line).collect()
     }
 
     #[test]
     fn ambiguous_lengths_are_malformed() {
-        let announced = |lines: &[_]| framing(&headers(lines));
+        let announced = |lines: &[_]| framing(&fields(lines));
         assert_eq!(announced(&[]), Ok(None));
         assert_eq!(announced(&[("content-length", "5")]), Ok(Some(5)));
         let twice = [("content-length", "5"), ("content-length", "5")];
@@ -148,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_line_of_a_field_is_passed_in_order() {
-        let given = headers(&[
+        let given = fields(&[
             ("set-cookie", "a"),
             ("connection", "x-secret, close"),
             ("x-secret", "1"),
@@ -161,5 +171,13 @@ mod tests {
             pass(given).into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         let cookie = |text| ("set-cookie".to_owned(), HeaderValue::from_static(text));
         assert_eq!(passed, [cookie("a"), cookie("b")]);
+    }
+
+    #[test]
+    fn lines_of_a_map_keep_their_names() {
+        let given = fields(&[("set-cookie", "a"), ("x-one", "1"), ("set-cookie", "b")]);
+        let map: HeaderMap = given.into_iter().collect();
+        let expected = fields(&[("set-cookie", "a"), ("set-cookie", "b"), ("x-one", "1")]);
+        assert_eq!(lines(map), expected);
     }
 }

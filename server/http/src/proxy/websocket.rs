@@ -9,7 +9,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 use super::failure::Failure;
-use super::response;
+use super::response::{self, ReceivedHead};
+use crate::exchange::Fields;
 use crate::exchange::handler::RequestBody;
 use crate::exchange::message::{Head, Request};
 use crate::websocket;
@@ -59,13 +60,13 @@ impl Handshake {
     ///
     /// # Errors
     /// The upstream has switched to another protocol, or responded to a client of HTTP/2 or HTTP/3 with success without switching.
-    pub(super) fn opened(&self, response: &http::Response<()>) -> Result<Option<Head>, Failure> {
-        let (status, headers) = (response.status(), response.headers());
-        if response.version() >= Version::HTTP_2 {
+    pub(super) fn opened(&self, response: &ReceivedHead) -> Result<Option<Head>, Failure> {
+        let ReceivedHead { status, version, fields } = response;
+        if *version >= Version::HTTP_2 {
             // RFC 8441 §5: the key and what proves that it was understood have no place here.
-            return Ok(status.is_success().then(|| self.opening(headers)));
+            return Ok(status.is_success().then(|| self.opening(fields)));
         }
-        if status != StatusCode::SWITCHING_PROTOCOLS {
+        if *status != StatusCode::SWITCHING_PROTOCOLS {
             // 2xx would open the tunnel of an extended CONNECT. A client of HTTP/1.1 knows that the server has ignored the upgrade.
             return if status.is_success() && !self.is_http1 {
                 Err(Failure::NoWebsocket)
@@ -73,8 +74,12 @@ impl Handshake {
                 Ok(None)
             };
         }
-        let only = |name: HeaderName| {
-            let mut lines = headers.get_all(name).iter();
+        let all = |name: HeaderName| {
+            let lines = fields.iter().filter(move |(known, _)| *known == name);
+            lines.map(|(_, value)| value)
+        };
+        let only = |name| {
+            let mut lines = all(name);
             lines.next().filter(|_| lines.next().is_none())
         };
         let is_named = only(UPGRADE)
@@ -83,20 +88,19 @@ impl Handshake {
             let accept = websocket::accept(key.as_bytes());
             only(SEC_WEBSOCKET_ACCEPT).is_some_and(|value| value.as_bytes() == accept.as_bytes())
         });
-        let connection = headers.get_all(CONNECTION).iter();
-        let switches = connection
+        let switches = all(CONNECTION)
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
             .any(|option| option.trim().eq_ignore_ascii_case("upgrade"));
         if !is_named || !switches || !is_accepted {
             return Err(Failure::NoWebsocket);
         }
-        Ok(Some(self.opening(headers)))
+        Ok(Some(self.opening(fields)))
     }
 
     /// Returns the head that opens the tunnel for the client.
-    fn opening(&self, headers: &HeaderMap) -> Head {
-        let mut fields = response::pass(headers.clone());
+    fn opening(&self, fields: &Fields) -> Head {
+        let mut fields = response::pass(fields.clone());
         fields.retain(|(name, _)| name != SEC_WEBSOCKET_ACCEPT);
         Head { status: if self.is_http1 { 101 } else { 200 }, fields, length: None, end: false }
     }

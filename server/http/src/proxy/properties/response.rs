@@ -23,7 +23,7 @@ use crate::proxy::failure::Failure;
 use crate::proxy::interim::{Interims, MAX_INTERIM};
 use crate::proxy::metered_stream::Open;
 use crate::proxy::protocol::Http1Connection;
-use crate::proxy::response::pass;
+use crate::proxy::response::{lines, pass};
 use crate::proxy::upload::{Upload, UploadBody};
 
 /// Largest head and largest trailer section, bytes.
@@ -175,8 +175,7 @@ fn ours(method: &str, upstream: Canned) -> Outcome {
     };
     let whole = head.is_ok();
     outcome.head = Some(head.map(|response| {
-        let (head, ()) = response.into_parts();
-        (head.status.as_u16(), head.version, head.headers)
+        (response.status.as_u16(), response.version, response.fields.into_iter().collect())
     }));
     let is_switched = matches!(outcome.head, Some(Ok((101, ..))));
     if whole && !is_switched {
@@ -236,7 +235,7 @@ async fn theirs(method: &str, upstream: Canned) -> Outcome {
     .await;
     let collected = interims.lock().unwrap_or_else(PoisonError::into_inner);
     let own = collected.iter().filter(|(status, _)| *status != 100);
-    let own = own.map(|(status, headers)| (*status, pass(headers.clone())));
+    let own = own.map(|(status, headers)| (*status, pass(lines(headers.clone()))));
     outcome.interims = own.take(MAX_INTERIM as usize).collect();
     let is_http11 = matches!(outcome.head, Some(Ok((_, Version::HTTP_11, _))));
     let is_whole = matches!(outcome.end, Some(Ok(_)));

@@ -24,7 +24,7 @@ use crate::proxy::failure::Failure;
 use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::{Meter, MeteredStream, Open};
 use crate::proxy::protocol::BrokenBody;
-use crate::proxy::response::BodySize;
+use crate::proxy::response::{BodySize, ReceivedHead};
 use crate::proxy::transport::ByteStream;
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
@@ -161,7 +161,7 @@ impl Http1Connection {
         &mut self,
         cx: &mut Context<'_>,
         interims: &Interims,
-    ) -> Poll<Result<http::Response<()>, Failure>> {
+    ) -> Poll<Result<ReceivedHead, Failure>> {
         self.poll(cx);
         let response = match self.incoming {
             Incoming::Head => ready!(self.read_head(cx, interims)),
@@ -177,7 +177,7 @@ impl Http1Connection {
         &mut self,
         cx: &mut Context<'_>,
         interims: &Interims,
-    ) -> Poll<Result<http::Response<()>, Failure>> {
+    ) -> Poll<Result<ReceivedHead, Failure>> {
         loop {
             let Some(head) = self.heads.next(&mut self.buffer)? else {
                 match ready!(self.poll_read(cx)) {
@@ -185,9 +185,9 @@ impl Http1Connection {
                     Ok(0) | Err(_) => return Poll::Ready(Err(Failure::Closed)),
                 }
             };
-            let status = head.response.status();
+            let status = head.response.status;
             if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
-                interims.add(status, head.response.into_parts().0.headers);
+                interims.add(status, head.response.fields);
                 if interims.too_many() {
                     return Poll::Ready(Err(Failure::TooManyInterim));
                 }
@@ -195,7 +195,7 @@ impl Http1Connection {
             }
             let body = head::body(&head.response, self.is_head, self.header_bytes)?;
             // Upstreams that speak HTTP/1.0 get a connection for each request.
-            self.persists &= head.persists && head.response.version() == Version::HTTP_11;
+            self.persists &= head.persists && head.response.version == Version::HTTP_11;
             self.persists &= !body.ends_with_connection();
             self.incoming = if status == StatusCode::SWITCHING_PROTOCOLS {
                 Incoming::Switched

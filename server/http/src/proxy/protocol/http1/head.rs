@@ -7,18 +7,20 @@ use std::mem::MaybeUninit;
 
 use bytes::BytesMut;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version};
+use http::{HeaderName, HeaderValue, StatusCode, Version};
 use httparse::{ParserConfig, Status};
 
 use super::body::{Body, Chunked, MAX_LINES};
+use crate::exchange::Fields;
 use crate::proxy::failure::Failure;
+use crate::proxy::response::ReceivedHead;
 
 /// Largest length of a body, bytes.
 const MAX_LENGTH: u64 = u64::MAX - 2;
 
 /// Head of a response.
 pub(super) struct Head {
-    pub(super) response: Response<()>,
+    pub(super) response: ReceivedHead,
     /// Whether the upstream lets the connection serve another request.
     pub(super) persists: bool,
 }
@@ -57,19 +59,16 @@ impl HeadParser {
         }
         self.seen = 0;
         let head = buffer.split_to(length).freeze();
-        let mut headers = HeaderMap::with_capacity(lines);
+        let mut fields = Fields::with_capacity(lines);
         for [name, name_end, value, value_end] in &places[..lines] {
             // Names are tokens, and values have no forbidden characters: httparse has looked.
             let name = HeaderName::from_bytes(&head[*name..*name_end]);
             let name = name.map_err(|_| Failure::HeadTooLarge)?;
             let value = HeaderValue::from_maybe_shared(head.slice(*value..*value_end));
-            headers.append(name, value.map_err(|_| Failure::Malformed)?);
+            fields.push((name, value.map_err(|_| Failure::Malformed)?));
         }
-        let persists = persists(version, &headers);
-        let mut response = Response::new(());
-        *response.status_mut() = status;
-        *response.version_mut() = version;
-        *response.headers_mut() = headers;
+        let response = ReceivedHead { status, version, fields };
+        let persists = persists(&response);
         Ok(Some(Head { response, persists }))
     }
 
@@ -128,9 +127,12 @@ fn parse(
 }
 
 /// Returns whether the connection persists (RFC 9112 §9.3). Any `close` counts, before and after `keep-alive`.
-fn persists(version: Version, headers: &HeaderMap) -> bool {
-    let has = |option| headers.get_all(CONNECTION).iter().any(|value| has_option(value, option));
-    !has("close") && (version == Version::HTTP_11 || has("keep-alive"))
+fn persists(response: &ReceivedHead) -> bool {
+    let has = |option| {
+        let mut lines = response.fields.iter().filter(|(name, _)| *name == CONNECTION);
+        lines.any(|(_, value)| has_option(value, option))
+    };
+    !has("close") && (response.version == Version::HTTP_11 || has("keep-alive"))
 }
 
 /// Returns whether a line of `connection` has this option.
@@ -143,33 +145,37 @@ pub(super) fn has_option(line: &HeaderValue, option: &str) -> bool {
 ///
 /// # Errors
 /// The framing is invalid.
-pub(super) fn body(response: &Response<()>, is_head: bool, limit: usize) -> Result<Body, Failure> {
-    let (status, headers) = (response.status(), response.headers());
-    if is_head || matches!(status.as_u16(), 101 | 204 | 304) {
+pub(super) fn body(response: &ReceivedHead, is_head: bool, limit: usize) -> Result<Body, Failure> {
+    if is_head || matches!(response.status.as_u16(), 101 | 204 | 304) {
         return Ok(Body::Length(0));
     }
-    if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
-        if response.version() == Version::HTTP_10 {
-            return Err(Failure::Malformed);
-        }
-        let last = last.to_str().ok().and_then(|line| line.rsplit(',').next());
-        let is_chunked = last.is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"));
-        return Ok(if is_chunked { Body::Chunked(Chunked::new(limit)) } else { Body::UntilClose });
-    }
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter().peekable();
-    if lengths.peek().is_none() {
-        return Ok(Body::UntilClose);
-    }
-    let mut announced = None;
-    for line in lengths {
-        for length in line.to_str().map_err(|_| Failure::Malformed)?.split(',') {
-            let length = digits(length.trim()).ok_or(Failure::Malformed)?;
-            if announced.replace(length).is_some_and(|other| other != length) {
-                return Err(Failure::Malformed);
+    let (mut coding, mut announced) = (None, None);
+    let mut is_valid = true;
+    for (name, value) in &response.fields {
+        if *name == TRANSFER_ENCODING {
+            // Only the last one says where the body ends.
+            coding = Some(value);
+        } else if *name == CONTENT_LENGTH {
+            for length in value.to_str().unwrap_or_default().split(',') {
+                let length = digits(length.trim());
+                is_valid &= length.is_some() && announced.is_none_or(|known| known == length);
+                announced = Some(length);
             }
         }
     }
-    Ok(Body::Length(announced.unwrap_or(0)))
+    if let Some(coding) = coding {
+        if response.version == Version::HTTP_10 {
+            return Err(Failure::Malformed);
+        }
+        let last = coding.to_str().ok().and_then(|line| line.rsplit(',').next());
+        let is_chunked = last.is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"));
+        return Ok(if is_chunked { Body::Chunked(Chunked::new(limit)) } else { Body::UntilClose });
+    }
+    match announced {
+        None => Ok(Body::UntilClose),
+        Some(Some(length)) if is_valid => Ok(Body::Length(length)),
+        Some(_) => Err(Failure::Malformed),
+    }
 }
 
 /// Returns a length, which has no sign.

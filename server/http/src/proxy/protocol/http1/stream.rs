@@ -15,7 +15,7 @@ use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::Meter;
 use crate::proxy::protocol::{BrokenBody, Progress, UpstreamStream};
 use crate::proxy::request_error::RequestError;
-use crate::proxy::response::BodySize;
+use crate::proxy::response::{BodySize, ReceivedHead};
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::{Upload, UploadBody};
 
@@ -59,7 +59,7 @@ impl UpstreamStream for Http1Stream {
         self.connection.poll(cx);
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>> {
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
         match &self.sent {
             Some(sent) => self.connection.poll_head(cx, &sent.interims),
             None => Poll::Pending,

@@ -23,7 +23,7 @@ use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::Meter;
 use crate::proxy::protocol::{BrokenBody, Progress, UpstreamStream};
 use crate::proxy::request_error::RequestError;
-use crate::proxy::response::BodySize;
+use crate::proxy::response::{BodySize, ReceivedHead, lines};
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
 
@@ -62,7 +62,7 @@ impl Response {
         };
         while let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
             let (parts, ()) = interim?.into_parts();
-            self.interims.add(parts.status, parts.headers);
+            self.interims.add(parts.status, lines(parts.headers));
         }
         Pin::new(future).poll(cx)
     }
@@ -83,7 +83,7 @@ impl Http2Stream {
         }
     }
 
-    fn take_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>> {
+    fn take_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
         let Some(response) = &mut self.response else {
             return Poll::Pending;
         };
@@ -93,7 +93,7 @@ impl Http2Stream {
             Ok(response) => {
                 let (parts, stream) = response.into_parts();
                 self.body = Some(ResponseBody::new(stream, &parts.headers));
-                Ok(http::Response::from_parts(parts, ()))
+                Ok(http::Response::from_parts(parts, ()).into())
             }
             Err(error) => {
                 self.is_unprocessed = is_unprocessed(&error);
@@ -134,7 +134,7 @@ impl UpstreamStream for Http2Stream {
         poll_upload(&mut self.upload, cx, &self.meter);
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<http::Response<()>, Failure>> {
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
         if let Poll::Ready(response) = self.take_response(cx) {
             return Poll::Ready(response);
         }
