@@ -40,11 +40,9 @@ DPDK ?=
 DESTDIR ?=
 # The binary that `make install` installs, by the command line alone; without one it builds one.
 BINARY :=
-# The profile that `make dist` optimises with, by the command line alone. `make pgo` records target/pgo/profile.
-PGO :=
-# What a profile fits, by the features of its build: another commit or Rust has other functions, and features change their names.
-PGO_FITS = $(shell git describe --always --dirty --abbrev=40 --exclude='*'), $(shell rustc --version), $(or $(1),no features)
-# With CPU=x86-64-v3, `make build` and `make pgo` build for processors with these instructions alone.
+# `make build PGO=no` leaves out the profile that a build is optimised with, which is in server/pgo/.
+PGO ?= yes
+# With CPU=x86-64-v3, `make build` builds for processors with these instructions alone.
 ifeq ($(origin CPU),command line)
 export RUSTFLAGS += -Ctarget-cpu=$(CPU)
 endif
@@ -216,36 +214,32 @@ $(BORINGSSL): | setup
 	# Another job may have been faster.
 	mv -T "$$new" "$@" || [ -d "$@/lib" ]
 
-run: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
-	@$(CARGO) run --locked --release -p sluicegate $(FEATURES) -- run $(ARGS)
+run: build ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
+	@exec "$(TARGET)/release/sluicegate" run $(ARGS)
 
-build: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate; DPDK=yes includes DPDK
-	@$(CARGO) build --locked --release -p sluicegate $(FEATURES)
+# The flags of the profile are for the host alone, not for build scripts, hence --target; and without it crates have other hashes, which
+# are part of the names in a profile. cargo's own file at target/release/ may be that of another build: the link replaces it.
+build: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate; DPDK=yes includes DPDK, PGO=no leaves out the profile
+	@flags=$$([ "$(PGO)" = no ] || server/pgo/profile flags $(HOST) "$(TARGET)/pgo/used" $(FEATURES))
+	[ -z "$$flags" ] || export RUSTFLAGS="$${RUSTFLAGS:-} $$flags"
+	$(CARGO) build --locked --release -p sluicegate $(FEATURES) --target $(HOST)
+	mkdir -p "$(TARGET)/release"
+	ln -f "$(TARGET)/$(HOST)/release/sluicegate" "$(TARGET)/release/sluicegate"
 
-# As root: `compare` makes a network namespace. Its workloads are the training. The flags are for the host alone, not for build
-# scripts, hence --target.
-pgo: setup $(ASKED_DPDK) $(BORINGSSL) ## Builds for the workloads of `make compare` (profile-guided): target/pgo/sluicegate; half an hour
-	@[ "$$(id -u)" = 0 ] || { echo "make pgo needs root, for a network namespace" >&2; exit 1; }
-	command -v nginx >/dev/null || { echo "make pgo needs nginx, the upstream of its proxied workloads: make clients" >&2; exit 1; }
-	tools=$$(rustc --print target-libdir)/../bin
+# Its own folder keeps what it has compiled apart from what is used.
+pgo: setup $(ASKED_DPDK) $(BORINGSSL) ## Records the profile that builds are optimised with (server/pgo/) anew, in a quarter of an hour
+	@tools=$$(rustc --print target-libdir)/../bin
 	[ -x "$$tools/llvm-profdata" ] || rustup component add llvm-tools
 	folder="$(TARGET)/pgo"
-	binary="$$folder/$(HOST)/release/sluicegate"
-	flags="$${RUSTFLAGS:-}"
-	build="$(CARGO) build --locked --release -p sluicegate $(FEATURES) --target $(HOST)"
-	RUSTFLAGS= $(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
-	export CARGO_TARGET_DIR="$$folder"
-	rm -rf "$$folder/raw"
+	profile=server/pgo/$$(server/pgo/profile name $(HOST) $(FEATURES)).profdata
 	$(call PART,a build that counts)
-	RUSTFLAGS="$$flags -Cprofile-generate=$$folder/raw" $$build
+	RUSTFLAGS="-Cprofile-generate=$$folder/raw" $(CARGO) build --locked --release -p sluicegate $(FEATURES) --target $(HOST) --target-dir "$$folder"
 	$(call PART,training)
-	"$(TARGET)/release/compare" trained:sluicegate="$$binary" --rounds 1 --seconds 3 --report "$$folder/training.md"
-	"$$tools/llvm-profdata" merge -sparse -o "$$folder/profile" "$$folder/raw"
-	echo "$(call PGO_FITS,$(strip $(FEATURES)))" >"$$folder/profile.fits"
-	$(call PART,a build that uses the counts)
-	RUSTFLAGS="$$flags -Cprofile-use=$$folder/profile" $$build
-	cp "$$binary" "$$folder/sluicegate"
-	echo "Built $$folder/sluicegate"
+	server/pgo/train "$$folder/$(HOST)/release/sluicegate" "$$tools/llvm-profdata" "$$folder/training"
+	fits=$$(server/pgo/profile fits $(HOST) $(FEATURES))
+	install -m 644 "$$folder/training/profile" "$$profile"
+	echo "$$fits" >"$$profile.fits"
+	$(call PART,recorded $$profile)
 
 flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE", LOAD_URL and ADMIN for a configuration of your own
 	@server="$(TARGET)/release/sluicegate"
@@ -263,7 +257,7 @@ flamegraph: build ## Draws a flame graph of the server under load; ARGS="-c FILE
 	curl -fsS -o "$(TARGET)/flamegraph.svg" "http://$(ADMIN)/debug/flamegraph?seconds=$(FLAMEGRAPH_SECONDS)"
 	echo "Open $(TARGET)/flamegraph.svg in a browser; a click on a frame enlarges it"
 
-install: $(if $(BINARY),,build) ## Installs binary, manual pages and completions below PREFIX (/usr/local), and the systemd unit; BINARY=target/pgo/sluicegate installs that of `make pgo`
+install: $(if $(BINARY),,build) ## Installs binary, manual pages and completions below PREFIX (/usr/local), and the systemd unit; BINARY=FILE installs that one
 	@binary="$(abspath $(or $(BINARY),$(TARGET)/release/sluicegate))"
 	umask 022
 	$(call SHARE,$$binary,$(DESTDIR)$(PREFIX)/share)
@@ -288,13 +282,14 @@ deb-check: deb ## Installs, uses and removes the Debian package in a scratch roo
 	deploy/deb/check "$$(ls -t "$(TARGET)"/debian/sluicegate_*.deb | head -n1)"
 
 # As root: it makes network namespaces. The server's and the clients' core must be free of other work.
-bench-backends: setup dpdk $(BORINGSSL) ## Compares the backends over veth pairs, in 8 minutes; ARGS="base:sluicegate=FILE head:sluicegate=FILE" compares builds on each
-	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(TEST_FEATURES)
+bench-backends: FEATURES = $(TEST_FEATURES)
+bench-backends: dpdk build ## Compares the backends over veth pairs, in 8 minutes; ARGS="base:sluicegate=FILE head:sluicegate=FILE" compares builds on each
+	@$(CARGO) build --locked --release -p sluicegate-compare $(if $(FEATURES),--features sluicegate-dataplane/dpdk)
 	"$(TARGET)/release/compare" --net veth --details --folder "$(TARGET)/backends" $(ARGS)
 
 # As root: it makes a network namespace. Both cores must be free of other work.
-compare: setup $(ASKED_DPDK) $(BORINGSSL) ## Compares this tree with other HTTP/3 servers; ARGS="quinn caddy" builds some of them, ARGS="nginx=FILE" names one
-	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-compare $(FEATURES)
+compare: build ## Compares this tree with other HTTP/3 servers; ARGS="quinn caddy" builds some of them, ARGS="nginx=FILE" names one
+	@$(CARGO) build --locked --release -p sluicegate-compare
 	"$(TARGET)/release/compare" sluicegate $(ARGS)
 
 fmt: setup ## Formats the code
@@ -627,29 +622,21 @@ sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/di
 	sed "s|file://$(CURDIR)|file:///sluicegate|g" server/sluicegate.cdx.json >"$(TARGET)/dist/sluicegate.cdx.json"
 	git ls-files --others --exclude-standard '*/sluicegate.cdx.json' | xargs -r rm
 
-# The same commit, profile, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
-# Both this and `make pgo` pass --target: without it crates have other hashes, which are part of the names in a profile.
+# The same commit, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
 dist: PREFIX := /usr/local
-dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/; PGO=target/pgo/profile optimises with a profile of `make pgo`
+dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/
 	@$(call PART,release $(VERSION))
 	git diff --quiet HEAD || { echo "There are changes that are not committed: a release is built of a commit" >&2; exit 1; }
-	profile=
-	if [ -n "$(PGO)" ]; then
-	    remedy="make pgo records target/pgo/profile"
-	    [ -f "$(PGO)" ] && [ -f "$(PGO).fits" ] || { echo "PGO: $(PGO) or $(PGO).fits is missing; $$remedy" >&2; exit 1; }
-	    fits=$$(cat "$(PGO).fits")
-	    wanted="$(call PGO_FITS,)"
-	    [ "$$fits" = "$$wanted" ] || { echo "PGO: $(PGO) is of [$$fits], not of [$$wanted]; $$remedy" >&2; exit 1; }
-	    # cargo builds anew when the path changes, but not when the file does.
-	    sum=$$(sha256sum "$(PGO)")
-	    profile="$(TARGET)/release-build/profile-$${sum%% *}"
-	    install -D -m 644 "$(PGO)" "$$profile"
+	flags=
+	if [ "$(PGO)" != no ]; then
+	    flags=$$(server/pgo/profile flags $(HOST) "$(TARGET)/pgo/used")
+	    [ -n "$$flags" ] || { echo "A release is built with a profile: make pgo, and commit it; or make dist PGO=no" >&2; exit 1; }
 	fi
 	host=$(HOST)
 	name=sluicegate-$(VERSION)-$${host%%-*}-linux-gnu
 	cargo_home="$${CARGO_HOME:-$$HOME/.cargo}"
 	export SOURCE_DATE_EPOCH=$(EPOCH) TZ=UTC LC_ALL=C
-	export RUSTFLAGS="--remap-path-prefix=$$cargo_home=/cargo --remap-path-prefix=$(CURDIR)=/sluicegate --remap-path-prefix=$(TARGET)=/target$${profile:+ -Cprofile-use=$$profile}"
+	export RUSTFLAGS="--remap-path-prefix=$$cargo_home=/cargo --remap-path-prefix=$(CURDIR)=/sluicegate --remap-path-prefix=$(TARGET)=/target $$flags"
 	export CFLAGS="-ffile-prefix-map=$$cargo_home=/cargo -ffile-prefix-map=$(TARGET)=/target"
 	export CXXFLAGS="$$CFLAGS"
 	[ -n "$(BORINGSSL)" ] && unset BORING_BSSL_PATH
@@ -665,10 +652,6 @@ dist: setup sbom ## Builds a release: tarball, bill of materials and checksums i
 	tar --create --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime=@$(EPOCH) $$name |
 	    gzip --no-name --best >$$name.tar.gz
 	if [ -e sluicegate.cdx.json ]; then mv sluicegate.cdx.json $$name.cdx.json; fi
-	if [ -n "$$profile" ]; then
-	    cp "$$profile" $$name.profdata
-	    echo "$$fits" >$$name.profdata.fits
-	fi
 	sums=$$(sha256sum $$name.*)
 	echo "$$sums" | tee $$name.sha256
 

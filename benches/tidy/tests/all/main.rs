@@ -8,4 +8,5 @@ mod layers;
 mod makefile;
 mod names;
 mod patches;
+mod pgo;
 mod targets;

@@ -20,7 +20,7 @@ fn commands(target: &str, variables: &[&str]) -> String {
 /// A build with DPDK starts on no host without its libraries.
 #[test]
 fn what_users_build_has_dpdk_only_if_they_ask_for_it() {
-    for target in ["build", "run", "install"] {
+    for target in ["build", "run", "install", "deb", "compare"] {
         for (variables, expected) in
             [(&[][..], false), (&["DPDK=no"], false), (&["DPDK=yes"], true)]
         {
