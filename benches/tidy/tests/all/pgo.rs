@@ -5,10 +5,39 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use sluicegate_tidy::repository::read;
+use sluicegate_tidy::repository::{read, root};
 use tempfile::TempDir;
 
 const FOLDER: &str = "server/pgo";
+const NAME: &str = "x86_64-unknown-linux-gnu";
+/// Most bytes of a profile: each one that is committed stays in the history.
+const MAX_BYTES: u64 = 3 << 19;
+
+/// Returns the first line of what the committed profile fits: a version of rustc.
+fn compiler() -> String {
+    let fits = read(Path::new(&format!("{FOLDER}/{NAME}.profdata.fits")));
+    fits.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_profile_is_there_with_what_it_fits() {
+    let profile = root().join(FOLDER).join(format!("{NAME}.profdata"));
+    let bytes = fs::metadata(&profile).expect("there is a profile").len();
+    assert!((1000..MAX_BYTES).contains(&bytes), "{bytes} bytes");
+    let fits = read(Path::new(&format!("{FOLDER}/{NAME}.profdata.fits")));
+    let lines: Vec<_> = fits.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("rustc 1."), "{fits}");
+    assert!(lines[1].len() == "packages ".len() + 64, "{fits}");
+}
+
+#[test]
+fn the_image_is_built_with_the_rust_that_the_profile_fits() {
+    let compiler = compiler();
+    let version = compiler.split(' ').nth(1).unwrap_or_default();
+    let image = read(Path::new("deploy/Dockerfile"));
+    let wanted = format!("FROM docker.io/library/rust:{version}-bookworm");
+    assert!(image.contains(&wanted), "deploy/Dockerfile: {wanted}");
+}
 
 /// A checkout with a profile, and a compiler and a cargo that are scripts.
 struct Checkout(TempDir);
