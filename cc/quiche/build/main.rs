@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 20] = [
+const ADDED: [(&str, &str); 21] = [
     ("src/ecn.rs", "ecn.rs"),
     ("src/ecn/congestion.rs", "ecn/congestion.rs"),
     ("src/ecn/shares.rs", "ecn/shares.rs"),
     ("src/ecn/tests.rs", "ecn/tests.rs"),
     ("src/external.rs", "recovery/gcongestion/external.rs"),
     ("src/crypto_stream.rs", "stream/crypto_stream.rs"),
+    ("src/data_packet.rs", "data_packet.rs"),
     ("src/kept.rs", "recovery/kept.rs"),
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
     ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),

@@ -1,6 +1,7 @@
 //! Behaviour of our quiche that upstream's own tests do not try.
 
 mod controller;
+mod data_packets;
 mod ecn;
 mod emptied_stream;
 mod encoded_heads;
