@@ -294,10 +294,13 @@ impl External {
         let clock = &mut self.clock;
         // Packets that hold nothing but ACKs have no bytes in flight, and are no signal.
         let mut packets = EVENT_PACKETS.take();
-        let acked = acked.iter().filter(|p| p.bytes > 0);
-        packets.acked.extend(acked.map(|p| packet(clock, p.pkt_num, p.time_sent, p.bytes, p.state)));
-        let lost = lost.iter().filter(|p| p.bytes_lost > 0);
-        packets.lost.extend(lost.map(|p| packet(clock, p.packet_number, p.time_sent, p.bytes_lost, p.state)));
+        packets.acked.reserve(acked.len());
+        for p in acked.iter().filter(|p| p.bytes > 0) {
+            packets.acked.push(packet(clock, p.pkt_num, p.time_sent, p.bytes, p.state));
+        }
+        for p in lost.iter().filter(|p| p.bytes_lost > 0) {
+            packets.lost.push(packet(clock, p.packet_number, p.time_sent, p.bytes_lost, p.state));
+        }
         let mut late = std::mem::take(&mut self.late);
         late.sort_unstable_by_key(|p| p.packet_number);
         let event = Event {
