@@ -7,6 +7,7 @@ pub(crate) mod code {
     pub(crate) const LOAD_LEN: u16 = 0x80;
     pub(crate) const LOAD_WORD: u16 = 0x20;
     pub(crate) const LOAD_BYTE: u16 = 0x30;
+    pub(crate) const MODULO: u16 = 0x94;
     pub(crate) const JUMP: u16 = 0x05;
     pub(crate) const JUMP_EQUAL: u16 = 0x15;
     pub(crate) const JUMP_GE: u16 = 0x35;
@@ -58,6 +59,10 @@ pub(crate) fn run(program: &[sock_filter], packet: &[u8], random: u32) -> u32 {
                 }
                 None => return 0,
             },
+            code::MODULO => {
+                accumulator %= k;
+                continue;
+            }
             code::JUMP => {
                 at += k as usize;
                 continue;
