@@ -1,12 +1,15 @@
 //! Acquiring the sockets of a listener, new or inherited. `binding.rs` sets their options and steering afterwards.
 
+use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::BindError;
 use crate::meta::ListenerId;
+use crate::steering::Steering;
+use crate::sys;
 
 /// Bind order is worker order, and one byte of a connection ID counts the workers.
 const MAX_WORKERS: usize = 256;
@@ -17,6 +20,51 @@ pub struct Acquired {
     pub(crate) listener: ListenerId,
     pub(crate) local: SocketAddr,
     pub(crate) sockets: Vec<Socket>,
+    /// Index of the first of them in the group of SO_REUSEPORT.
+    pub(crate) first: usize,
+    /// Whether the kernel is to steer to them from the start: else another process reads, or has the same program in the kernel.
+    pub(crate) steers: bool,
+}
+
+/// The sockets that a process takes over for a listener, with those that it has bound behind them, before it reads them.
+#[derive(Debug)]
+pub struct TakenSockets {
+    listener: ListenerId,
+    one: OwnedFd,
+    all: u32,
+    steering: Steering,
+    added: Vec<OwnedFd>,
+}
+
+impl TakenSockets {
+    /// Returns the listener that they belong to.
+    #[must_use]
+    pub fn listener(&self) -> ListenerId {
+        self.listener
+    }
+
+    /// Returns the number of all sockets.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.all
+    }
+
+    /// Returns other descriptors of those that were bound behind those of before.
+    #[must_use]
+    pub fn added(&self) -> &[OwnedFd] {
+        &self.added
+    }
+
+    /// Has the kernel steer to all of them, from the next datagram on.
+    ///
+    /// # Errors
+    /// The kernel takes no program.
+    pub fn steer(&self) -> io::Result<()> {
+        if self.all == 1 {
+            return Ok(());
+        }
+        sys::attach_reuseport_cbpf(self.one.as_fd(), &self.steering.program(self.all))
+    }
 }
 
 impl Acquired {
@@ -37,7 +85,7 @@ impl Acquired {
         // rather than a shared one. It opens up to the others afterwards.
         let first = bind(address, false)?;
         let local = local_addr(&first, address)?;
-        Self { listener, local, sockets: vec![first] }.complete(workers)
+        Self::steered(listener, local, vec![first]).complete(workers)
     }
 
     /// Takes over bound sockets of a service manager (LISTEN_FDS) or an earlier process. Where they are
@@ -51,6 +99,92 @@ impl Acquired {
         fds: Vec<OwnedFd>,
         workers: usize,
     ) -> Result<Self, BindError> {
+        let inherited = Self::of(listener, fds)?;
+        check(inherited.local, workers)?;
+        let passed = inherited.sockets.len();
+        if passed > workers {
+            return Err(BindError::Inherited {
+                reason: "there are more than workers: remove the others from the socket unit",
+            });
+        }
+        inherited.complete(workers).map_err(|error| match error {
+            BindError::InUse { .. } if passed < workers => BindError::Inherited {
+                reason: "there are fewer than workers, and the system refuses more: pass one for each (`ListenDatagram=` as often, with \
+                         `ReusePort=true`)",
+            },
+            error => error,
+        })
+    }
+
+    /// Takes over all sockets of an earlier process, in their order. They may be more than workers: some of these read several then.
+    /// Where they are fewer, further ones are bound behind them. The kernel does not steer to these before [`TakenSockets::steer`], as
+    /// the earlier process does not read them; a single socket has no program of its own, so the first that is bound behind it may get
+    /// what arrives in the microseconds until it has one.
+    ///
+    /// # Errors
+    /// As with [`Acquired::inherit`].
+    pub fn take_over(
+        listener: ListenerId,
+        fds: Vec<OwnedFd>,
+        workers: usize,
+        steering: Steering,
+    ) -> Result<(Self, TakenSockets), BindError> {
+        let inherited = Self::of(listener, fds)?;
+        let (local, before) = (inherited.local, inherited.sockets.len());
+        let all = before.max(workers);
+        check(local, all)?;
+        let os = |what| move |source| BindError::new(local, what, source);
+        let refused = |error| match error {
+            BindError::InUse { .. } => BindError::Inherited {
+                reason: "there are fewer than workers, and the system refuses more: those that a service manager passed may be another \
+                         user's; restart, with a socket for each worker",
+            },
+            error => error,
+        };
+        let mut taken = inherited;
+        if all > before {
+            if steering == Steering::Hash {
+                let reason = "there are fewer than workers, and the kernel does not read the worker in a connection ID";
+                return Err(BindError::Inherited { reason });
+            }
+            taken = taken.complete(before + 1).map_err(refused)?;
+            if before == 1 {
+                let attached =
+                    sys::attach_reuseport_cbpf(taken.sockets[0].as_fd(), &steering.program(1));
+                attached.map_err(os("attach the steering program"))?;
+            }
+            taken = taken.complete(all).map_err(refused)?;
+        }
+        let duplicate = |socket: &Socket| socket.as_fd().try_clone_to_owned();
+        let added = taken.sockets.iter().skip(before).map(duplicate).collect::<io::Result<_>>();
+        let ways = TakenSockets {
+            listener,
+            one: duplicate(&taken.sockets[0]).map_err(os("dup"))?,
+            all: u32::try_from(all).unwrap_or(u32::MAX),
+            steering,
+            added: added.map_err(os("dup"))?,
+        };
+        Ok((Self { steers: false, ..taken }, ways))
+    }
+
+    /// Takes sockets of the same listener that another process has bound behind `first` of this one, in their order.
+    ///
+    /// # Errors
+    /// As with [`Acquired::inherit`].
+    pub fn behind(
+        first: usize,
+        listener: ListenerId,
+        fds: Vec<OwnedFd>,
+    ) -> Result<Self, BindError> {
+        Ok(Self { first, steers: false, ..Self::of(listener, fds)? })
+    }
+
+    fn steered(listener: ListenerId, local: SocketAddr, sockets: Vec<Socket>) -> Self {
+        Self { listener, local, sockets, first: 0, steers: true }
+    }
+
+    /// Checks that sockets are bound for UDP to one address.
+    fn of(listener: ListenerId, fds: Vec<OwnedFd>) -> Result<Self, BindError> {
         let sockets: Vec<Socket> = fds.into_iter().map(Socket::from).collect();
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let Some(first) = sockets.first() else {
@@ -67,30 +201,7 @@ impl Acquired {
                 return Err(BindError::Inherited { reason: "they are not bound to one address" });
             }
         }
-        check(local, workers)?;
-        if sockets.len() > workers {
-            return Err(BindError::Inherited {
-                reason: "there are more than workers: remove the others from the socket unit",
-            });
-        }
-        let passed = sockets.len();
-        let completed = Self { listener, local, sockets }.complete(workers);
-        completed.map_err(|error| match error {
-            BindError::InUse { .. } if passed < workers => BindError::Inherited {
-                reason: "there are fewer than workers, and the system refuses more: pass one for each (`ListenDatagram=` as often, with \
-                         `ReusePort=true`)",
-            },
-            error => error,
-        })
-    }
-
-    /// Takes over all sockets of an earlier process, in their order. They may be more than workers: some of these read several then.
-    ///
-    /// # Errors
-    /// As with [`Acquired::inherit`].
-    pub fn take_over(listener: ListenerId, fds: Vec<OwnedFd>) -> Result<Self, BindError> {
-        let all = fds.len();
-        Self::inherit(listener, fds, all)
+        Ok(Self::steered(listener, local, sockets))
     }
 
     /// Returns the listener that the sockets belong to.
@@ -167,6 +278,17 @@ mod tests {
         let acquired = Acquired::inherit(id, vec![passed.into()], 3).unwrap();
         assert_eq!((acquired.listener(), acquired.workers()), (id, 3));
         assert_eq!(acquired.local_addr(), address);
+    }
+
+    #[test]
+    fn no_socket_joins_others_whose_program_cannot_leave_it_out() {
+        let passed = || vec![UdpSocket::bind("127.0.0.1:0").unwrap().into()];
+        let refused = Acquired::take_over(ListenerId(0), passed(), 2, Steering::Hash).unwrap_err();
+        assert!(refused.to_string().contains("does not read the worker"), "{refused}");
+        let (same, taken) =
+            Acquired::take_over(ListenerId(0), passed(), 1, Steering::Hash).unwrap();
+        assert_eq!((same.workers(), taken.count(), taken.added().len()), (1, 1, 0));
+        taken.steer().unwrap();
     }
 
     #[test]

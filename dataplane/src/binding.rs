@@ -81,7 +81,7 @@ pub(crate) fn configure(
     steering: Steering,
     options: &SocketOptions,
 ) -> Result<Vec<Binding>, BindError> {
-    let Acquired { listener, local, sockets } = acquired;
+    let Acquired { listener, local, sockets, steers, .. } = acquired;
     let os = |what| move |source| BindError::new(local, what, source);
     let workers = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
     let mut bindings = Vec::with_capacity(sockets.len());
@@ -99,7 +99,7 @@ pub(crate) fn configure(
         socket.set_nonblocking(false).map_err(os("O_NONBLOCK"))?;
         bindings.push(Binding { listener, local, socket, gso, gro, busy_poll: options.busy_poll });
     }
-    if let (true, Some(first)) = (workers > 1, bindings.first()) {
+    if let (true, Some(first)) = (steers && workers > 1, bindings.first()) {
         sys::attach_reuseport_cbpf(first.as_fd(), &steering.program(workers))
             .map_err(os("attach the steering program"))?;
     }

@@ -40,11 +40,11 @@ pub struct ListenerFacts {
     pub payloads: Payloads,
 }
 
-/// Opens a group of `workers` over acquired sockets: sets their options, and has the kernel select a worker for each datagram. Where
-/// there are more sockets than workers, some workers have several: the kernel selects a socket as it did for the process before.
+/// Opens a group of `workers` over acquired sockets: sets their options, and has the kernel select a worker for each datagram. The
+/// workers take the sockets in turn, so some have several where there are more sockets than workers.
 ///
 /// # Errors
-/// A listener has fewer sockets than workers, or a socket option that correctness depends on is missing.
+/// A listener has fewer sockets than workers, but for those behind others; or a socket option that correctness depends on is missing.
 pub fn open_group(
     backend: Backend,
     listeners: Vec<Acquired>,
@@ -57,13 +57,14 @@ pub fn open_group(
     let mut facts = Vec::with_capacity(listeners.len());
     for acquired in listeners {
         let address = acquired.local_addr();
-        if acquired.workers() < workers || workers == 0 {
+        let first = acquired.first;
+        if first + acquired.workers() < workers || workers == 0 {
             return Err(BindError::Workers { address, workers });
         }
         let bindings = configure(acquired, steering, socket)?;
         facts.extend(bindings.first().map(ListenerFacts::of));
         for (index, binding) in bindings.into_iter().enumerate() {
-            if let Some(share) = shares.get_mut(index % workers) {
+            if let Some(share) = shares.get_mut((first + index) % workers) {
                 share.push(binding);
             }
         }

@@ -40,7 +40,7 @@ mod sys;
 mod trial;
 mod waker;
 
-pub use acquire::Acquired;
+pub use acquire::{Acquired, TakenSockets};
 pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend};
 #[cfg(feature = "test-backends")]
 pub use backends::{memory, port};

@@ -95,7 +95,7 @@ use self::upkeep::Upkeep;
 use self::watch::{Service, run_down};
 use crate::snapshot::ConfigSnapshot;
 use crate::telemetry::Collector;
-use crate::worker::{self, MailboxSender, WorkerHandle, WorkerReport, WorkerSetup};
+use crate::worker::{self, MailboxSender, Side, WorkerHandle, WorkerReport, WorkerSetup};
 
 /// Paths of a server: its configuration file and its control socket.
 #[derive(Clone, Debug, Default)]
@@ -147,6 +147,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         Some(takeover) => {
             takeover.over_tcp = Some(over_tcp);
             plan.leave_passed(&shared.config, &observability.admin_state)?;
+            takeover.taken = std::mem::take(&mut plan.listeners.taken);
             connect(takeover, &shared, &snapshot, &workers, &events)?;
         }
     }
@@ -246,7 +247,9 @@ fn connect(
     events: &Sender<Event>,
 ) -> Result<(), BootError> {
     let (config, bound) = (&shared.config, &snapshot.bound_listeners);
-    let told = takeover.ready(workers, config, bound, shared.secrets.generation(), events);
+    let labels = takeover.address_labels(config, bound, shared.cids.steering());
+    let relay = lanes::connect(workers, config, Side::Older, labels);
+    let told = takeover.ready(relay, bound, shared.secrets.generation(), events);
     told.map_err(BootError::Takeover)
 }
 

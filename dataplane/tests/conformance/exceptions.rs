@@ -70,6 +70,11 @@ const TABLE: &[Row] = &[
         "the kernel drops packets in front of a socket, and the driver under test is the one that receives",
     ),
     (
+        "take_over::no_socket_gets_a_datagram_before_somebody_is_to_read_it",
+        &[Memory, Simulated, Dpdk],
+        "a queue has no socket that another process could take over",
+    ),
+    (
         "rebind::a_listener_that_is_added_receives_and_sends_beside_the_others",
         &[Memory, Simulated, Dpdk],
         "a device keeps its listeners as long as it is open",

@@ -17,6 +17,7 @@ mod rebind;
 mod rig;
 mod sharing;
 mod sleep;
+mod take_over;
 mod trouble;
 mod veth;
 mod vlan;

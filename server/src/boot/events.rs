@@ -1,5 +1,7 @@
 //! Events for the main thread.
 
+use std::os::fd::OwnedFd;
+
 use super::control_socket::{ControlRequest, Reply};
 use crate::boot::signal::Signal;
 use crate::handover::News;
@@ -20,6 +22,8 @@ pub(super) enum Event {
     Asked(ControlRequest, Reply),
     /// News of a process that this one leaves the service to, or has left it to: of that number.
     Other(u64, OtherNews),
+    /// The process that this one has started by the upgrade of this number has bound a socket behind those of the address of this label.
+    Added(u64, u16, OwnedFd),
     /// News of the process that this one takes over from.
     Older(OlderNews),
     /// A process that drains says so, by the other process of this number.

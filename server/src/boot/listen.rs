@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluicegate_config::{Group, Listener};
 use sluicegate_dataplane::{
     Acquired, BindError, Group as OpenedGroup, ListenerFacts, ListenerId, Payloads, Steering,
-    open_group,
+    TakenSockets, open_group,
 };
 use sluicegate_quic::settings::Lease;
 
@@ -66,6 +66,10 @@ pub(super) struct ListenerPlan {
     ids: Vec<ListenerId>,
     /// Sockets that a service manager passed.
     passed: Arc<Passed>,
+    /// How the kernel steers to the sockets of the process before, if there is one.
+    steering: Option<Steering>,
+    /// Those of QUIC, of each address.
+    pub(super) taken: Vec<TakenSockets>,
     pub(super) lines: Vec<ListenerLogLine>,
     pub(super) bound_listeners: Vec<BoundListener>,
     /// Sockets of TCP, until the groups take them.
@@ -99,9 +103,10 @@ impl ListenerLogLine {
 }
 
 impl ListenerPlan {
-    /// Begins with the sockets that a service manager passed.
-    pub(super) fn inherit(passed: Arc<Passed>) -> ListenerPlan {
-        ListenerPlan { passed, ..ListenerPlan::default() }
+    /// Begins with the sockets that a service manager passed, or the process before, for which the kernel steers by this rule.
+    pub(super) fn inherit(passed: Arc<Passed>, steering: Steering) -> ListenerPlan {
+        let steering = passed.is_of_the_process_before().then_some(steering);
+        ListenerPlan { passed, steering, ..ListenerPlan::default() }
     }
 
     /// Begins with addresses that are bound already, `next_id`, the number after that of the address bound last, and the sockets that a
@@ -122,12 +127,13 @@ impl ListenerPlan {
 
     /// Returns whether sockets are those of the process before, which reads them until this one does.
     pub(super) fn is_taking_over(&self) -> bool {
-        self.passed.is_of_the_process_before()
+        self.steering.is_some()
     }
 
     /// Forgets the sockets that were passed: each that is used is held by its listener.
     pub(super) fn forget_passed(&mut self) {
         self.passed = Arc::default();
+        self.steering = None;
     }
 
     /// Returns the number for the address to be bound next.
@@ -396,12 +402,12 @@ fn open_address(
     id: ListenerId,
     address: SocketAddr,
     workers: usize,
-    plan: &ListenerPlan,
+    plan: &mut ListenerPlan,
 ) -> Result<(Acquired, Vec<TcpListener>), ListenerError> {
     let mut attempts = if address.port() == 0 { FREE_PORTS } else { 1 };
     loop {
         attempts -= 1;
-        let passed = plan.passed.udp(&listener.name, address, workers)?;
+        let passed = plan.passed.udp(&listener.name, address)?;
         let bound = if passed.is_empty() {
             until_free(
                 || Acquired::bind(id, address, workers),
@@ -410,8 +416,11 @@ fn open_address(
         } else if plan.is_closing(address) {
             // Sockets that leave a group of SO_REUSEPORT would change the order of those that come.
             return Err(ListenerError::Closing);
-        } else if plan.is_taking_over() {
-            Acquired::take_over(id, passed)?
+        } else if let Some(steering) = plan.steering {
+            let (bound, taken) = Acquired::take_over(id, passed, workers, steering)?;
+            plan.taken.retain(|other| other.listener() != id);
+            plan.taken.push(taken);
+            bound
         } else {
             Acquired::inherit(id, passed, workers)?
         };

@@ -133,36 +133,29 @@ impl Passed {
         !self.handed_over.is_empty()
     }
 
-    /// Returns other descriptors of those that the process before has handed over, at least one for each worker; none if it has not.
+    /// Returns other descriptors of those that the process before has handed over, in their order; none if it has not.
     fn of_the_process_before(
         &self,
         kind: SocketKind,
         listener: &str,
         address: SocketAddr,
-        workers: usize,
     ) -> Result<Vec<OwnedFd>, PassedError> {
         let fits = |one: &&HandedSocket| one.is_of(kind, listener, address);
         let sockets = self.handed_over.iter().filter(fits);
         let sockets = sockets.map(|one| one.socket.try_clone().map_err(PassedError::Duplicate));
-        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
-        if !sockets.is_empty() && sockets.len() < workers {
-            let (listener, sockets) = (listener.to_owned(), sockets.len());
-            return Err(PassedError::Workers { listener, sockets, workers });
-        }
-        Ok(sockets)
+        sockets.collect()
     }
 
     /// Returns the UDP sockets of a listener that are bound to an address.
     ///
     /// # Errors
-    /// There is no descriptor for them, or the process before has fewer than workers.
+    /// There is no descriptor for them.
     pub(super) fn udp(
         &self,
         listener: &str,
         address: SocketAddr,
-        workers: usize,
     ) -> Result<Vec<OwnedFd>, PassedError> {
-        let before = self.of_the_process_before(SocketKind::Udp, listener, address, workers)?;
+        let before = self.of_the_process_before(SocketKind::Udp, listener, address)?;
         if !before.is_empty() {
             return Ok(before);
         }
@@ -175,15 +168,18 @@ impl Passed {
     /// closed it, the connections in its queue would be reset.
     ///
     /// # Errors
-    /// There are more than workers, so nobody would accept from one, or there is no descriptor for them.
+    /// A service manager passed more than workers, so nobody would accept from one, or there is no descriptor for them.
     pub(super) fn tcp(
         &self,
         listener: &str,
         address: SocketAddr,
         workers: usize,
     ) -> Result<Vec<TcpListener>, PassedError> {
-        let before = self.of_the_process_before(SocketKind::Tcp, listener, address, workers)?;
+        let mut before = self.of_the_process_before(SocketKind::Tcp, listener, address)?;
         if !before.is_empty() {
+            for index in 0..workers.saturating_sub(before.len()) {
+                before.push(before[index].try_clone().map_err(PassedError::Duplicate)?);
+            }
             return Ok(before.into_iter().map(TcpListener::from).collect());
         }
         let sockets: Vec<&Socket> = self.at(Kind::Tcp, address).collect();
@@ -199,7 +195,7 @@ impl Passed {
     /// # Errors
     /// There is no descriptor for it.
     pub(super) fn admin(&self, address: SocketAddr) -> Result<Option<TcpListener>, PassedError> {
-        let before = self.of_the_process_before(SocketKind::Admin, "", address, 1)?;
+        let before = self.of_the_process_before(SocketKind::Admin, "", address)?;
         match before.into_iter().next() {
             Some(socket) => Ok(Some(socket.into())),
             None => Ok(self.tcp("", address, 1)?.pop()),
@@ -324,19 +320,6 @@ pub enum PassedError {
         /// Its address.
         address: SocketAddr,
     },
-    /// The process before has fewer sockets than workers.
-    #[error(
-        "the running server has {sockets} sockets at listener `{listener}`, and this configuration asks for {workers} workers: after an \
-         upgrade there may be fewer, and not more; add them by a restart"
-    )]
-    Workers {
-        /// Name of the listener.
-        listener: String,
-        /// Sockets of the process before.
-        sockets: usize,
-        /// Workers of this configuration.
-        workers: usize,
-    },
     /// A socket cannot be duplicated.
     #[error("cannot duplicate a socket that was passed: {0}")]
     Duplicate(#[source] io::Error),
@@ -368,10 +351,10 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         let passed = Passed::duplicate([udp.as_fd(), tcp.as_fd(), file.as_fd()]).unwrap();
         drop((udp, tcp));
-        assert_eq!(passed.udp("a", at, 1).unwrap().len(), 1);
-        assert_eq!(passed.udp("a", at, 1).unwrap().len(), 1, "a later reload takes it again");
+        assert_eq!(passed.udp("a", at).unwrap().len(), 1);
+        assert_eq!(passed.udp("a", at).unwrap().len(), 1, "a later reload takes it again");
         let elsewhere = "127.0.0.1:1".parse().unwrap();
-        assert!(passed.udp("a", elsewhere, 1).unwrap().is_empty());
+        assert!(passed.udp("a", elsewhere).unwrap().is_empty());
         assert!(passed.tcp("a", elsewhere, 1).unwrap().is_empty());
         let shared = passed.tcp("a", tcp_at, 3).unwrap();
         assert_eq!(shared.len(), 3);

@@ -89,7 +89,7 @@ impl Plan {
         } else {
             AdminAddress::open(&config.admin, admin_state, &passed)?
         };
-        let mut listeners = ListenerPlan::inherit(Arc::clone(&passed));
+        let mut listeners = ListenerPlan::inherit(Arc::clone(&passed), shared.cids.steering());
         let mut ports = OpenPorts::start(&on_ports(config)?)?;
         let mut groups = Vec::new();
         for group in &config.groups {

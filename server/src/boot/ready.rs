@@ -63,6 +63,7 @@ pub(super) fn await_ready(
                 Event::Certificates
                 | Event::Asked(..)
                 | Event::Other(..)
+                | Event::Added(..)
                 | Event::Older(_)
                 | Event::Drains(..),
             ) => {}

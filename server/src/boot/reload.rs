@@ -377,7 +377,7 @@ impl Reloader<'_> {
 ///
 /// # Errors
 /// A worker cannot, or not in time. Others may have opened theirs.
-fn open_sockets(
+pub(super) fn open_sockets(
     workers: &[WorkerHandle],
     seeds: BTreeMap<String, VecDeque<Seed>>,
 ) -> Result<(), BootError> {

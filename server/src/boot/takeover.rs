@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -13,18 +13,18 @@ use data_encoding::HEXLOWER;
 use rustix::stdio::{dup2_stdin, stdin};
 use sluicegate_base::secrets::{GENERATIONS, Purpose, RootSecret, Secrets, generations_since};
 use sluicegate_config::Config;
+use sluicegate_dataplane::{Steering, TakenSockets};
 use sluicegate_quic::cid::CidSchemes;
 use thiserror::Error;
 
 use super::events::{Event, OLDER, OlderNews, OtherNews};
-use super::lanes::{self, group_index};
+use super::lanes::group_index;
 use super::passed::{HandedSocket, Passed};
 use crate::handover::message::{Hello, PROTOCOL};
-use crate::handover::relay::AddressLabels;
+use crate::handover::relay::{AddressLabels, Relay};
 use crate::handover::{Bequest, Channel, Message, SocketKind};
 use crate::snapshot::BoundListener;
 use crate::tcp::TcpConfig;
-use crate::worker::{Side, WorkerHandle};
 
 /// Variable of the environment that says that the standard input is the way to the process before.
 pub(super) const VARIABLE: &str = "SLUICEGATE_TAKEOVER";
@@ -44,6 +44,8 @@ pub(super) struct Takeover {
     oldest: Option<u8>,
     /// Numbers of the addresses of QUIC, with their listeners.
     labels: Vec<(u16, String, SocketAddr)>,
+    /// Sockets of QUIC that it has handed over, with those behind them, until this process reads them.
+    pub(super) taken: Vec<TakenSockets>,
     reads: bool,
     /// The process before has ended.
     has_ended: bool,
@@ -104,6 +106,7 @@ impl Takeover {
             oldest: Some(hello.oldest),
             hello,
             labels,
+            taken: Vec::new(),
             reads: false,
             has_ended: false,
             over_tcp: None,
@@ -149,25 +152,32 @@ impl Takeover {
         self.oldest = self.oldest.and(oldest);
     }
 
-    /// Connects the workers with the process before, which may send datagrams from now on, and tells it that this one serves.
+    /// Connects the workers with the process before by `relay`, which may bring datagrams from now on, gives it the sockets that were bound
+    /// behind its own, and tells it that this process serves.
     ///
     /// # Errors
     /// It has ended, or the system gives no thread.
     pub(super) fn ready(
         &mut self,
-        workers: &[WorkerHandle],
-        config: &Config,
+        relay: Relay,
         bound: &[BoundListener],
         generation: u8,
         events: &Sender<Event>,
     ) -> io::Result<()> {
-        let relay =
-            lanes::connect(workers, config, Side::Older, self.address_labels(config, bound));
         let closed = events.clone();
         if let Some(stream) = self.stream.take() {
             relay.start(stream, move || drop(closed.send(Event::Older(OlderNews::Closed))))?;
         }
         // If it has ended already, the thread below learns of it, and this process reads.
+        for taken in &self.taken {
+            let bound = bound.iter().find(|bound| bound.at.id == taken.listener());
+            if let Some(message) = bound.and_then(|bound| self.socket_of(bound)) {
+                let mut added = taken.added().iter();
+                let _ = added.try_for_each(|socket| {
+                    self.channel.offer(&message, std::slice::from_ref(socket))
+                });
+            }
+        }
         self.send(&Message::Ready { generation });
         let (channel, events) = (Arc::clone(&self.channel), events.clone());
         std::thread::Builder::new().name("takeover".into()).spawn(move || {
@@ -177,16 +187,60 @@ impl Takeover {
     }
 
     /// Returns the numbers of the addresses of QUIC that this process has, too.
-    fn address_labels(&self, config: &Config, bound: &[BoundListener]) -> AddressLabels {
-        let mut labels = AddressLabels::default();
+    pub(super) fn address_labels(
+        &self,
+        config: &Config,
+        bound: &[BoundListener],
+        steering: Steering,
+    ) -> AddressLabels {
+        let mut labels = AddressLabels::new(steering);
         for (label, listener, configured) in &self.labels {
             let mut bound = bound.iter().filter(|bound| bound.at.protocols.has_quic());
             let found = bound.find(|bound| bound.name == *listener && bound.is_at(*configured));
             if let Some(found) = found {
-                labels.add(*label, found.at.id, group_index(config, &found.at.group));
+                let id = found.at.id;
+                labels.add(*label, id, group_index(config, &found.at.group));
+                let taken = self.taken.iter().find(|taken| taken.listener() == id);
+                labels.add_sockets(id, taken.map_or(0, TakenSockets::count));
             }
         }
         labels
+    }
+
+    /// Returns the message that names a socket of an address to the process before, if that has the address.
+    fn socket_of(&self, bound: &BoundListener) -> Option<Message> {
+        let found = self.label_of(bound);
+        found.map(|(label, listener, configured)| Message::Socket {
+            kind: SocketKind::Udp,
+            listener: listener.clone(),
+            configured: *configured,
+            label: *label,
+        })
+    }
+
+    fn label_of(&self, bound: &BoundListener) -> Option<&(u16, String, SocketAddr)> {
+        let mut labels = self.labels.iter();
+        labels.find(|(_, name, configured)| bound.name == *name && bound.is_at(*configured))
+    }
+
+    /// Gives the process before a socket of an address that was bound behind those that it has. Without it, the address is not one that it
+    /// could serve again.
+    pub(super) fn add_socket(&mut self, bound: &BoundListener, socket: OwnedFd) {
+        let Some(message) = self.socket_of(bound) else {
+            return;
+        };
+        if self.channel.send_beside(&message, socket).is_err() {
+            self.labels
+                .retain(|(_, name, configured)| bound.name != *name || !bound.is_at(*configured));
+        }
+    }
+
+    /// Has the kernel steer to all sockets that this process is to read.
+    ///
+    /// # Errors
+    /// The kernel takes no program.
+    pub(super) fn steer(&mut self) -> io::Result<()> {
+        std::mem::take(&mut self.taken).iter().try_for_each(TakenSockets::steer)
     }
 
     /// Notes that the workers read, and tells the process before.
@@ -218,8 +272,7 @@ impl Takeover {
 
     /// Returns whether the process before has an address of QUIC.
     pub(super) fn knows(&self, bound: &BoundListener) -> bool {
-        let mut labels = self.labels.iter();
-        labels.any(|(_, name, configured)| bound.name == *name && bound.is_at(*configured))
+        self.label_of(bound).is_some()
     }
 
     /// Notes that the process before has ended. Its last datagrams may still come.

@@ -1,5 +1,6 @@
 //! A process leaves the service to another one: the older one to the newer one that it starts, and that one to the older one again.
 
+mod added;
 mod begin;
 mod child;
 mod other;
@@ -15,6 +16,7 @@ use sluicegate_quic::cid::CidSchemes;
 
 use self::other::{OtherProcess, read_again};
 use super::bequests::Bequests;
+use super::error::one_line;
 use super::events::{Event, OLDER, OtherNews};
 use super::lanes;
 use super::reload::Reloader;
@@ -340,6 +342,14 @@ impl Upgrades {
             }
             Action::Undo => return self.undo(other, news.reason(), reloader),
             Action::Prepare => {
+                if let Err(error) = other.read_added(reloader) {
+                    let error = one_line(&error);
+                    tracing::error!(error, "upgrade: this process cannot serve again");
+                    let reason = "the former process cannot read all sockets";
+                    self.ends_for = Some(reason);
+                    other.send(&Message::Declined { reason: reason.to_owned() });
+                    return Next::DrainAgain;
+                }
                 self.share_ids(true, reloader);
                 send_all(&reloader.workers, || Command::LeaveNew(None));
                 send_all(&reloader.workers, || Command::Resume);
@@ -369,7 +379,13 @@ impl Upgrades {
     }
 
     /// Has the workers read again; the other process has left the service to this one, or is gone.
-    fn serve(&mut self, other: &mut OtherProcess, lives: bool, reloader: &Reloader<'_>) -> Next {
+    fn serve(
+        &mut self,
+        other: &mut OtherProcess,
+        lives: bool,
+        reloader: &mut Reloader<'_>,
+    ) -> Next {
+        other.read_all_it_can(reloader);
         if let Err(error) = read_again(&reloader.workers) {
             tracing::error!(%error, "upgrade: a worker cannot read, so this process does not serve");
             if !lives {
@@ -405,7 +421,11 @@ impl Upgrades {
     }
 
     /// Goes on as before: this process stays in service.
-    fn undo(&self, other: &mut OtherProcess, reason: &str, reloader: &Reloader<'_>) -> Next {
+    fn undo(&self, other: &mut OtherProcess, reason: &str, reloader: &mut Reloader<'_>) -> Next {
+        // Before that, nothing is steered to those that the other one has bound.
+        if other.stage == Stage::Changing {
+            other.read_all_it_can(reloader);
+        }
         if let Err(error) = other.undo(&reloader.workers, reason) {
             tracing::error!(%error, "a worker cannot read again: restart the server");
         }

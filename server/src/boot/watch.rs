@@ -234,6 +234,9 @@ impl Run<'_, '_, '_> {
             Event::Other(number, news) => {
                 return Some(self.service.upgrades.on_news(number, &news, self.reloader));
             }
+            Event::Added(number, label, socket) => {
+                self.service.upgrades.add_socket(number, label, socket);
+            }
             Event::Older(news) => return self.on_older_news(news),
             Event::Drains(from, process) => {
                 self.draining.note(process, clock::now());
@@ -467,7 +470,8 @@ impl Run<'_, '_, '_> {
         let Run { reloader, service, .. } = self;
         let takeover = reloader.takeover.as_mut()?;
         service.upgrades.take_tokens();
-        if let Err(error) = set_receiving(&reloader.workers, true) {
+        let reads = takeover.steer().and_then(|()| set_receiving(&reloader.workers, true));
+        if let Err(error) = reads {
             tracing::error!(%error, "upgrade: a worker cannot read, so this process ends");
             takeover.give_up();
             return Some(Next::Stop);

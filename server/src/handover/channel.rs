@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -36,8 +36,8 @@ pub(crate) struct Channel {
 /// What there is no room for: the other process reads nothing, as it is stopped or hangs.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Those that must not be lost, in their order.
-    messages: VecDeque<Message>,
+    /// Those that must not be lost, in their order, some with a descriptor beside them.
+    messages: VecDeque<(Message, Option<Arc<OwnedFd>>)>,
     /// The latest state of each process that drains, by its number.
     draining: BTreeMap<u32, DrainingProcess>,
 }
@@ -48,7 +48,7 @@ impl Waiting {
     }
 
     /// Takes a message. Returns false where there are too many.
-    fn add(&mut self, message: &Message) -> bool {
+    fn add(&mut self, message: &Message, descriptor: Option<OwnedFd>) -> bool {
         if let Message::Drains(process) = message {
             let is_known = self.draining.contains_key(&process.process);
             let has_room = is_known || self.draining.len() < MOST_PROCESSES;
@@ -59,14 +59,14 @@ impl Waiting {
         }
         let has_room = self.messages.len() < MOST_WAITING;
         if has_room {
-            self.messages.push_back(message.clone());
+            self.messages.push_back((message.clone(), descriptor.map(Arc::new)));
         }
         has_room
     }
 
     /// Returns what is to be sent next.
-    fn next(&self) -> Option<Message> {
-        let state = || self.draining.values().next().map(|process| Message::Drains(*process));
+    fn next(&self) -> Option<(Message, Option<Arc<OwnedFd>>)> {
+        let state = || self.draining.values().next().map(|one| (Message::Drains(*one), None));
         self.messages.front().cloned().or_else(state)
     }
 
@@ -113,8 +113,9 @@ impl Channel {
     /// # Errors
     /// The other process has ended.
     pub(crate) fn offer(&self, message: &Message, descriptors: &[OwnedFd]) -> io::Result<()> {
+        let beside: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         loop {
-            match self.send_with(message, descriptors, SendFlags::empty()) {
+            match self.send_with(message, &beside, SendFlags::empty()) {
                 Err(error) if is_transient(error) || error == Errno::TOOMANYREFS => pause(),
                 sent => return Ok(sent?),
             }
@@ -127,8 +128,20 @@ impl Channel {
     /// # Errors
     /// Too many wait, or the other process has ended.
     pub(crate) fn send(&self, message: &Message) -> io::Result<()> {
+        self.send_in_turn(message, None)
+    }
+
+    /// Sends a message likewise, with a descriptor beside it.
+    ///
+    /// # Errors
+    /// As with [`Channel::send`].
+    pub(crate) fn send_beside(&self, message: &Message, descriptor: OwnedFd) -> io::Result<()> {
+        self.send_in_turn(message, Some(descriptor))
+    }
+
+    fn send_in_turn(&self, message: &Message, descriptor: Option<OwnedFd>) -> io::Result<()> {
         let mut waiting = self.waiting();
-        if !waiting.add(message) {
+        if !waiting.add(message, descriptor) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.send_waiting(&mut waiting)
@@ -152,10 +165,12 @@ impl Channel {
     }
 
     fn send_waiting(&self, waiting: &mut Waiting) -> io::Result<()> {
-        while let Some(message) = waiting.next() {
-            match self.send_with(&message, &[], SendFlags::DONTWAIT) {
+        while let Some((message, descriptor)) = waiting.next() {
+            let beside: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+            match self.send_with(&message, &beside, SendFlags::DONTWAIT) {
                 Ok(()) => waiting.pop(),
-                Err(error) if error == Errno::AGAIN || is_transient(error) => break,
+                Err(Errno::AGAIN | Errno::TOOMANYREFS) => break,
+                Err(error) if is_transient(error) => break,
                 Err(error) => {
                     *waiting = Waiting::default();
                     return Err(error.into());
@@ -168,15 +183,14 @@ impl Channel {
     fn send_with(
         &self,
         message: &Message,
-        descriptors: &[OwnedFd],
+        descriptors: &[BorrowedFd<'_>],
         flags: SendFlags,
     ) -> Result<(), Errno> {
         let text = message.to_text();
-        let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
         }
         let text = [IoSlice::new(text.as_bytes())];
         sendmsg(&self.end, &text, &mut ancillary, SendFlags::NOSIGNAL | flags)?;
@@ -314,6 +328,30 @@ mod tests {
         }
         drop(receiver);
         assert!(sender.send(&Message::Read).is_err());
+    }
+
+    #[test]
+    fn a_socket_waits_for_room_in_its_turn() {
+        let (sender, end) = Channel::pair().unwrap();
+        let receiver = Channel::of(end);
+        while !sender.has_waiting() {
+            sender.send(&Message::Back).unwrap();
+        }
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        sender.send_beside(&Message::Stay, socket.into()).unwrap();
+        sender.send(&Message::Reading).unwrap();
+        let mut received = Vec::new();
+        while received.len() < 2 {
+            sender.flush().unwrap();
+            let (message, fd) = receiver.receive().unwrap().unwrap();
+            received.extend(Some((message, fd)).filter(|(message, _)| *message != Message::Back));
+        }
+        let (last, none) = received.pop().unwrap();
+        assert!(last == Message::Reading && none.is_empty());
+        let (message, mut fd) = received.pop().unwrap();
+        assert_eq!(message, Message::Stay);
+        assert_eq!(UdpSocket::from(fd.pop().unwrap()).local_addr().unwrap(), address);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::stage::News;
 
 /// Version of the protocol. Processes that speak different ones do not take over from each other.
-pub(crate) const PROTOCOL: u64 = 2;
+pub(crate) const PROTOCOL: u64 = 3;
 
 /// Use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,8 @@ pub(crate) struct Hello {
 pub(crate) enum Message {
     /// The older process begins. Beside it is the stream for datagrams.
     Hello(Hello),
-    /// A socket is beside it. Those of an address come in the order of its workers.
+    /// A socket is beside it. Those of an address come in the order in which they were bound: from the older process all, and from the
+    /// newer one those that it has bound behind them.
     Socket {
         /// Use of the socket.
         kind: SocketKind,

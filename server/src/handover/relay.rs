@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use sluicegate_dataplane::{ListenerId, RxMeta};
+use sluicegate_dataplane::{ListenerId, RxMeta, Steering};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
@@ -34,18 +35,69 @@ pub(crate) struct Lane {
 }
 
 /// Numbers of the listening addresses, by which frames name them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct AddressLabels {
-    /// Listener of each number, and index of its group.
-    listeners: HashMap<u16, (ListenerId, u8)>,
+    /// How the kernel steers to the sockets of each.
+    steering: Steering,
+    addresses: HashMap<u16, LabelledAddress>,
     labels: HashMap<ListenerId, u16>,
 }
 
+/// A listening address.
+#[derive(Clone, Debug)]
+struct LabelledAddress {
+    listener: ListenerId,
+    /// Index of its group.
+    group: u8,
+    /// Number of its sockets. All copies share it.
+    sockets: Arc<AtomicU32>,
+}
+
 impl AddressLabels {
+    /// Begins without an address.
+    pub(crate) fn new(steering: Steering) -> AddressLabels {
+        AddressLabels { steering, addresses: HashMap::new(), labels: HashMap::new() }
+    }
+
     /// Adds the number of a listener, whose group has this index.
     pub(crate) fn add(&mut self, label: u16, listener: ListenerId, group: u8) {
-        self.listeners.insert(label, (listener, group));
+        let sockets = Arc::default();
+        self.addresses.insert(label, LabelledAddress { listener, group, sockets });
         self.labels.insert(listener, label);
+    }
+
+    /// Notes that a listener has so many sockets more.
+    pub(crate) fn add_sockets(&self, listener: ListenerId, more: u32) {
+        let address = self.labels.get(&listener).and_then(|label| self.addresses.get(label));
+        if let Some(address) = address {
+            address.sockets.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of a listener's sockets.
+    pub(crate) fn sockets(&self, listener: ListenerId) -> u32 {
+        let address = self.labels.get(&listener).and_then(|label| self.addresses.get(label));
+        address.map_or(0, |address| address.sockets.load(Ordering::Relaxed))
+    }
+
+    /// Returns the listener of a number.
+    pub(crate) fn listener(&self, label: u16) -> Option<ListenerId> {
+        self.addresses.get(&label).map(|address| address.listener)
+    }
+
+    /// Returns the listener of a datagram, the index of its group, and that of the worker who reads the socket to which the kernel would
+    /// lead the datagram once this process reads, where the group has so many: so no connection that begins now is another worker's then.
+    fn place(
+        &self,
+        frame: &ForwardedDatagram<'_>,
+        workers: impl FnOnce(u8) -> usize,
+    ) -> Option<(ListenerId, u8, usize)> {
+        let LabelledAddress { listener, group, sockets } = self.addresses.get(&frame.label)?;
+        let sockets = sockets.load(Ordering::Relaxed);
+        let socket = self.steering.socket(sockets, frame.datagram);
+        let socket = socket.and_then(|socket| usize::try_from(socket).ok());
+        let socket = socket.unwrap_or(usize::from(frame.worker));
+        Some((*listener, *group, socket.checked_rem(workers(*group))?))
     }
 }
 
@@ -222,12 +274,12 @@ impl Relay {
             match ForwardedDatagram::read(bytes) {
                 Ok(Some((frame, length))) => {
                     at += length;
-                    let lane =
-                        self.labels.listeners.get(&frame.label).and_then(|(listener, group)| {
-                            let workers = self.by_group.get(group)?;
-                            let worker = usize::from(frame.worker) % workers.len();
-                            Some((*listener, self.lanes.get_mut(*workers.get(worker)?)?))
-                        });
+                    let workers = |group| self.by_group.get(&group).map_or(0, Vec::len);
+                    let place = self.labels.place(&frame, workers);
+                    let lane = place.and_then(|(listener, group, worker)| {
+                        let lane = *self.by_group.get(&group)?.get(worker)?;
+                        Some((listener, self.lanes.get_mut(lane)?))
+                    });
                     if !lane.is_some_and(|(listener, lane)| lane.deliver(listener, &frame)) {
                         self.dropped += 1;
                     }
@@ -279,10 +331,45 @@ impl Lane {
 mod tests {
     use std::io::Write as _;
 
+    use proptest::prelude::*;
     use sluicegate_dataplane::Ecn;
 
     use super::*;
     use crate::worker::{mailbox, misrouted};
+
+    proptest! {
+        /// The kernel leads it to this worker's socket once this process reads: so what a client begins now is not another worker's then,
+        /// whichever worker of the other process has received it.
+        #[test]
+        fn a_datagram_goes_to_the_worker_who_is_to_read_its_socket(
+            datagram in proptest::collection::vec(any::<u8>(), 0..40),
+            from in any::<u8>(),
+            before in 1_u32..6,
+            added in 0_u32..6,
+            workers in 1_usize..8,
+        ) {
+            let steering = Steering::ConnectionId { worker_at: 0, shortest: 8 };
+            let mut labels = AddressLabels::new(steering);
+            let listener = ListenerId(5);
+            labels.add(3, listener, 1);
+            labels.add_sockets(listener, before);
+            // A thread has its copy before more sockets come.
+            let copy = labels.clone();
+            labels.add_sockets(listener, added);
+            prop_assert_eq!(copy.sockets(listener), before + added);
+            let here = ([192, 0, 2, 1], 443).into();
+            let (ecn, datagram) = (Ecn::Ect0, &datagram[..]);
+            let frame =
+                ForwardedDatagram { worker: from, label: 3, peer: here, local: here, ecn, datagram };
+            let socket = steering.socket(before + added, datagram);
+            let socket = socket.map_or(usize::from(from), |socket| socket as usize);
+            let place = copy.place(&frame, |_| workers);
+            prop_assert_eq!(place, Some((listener, 1, socket % workers)));
+            prop_assert_eq!(copy.place(&frame, |_| 0), None);
+            let unknown = ForwardedDatagram { label: 4, ..frame };
+            prop_assert_eq!(copy.place(&unknown, |_| workers), None);
+        }
+    }
 
     #[test]
     fn an_error_of_the_system_is_no_end_of_the_other_process() {
@@ -306,7 +393,7 @@ mod tests {
         let (mut worker, ring) = (ends.next().unwrap(), ends.next().unwrap());
         let (mailbox, _received) = mailbox();
         let listener = ListenerId(5);
-        let mut labels = AddressLabels::default();
+        let mut labels = AddressLabels::new(Steering::Hash);
         labels.add(3, listener, 0);
         let lane = Lane { group: 0, worker: 0, ring, mailbox };
         let mut relay = Relay::new(vec![lane], labels, Arc::default());

@@ -5,6 +5,7 @@ mod back;
 mod faults;
 mod kinds;
 pub(crate) mod load;
+mod more_workers;
 mod status;
 mod values;
 

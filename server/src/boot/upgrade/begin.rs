@@ -141,7 +141,7 @@ impl Upgrades {
         }
         Ok(OtherProcess {
             number,
-            kind: Kind::Newer { stream: Some(stream), labels, generation: None },
+            kind: Kind::Newer { stream: Some(stream), labels, generation: None, added: Vec::new() },
             process,
             stage: Stage::Starting,
             channel,

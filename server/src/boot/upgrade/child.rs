@@ -9,7 +9,7 @@ use sluicegate_base::affinity;
 
 use super::super::events::{Event, OtherNews};
 use crate::handover::message::Hello;
-use crate::handover::{Channel, Message, News};
+use crate::handover::{Channel, Message, News, SocketKind};
 
 /// Time in which a process that has closed its end is reaped.
 const REAP: Duration = Duration::from_secs(2);
@@ -51,16 +51,19 @@ pub(super) fn follow(
         offered = offered.and_then(|()| channel.offer(&message, &[socket]));
     }
     while offered.is_ok() {
-        let Ok(Some((message, _))) = channel.receive() else {
+        let Ok(Some((message, mut beside))) = channel.receive() else {
             break;
         };
         let other = |news| Event::Other(number, OtherNews::News(news));
-        let event = match message {
-            Message::Drains(process) => Event::Drains(number, process),
-            Message::Back => other(News::Back),
-            Message::Stay => other(News::Stay),
-            Message::Read => other(News::Read),
-            message => match message.news() {
+        let event = match (message, beside.pop()) {
+            (Message::Socket { kind: SocketKind::Udp, label, .. }, Some(socket)) => {
+                Event::Added(number, label, socket)
+            }
+            (Message::Drains(process), _) => Event::Drains(number, process),
+            (Message::Back, _) => other(News::Back),
+            (Message::Stay, _) => other(News::Stay),
+            (Message::Read, _) => other(News::Read),
+            (message, _) => match message.news() {
                 Some(news) => other(news),
                 None => continue,
             },

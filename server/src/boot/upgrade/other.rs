@@ -1,12 +1,14 @@
 //! The way of the service to one other process, and back.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use sluicegate_base::clock;
+use sluicegate_dataplane::ListenerId;
 
 use super::super::control_socket::{ControlVerdict, Reply, send_verdict};
 use super::super::lanes;
@@ -44,6 +46,8 @@ pub(super) enum Kind {
         labels: AddressLabels,
         /// Generation of its connection IDs, once it serves.
         generation: Option<u8>,
+        /// Sockets that it has bound behind those of this process, until this one reads them.
+        added: Vec<(ListenerId, OwnedFd)>,
     },
     /// It has started this one.
     Older,
@@ -90,7 +94,7 @@ impl OtherProcess {
         let workers = &reloader.workers;
         let relay = match &mut self.kind {
             Kind::Older => None,
-            Kind::Newer { stream, labels, generation: known } => {
+            Kind::Newer { stream, labels, generation: known, .. } => {
                 *known = Some(generation);
                 let side = Side::Newer(generation);
                 let relay = lanes::connect(workers, &reloader.config, side, labels.clone());

@@ -26,7 +26,7 @@ pub(super) fn gather(reloader: &Reloader<'_>) -> io::Result<ListeningSockets> {
     let of_tcp = ask_each(&reloader.workers, |worker, reply| {
         worker.front.send(FrontCommand::Sockets(reply)).is_ok()
     })?;
-    let mut labels = AddressLabels::default();
+    let mut labels = AddressLabels::new(reloader.steering);
     let mut all = Vec::new();
     for (label, bound) in (0u16..).zip(&reloader.snapshot.bound_listeners) {
         labels.add(label, bound.at.id, group_index(&reloader.config, &bound.at.group));
@@ -38,6 +38,9 @@ pub(super) fn gather(reloader: &Reloader<'_>) -> io::Result<ListeningSockets> {
             else {
                 continue;
             };
+            if kind == SocketKind::Udp {
+                labels.add_sockets(id, 1);
+            }
             let (listener, configured) = (bound.name.clone(), bound.at.configured);
             all.push((Message::Socket { kind, listener, configured, label }, socket));
         }

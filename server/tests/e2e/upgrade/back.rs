@@ -33,7 +33,7 @@ impl Line {
     }
 
     /// Does so while other tasks go on.
-    async fn back_beside(&mut self, former: &str) {
+    pub(super) async fn back_beside(&mut self, former: &str) {
         let result = self.ask_beside(&["--back"]).await;
         self.return_to(former, result);
     }

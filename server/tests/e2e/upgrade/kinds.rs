@@ -54,35 +54,34 @@ impl Echo {
 }
 
 /// An upload that takes as long as the test.
-struct Upload {
+pub(super) struct Upload {
     _session: Session,
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
     at: u64,
+    length: u64,
 }
 
 impl Upload {
-    const LENGTH: u64 = UPGRADES * PIECE;
-
-    async fn begin(client: &Client, server: SocketAddr) -> Upload {
+    pub(super) async fn begin(client: &Client, server: SocketAddr, length: u64) -> Upload {
         let mut session = client.connect(server).await;
         let request = Request::post("https://localhost/app/up");
-        let request = request.header("content-length", Upload::LENGTH).body(()).unwrap();
+        let request = request.header("content-length", length).body(()).unwrap();
         let stream = session.begin(request).await;
-        Upload { _session: session, stream, at: 0 }
+        Upload { _session: session, stream, at: 0, length }
     }
 
-    async fn go_on(&mut self) {
-        self.stream.send_data(generated(self.at, PIECE).into()).await.unwrap();
-        self.at += PIECE;
+    pub(super) async fn go_on(&mut self, bytes: u64) {
+        self.stream.send_data(generated(self.at, bytes).into()).await.unwrap();
+        self.at += bytes;
     }
 
-    async fn end(mut self) {
+    pub(super) async fn end(mut self) {
         // The server has all of it, and may have said so.
         let _ = self.stream.finish().await;
         assert_eq!(self.stream.recv_response().await.unwrap().status(), 200);
         let mut answer = self.stream.recv_data().await.unwrap().unwrap();
         let answer = answer.copy_to_bytes(answer.remaining());
-        let expected = format!("{} {}", Upload::LENGTH, generated_sha256(Upload::LENGTH));
+        let expected = format!("{} {}", self.length, generated_sha256(self.length));
         assert_eq!(answer, expected.as_bytes());
     }
 }
@@ -139,7 +138,7 @@ fn what_is_open_outlives_upgrades(backend: &str) {
         tunnel.extensions_mut().insert(h3::ext::Protocol::CONNECT_UDP);
         let mut tunnel = Echo::open(&one, at, tunnel).await;
         let mut call = Echo::open(&one, at, grpc::request("Echo")).await;
-        let mut upload = Upload::begin(&one, at).await;
+        let mut upload = Upload::begin(&one, at, UPGRADES * PIECE).await;
         let mut moving = Download::begin(client(), at, DOWNLOAD).await;
         let relay = Relay::start(at).await;
         let mut behind_nat = Download::begin(client(), relay.address, DOWNLOAD).await;
@@ -149,7 +148,7 @@ fn what_is_open_outlives_upgrades(backend: &str) {
             websockets.iter_mut().for_each(WebSocket::exchange);
             tunnel.exchange(connect_udp::ONE).await;
             call.exchange(b"\0\0\0\0\x03one").await;
-            upload.go_on().await;
+            upload.go_on(PIECE).await;
             moving.change_port();
             moving.go_on(PIECE).await;
             relay.change_port();
