@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use sluicegate_base::clock;
 use sluicegate_quic::cid::CidSchemes;
 
 use self::other::{OtherProcess, read_again};
@@ -30,6 +31,8 @@ use crate::worker::{Command, Side, WorkerConnections};
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between two attempts to send what waits until another process reads again.
 const FLUSH: Duration = Duration::from_millis(100);
+/// Time for a newer process to leave the service to this one, once its handshakes have had as much as those of this one.
+const RETURN: Duration = Duration::from_secs(60);
 /// Why a process does not serve again that is to stop.
 const TOLD_TO_STOP: &str = "the former process was told to stop";
 
@@ -192,7 +195,7 @@ impl Upgrades {
         match other.stage {
             _ if other.ended_for.is_some() => None,
             Stage::Forwarding => Some(now + LOOK),
-            Stage::Starting | Stage::Changing => Some(other.patience),
+            Stage::Starting | Stage::Changing | Stage::Returning => Some(other.patience),
             _ => None,
         }
     }
@@ -220,12 +223,24 @@ impl Upgrades {
         Next::GoOn
     }
 
-    /// Ends the other process if it has taken too long. The main thread calls it when there are no other events.
+    /// Ends the other process if it has taken too long, or what is under way. The main thread calls it when there are no other events.
     pub(super) fn on_silence(&mut self, reloader: &mut Reloader<'_>, now: Instant) -> Next {
         let late = self.current.as_mut().filter(|other| {
-            matches!(other.stage, Stage::Starting | Stage::Changing) && now >= other.patience
+            let awaited = [Stage::Starting, Stage::Changing, Stage::Returning];
+            awaited.contains(&other.stage) && now >= other.patience
         });
         match late {
+            Some(other) if other.stage == Stage::Returning => {
+                let reason = "it takes too long to leave the service to the former process";
+                tracing::error!(
+                    process = other.process,
+                    reason,
+                    "upgrade: the way back is broken off"
+                );
+                other.send(&Message::Declined { reason: reason.to_owned() });
+                let number = other.number;
+                self.on_news(number, &OtherNews::News(News::Stay), reloader)
+            }
             // It does not have the service yet, and has connections.
             Some(other) if other.is_older() && other.stage == Stage::Starting => {
                 other.send(&Message::Stay);
@@ -351,6 +366,7 @@ impl Upgrades {
                     return Next::DrainAgain;
                 }
                 self.share_ids(true, reloader);
+                other.patience = clock::now() + reloader.config.limits.handshake_timeout + RETURN;
                 send_all(&reloader.workers, || Command::LeaveNew(None));
                 send_all(&reloader.workers, || Command::Resume);
                 other.send(&Message::Ready { generation: reloader.generation() });

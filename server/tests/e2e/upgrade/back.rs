@@ -19,6 +19,8 @@ on_auto!(
     either_process_may_be_killed_on_the_way_back,
     a_process_that_stops_does_not_take_the_service,
     a_way_back_that_breaks_off_leaves_no_more_time_to_drain,
+    #[ignore = "long: it waits for a minute"]
+    a_way_back_that_never_ends_is_broken_off,
     the_most_recent_process_serves_again_and_then_the_one_before,
     one_alone_serves_again_of_several_that_drain,
     a_former_process_without_a_listener_does_not_serve_again,
@@ -197,6 +199,29 @@ fn a_way_back_that_breaks_off_leaves_no_more_time_to_drain(backend: &str) {
         long.end().await;
     });
     assert_eq!(line.server.process.wait().code(), Some(0));
+}
+
+/// The newer process is stopped while a handshake of it is open.
+fn a_way_back_that_never_ends_is_broken_off(backend: &str) {
+    let mut line = Line::start(&setup(backend).with("[limits]\nhandshake_timeout = \"1s\""));
+    let at = line.server.address();
+    run(async {
+        let long = line.download().await;
+        line.upgrade();
+        let relay = Relay::start_for(at, 1).await;
+        let _halfway = Client::new(&line.folder).dial(relay.address).await;
+        let command = line.command("upgrade", &["--back"]);
+        let asking = std::thread::spawn(|| said(command));
+        line.server.process.line_with(&["back to the former process"]);
+        kill(&line.process, "STOP");
+        line.server.process.line_with(&["the way back is broken off"]);
+        kill(&line.process, "CONT");
+        let (code, said) = asking.join().unwrap();
+        assert!(code == Some(2) && said.contains("takes too long"), "{said}");
+        line.assert_serves().await;
+        long.break_off().await;
+    });
+    kill(&line.process, "TERM");
 }
 
 fn the_most_recent_process_serves_again_and_then_the_one_before(backend: &str) {
