@@ -202,7 +202,7 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
             let lines: Vec<&str> = table.lines().collect();
             assert!(lines.len() == 3 && lines[1].starts_with(id), "{table}");
         }
-        assert_eq!(why(&["--admin", &at, "00"]).status.code(), Some(3));
+        assert_eq!(why(&["--admin", &at, "ffff00ff00ff"]).status.code(), Some(3));
         let switched = switch(&["--admin", &at, id, "cubic", "-o", "slow_start=search"]);
         let text = String::from_utf8(switched.stdout).unwrap();
         assert!(text.starts_with(&format!("{id}: from bbr3 (")), "{text}");
@@ -218,6 +218,6 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         let unknown = switch(&["--admin", &at, id, "vegas"]);
         let reason = String::from_utf8(unknown.stderr).unwrap();
         assert!(reason.contains("unknown algorithm `vegas`; there are: "), "{reason}");
-        assert_eq!(switch(&["--admin", &at, "00", "reno"]).status.code(), Some(3));
+        assert_eq!(switch(&["--admin", &at, "ffff00ff00ff", "reno"]).status.code(), Some(3));
     });
 }

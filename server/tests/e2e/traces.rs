@@ -52,7 +52,7 @@ fn running_and_next_connections_are_traced_on_request(backend: &str) {
     let folder = Folder::new();
     let (server, admin) = traced(backend, &folder);
     let at = admin.to_string();
-    assert_eq!(trace(&["--admin", &at, "00"]).status.code(), Some(3));
+    assert_eq!(trace(&["--admin", &at, "ffff00ff00ff"]).status.code(), Some(3));
     run(async {
         let client = Client::new(&folder);
         let mut stalled = client.connect(server.address()).await;
@@ -103,7 +103,7 @@ fn recorded_events_are_written_at_an_operators_command(backend: &str) {
     let folder = Folder::new();
     let (server, admin) = traced(backend, &folder);
     let at = admin.to_string();
-    assert_eq!(trace(&["--admin", &at, "--recorder", "00"]).status.code(), Some(3));
+    assert_eq!(trace(&["--admin", &at, "--recorder", "ffff00ff00ff"]).status.code(), Some(3));
     run(async {
         let client = Client::new(&folder);
         let mut stalled = client.connect(server.address()).await;

@@ -30,6 +30,8 @@ labels! {
 /// Most open requests of a connection that are shown.
 pub const SHOWN_REQUESTS: usize = 100;
 
+/// Fewest digits of a connection ID that name one: the servers' own begin with their workers.
+const LEAST_DIGITS: usize = 4;
 /// Longest connection ID, bytes (RFC 9000 §17.2).
 const MAX_ID: usize = 20;
 
@@ -59,13 +61,13 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// Reads 2 to 40 hexadecimal digits.
+    /// Reads 4 to 40 hexadecimal digits.
     pub fn parse(text: &str) -> Option<IdPrefix> {
         let (bytes, half) = text.as_bytes().as_chunks::<2>();
         let digit =
             |digit: &u8| char::from(*digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
         let byte = |[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
-        if !(2..=2 * MAX_ID).contains(&text.len()) {
+        if !(LEAST_DIGITS..=2 * MAX_ID).contains(&text.len()) {
             return None;
         }
         Some(IdPrefix {

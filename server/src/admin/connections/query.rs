@@ -87,7 +87,7 @@ impl Query {
 /// It is none; the text says what is expected.
 pub(in crate::admin) fn connection_id(id: &str) -> Result<IdPrefix, String> {
     IdPrefix::parse(id).ok_or_else(|| {
-        format!("`{id}` is no connection ID; expected 2 to 40 hexadecimal digits, as the access log has them, or the first of them\n")
+        format!("`{id}` is no connection ID; expected 4 to 40 hexadecimal digits, as the access log has them, or the first of them\n")
     })
 }
 
@@ -154,9 +154,14 @@ mod tests {
         let whole = id("00aFff").unwrap();
         assert!(whole.is_whole(&[0, 0xaf, 0xff]) && whole.begins(&[0, 0xaf, 0xff, 1]));
         assert!(id(&"11".repeat(20)).unwrap().is_whole(&[0x11; 20]));
-        let odd = id("00a").unwrap();
-        assert!(odd.begins(&[0, 0xa5]) && !odd.begins(&[0, 0x5a]) && !odd.begins(&[0]));
-        for text in ["", "0", "0g", "00g", "é0", "+1", "0x11", "a/b", &"11".repeat(21)] {
+        let odd = id("00afa").unwrap();
+        assert!(
+            odd.begins(&[0, 0xaf, 0xa5])
+                && !odd.begins(&[0, 0xaf, 0x5a])
+                && !odd.begins(&[0, 0xaf])
+        );
+        for text in ["", "0", "00a", "000g", "0000g", "é0", "+1", "0x11", "a/b", &"11".repeat(21)]
+        {
             assert!(id(text).unwrap_err().contains("hexadecimal"), "{text}");
         }
         assert!(Query::for_id("00", "limit=1").is_err());

@@ -75,7 +75,7 @@ fn digits_that_several_ids_begin_with_are_too_few() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         for (count, status) in [(0, StatusCode::NOT_FOUND), (2, StatusCode::CONFLICT)] {
-            let id = IdPrefix::parse("8a0").unwrap();
+            let id = IdPrefix::parse("8a0ff").unwrap();
             let work = async {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 for question in questions(&asked) {

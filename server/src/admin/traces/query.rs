@@ -134,7 +134,7 @@ mod tests {
         let name = parse("sni=www.example.com.&count=64");
         assert_eq!(name.target, Target::ServerName("www.example.com".to_owned()));
         assert_eq!((name.count, name.time), (64, MAX_TIME));
-        assert!(parse("recorder=true&connection=00").recorder && !one.recorder);
+        assert!(parse("recorder=true&connection=0000").recorder && !one.recorder);
     }
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
         for (text, name, expected) in [
             ("", "which connections", "connection=ID"),
             ("connection=", "``", "hexadecimal"),
-            ("connection=00&for=5s", "`for`", "leave them out"),
-            ("connection=00&client=192.0.2.1", "one of", "once"),
+            ("connection=0000&for=5s", "`for`", "leave them out"),
+            ("connection=0000&client=192.0.2.1", "one of", "once"),
             ("client=somebody", "`client` is `somebody`", "192.0.2.0/24"),
             ("client=192.0.2.0/33", "`client`", "network"),
             ("sni=a%20b", "`sni` is `a b`", "www.example.com"),
@@ -154,7 +154,7 @@ mod tests {
             ("sni=a&for=0", "`for`", "1s"),
             ("sni=a&for=1m", "`for` is `1m`", "seconds"),
             ("sni=a&sni=a", "one of", "once"),
-            ("connection=00&recorder=yes", "`recorder` is `yes`", "true or false"),
+            ("connection=0000&recorder=yes", "`recorder` is `yes`", "true or false"),
             ("sni=a&recorder=true", "flight recorder", "connection=ID"),
             ("client=192.0.2.1&for=5s&recorder=true", "flight recorder", "nor `for`"),
             ("id=00", "`id`", "connection, client, sni"),

@@ -128,11 +128,12 @@ async fn connection_is_found_by_what_an_operator_knows() {
     let all = ConnectionFilter::default();
     let algorithm = bench.find(all.clone()).shown[0].1.algorithm.to_string();
     let client = ClientFilter::new(address.ip().into(), Some(5));
-    let second = IdPrefix::parse(&HEXLOWER.encode(&bench.list.id(2))).unwrap();
+    let digits = HEXLOWER.encode(&bench.list.id(2));
+    let second = IdPrefix::parse(&digits).unwrap();
     for (selection, count) in [
         (ConnectionFilter { id: Some(second.clone()), ..all.clone() }, 1),
-        (ConnectionFilter { id: IdPrefix::parse("000"), ..all.clone() }, 2),
-        (ConnectionFilter { id: IdPrefix::parse("02"), ..all.clone() }, 0),
+        (ConnectionFilter { id: IdPrefix::parse(&digits[..5]), ..all.clone() }, 2),
+        (ConnectionFilter { id: IdPrefix::parse("ffff"), ..all.clone() }, 0),
         (ConnectionFilter { client: Some(client), ..all.clone() }, 1),
         (ConnectionFilter { protocol: Some(ConnectionProtocol::Http2), ..all.clone() }, 1),
         (ConnectionFilter { protocol: Some(ConnectionProtocol::Http3), ..all.clone() }, 0),
