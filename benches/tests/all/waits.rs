@@ -120,13 +120,13 @@ impl Cause {
     /// Returns the time in which another limit stands in its place: in each five seconds BBR halves its window for 200 ms and a round
     /// trip, to see the path without its own queue (ProbeRTT, draft-ietf-ccwg-bbr §5.3.4). Its account says so.
     fn other(self, control: &Control, seed: u64) -> Duration {
-        let probes = match self {
+        let probe = Duration::from_millis(200) + 2 * self.delay(seed);
+        match self {
             Cause::SmallWindow if control.to_string().starts_with("bbr") => {
-                self.limit().as_secs() / 5
+                (0..self.limit().as_secs() / 5).map(|_| probe).sum()
             }
-            _ => 0,
-        };
-        (Duration::from_millis(200) + 2 * self.delay(seed)) * u32::try_from(probes).unwrap()
+            _ => Duration::ZERO,
+        }
     }
 
     /// Returns the length of a run. The server gives a handshake up after ten seconds. Before a small window limits a connection, its

@@ -213,7 +213,7 @@ impl<A: Application> Endpoint<A> {
             recorders_refused: self.recorders.refused(),
             ..self.counters.clone()
         };
-        self.recorders.add_settled(&mut totals);
+        recorder::add_settled(&self.recorders, &mut totals);
         totals
     }
 

@@ -137,6 +137,13 @@ fn clients_over_tcp_that_do_not_read_are_found_and_told_in_words(backend: &str) 
     panic!("no line has the ID {id}:\n{log}");
 }
 
+/// As a narrow table shows them.
+fn found_by_its_first_digits(at: &str, id: &str) {
+    for digits in [12, 15, 16] {
+        assert!(why(&["--admin", at, &id[..digits]]).status.success(), "{id}, {digits}");
+    }
+}
+
 fn switch(words: &[&str]) -> Output {
     installed::output("switch", words)
 }
@@ -189,10 +196,7 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         let text = String::from_utf8(told.stdout).unwrap();
         assert!(told.status.success(), "{text}");
         assert!(text.contains("waits for  stream_flow_control, for "), "{text}");
-        // As a narrow table shows it.
-        for digits in [12, 15, 16] {
-            assert!(why(&["--admin", &at, &id[..digits]]).status.success(), "{id}, {digits}");
-        }
+        found_by_its_first_digits(&at, id);
         assert!(text.contains("the client takes no more data on its streams"), "{text}");
         assert!(text.contains("old, waits for stream_flow_control ("), "{text}");
         page_shows(&folder, admin, (id, client, "stream 0: request,"));

@@ -8,6 +8,7 @@ use sluicegate_base::observe::qlog::{FileFate, TraceName, TracePart};
 use super::Endpoint;
 use crate::application::Application;
 use crate::connection::Rest;
+use crate::counters::QuicCounters;
 use crate::recorder::{RecorderPool, Suppression, Trigger};
 use crate::settings::Tracing;
 
@@ -83,10 +84,28 @@ impl<A: Application> Endpoint<A> {
         let file = trace.handle().fate();
         connection.dump(trace, listener, trigger, now);
         connection.note_dump(trigger, now);
-        self.recorders.settle(&mut self.counters);
+        let counters = &mut self.counters;
+        self.recorders.begun.retain(|(file, trigger)| !count(file, *trigger, counters));
         self.recorders.begun.push((file.clone(), trigger));
         Some(file)
     }
+}
+
+/// Adds to counters what became of files, as far as it is known.
+pub(super) fn add_settled(recorders: &RecorderPool, counters: &mut QuicCounters) {
+    for (file, trigger) in &recorders.begun {
+        count(file, *trigger, counters);
+    }
+}
+
+/// Counts a file that was begun, if it is known what became of it. Returns whether it is.
+fn count(file: &FileFate, trigger: Trigger, counters: &mut QuicCounters) -> bool {
+    match file.known() {
+        Some(Ok(())) => counters.recorder_files[trigger] += 1,
+        Some(Err(_)) => counters.recorder_suppressed[Suppression::Disk] += 1,
+        None => return false,
+    }
+    true
 }
 
 #[cfg(test)]

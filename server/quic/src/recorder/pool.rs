@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use sluicegate_base::observe::qlog::FileFate;
 
-use super::{Recorder, RestSample, Suppression, Trigger};
-use crate::counters::QuicCounters;
+use super::{Recorder, RestSample, Trigger};
 
 /// Recorders of a worker, as many as its memory has room for. Those that no connection has are kept for the next one.
 #[derive(Debug, Default)]
@@ -28,18 +27,6 @@ impl RecorderPool {
         self.most = memory / Recorder::BYTES;
         self.stall = stall;
         self.free.truncate(self.most.saturating_sub(self.lent));
-    }
-
-    /// Counts the files that were begun, as far as it is known what became of them.
-    pub(crate) fn settle(&mut self, counters: &mut QuicCounters) {
-        self.begun.retain(|(file, trigger)| !count(file, *trigger, counters));
-    }
-
-    /// Adds them to counters, and forgets none.
-    pub(crate) fn add_settled(&self, counters: &mut QuicCounters) {
-        for (file, trigger) in &self.begun {
-            count(file, *trigger, counters);
-        }
     }
 
     /// Returns whether it lends any, or connections still have some.
@@ -94,14 +81,4 @@ impl RecorderPool {
     pub(crate) fn stall(&self) -> Duration {
         self.stall
     }
-}
-
-/// Counts a file that was begun, if it is known what became of it. Returns whether it is.
-fn count(file: &FileFate, trigger: Trigger, counters: &mut QuicCounters) -> bool {
-    match file.known() {
-        Some(Ok(_)) => counters.recorder_files[trigger] += 1,
-        Some(Err(_)) => counters.recorder_suppressed[Suppression::Disk] += 1,
-        None => return false,
-    }
-    true
 }

@@ -15,7 +15,6 @@ use sluicegate_qlog::text::story;
 use sluicegate_qlog::verdict::Finding;
 
 use super::*;
-use crate::counters::QuicCounters;
 use crate::endpoint::switch::AlgorithmSwitch;
 use crate::endpoint::traces::{OrderedTrace, TraceOrder, TraceOutcome};
 use crate::settings::{FlightRecorder, Settings};
