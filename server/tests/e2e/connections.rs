@@ -29,6 +29,7 @@ fn why(words: &[&str]) -> Output {
 
 /// Has a browser open the admin address at a connection, once its script has asked for everything.
 fn page_shows(folder: &Folder, admin: SocketAddr, (id, client, request): (&str, &str, &str)) {
+    found_by_its_first_digits(&admin.to_string(), id);
     let Some(chromium) = program("chromium") else {
         return;
     };
@@ -196,7 +197,6 @@ fn a_stalled_connection_is_found_and_told_in_words(backend: &str) {
         let text = String::from_utf8(told.stdout).unwrap();
         assert!(told.status.success(), "{text}");
         assert!(text.contains("waits for  stream_flow_control, for "), "{text}");
-        found_by_its_first_digits(&at, id);
         assert!(text.contains("the client takes no more data on its streams"), "{text}");
         assert!(text.contains("old, waits for stream_flow_control ("), "{text}");
         page_shows(&folder, admin, (id, client, "stream 0: request,"));
