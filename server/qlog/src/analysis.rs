@@ -35,8 +35,6 @@ const MAX_TRIGGERS: usize = 16;
 const USUAL_PACKET: u64 = 1200;
 /// Largest size of a packet that is believed, bytes. With segmentation offload some count batches.
 const MAX_PACKET: u64 = 9000;
-/// Share of lost packets from which losses explain a trickle.
-const EXPLAINED: f64 = 0.02;
 /// Share of the pacing rate from which it is the pacer that holds packets back.
 const PACED: f64 = 0.7;
 
@@ -77,6 +75,8 @@ impl<F: FnMut(Summary)> Follower for Summaries<F> {
 pub struct Analysis {
     now: f64,
     events: u64,
+    /// Age of the connection at the first event, if the trace tells.
+    begins_at: Option<f64>,
     traffic: Traffic,
     packet: u64,
     cwnd: Option<u64>,
@@ -124,6 +124,7 @@ impl Analysis {
         Analysis {
             now: 0.0,
             events: 0,
+            begins_at: None,
             traffic: Traffic::default(),
             packet: USUAL_PACKET,
             cwnd: None,
@@ -175,7 +176,11 @@ impl Analysis {
             }
             Kind::ManyLost { packets, bytes } => self.on_lost(*packets, *bytes),
             Kind::Sums(sums) => self.on_sums(*sums),
-            Kind::Trigger { name, at } => self.on_trigger(*name, *at),
+            Kind::Trigger { name, at, age } => {
+                self.on_trigger(*name, *at);
+                age.into_iter().for_each(|age| self.on_age(*age, at.unwrap_or(self.now)));
+            }
+            Kind::Age(age) => self.on_age(*age, self.now),
             Kind::Metrics(metrics) => self.on_metrics(metrics),
             Kind::CongestionState(name) => self.states.on_state(*name, self.now),
             Kind::Switched { old, new } => self.algorithms.on_switch(*old, *new, self.now),
@@ -313,6 +318,11 @@ impl Analysis {
         }
     }
 
+    /// Takes the age of the connection at a time.
+    fn on_age(&mut self, age: f64, at: f64) {
+        self.begins_at.get_or_insert((age - at).max(0.0));
+    }
+
     fn on_received(&mut self, packet: &TracedPacket) {
         self.traffic.packets_received += 1;
         self.traffic.bytes_received = self.traffic.bytes_received.saturating_add(packet.size);
@@ -417,9 +427,12 @@ impl Analysis {
             writer: origin.writer,
             qlog: origin.qlog,
             vantage_point: origin.vantage_point,
-            congestion_control: self.algorithms.words(origin.congestion_control),
+            congestion_control: self
+                .algorithms
+                .words(origin.congestion_control, self.begins_at.unwrap_or(0.0)),
             quic_version: (!version.is_empty()).then(|| version.to_owned()),
             began: origin.began,
+            begins_at_ms: self.begins_at,
             duration_ms: self.now,
             events: self.events,
             traffic: self.traffic,
@@ -443,7 +456,7 @@ impl Analysis {
         verdicts.extend(self.states.verdict());
         let pinned = self.floor.verdict(self.packet);
         if pinned.is_none() {
-            verdicts.extend(self.rates.trickle().map(|verdict| self.judged_by_loss(verdict)));
+            verdicts.extend(self.rates.trickle());
         }
         verdicts.extend(pinned);
         verdicts.extend(self.rates.loss(self.now));
@@ -454,16 +467,6 @@ impl Analysis {
         }
         verdict::sort(&mut verdicts);
         verdicts
-    }
-
-    /// Takes a trickle for the path's doing if many packets are lost.
-    fn judged_by_loss(&self, mut verdict: Verdict) -> Verdict {
-        let Traffic { packets_lost, packets_sent, .. } = self.traffic;
-        if packets_lost as f64 > EXPLAINED * packets_sent as f64 {
-            verdict.severity = Severity::Warning;
-            verdict.evidence += &format!("; {packets_lost} of {packets_sent} packets lost");
-        }
-        verdict
     }
 
     fn flow_control(&self) -> Option<Verdict> {

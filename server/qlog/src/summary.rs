@@ -98,6 +98,8 @@ pub struct Summary {
     pub quic_version: Option<String>,
     /// Wall clock time of the beginning.
     pub began: Option<String>,
+    /// Age of the connection at the first event, ms, if the trace tells. Text and pictures count times from the connection's beginning then.
+    pub begins_at_ms: Option<f64>,
     /// From the first event to the last, ms.
     pub duration_ms: f64,
     /// Number of events.
@@ -128,6 +130,13 @@ pub struct Summary {
     pub triggers: Vec<Firing>,
     /// What is odd about the trace.
     pub notes: Vec<String>,
+}
+
+impl Summary {
+    /// Returns the time that people are told for one since the first event, ms.
+    pub(crate) fn told(&self, ms: f64) -> f64 {
+        ms + self.begins_at_ms.unwrap_or(0.0)
+    }
 }
 
 /// What a header says of a trace.

@@ -43,8 +43,9 @@ fn place(ms: f64) -> String {
     format!("{:.3} s", ms / 1e3)
 }
 
-fn span(verdict: &Verdict) -> String {
-    format!("from {} to {}", place(verdict.from_ms), place(verdict.to_ms))
+fn span(verdict: &Verdict, summary: &Summary) -> String {
+    let [from, to] = [verdict.from_ms, verdict.to_ms].map(|ms| place(summary.told(ms)));
+    format!("from {from} to {to}")
 }
 
 /// Returns a summary as a screen of text.
@@ -52,13 +53,14 @@ pub fn story(summary: &Summary) -> String {
     let mut text = format!("{}\n", plain(&summary.file));
     for (place, verdict) in summary.verdicts.iter().take(MAX_VERDICTS).enumerate() {
         let label = if place == 0 { "verdict" } else { "also" };
-        line(&mut text, label, &format!("{}, {}", verdict.finding.words(), span(verdict)));
+        line(&mut text, label, &format!("{}, {}", verdict.finding.words(), span(verdict, summary)));
         if !verdict.evidence.is_empty() {
             line(&mut text, "", &verdict.evidence);
         }
     }
     for Firing { trigger, at_ms } in &summary.triggers {
-        line(&mut text, "recorded", &format!("{}, at {}", trigger_words(trigger), place(*at_ms)));
+        let at = place(summary.told(*at_ms));
+        line(&mut text, "recorded", &format!("{}, at {at}", trigger_words(trigger)));
     }
     for (label, value) in facts(summary) {
         line(&mut text, label, &value);
@@ -93,7 +95,7 @@ pub(crate) fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let traffic = &summary.traffic;
     let mut facts = vec![
         ("written by", written_by(summary)),
-        ("duration", format!("{}, {} events", duration(summary.duration_ms), summary.events)),
+        ("duration", lasts(summary)),
         ("handshake", handshake(summary)),
         ("sent", sent(summary)),
         (
@@ -132,6 +134,18 @@ fn written_by(summary: &Summary) -> String {
     parts.extend(summary.quic_version.as_ref().map(|version| format!("QUIC version {version}")));
     parts.extend(summary.began.clone());
     plain(&parts.join(", "))
+}
+
+fn lasts(summary: &Summary) -> String {
+    let lasts = format!("{}, {} events", duration(summary.duration_ms), summary.events);
+    // Less is no more than the way to the first event.
+    match summary.begins_at_ms.filter(|age| *age >= 1.0) {
+        Some(age) => format!(
+            "{lasts}; begins when the connection is {} old, and times count from its beginning",
+            place(age)
+        ),
+        None => lasts,
+    }
 }
 
 fn handshake(summary: &Summary) -> String {
@@ -254,7 +268,10 @@ pub fn comparison(names: [&str; 2], summaries: [&Summary; 2]) -> String {
     };
     let [one, two] = summaries.map(verdict);
     rows.push(["verdict".to_owned(), one, two, String::new()]);
-    let when = |summary: &Summary| summary.verdicts.first().map_or_else(String::new, span);
+    let when = |summary: &Summary| {
+        let first = summary.verdicts.first();
+        first.map_or_else(String::new, |verdict| span(verdict, summary))
+    };
     let [one, two] = summaries.map(when);
     rows.push([String::new(), one, two, String::new()]);
     let [one, two] = summaries

@@ -29,8 +29,8 @@ impl Algorithms {
         self.later.push((new, at));
     }
 
-    /// Returns the algorithms in words. `header` is what the trace says of itself.
-    pub(super) fn words(&self, header: Option<String>) -> Option<String> {
+    /// Returns the algorithms in words. `header` is what the trace says of itself, `begins_at` the age of the connection at its first event.
+    pub(super) fn words(&self, header: Option<String>, begins_at: f64) -> Option<String> {
         if self.later.is_empty() {
             return header;
         }
@@ -39,7 +39,7 @@ impl Algorithms {
             first => first.to_owned(),
         };
         for (name, at) in &self.later {
-            words += &format!(", then {} from {}", name.as_str(), duration(*at));
+            words += &format!(", then {} from {}", name.as_str(), duration(begins_at + at));
         }
         if self.more > 0 {
             words += &format!(", and later switches: {}", self.more);

@@ -12,6 +12,9 @@ const MIN_WAITING: f64 = 0.5;
 /// Share of lost packets from which the losses explain the floor.
 const EXPLAINED: f64 = 0.02;
 
+/// Round trips after a loss from which the loss no longer explains the floor: it is repaired in one, and any window grows in a few more.
+const SETTLE_ROUND_TRIPS: f64 = 3.0;
+
 /// A stay at the floor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stay {
@@ -26,8 +29,42 @@ struct Stay {
 }
 
 impl Stay {
+    fn begin(at: f64, window: u64) -> Stay {
+        let span = Span { from: at, to: at };
+        Stay { span, min_window: window, ..Stay::default() }
+    }
+
     fn waiting_share(&self) -> f64 {
         self.waiting / self.span.duration().max(f64::MIN_POSITIVE)
+    }
+
+    fn hold(&mut self, held: &Held, window: u64) {
+        self.span.to = held.to;
+        self.round_trips += held.round_trips;
+        self.min_window = self.min_window.min(window);
+        self.max_window = self.max_window.max(window);
+        if held.is_waiting {
+            self.waiting += held.to - held.from;
+        }
+    }
+
+    /// Returns whether it lasted longer than is usual, with data that waited.
+    fn is_long(&self) -> bool {
+        self.span.duration() >= MIN_MS
+            && self.round_trips >= MIN_ROUND_TRIPS
+            && self.sent > 0
+            && self.waiting_share() >= MIN_WAITING
+    }
+
+    fn is_explained(&self) -> bool {
+        self.lost as f64 > EXPLAINED * self.sent as f64
+    }
+
+    /// Takes the place of `longest` if it is longer.
+    fn compete(self, longest: &mut Option<Stay>) {
+        if longest.is_none_or(|longest| longest.span.duration() < self.span.duration()) {
+            *longest = Some(self);
+        }
     }
 }
 
@@ -35,7 +72,13 @@ impl Stay {
 #[derive(Debug, Default)]
 pub(super) struct FloorWatch {
     current: Option<Stay>,
-    longest: Option<Stay>,
+    /// Part of the current stay that no loss explains: losses do so only as far as they go on.
+    calm: Option<Stay>,
+    /// Round trips in the current stay since its latest loss, or since its beginning.
+    since_loss: f64,
+    /// The longest stay that losses explain, and the longest one, or part of one, that they do not.
+    explained: Option<Stay>,
+    unexplained: Option<Stay>,
 }
 
 /// What holds from one event to the next.
@@ -58,59 +101,52 @@ impl FloorWatch {
             self.end();
             return;
         };
-        let stay = self.current.get_or_insert(Stay {
-            span: Span { from: held.from, to: held.from },
-            min_window: window,
-            ..Stay::default()
-        });
-        stay.span.to = held.to;
-        stay.round_trips += held.round_trips;
-        stay.min_window = stay.min_window.min(window);
-        stay.max_window = stay.max_window.max(window);
-        if held.is_waiting {
-            stay.waiting += held.to - held.from;
+        self.current.get_or_insert(Stay::begin(held.from, window)).hold(&held, window);
+        if self.since_loss >= SETTLE_ROUND_TRIPS {
+            self.calm.get_or_insert(Stay::begin(held.from, window)).hold(&held, window);
         }
+        self.since_loss += held.round_trips;
     }
 
     fn end(&mut self) {
-        let Some(stay) = self.current.take() else {
+        self.end_calm();
+        let Some(stay) = self.current.take().filter(Stay::is_long) else {
             return;
         };
-        if stay.waiting_share() >= MIN_WAITING
-            && self.longest.is_none_or(|longest| longest.span.duration() < stay.span.duration())
-        {
-            self.longest = Some(stay);
+        let longest = if stay.is_explained() { &mut self.explained } else { &mut self.unexplained };
+        stay.compete(longest);
+    }
+
+    fn end_calm(&mut self) {
+        self.since_loss = 0.0;
+        if let Some(calm) = self.calm.take().filter(Stay::is_long) {
+            calm.compete(&mut self.unexplained);
         }
+    }
+
+    fn stays(&mut self) -> impl Iterator<Item = &mut Stay> {
+        self.current.iter_mut().chain(&mut self.calm)
     }
 
     pub(super) fn on_sent(&mut self, packets: u64) {
-        if let Some(stay) = &mut self.current {
-            stay.sent = stay.sent.saturating_add(packets);
-        }
+        self.stays().for_each(|stay| stay.sent = stay.sent.saturating_add(packets));
     }
 
     pub(super) fn on_lost(&mut self, packets: u64) {
-        if let Some(stay) = &mut self.current {
-            stay.lost = stay.lost.saturating_add(packets);
-        }
+        self.end_calm();
+        self.stays().for_each(|stay| stay.lost = stay.lost.saturating_add(packets));
     }
 
     pub(super) fn on_acked(&mut self, bytes: u64) {
-        if let Some(stay) = &mut self.current {
-            stay.acked_bytes = stay.acked_bytes.saturating_add(bytes);
-        }
+        self.stays().for_each(|stay| stay.acked_bytes = stay.acked_bytes.saturating_add(bytes));
     }
 
     pub(super) fn verdict(&mut self, packet: u64) -> Option<Verdict> {
         self.end();
-        let stay = self.longest?;
+        let stay = self.unexplained.or(self.explained)?;
         let time = stay.span.duration();
         let round_trips = stay.round_trips;
-        if time < MIN_MS || round_trips < MIN_ROUND_TRIPS || stay.sent == 0 {
-            return None;
-        }
-        let lost = stay.lost as f64 / stay.sent as f64;
-        let is_explained = lost > EXPLAINED;
+        let is_explained = stay.is_explained();
         let packets = |window: u64| window as f64 / packet.max(1) as f64;
         let window = if stay.min_window == stay.max_window {
             format!("{} ({:.1} packets)", bytes(stay.min_window as f64), packets(stay.min_window))

@@ -13,6 +13,8 @@ const LOSSY: f64 = 0.05;
 const MIN_MS: f64 = 3000.0;
 /// Packets lost from which the share of the whole trace counts.
 const MIN_LOST_IN_ALL: u64 = 30;
+/// Share of lost packets from which losses explain a trickle.
+const EXPLAINED: f64 = 0.02;
 /// Share of the best rate below which the rate is a trickle.
 const TRICKLE: f64 = 0.05;
 
@@ -73,6 +75,10 @@ pub(super) struct RateWatch {
     trickle: Spans,
     trickle_bytes: u64,
     trickle_queued: f64,
+    /// Packets lost and sent in seconds of a trickle and in those before one.
+    trickle_packets: (u64, u64),
+    /// Packets lost and sent in the second before.
+    before: (u64, u64),
 }
 
 impl RateWatch {
@@ -110,6 +116,12 @@ impl RateWatch {
         if is_trickle {
             self.trickle_bytes = self.trickle_bytes.saturating_add(delivered);
             self.trickle_queued += queued;
+            for (lost, sent) in [(lost, sent), std::mem::take(&mut self.before)] {
+                self.trickle_packets.0 = self.trickle_packets.0.saturating_add(lost);
+                self.trickle_packets.1 = self.trickle_packets.1.saturating_add(sent);
+            }
+        } else {
+            self.before = (lost, sent);
         }
         self.best = self.best.max(delivered);
         self.begin = end;
@@ -167,13 +179,18 @@ impl RateWatch {
         // A queue in front of a slow link explains it; without one, the sender could send more.
         let is_queued = self.trickle_queued > 0.5 * self.trickle.total;
         let path = if is_queued { "; packets queue on the path, so it is slow itself" } else { "" };
+        // Losses of other times do not explain it.
+        let (lost, sent) = self.trickle_packets;
+        let is_lossy = lost as f64 > EXPLAINED * sent as f64;
+        let losses =
+            if is_lossy { format!("; {lost} of {sent} packets lost") } else { String::new() };
         (span.duration() >= MIN_MS).then(|| Verdict {
             finding: Finding::Trickle,
-            severity: if is_queued { Severity::Warning } else { Severity::Critical },
+            severity: if is_queued || is_lossy { Severity::Warning } else { Severity::Critical },
             from_ms: span.from,
             to_ms: span.to,
             evidence: format!(
-                "delivers {}/s for {}, {:.1} % of the {}/s that it once reached, while data waits{path}",
+                "delivers {}/s for {}, {:.1} % of the {}/s that it once reached, while data waits{path}{losses}",
                 bytes(rate),
                 duration(span.duration()),
                 100.0 * rate / best.max(1.0),

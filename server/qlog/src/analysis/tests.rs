@@ -154,6 +154,30 @@ fn losses_explain_the_floor() {
 }
 
 #[test]
+fn losses_explain_the_floor_only_as_far_as_they_go_on() {
+    for (before, after) in [(30, 100), (0, 100), (100, 30)] {
+        let mut writer = Writer::established();
+        let mut total = 0;
+        // A window that is lost again and again, and stays where it is when all arrives.
+        for calm in [before, after] {
+            (0..calm).for_each(|_| writer.round_trip(2));
+            for _ in 0..30 {
+                writer.round_trip(2);
+                total += 1;
+                writer.metrics(&format!(r#""cf_lost_packets":{{"total":{total}}}"#));
+            }
+        }
+        let from = if before > after { 30.0 } else { 340.0 + 10.0 * f64::from(before) };
+        let summary = writer.judge();
+        assert_eq!(first(&summary), (Finding::PinnedAtFloor, Severity::Critical), "{summary:?}");
+        let verdict = &summary.verdicts[0];
+        assert!((verdict.from_ms - from).abs() < 21.0, "{verdict:?}");
+        assert!((verdict.duration() - 970.0).abs() < 21.0, "{verdict:?}");
+        assert!(verdict.evidence.contains("; 0 of 19"), "{verdict:?}");
+    }
+}
+
+#[test]
 fn recoveries_without_losses_are_told() {
     let mut flips = Writer::established();
     let mut stay = Writer::established();
@@ -377,6 +401,29 @@ fn a_pause_of_days_is_no_finding() {
 }
 
 #[test]
+fn losses_explain_a_trickle_only_while_they_go_on() {
+    for (is_early, severity) in [(true, Severity::Critical), (false, Severity::Warning)] {
+        let mut writer = Writer::established();
+        let lose = |writer: &mut Writer, total: u64| {
+            writer.metrics(&format!(r#""cf_lost_packets":{{"total":{total}}}"#));
+        };
+        if is_early {
+            lose(&mut writer, 900);
+        }
+        (0..300).for_each(|_| writer.round_trip(100));
+        for trip in 0..500 {
+            writer.round_trip(4);
+            if !is_early {
+                lose(&mut writer, trip / 2);
+            }
+        }
+        let summary = writer.judge();
+        let found = summary.verdicts.iter().find(|one| one.finding == Finding::Trickle).unwrap();
+        assert_eq!(found.severity, severity, "{found:?}");
+    }
+}
+
+#[test]
 fn a_queue_explains_a_trickle() {
     let mut writer = Writer::established();
     for _ in 0..200 {
@@ -480,4 +527,28 @@ fn strange_sums_and_triggers_are_bounded() {
     let summary = writer.judge();
     assert_eq!((summary.triggers.len(), summary.triggers[1].at_ms), (16, 1.0));
     assert!(!crate::text::story(&summary).contains('\u{1b}'));
+}
+
+#[test]
+fn times_of_a_trace_from_the_middle_are_the_age_of_the_connection() {
+    let mut recorded = Writer::established();
+    recorded.own("trigger", r#"{"trigger":"window_floor","at":2010,"age":9010}"#);
+    let mut traced = Writer::established();
+    traced.own("connection_state", r#"{"age":7010,"wait":"pacing"}"#);
+    for mut writer in [recorded, traced] {
+        (0..200).for_each(|_| writer.round_trip(2));
+        writer.own("congestion_control_switched", r#"{"old":"cubic","new":"bbr3"}"#);
+        let summary = writer.judge();
+        assert_eq!((summary.begins_at_ms, summary.verdicts[0].from_ms), (Some(7000.0), 10.0));
+        let story = crate::text::story(&summary);
+        let begins = "2.0 s, 1005 events; begins when the connection is 7.000 s old";
+        for told in ["from 7.010 s to 9.010 s", begins, "bbr3 from 9.0 s"] {
+            assert!(story.contains(told), "{told}: {story}");
+        }
+        assert_eq!(
+            story.contains("at its floor although data waited, at 9.010 s"),
+            !summary.triggers.is_empty()
+        );
+    }
+    assert_eq!(Writer::established().judge().begins_at_ms, None);
 }

@@ -12,6 +12,8 @@ use crate::wait::SenderWait;
 const MAX_SIZE: u64 = 1 << 24;
 /// Largest sum of packets or bytes that is believed.
 const MAX_SUM: u64 = 1 << 32;
+/// Greatest age of a connection that is believed, ms: a hundred years.
+const MAX_AGE: f64 = 3.2e12;
 /// Most probe timeouts in a row that are believed.
 const MAX_TIMEOUTS: u64 = 1 << 10;
 
@@ -125,7 +127,11 @@ pub enum Kind {
         name: Word,
         /// When it fired, ms since the first event, if that is not the time of the event.
         at: Option<f64>,
+        /// Age of the connection when it fired, ms.
+        age: Option<f64>,
     },
+    /// The connection has this age, ms.
+    Age(f64),
     /// Metrics have changed.
     Metrics(RecoveryMetrics),
     /// The congestion controller is in this state now.
@@ -244,7 +250,11 @@ impl RawEvent {
             "parameters_set" if category == "recovery" => data.parameters(),
             "packets" if category == "sluicegate" => Kind::Sums(data.sums()),
             "trigger" if category == "sluicegate" => {
-                Kind::Trigger { name: data.trigger, at: data.at.filter(|at| *at >= 0.0) }
+                let at = data.at.filter(|at| *at >= 0.0);
+                Kind::Trigger { name: data.trigger, at, age: data.age() }
+            }
+            "connection_state" if category == "sluicegate" => {
+                data.age().map_or(Kind::Other, Kind::Age)
             }
             "version_information" => Kind::Version(data.chosen_version),
             _ => Kind::Other,
@@ -276,6 +286,7 @@ struct Data {
     acked_bytes: Option<f64>,
     lost: Option<f64>,
     at: Option<f64>,
+    age: Option<f64>,
     error_code: Option<f64>,
     packet_type: Word,
     old: Word,
@@ -338,6 +349,7 @@ impl Data {
             "acked_bytes" => self.acked_bytes = amount,
             "lost" => self.lost = amount,
             "at" => self.at = amount,
+            "age" => self.age = amount,
             "error_code" | "connection_code" | "application_code" => self.error_code = amount,
             "packet_type" | "type" => self.packet_type = word,
             "old" => self.old = word,
@@ -412,6 +424,10 @@ impl Data {
             acked_bytes: sum(self.acked_bytes),
             lost: sum(self.lost),
         }
+    }
+
+    fn age(&self) -> Option<f64> {
+        self.age.filter(|age| (0.0..=MAX_AGE).contains(age))
     }
 
     fn closed(&self) -> Kind {

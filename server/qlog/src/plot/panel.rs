@@ -112,15 +112,16 @@ pub(super) fn frame(out: &mut String, area: Area, unit: Unit, marks: &[f64]) {
     }
 }
 
-/// Draws the marks of the time axis.
-pub(super) fn times(out: &mut String, area: Area) {
-    let times = scale::marks(area.duration, 8.0 * area.width / 1000.0);
-    for mark in times.iter().filter(|mark| **mark <= area.duration) {
-        let text = scale::time(*mark, area.duration);
+/// Draws the marks of the time axis, which begins at `from`, ms.
+pub(super) fn times(out: &mut String, area: Area, from: f64) {
+    let to = from + area.duration;
+    let times = scale::times(from, to, 8.0 * area.width / 1000.0);
+    for mark in times {
+        let text = scale::time(mark, to);
         let _ = writeln!(
             out,
             r#"<text class="mark middle" x="{:.1}" y="{:.1}">{text}</text>"#,
-            area.place(*mark),
+            area.place(mark - from),
             area.bottom() + 15.0
         );
     }

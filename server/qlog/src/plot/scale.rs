@@ -29,6 +29,14 @@ pub(super) fn marks(largest: f64, about: f64) -> Vec<f64> {
     marks
 }
 
+/// Returns the marks of an axis of times, all within it.
+pub(super) fn times(from: f64, to: f64, about: f64) -> impl Iterator<Item = f64> {
+    let step = step(to - from, about);
+    let first = (from / step).ceil();
+    let marks = (0..40_u32).map(move |place| step * (first + f64::from(place)));
+    marks.take_while(move |mark| *mark <= to)
+}
+
 /// Returns the mark of a time, in a unit that fits all of them.
 pub(super) fn time(ms: f64, largest: f64) -> String {
     let (unit, name) = match largest {
@@ -65,6 +73,14 @@ mod tests {
         assert_eq!(marks(9.3, 5.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(marks(0.0, 5.0).first(), Some(&0.0));
         assert!(marks(f64::MAX, 5.0).len() < 41);
+    }
+
+    #[test]
+    fn times_are_round_wherever_the_axis_begins() {
+        let times = |from, to| times(from, to, 5.0).collect::<Vec<f64>>();
+        assert_eq!(times(0.0, 9.3), [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(times(12_345.0, 13_675.0), [12_500.0, 13_000.0, 13_500.0]);
+        assert!(times(3.2e12, 3.2e12 + 1e-3).len() < 41);
     }
 
     #[test]

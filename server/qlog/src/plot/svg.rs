@@ -185,7 +185,7 @@ fn one(out: &mut String, whole: Area, name: &str, picture: &Picture, all: &[(&st
             panel::marks(out, area, columns);
         }
         if place + 1 == PANELS.len() {
-            panel::times(out, area);
+            panel::times(out, area, picture.summary.told(0.0));
         }
         area.y += panel.height + GAP;
     }

@@ -192,6 +192,8 @@ fn window_at_its_floor_has_a_file_whose_summary_says_so() {
     assert_eq!(summary.congestion_control.as_deref(), Some("pinned"));
     assert_eq!(summary.triggers.len(), 1);
     assert!((summary.triggers[0].at_ms - summary.duration_ms).abs() < 1.0, "{summary:#?}");
+    let age = summary.begins_at_ms.unwrap() + summary.triggers[0].at_ms;
+    assert!(name.contains(&format!("_recorder-{:.0}ms", age.floor())), "{name}: {age}");
     let rtt = summary.rtt_ms.unwrap();
     assert!((35.0..85.0).contains(&rtt.median), "{rtt:?}");
     let story = story(summary);
@@ -296,7 +298,8 @@ fn operator_gets_what_is_recorded_at_once_and_also_of_an_idle_connection() {
     assert_eq!(idle.duration_ms, 0.0);
     assert!(active.duration_ms > 200.0, "{active:#?}");
     assert!(active.traffic.bytes_acknowledged > 100_000, "{active:#?}");
-    assert!(story(idle).contains("recorded    on an operator's command, at 0.000 s"));
+    let age = idle.begins_at_ms.unwrap() / 1e3;
+    assert!(story(idle).contains(&format!("recorded    on an operator's command, at {age:.3} s")));
 }
 
 #[test]
