@@ -1,6 +1,7 @@
 //! Writes a trace in another format, one event at a time.
 //!
-//! Times become milliseconds since the first event. Names of events and the lengths of frames become those of the format.
+//! Times become milliseconds since the first event, whose wall clock time stands in front. Names of events and the lengths of frames become
+//! those of the format. Events that it does not have are left out.
 
 use std::io::{self, Write};
 
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::follow::TraceClock;
 use crate::reader::{Budget, MAX_RECORD, Parts, Sink, TraceHeader};
+use crate::wall_clock;
 
 /// Formats that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,21 +24,37 @@ pub enum QlogFormat {
 }
 
 /// Names of events by version: of 0.3, and of the drafts since 12.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 8] = [
     ("recovery:metrics_updated", "quic:recovery_metrics_updated"),
     ("recovery:parameters_set", "quic:recovery_parameters_set"),
     ("transport:datagrams_sent", "quic:udp_datagrams_sent"),
     ("transport:datagrams_received", "quic:udp_datagrams_received"),
     ("transport:datagram_dropped", "quic:udp_datagram_dropped"),
     ("transport:frames_processed", "quic:frames_processed"),
+    ("transport:data_moved", "quic:stream_data_moved"),
+    ("recovery:loss_timer_updated", "quic:timer_updated"),
 ];
-/// Categories of 0.3 for the names that are not of the transport.
-const CATEGORIES: [(&str, &[&str]); 3] = [
+/// Categories of 0.3 for names whose rest is the same.
+const CATEGORIES: [(&str, &[&str]); 4] = [
+    (
+        "transport",
+        &[
+            "version_information",
+            "alpn_information",
+            "parameters_set",
+            "parameters_restored",
+            "packet_sent",
+            "packet_received",
+            "packet_dropped",
+            "packet_buffered",
+            "packets_acked",
+            "stream_state_updated",
+        ],
+    ),
     (
         "recovery",
         &[
             "congestion_state_updated",
-            "timer_updated",
             "loss_timer_updated",
             "packet_lost",
             "marked_for_retransmit",
@@ -58,6 +76,16 @@ const CATEGORIES: [(&str, &[&str]); 3] = [
     ("security", &["key_updated", "key_discarded"]),
 ];
 
+/// Names of 0.3 for HTTP/3.
+const OF_HTTP: [&str; 6] = [
+    "parameters_set",
+    "parameters_restored",
+    "stream_type_set",
+    "frame_created",
+    "frame_parsed",
+    "push_resolved",
+];
+
 /// Writes the traces of a file.
 #[derive(Debug)]
 pub struct Converter<W> {
@@ -66,6 +94,9 @@ pub struct Converter<W> {
     clock: TraceClock,
     traces: u64,
     events: u64,
+    /// Header of a trace that is not written yet: its wall clock time is that of the first event.
+    header: Option<TraceHeader>,
+    left_out: u64,
     has_point: bool,
     error: Option<io::Error>,
 }
@@ -79,20 +110,23 @@ impl<W: Write> Converter<W> {
             clock: TraceClock::new(&TraceHeader::default()),
             traces: 0,
             events: 0,
+            header: None,
+            left_out: 0,
             has_point: false,
             error: None,
         }
     }
 
-    /// Ends the output.
+    /// Ends the output. Returns the number of events that the format does not have.
     ///
     /// # Errors
     /// Something could not be written.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<u64> {
         if self.error.is_none() && self.format == QlogFormat::Contained03 && self.traces > 0 {
             self.out.write_all(b"]}\n")?;
         }
-        self.error.map_or_else(|| self.out.flush(), Err)
+        self.error.map_or_else(|| self.out.flush(), Err)?;
+        Ok(self.left_out)
     }
 
     fn note(&mut self, result: io::Result<()>) {
@@ -101,11 +135,14 @@ impl<W: Write> Converter<W> {
         }
     }
 
-    fn begin(&mut self, header: &TraceHeader) -> io::Result<()> {
-        let trace = self.described(header);
+    /// Begins a trace whose first event has this time in the file, ms.
+    fn begin(&mut self, header: &TraceHeader, first: f64) -> io::Result<()> {
+        let is_first = self.traces == 0;
+        self.traces += 1;
+        let trace = self.described(header, first);
         match self.format {
             QlogFormat::Contained03 => {
-                if self.traces == 0 {
+                if is_first {
                     let title = header.file.get("title").cloned().unwrap_or_default();
                     let title = title.as_str().unwrap_or("");
                     let title = serde_json::to_string(title)?;
@@ -142,7 +179,7 @@ impl<W: Write> Converter<W> {
     }
 
     /// Returns the fields of a trace without its events.
-    fn described(&mut self, header: &TraceHeader) -> Map<String, Value> {
+    fn described(&mut self, header: &TraceHeader, first: f64) -> Map<String, Value> {
         let mut trace = Map::new();
         for key in ["title", "description"] {
             let value = header.trace.get(key).or_else(|| header.file.get(key));
@@ -160,12 +197,18 @@ impl<W: Write> Converter<W> {
             Some(Value::Object(common)) => common.clone(),
             _ => Map::new(),
         };
+        let began = wall_clock::of_event(header, first);
         if self.format == QlogFormat::Sequence {
             common.insert("time_format".to_owned(), json!("relative_to_epoch"));
+            common.remove("reference_time");
+            if let Some(began) = began.and_then(wall_clock::text) {
+                let clock = json!({ "clock_type": "monotonic", "epoch": "unknown", "wall_clock_time": began });
+                common.insert("reference_time".to_owned(), clock);
+            }
         } else {
             // 0.3 has a number there.
             common.insert("time_format".to_owned(), json!("relative"));
-            common.insert("reference_time".to_owned(), json!(0));
+            common.insert("reference_time".to_owned(), json!(began.unwrap_or(0.0)));
         }
         trace.insert("common_fields".to_owned(), Value::Object(common));
         trace
@@ -180,11 +223,13 @@ impl<W: Write> Converter<W> {
     }
 
     fn event(&mut self, mut event: Map<String, Value>) -> io::Result<()> {
-        let Some((at, _)) =
-            event.get("time").and_then(number).and_then(|time| self.clock.time(time))
-        else {
+        let time = event.get("time").and_then(number);
+        let Some((raw, (at, _))) = time.and_then(|raw| Some((raw, self.clock.time(raw)?))) else {
             return Ok(());
         };
+        if let Some(header) = self.header.take() {
+            self.begin(&header, raw * self.clock.unit)?;
+        }
         event.insert("time".to_owned(), json!(at));
         let category = event.remove("category");
         let name = event.get("name").and_then(Value::as_str).unwrap_or("").to_ascii_lowercase();
@@ -193,7 +238,11 @@ impl<W: Write> Converter<W> {
             _ => name,
         };
         let is_03 = self.format != QlogFormat::Sequence;
-        let name = if is_03 { name_of_03(&name) } else { name_of_drafts(&name) };
+        let Some(name) = (if is_03 { name_of_03(&name) } else { Some(name_of_drafts(&name)) })
+        else {
+            self.left_out += 1;
+            return Ok(());
+        };
         event.insert("name".to_owned(), Value::String(name));
         if let Some(Value::Object(data)) = event.get_mut("data") {
             mend(data, is_03, self.clock.unit);
@@ -229,18 +278,19 @@ fn number(value: &Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-fn name_of_03(name: &str) -> String {
+/// Returns a name as 0.3 has it, if it does. Names of other categories, such as a program's own, stay.
+fn name_of_03(name: &str) -> Option<String> {
     if let Some((old, _)) = NAMES.iter().find(|(_, new)| *new == name) {
-        return (*old).to_owned();
+        return Some((*old).to_owned());
     }
     if let Some(name) = name.strip_prefix("http3:") {
-        return format!("http:{name}");
+        return OF_HTTP.contains(&name).then(|| format!("http:{name}"));
     }
     let Some(name) = name.strip_prefix("quic:") else {
-        return name.to_owned();
+        return Some(name.to_owned());
     };
-    let category = CATEGORIES.iter().find(|(_, names)| names.contains(&name));
-    format!("{}:{name}", category.map_or("transport", |(category, _)| category))
+    let (category, _) = CATEGORIES.iter().find(|(_, names)| names.contains(&name))?;
+    Some(format!("{category}:{name}"))
 }
 
 fn name_of_drafts(name: &str) -> String {
@@ -345,9 +395,7 @@ impl<W: Write> Sink for Converter<W> {
     fn on_trace(&mut self, header: &TraceHeader) {
         self.clock = TraceClock::new(header);
         self.events = 0;
-        let result = self.begin(header);
-        self.traces += 1;
-        self.note(result);
+        self.header = Some(header.clone());
     }
 
     fn on_event(&mut self, event: WholeEvent) {
@@ -358,6 +406,10 @@ impl<W: Write> Sink for Converter<W> {
     }
 
     fn on_trace_end(&mut self, header: &TraceHeader) {
+        if self.header.take().is_some() {
+            let result = self.begin(header, 0.0);
+            self.note(result);
+        }
         let result = self.end(header);
         self.note(result);
     }

@@ -14,3 +14,4 @@ pub mod summary;
 pub mod text;
 pub mod verdict;
 pub mod wait;
+mod wall_clock;

@@ -111,6 +111,11 @@ fn read_text<S: Sink>(mut input: impl BufRead, sink: &mut S) -> Result<ReadTally
     if is_trace {
         return Ok(tally);
     }
+    if tally.is_cut {
+        return Err(ReadError::NotATrace(
+            "it ends before its first event, in the middle of a record: its writer ended there, or still writes",
+        ));
+    }
     Err(ReadError::NotATrace("it is JSON, but it has no qlog header and no events"))
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::reader::{ReadTally, TraceHeader};
 use crate::verdict::Verdict;
+use crate::wall_clock;
 
 /// Least, middle and largest value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -170,6 +171,8 @@ impl Origin {
         let schema = trace.get("event_schemas").and_then(|schemas| text(schemas.get(0)));
         let reference = common.and_then(|common| common.get("reference_time"));
         let clock = reference.and_then(|time| text(time.get("wall_clock_time")));
+        // Of 0.3 it is a number.
+        let clock = clock.or_else(|| wall_clock::text(wall_clock::of_event(header, 0.0)?));
         let title = text(trace.get("title")).or_else(|| text(file.get("title")));
         let named = point.and_then(|point| text(point.get("name")));
         let code = text(file.get("code_version"));

@@ -313,7 +313,13 @@ fn converted(file: &Path, format: QlogFormat, out: &mut impl Write) -> anyhow::R
     let Some(tally) = read(file, &mut converter)? else {
         return Ok(EXIT_NO_TRACE);
     };
-    converter.finish()?;
+    let left_out = converter.finish()?;
+    if left_out > 0 {
+        eprintln!(
+            "{}: left out events that the format does not have: {left_out}",
+            shown(&file.display().to_string())
+        );
+    }
     for note in notes_of(&tally) {
         eprintln!("{}: {}", file.display(), shown(&note));
     }

@@ -11,6 +11,63 @@ fn convert(text: &str, format: QlogFormat) -> String {
     String::from_utf8(out).unwrap()
 }
 
+/// A trace with this `reference_time`, events and their names.
+fn trace(reference: &str, events: &[(&str, &str)]) -> String {
+    let mut text = format!(
+        "{{\"qlog_version\":\"0.3\",\"trace\":{{\"common_fields\":{{\"reference_time\":{reference}}}}}}}\n"
+    );
+    for (time, name) in events {
+        text += &format!("{{\"time\":{time},\"name\":\"{name}\",\"data\":{{}}}}\n");
+    }
+    text
+}
+
+#[test]
+fn wall_clock_time_of_the_first_event_is_kept() {
+    let clock = r#"{"epoch":"unknown","wall_clock_time":"2026-11-30T12:00:00.5Z"}"#;
+    let system = r#"{"epoch":"2026-11-30T12:00:00.502Z"}"#;
+    let cases = [
+        (clock, "2.25", 1_796_040_000_502.25),
+        (system, "0", 1_796_040_000_502.0),
+        ("1796040000000", "7", 1_796_040_000_007.0),
+        ("0", "1796040000001.5", 1_796_040_000_001.5),
+        ("0", "5", 0.0),
+        (r#"{"wall_clock_time":"yesterday"}"#, "5", 0.0),
+        ("1e300", "5", 0.0),
+    ];
+    for (reference, time, expected) in cases {
+        let text = trace(reference, &[(time, "quic:packet_sent")]);
+        let old = convert(&text, QlogFormat::Contained03);
+        let json: Value = serde_json::from_str(&old).unwrap();
+        let told = &json["traces"][0]["common_fields"]["reference_time"];
+        assert_eq!(told.as_f64(), Some(expected), "{reference}");
+        let back = convert(&old, QlogFormat::Sequence);
+        let is_told = back.contains(r#""wall_clock_time":"2026-11-30T12:00:00"#);
+        assert_eq!(is_told, (1.0..1e15).contains(&expected), "{back}");
+    }
+}
+
+#[test]
+fn events_that_a_format_does_not_have_are_left_out_and_counted() {
+    let names = [
+        ("quic:stream_data_moved", Some("transport:data_moved")),
+        ("quic:timer_updated", Some("recovery:loss_timer_updated")),
+        ("quic:connection_data_blocked_updated", None),
+        ("quic:stream_data_blocked_updated", None),
+        ("http3:priority_updated", None),
+        ("sluicegate:trigger", Some("sluicegate:trigger")),
+    ];
+    let text = trace("0", &names.map(|(name, _)| ("1", name)));
+    let mut out = Vec::new();
+    let mut converter = Converter::new(&mut out, QlogFormat::Contained03);
+    reader::read(text.as_bytes(), &mut converter).unwrap();
+    assert_eq!(converter.finish().unwrap(), 3);
+    let json: Value = serde_json::from_slice(&out).unwrap();
+    let events = json["traces"][0]["events"].as_array().unwrap();
+    let written: Vec<_> = events.iter().filter_map(|event| event["name"].as_str()).collect();
+    assert_eq!(written, names.iter().filter_map(|(_, name)| *name).collect::<Vec<_>>());
+}
+
 const CURRENT: &str = "\u{1e}{\"file_schema\":\"urn:ietf:params:qlog:file:sequential\",\"title\":\"t\",\"trace\":{\"vantage_point\":{\"type\":\"server\"},\"common_fields\":{\"reference_time\":{\"epoch\":\"unknown\"}}}}
 \u{1e}{\"time\":5.5,\"name\":\"quic:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\"packet_number\":1},\"raw\":{\"length\":1200},\"frames\":[{\"frame_type\":\"stream\",\"stream_id\":0,\"raw\":{\"payload_length\":1100}}]}}
 \u{1e}{\"time\":6.5,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"congestion_window\":12000}}
