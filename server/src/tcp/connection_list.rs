@@ -275,7 +275,7 @@ impl Seen {
         stall(self.state.wait, self.state.waiting, self.has_tunnel)
     }
 
-    /// Returns for how long it has waited for anything but its client, without a break. A connection with a tunnel always does.
+    /// Returns for how long it has waited for anything but its client, without a break or progress. A connection with a tunnel always does.
     fn busy(&self) -> Duration {
         if self.has_tunnel { self.stall() } else { self.state.busy }
     }

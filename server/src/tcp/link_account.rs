@@ -7,6 +7,10 @@ use sluicegate_base::observe::account::{Account, AccountMark, Wait};
 
 use super::socket_info::SocketInfo;
 
+/// Time without a block after which data that moves proves that only the data's source is awaited: between two blocks a download fills the
+/// system's buffer at once.
+const FLOWS: Duration = Duration::from_millis(10);
+
 /// Account of a connection, as far as the system tells.
 ///
 /// While the system takes nothing, the client's window is full, or acknowledgements are awaited: of a slow path, mostly. While it does,
@@ -20,6 +24,8 @@ pub(super) struct LinkAccount {
     /// Requests whose responses wait to be sent.
     held: Cell<u32>,
     blocked: Cell<Option<Block>>,
+    /// Time since which the system has taken all, and the windows of HTTP/2 have held nothing back.
+    open_since: Cell<Instant>,
     /// Time of the last write while it waited for its client, such as that of a ping's reply.
     idle_write: Cell<Option<Instant>>,
     clock: fn() -> Instant,
@@ -53,12 +59,14 @@ pub(super) struct LinkState {
 impl LinkAccount {
     /// Begins the account of a connection in its handshake.
     pub(super) fn begin(clock: fn() -> Instant) -> LinkAccount {
+        let now = clock();
         LinkAccount {
-            account: RefCell::new(Account::begin(Wait::Handshake, clock())),
+            account: RefCell::new(Account::begin(Wait::Handshake, now)),
             is_http2: Cell::new(false),
             rest: Cell::new(Wait::Handshake),
             held: Cell::new(0),
             blocked: Cell::new(None),
+            open_since: Cell::new(now),
             idle_write: Cell::new(None),
             clock,
         }
@@ -120,6 +128,7 @@ impl LinkAccount {
         let now = (self.clock)();
         self.close(now, window_limited);
         self.blocked.set(None);
+        self.open_since.set(now);
         self.settle(now);
     }
 
@@ -128,6 +137,17 @@ impl LinkAccount {
         // With open requests, the wait for the client begins later than any write.
         if self.rest.get() == Wait::Client {
             self.idle_write.set(Some((self.clock)()));
+        }
+    }
+
+    /// Notes that a body moves. If the system takes all, and no response waits for its client, neither client nor path is late.
+    pub(super) fn on_data(&self) {
+        let waits = self.is_http2() && self.held.get() > 0;
+        if self.rest.get() == Wait::Application && !waits && !self.is_blocked() {
+            let now = (self.clock)();
+            if now.saturating_duration_since(self.open_since.get()) >= FLOWS {
+                self.account.borrow_mut().note_progress(now);
+            }
         }
     }
 
@@ -140,6 +160,9 @@ impl LinkAccount {
         let moment = self.moment(window_limited);
         let held = self.held.get();
         self.held.set(if is_held { held + 1 } else { held.saturating_sub(1) });
+        if self.is_http2() {
+            self.open_since.set(moment.0);
+        }
         self.settle(moment.0);
         moment
     }
@@ -296,6 +319,54 @@ mod tests {
             (Wait::Client, 53),
         ];
         assert_eq!(mark, expected(start, &waits).at(now));
+    }
+
+    /// Events that an upstream sends one by one, and a download over a path that takes it bit by bit.
+    #[test]
+    fn connection_whose_data_moves_is_busy_with_what_it_awaits_now() {
+        let busy = |account: &LinkAccount| {
+            let account = account.account.borrow();
+            let (wait, since) = account.wait();
+            (wait, (now() - since).as_millis(), account.busy(now()).as_millis())
+        };
+        for is_http2 in [true, false] {
+            let account = LinkAccount::begin(now);
+            account.on_open(is_http2);
+            account.on_busy(now());
+            for _ in 0..10 {
+                pass(1000);
+                if !is_http2 {
+                    account.on_held(true, || Duration::ZERO);
+                    account.on_held(false, || Duration::ZERO);
+                }
+                account.on_data();
+            }
+            pass(300);
+            assert_eq!(busy(&account), (Wait::Application, 300, 300));
+        }
+        // A client's window that lets through a part in each round trip.
+        let account = LinkAccount::begin(now);
+        account.on_open(true);
+        account.on_busy(now());
+        for _ in 0..10 {
+            account.on_held(true, || Duration::ZERO);
+            pass(100);
+            account.on_data();
+            account.on_held(false, || Duration::ZERO);
+            account.on_data();
+        }
+        assert_eq!(busy(&account), (Wait::Application, 0, 1000));
+        let account = LinkAccount::begin(now);
+        account.on_open(true);
+        account.on_busy(now());
+        for _ in 0..10 {
+            account.on_block(Duration::ZERO);
+            pass(500);
+            account.on_unblock(Duration::ZERO);
+            pass(1);
+            account.on_data();
+        }
+        assert_eq!(busy(&account).2, 5010);
     }
 
     #[test]

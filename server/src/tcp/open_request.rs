@@ -103,11 +103,13 @@ impl OpenRequest {
     pub(super) fn on_sent(&self, count: u64) {
         self.sent.set(self.sent.get() + count);
         self.progress.on_sent(count);
+        self.meter.account().on_data();
     }
 
     /// Counts a block of the request's body. Returns what follows from it.
     pub(super) fn on_received(&self, count: u64) -> Received {
         self.progress.on_received(count);
+        self.meter.account().on_data();
         self.exchange().on_data(count)
     }
 

@@ -151,12 +151,21 @@ impl Account {
         }
     }
 
+    /// Begins the current wait again at `at`, and the time for which it has waited for anything but its client: it got what there was.
+    pub fn note_progress(&mut self, at: Instant) {
+        self.spent[self.wait.of_connection()] += nanos(self.since, at);
+        self.since = self.since.max(at);
+        if self.busy_since.is_some() {
+            self.busy_since = Some(self.since);
+        }
+    }
+
     /// Returns the current wait, and when it began.
     pub fn wait(&self) -> (Wait, Instant) {
         (self.wait, self.since)
     }
 
-    /// Returns for how long it has waited for anything but its client, whatever it was.
+    /// Returns for how long it has waited for anything but its client, whatever it was, since it began to or since progress.
     pub fn busy(&self, now: Instant) -> Duration {
         self.busy_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
@@ -269,9 +278,14 @@ mod tests {
         assert_eq!(spent, expected);
         assert_eq!(account.wait(), (Wait::Client, at(105)));
         assert_eq!(account.busy(at(205)), Duration::ZERO);
+        account.note_progress(at(206));
+        assert_eq!(account.busy(at(208)), Duration::ZERO);
         account.enter(Wait::Pacing, at(210));
         account.enter(Wait::Congestion, at(215));
         assert_eq!(account.busy(at(230)), ms(20));
+        account.note_progress(at(250));
+        assert_eq!(account.wait(), (Wait::Congestion, at(250)));
+        assert_eq!((account.busy(at(260)), account.age(at(260))), (ms(10), ms(260)));
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluicegate_base::observe::account::Wait;
 use sluicegate_base::observe::connections::{
     self, ConnectionProtocol, ConnectionSnapshot, RequestSnapshot, Trouble,
 };
 use sluicegate_base::observe::metrics::Label as _;
 
 use super::{Connection, NO_STATE};
-use crate::application::Application;
+use crate::application::{Application, Output};
 
 /// Sums over the present paths of a connection.
 #[derive(Default)]
@@ -32,13 +33,38 @@ impl<A: Application> Connection<A> {
 
     /// For how long it has waited for the same thing, unless that is its client.
     pub(crate) fn stall(&self, now: Instant) -> Duration {
-        let (wait, since) = self.account.wait();
-        connections::stall(wait, now.saturating_duration_since(since), self.has_tunnel())
+        connections::stall(self.account.wait().0, self.waiting(now), self.has_tunnel())
     }
 
-    /// For how long it has waited for anything but its client, without a break. A connection with a tunnel always does.
+    /// For how long it has waited for anything but its client, without a break or progress. A connection with a tunnel always does.
     pub(crate) fn busy(&self, now: Instant) -> Duration {
-        if self.has_tunnel() { self.stall(now) } else { self.account.busy(now) }
+        if self.has_tunnel() {
+            self.stall(now)
+        } else {
+            self.account.busy(now).min(self.unacknowledged(now))
+        }
+    }
+
+    /// For how long it has waited for the same thing.
+    fn waiting(&self, now: Instant) -> Duration {
+        let (_, since) = self.account.wait();
+        now.saturating_duration_since(since).min(self.unacknowledged(now))
+    }
+
+    /// Time since the client's last packet where it has nothing to do but to acknowledge what comes little by little, such as events: what
+    /// is awaited now is younger. Without a bound otherwise.
+    fn unacknowledged(&self, now: Instant) -> Duration {
+        let has_all = |session: &A| session.output() == Output::Nothing;
+        let awaits = self.account.wait().0 == Wait::Acknowledgement && self.quic.unsent() == 0;
+        if awaits && self.session.as_ref().is_some_and(has_all) {
+            self.silence(now)
+        } else {
+            Duration::MAX
+        }
+    }
+
+    fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.activity.heard())
     }
 
     fn open_requests(&self, is_named: bool, now: Instant) -> Vec<RequestSnapshot> {
@@ -67,7 +93,7 @@ impl<A: Application> Connection<A> {
         is_named: bool,
         now: Instant,
     ) -> ConnectionSnapshot {
-        let (wait, since) = self.account.wait();
+        let (wait, _) = self.account.wait();
         let stats = self.quic.stats();
         let PathSums { sent, lost_packets } = self.path_sums();
         let path = self.quic.path_stats().find(|path| path.active);
@@ -85,12 +111,12 @@ impl<A: Application> Connection<A> {
             state: self.quic.congestion_state().unwrap_or(NO_STATE),
             age: self.account.age(now),
             wait,
-            waiting: now.saturating_duration_since(since),
+            waiting: self.waiting(now),
             busy: self.busy(now),
             troubles: self.troubles(now),
             spent: self.account.spent(now).filter(|(_, time)| !time.is_zero()).collect(),
             has_tunnel: self.has_tunnel(),
-            silence: now.saturating_duration_since(self.activity.heard()),
+            silence: self.silence(now),
             open_requests: self.open_requests(is_named, now),
             requests: self.session.as_ref().map_or(0, A::taken),
             rtt: path.and_then(|path| Some((path.rtt, path.min_rtt?))),

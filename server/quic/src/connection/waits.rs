@@ -66,6 +66,10 @@ impl<A: Application> Connection<A> {
             }
         }
         self.account.enter(wait, from);
+        // The client has all that there was, and more is to come: neither it nor the path is late.
+        if (before, wait) == (Wait::Acknowledgement, Wait::Application) {
+            self.account.note_progress(from);
+        }
     }
 
     /// Returns the client's flow control where that limits the rate, and pacing only spreads what it allows.

@@ -6,7 +6,7 @@ use sluicegate_base::observe::connections::{ClientFilter, ConnectionSnapshot, Id
 
 use super::*;
 use crate::settings::Settings;
-use crate::testing::{Bench, Client};
+use crate::testing::{Bench, Client, Reply};
 
 /// Searches by few slots at a time.
 fn search(
@@ -147,4 +147,53 @@ fn search_goes_on_while_connections_come_and_go() {
     let Inspected { shown, census } = bench.endpoint.inspect(&mut search, 4, bench.now).unwrap();
     assert!(shown.iter().all(|(_, one)| one.client.ip().to_string() == "192.0.2.9"), "{shown:?}");
     assert!(census.count() >= 4);
+}
+
+/// Events of an upstream, in turn with those that come before the one before is acknowledged; and a download whose upstream says no more.
+#[test]
+fn connection_that_gets_what_there_is_comes_behind_one_that_stalls() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let clients = ["192.0.2.1:5000", "192.0.2.2:5000", "192.0.2.3:5000"];
+    let mut sessions: Vec<_> = clients
+        .map(|client| {
+            let client = bench.connect_client(Client::new(client));
+            let (mut client, mut h3) = bench.with_session(client);
+            client.request(&mut h3, "GET", "/app/later");
+            bench.talk(&mut client, Duration::from_millis(40), Duration::from_millis(10));
+            client
+        })
+        .into();
+    let keys: Vec<_> = bench.endpoint.shared().requests.iter().map(|request| request.key).collect();
+    let reply = |bench: &mut Bench, number: usize, reply: Reply| {
+        bench.endpoint.shared_mut().replies.push_back((keys[number], reply));
+        bench.endpoint.on_messages(10, bench.now);
+    };
+    (0..3).for_each(|number| reply(&mut bench, number, Reply::Head(200)));
+    for step in 0..1000 {
+        if step % 100 == 0 && step < 800 {
+            reply(&mut bench, 0, Reply::Data(vec![0; 100]));
+        }
+        if step % 2 == 0 {
+            reply(&mut bench, 1, Reply::Data(vec![0; 100]));
+        }
+        if step == 500 {
+            reply(&mut bench, 2, Reply::Data(vec![0; 100]));
+        }
+        let said = bench.pass(Duration::from_millis(10));
+        for client in &mut sessions {
+            // It drops what others get.
+            client.hear(said.clone());
+            client.speak(&mut bench.endpoint, bench.now);
+        }
+    }
+    for order in [Order::Busy, Order::Stalled] {
+        let found = search(&bench, &ConnectionFilter::default(), order, 10);
+        assert_eq!(ids(&found), [clients[2], clients[0], clients[1]], "{found:?}");
+        let [stalled, slow, quick] = &found.0[..] else { panic!("{found:?}") };
+        assert_eq!((stalled.wait, slow.wait), (Wait::Application, Wait::Application));
+        for (one, least, most) in [(stalled, 4900, 5000), (slow, 2900, 3000), (quick, 0, 200)] {
+            let usual = Duration::from_millis(least)..=Duration::from_millis(most);
+            assert!(usual.contains(&one.waiting) && usual.contains(&one.busy), "{one:?}");
+        }
+    }
 }
