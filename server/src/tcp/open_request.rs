@@ -195,15 +195,13 @@ impl OpenRequest {
         let (account, now) = (exchange.account(), connection.now);
         let record = self.record.borrow();
         let target = record.as_ref().filter(|_| is_named).map(|record| record.target());
+        let (wait, waiting) = account.current(now, (connection.wait, connection.waiting));
         RequestSnapshot {
             stream: number,
             target: target.map(|(method, path)| (method.to_owned(), path.to_owned())),
             age: now.saturating_duration_since(account.begun()),
-            wait: match account.wait() {
-                RequestWait::Own(wait) => wait,
-                RequestWait::Connection => connection.wait,
-            },
-            waiting: account.waiting(now),
+            wait,
+            waiting,
             spent: account.spent(now, &connection.mark),
             sent: self.sent.get(),
             received: exchange.received(),

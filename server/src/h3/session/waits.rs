@@ -62,6 +62,8 @@ impl Http3Session {
         let mut streams: Vec<u64> = self.open.keys().copied().collect();
         streams.sort_unstable();
         let mark = account.at(now);
+        let (wait, since) = account.wait();
+        let of_connection = (wait, now.saturating_duration_since(since));
         let oldest = streams.into_iter().take(SHOWN_REQUESTS);
         let shown = oldest.filter_map(|stream| Some((stream, self.open.get(&stream)?)));
         shown
@@ -69,15 +71,13 @@ impl Http3Session {
                 let of_request = exchange.front.account();
                 let record = exchange.record.as_ref().filter(|_| is_named);
                 let target = record.map(|record| record.target());
+                let (wait, waiting) = of_request.current(now, of_connection);
                 RequestSnapshot {
                     stream,
                     target: target.map(|(method, path)| (method.to_owned(), path.to_owned())),
                     age: now.saturating_duration_since(of_request.begun()),
-                    wait: match of_request.wait() {
-                        RequestWait::Own(wait) => wait,
-                        RequestWait::Connection => account.wait().0,
-                    },
-                    waiting: of_request.waiting(now),
+                    wait,
+                    waiting,
                     spent: of_request.spent(now, &mark),
                     sent: exchange.front.sent(),
                     received: exchange.front.received(),

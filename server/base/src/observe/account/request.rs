@@ -112,9 +112,14 @@ impl RequestAccount {
         self.wait
     }
 
-    /// Returns the time of the current wait so far. Of a connection's, it is the time since the request began to wait for it.
-    pub fn waiting(&self, now: Instant) -> Duration {
-        Duration::from_nanos(nanos(self.begun, now).saturating_sub(self.since))
+    /// Returns what it waits for, and for how long. `connection` is the current wait of its connection, and its length so far.
+    pub fn current(&self, now: Instant, connection: (Wait, Duration)) -> (Wait, Duration) {
+        let time = Duration::from_nanos(nanos(self.begun, now).saturating_sub(self.since));
+        match self.wait {
+            RequestWait::Own(wait) => (wait, time),
+            // It may have waited for other things of its connection before.
+            RequestWait::Connection => (connection.0, time.min(connection.1)),
+        }
     }
 
     /// Sets the current wait, which begins now. `connection` is the account of its connection.
@@ -281,6 +286,8 @@ mod tests {
         request.enter(RequestWait::Connection, at(100), &connection.at(at(100)));
         connection.enter(Wait::Congestion, at(100));
         connection.enter(Wait::Pacing, at(130));
+        assert_eq!(request.current(at(133), (Wait::Pacing, ms(3))), (Wait::Pacing, ms(3)));
+        assert_eq!(request.current(at(133), (Wait::Pacing, ms(90))), (Wait::Pacing, ms(33)));
         connection.enter(Wait::Congestion, at(135));
         request.enter(RequestWait::Own(Wait::UpstreamBody), at(160), &connection.at(at(160)));
         connection.enter(Wait::Application, at(160));
@@ -295,7 +302,8 @@ mod tests {
         ];
         assert_eq!(spent, expected);
         assert_eq!(request.wait(), RequestWait::Own(Wait::UpstreamBody));
-        assert_eq!(request.waiting(at(200)), ms(40));
+        let current = request.current(at(200), (Wait::Application, ms(1)));
+        assert_eq!(current, (Wait::UpstreamBody, ms(40)));
     }
 
     #[test]
