@@ -21,7 +21,7 @@ const SHOWN: usize = 20;
 /// Say what connections of the running server wait for.
 ///
 /// Without a connection it lists those that have been busy longest: that have waited for anything but their clients without a break.
-/// The exit code is 3 if there is no such connection.
+/// The exit code is 3 if a connection is named and there is none of that name; that nobody is connected is no error.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WhyArgs {
     /// Connection: its ID, as the access log has it, or the address of its client, with a port or without.
