@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     let (seed, picture) = first_stuck(|seed| {
         let folder = arguments.output.join(format!("{unfixed}-{seed}"));
         let drawn = incident(&program, unfixed, seed, &folder).draw()?;
-        Ok((!drawn.is_done).then_some((seed, drawn.picture)))
+        Ok(drawn.is_stuck.then_some((seed, drawn.picture)))
     })?;
     println!("{}", picture.display());
     for algorithm in ["cubic", "reno"] {

@@ -52,8 +52,8 @@ pub struct Named {
 pub struct Drawn {
     /// File of the picture.
     pub picture: PathBuf,
-    /// Whether the client got all of the body in time.
-    pub is_done: bool,
+    /// Whether the window stayed at its floor by the verdict on its trace, and no losses explain it.
+    pub is_stuck: bool,
 }
 
 /// Programs that run during a download. The client ends before the server.
@@ -118,7 +118,7 @@ impl Incident<'_> {
     /// As [`Incident::watch`].
     pub fn draw(&self) -> Result<Drawn, RealNetError> {
         let running = self.start(1.0)?;
-        let ended = running.client.wait(collapse::LIMIT, || false)?;
+        running.client.wait(collapse::LIMIT, || false)?;
         drop(running);
         let Some(trace) = self.traces()?.pop() else {
             let name = self.folder.display().to_string();
@@ -128,7 +128,8 @@ impl Incident<'_> {
         let mut command = Command::new(self.program);
         command.args(["qlog", "plot"]).arg(&trace).arg("--output").arg(&picture);
         run(&mut command)?;
-        Ok(Drawn { picture, is_done: ended.is_some_and(|status| status.success()) })
+        let summary = run(Command::new(self.program).args(["qlog", "summary"]).arg(&trace))?;
+        Ok(Drawn { picture, is_stuck: is_stuck(&summary) })
     }
 
     fn start(&self, sample_rate: f64) -> Result<Running, RealNetError> {
@@ -165,6 +166,14 @@ impl Running {
     }
 }
 
+/// Returns whether the worst verdict of a summary is a window at its floor that nothing explains. A download that was stuck for seconds
+/// may still end in time.
+fn is_stuck(summary: &str) -> bool {
+    let mut lines = summary.lines().skip_while(|line| !line.starts_with("verdict "));
+    let is_pinned = lines.next().is_some_and(|line| line.contains("pinned at the floor"));
+    is_pinned && lines.next().is_some_and(|evidence| !evidence.contains("which explains it"))
+}
+
 /// Returns whether the flight recorder wrote a file because of the trouble: other causes may come before it.
 fn is_of_trouble(file: &PathBuf) -> bool {
     fs::read_to_string(file).is_ok_and(|text| {
@@ -181,4 +190,23 @@ fn run(command: &mut Command) -> Result<String, RealNetError> {
     }
     let error = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(RealNetError::Program(format!("{command:?}"), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn download_is_stuck_by_the_worst_verdict_alone() {
+        let told = |verdict: &str, evidence: &str| {
+            format!(
+                "a.sqlog\nverdict     {verdict}, from 2.100 s to 7.600 s\n            {evidence}\nalso        pinned at the floor\n"
+            )
+        };
+        let pinned = "pinned at the floor";
+        assert!(is_stuck(&told(pinned, "0 of 224 packets lost meanwhile")));
+        assert!(!is_stuck(&told(pinned, "13 of 224 packets lost meanwhile, which explains it")));
+        assert!(!is_stuck(&told("persistent loss", "30 % lost")));
+        assert!(!is_stuck(""));
+    }
 }
