@@ -38,11 +38,14 @@ pub struct Visible {
 pub struct Streamer {
     inner: QlogStreamer,
     visible: Visible,
+    /// Time of the latest event.
+    latest: Instant,
 }
 
 impl From<QlogStreamer> for Streamer {
     fn from(inner: QlogStreamer) -> Self {
         Self {
+            latest: inner.start_time(),
             inner,
             visible: Visible::default(),
         }
@@ -64,7 +67,15 @@ impl Streamer {
         if !redact(&mut data, &self.visible) {
             return Err(Error::Done);
         }
-        self.inner.add_event_data_with_instant(data, now)
+        let at = self.in_order(now);
+        self.inner.add_event_data_with_instant(data, at)
+    }
+
+    /// Returns the time of the next event, which is not before that of the last one. The application tells of waits when it learns what
+    /// they are for, and quiche has written events since they began.
+    fn in_order(&mut self, at: Instant) -> Instant {
+        self.latest = self.latest.max(at);
+        self.latest
     }
 
     pub(crate) fn add_event(&mut self, mut event: Event) -> Result<()> {
@@ -78,6 +89,7 @@ impl Streamer {
     pub(crate) fn add_of_application(&mut self, name: &str, data: serde_json::Value, at: Instant) -> Result<()> {
         // The writer sets the time.
         let event = JsonEvent { time: 0.0, importance: EventImportance::Base, name: name.to_owned(), data };
+        let at = self.in_order(at);
         self.inner.add_event_with_instant(event, at)
     }
 

@@ -166,3 +166,20 @@ fn stream_without_credit_is_blocked_until_it_has_more() {
     pair.settle();
     assert_eq!(blocked(&pair), Vec::<u64>::new());
 }
+
+/// The application tells of a wait once it knows what it was for: others have been written since it began.
+#[test]
+fn events_are_in_the_order_of_time() {
+    let mut pair = Pair::connect(&mut config(10), &mut config(10));
+    let trace = Trace::of(&mut pair.server);
+    let begun = quiche::clock::now();
+    send(&mut pair, 10_000);
+    pair.server.trace_event("sluicegate:test", serde_json::json!({ "value": 1 }), begun);
+    send(&mut pair, 10_000);
+    let text = trace.text();
+    let records = text.lines().map(|line| line.trim_start_matches('\u{1e}'));
+    let events = records.map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let times: Vec<f64> = events.filter_map(|event| event["time"].as_f64()).collect();
+    assert!(times.len() > 40 && times.is_sorted(), "{times:?}");
+    assert!(text.contains("sluicegate:test"));
+}
