@@ -50,6 +50,29 @@ fn flow_control_of_the_connection_is_named_until_the_client_reads() {
     assert_eq!(pair.server.send_limit(), None);
 }
 
+/// A client that acknowledges everything and reads nothing.
+#[test]
+fn limit_of_the_connection_is_told_once_unless_that_packet_is_lost() {
+    fn try_again(pair: &mut Pair) -> u64 {
+        for _ in 0..5 {
+            let _ = pair.server.stream_send(0, &[7; 100_000], true);
+            pair.settle();
+        }
+        pair.server.stats().data_blocked_sent_count
+    }
+    let mut pair = asked(5000);
+    assert_eq!(try_again(&mut pair), 1);
+    // A new limit, told in the first packet of a flight that is lost.
+    pair.client.stream_recv(0, &mut [0; 5000]).expect("received");
+    pair.settle();
+    pair.server.stream_send(0, &[7; 100_000], true).expect("sent");
+    let flight = emit(&mut pair.server);
+    assert!(flight.len() > 3, "{}", flight.len());
+    flight[1..].iter().for_each(|datagram| pair.client_receives(datagram));
+    assert_eq!(pair.server.stats().data_blocked_sent_count, 2);
+    assert_eq!(try_again(&mut pair), 3);
+}
+
 #[test]
 fn amplification_is_named_until_the_client_proves_its_address() {
     let (mut client, mut server) = (config(WINDOW), config(WINDOW));
