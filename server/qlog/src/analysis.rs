@@ -178,7 +178,9 @@ impl Analysis {
             Kind::Sums(sums) => self.on_sums(*sums),
             Kind::Trigger { name, at, age } => {
                 self.on_trigger(*name, *at);
-                age.into_iter().for_each(|age| self.on_age(*age, at.unwrap_or(self.now)));
+                if let Some(age) = age {
+                    self.on_age(*age, at.unwrap_or(self.now));
+                }
             }
             Kind::Age(age) => self.on_age(*age, self.now),
             Kind::Metrics(metrics) => self.on_metrics(metrics),
