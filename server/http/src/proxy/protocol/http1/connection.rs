@@ -253,7 +253,8 @@ impl Http1Connection {
         match &self.incoming {
             Incoming::Body(body) => body.size(),
             Incoming::Complete => BodySize { length: Some(0), is_end: true },
-            _ => BodySize { length: None, is_end: true },
+            // Nothing of it can be read, and nobody may take it for a whole one.
+            _ => BodySize { length: None, is_end: false },
         }
     }
 

@@ -1,5 +1,6 @@
 //! Writes a request to an upstream (RFC 9112 §3, §6 and §7).
 
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -59,8 +60,8 @@ struct Rest {
 enum Framing {
     /// So many bytes.
     Length(u64),
-    /// Chunks, behind which trailers follow that `trailer` lines of the head have announced.
-    Chunked(Vec<HeaderName>),
+    /// Chunks, behind which trailers follow that these `trailer` lines of the head have announced.
+    Chunked(Vec<HeaderValue>),
 }
 
 impl OutgoingRequest {
@@ -93,7 +94,10 @@ impl OutgoingRequest {
         }
         bytes.extend_from_slice(b"\r\n");
         self.body = if is_chunked && !is_over {
-            Some(Rest { body, framing: Framing::Chunked(announced(&head.headers)) })
+            Some(Rest {
+                body,
+                framing: Framing::Chunked(head.headers.get_all(TRAILER).iter().cloned().collect()),
+            })
         } else if length > 0 {
             Some(Rest { body, framing: Framing::Length(length) })
         } else {
@@ -212,10 +216,12 @@ impl OutgoingRequest {
     /// Bytes are missing.
     fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), Cancelled> {
         match self.body.take().map(|rest| rest.framing) {
-            Some(Framing::Chunked(announced)) => {
+            Some(Framing::Chunked(lines)) => {
                 let trailers = trailers.unwrap_or_default();
+                let announced =
+                    if trailers.is_empty() { HashSet::new() } else { announced(&lines) };
                 self.bytes.extend_from_slice(b"0\r\n");
-                for (name, value) in trailers.iter().filter(|(name, _)| announced.contains(name)) {
+                for (name, value) in trailers.iter().filter(|(name, _)| announced.contains(*name)) {
                     push_line(&mut self.bytes, name, value);
                 }
                 self.bytes.extend_from_slice(b"\r\n");
@@ -234,6 +240,9 @@ impl OutgoingRequest {
         self.unflushed = true;
         let stream = Pin::new(stream);
         let bytes = &self.bytes[self.written..];
+        if bytes.is_empty() && self.tail.is_empty() {
+            return stream.poll_write(cx, &self.block);
+        }
         if self.block.is_empty() && self.tail.is_empty() {
             return stream.poll_write(cx, bytes);
         }
@@ -257,9 +266,9 @@ impl OutgoingRequest {
     }
 }
 
-/// Returns the names of the trailers that a head announces.
-fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
-    let lines = headers.get_all(TRAILER).iter().filter_map(|line| line.to_str().ok());
+/// Returns the names of the trailers that `trailer` lines announce.
+fn announced(lines: &[HeaderValue]) -> HashSet<HeaderName> {
+    let lines = lines.iter().filter_map(|line| line.to_str().ok());
     let names = lines.flat_map(|line| line.split(','));
     names.filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok()).collect()
 }
