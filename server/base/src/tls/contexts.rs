@@ -61,7 +61,6 @@ impl ListenerTls<'_> {
     ) -> Result<SslContextBuilder, TlsError> {
         let (names, mut context) = first.context()?;
         self.set_tickets(&mut context, first)?;
-        tickets::issue_one(&mut context);
         sni::select(&mut context, names, others);
         Ok(context)
     }

@@ -25,12 +25,6 @@ pub(super) fn refuse(context: &mut SslContextBuilder) {
     context.set_options(SslOptions::NO_TICKET);
 }
 
-/// Has each connection get one ticket: sealing one takes time, and a client of HTTP/3 opens one connection to a name.
-pub(super) fn issue_one(context: &mut SslContextBuilder) {
-    // SAFETY: the builder owns a valid SSL_CTX, which nothing else uses while it is borrowed here; the call writes a number.
-    unsafe { boring_sys::SSL_CTX_set_num_tickets(context.as_ptr(), 1) };
-}
-
 /// Lets tickets hold for `lifetime`, in whole seconds.
 pub(super) fn limit(context: &mut SslContextBuilder, lifetime: Duration) {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
