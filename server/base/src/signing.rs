@@ -2,7 +2,7 @@
 //! moves. Those of other keys are too short for that.
 
 use std::cell::{Cell, RefCell};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use boring::error::ErrorStack;
@@ -19,6 +19,8 @@ use crate::keys::ConnectionKey;
 
 /// Most threads that sign.
 const THREADS: usize = 8;
+/// Signatures that wait for each of them. Beyond these a worker signs itself, so it accepts no more handshakes than can be signed in time.
+const WAITING: usize = 32;
 
 /// Takes a connection whose signature is there, on any thread.
 type Notify = Arc<dyn Fn(ConnectionKey) + Send + Sync>;
@@ -27,6 +29,8 @@ thread_local! {
     static NOTIFY: RefCell<Option<Notify>> = const { RefCell::new(None) };
     /// Connection whose handshake this thread is at.
     static CURRENT: Cell<Option<ConnectionKey>> = const { Cell::new(None) };
+    /// Whether it waits for a signature since this step.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Has handshakes of this thread, as far as they are within [`step`], wait for their RSA signatures: `notify` gets each connection that can
@@ -35,12 +39,13 @@ pub fn sign_elsewhere(notify: impl Fn(ConnectionKey) + Send + Sync + 'static) {
     NOTIFY.set(Some(Arc::new(notify)));
 }
 
-/// Runs a step of a connection's handshake.
-pub fn step<T>(connection: ConnectionKey, step: impl FnOnce() -> T) -> T {
+/// Runs a step of a connection's handshake. Returns also whether it waits for a signature since.
+pub fn step<T>(connection: ConnectionKey, step: impl FnOnce() -> T) -> (T, bool) {
     CURRENT.set(Some(connection));
+    WAITS.set(false);
     let done = step();
     CURRENT.set(None);
-    done
+    (done, WAITS.get())
 }
 
 /// Has a context sign on other threads, if its key is one of RSA.
@@ -75,8 +80,11 @@ impl PrivateKeyMethod for RsaKey {
             connection,
             notify,
         };
+        if signers.try_send(job).is_err() {
+            return write(sign(&self.0, algorithm, input), output);
+        }
         ssl.set_ex_data(*SIGNATURE, signature);
-        signers.send(job).map_err(|_| PrivateKeyMethodError::FAILURE)?;
+        WAITS.set(true);
         Err(PrivateKeyMethodError::RETRY)
     }
 
@@ -115,13 +123,13 @@ struct Job {
     notify: Notify,
 }
 
-/// Returns the way to the threads that sign; `None` if the system gives none. There are as many jobs as handshakes at most.
-fn signers() -> Option<&'static Sender<Job>> {
-    static SIGNERS: OnceLock<Option<Sender<Job>>> = OnceLock::new();
+/// Returns the way to the threads that sign; `None` if the system gives none.
+fn signers() -> Option<&'static SyncSender<Job>> {
+    static SIGNERS: OnceLock<Option<SyncSender<Job>>> = OnceLock::new();
     let start = || {
-        let (sender, jobs) = channel();
-        let jobs = Arc::new(Mutex::new(jobs));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let (sender, jobs) = sync_channel(threads * WAITING);
+        let jobs = Arc::new(Mutex::new(jobs));
         let started = (0..threads).filter(|_| {
             let jobs = Arc::clone(&jobs);
             let thread = std::thread::Builder::new().name("signatures".into());
@@ -138,6 +146,10 @@ fn run(jobs: &Mutex<Receiver<Job>>) {
         let Ok(Job { key, algorithm, input, signature, connection, notify }) = job else {
             return;
         };
+        // The handshake has ended: by a timeout, or because others needed its place.
+        if Arc::strong_count(&signature) == 1 {
+            continue;
+        }
         let _ = signature.set(sign(&key, algorithm, &input));
         notify(connection);
     }
@@ -176,6 +188,7 @@ fn write(signature: Option<Vec<u8>>, output: &mut [u8]) -> Result<usize, Private
 mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
 
     use boring::asn1::Asn1Time;
     use boring::rsa::Rsa;
@@ -214,9 +227,11 @@ mod tests {
             scope.spawn(|| client.connect(near).unwrap().read(&mut [0]));
             let mut mid = Ssl::new(server).unwrap().setup_accept(far);
             for waits in 0.. {
-                match step(CONNECTION, || mid.handshake()) {
+                let (shaken, must_wait) = step(CONNECTION, || mid.handshake());
+                match shaken {
                     Ok(_) => return waits,
                     Err(HandshakeError::WouldBlock(again)) => {
+                        assert!(must_wait);
                         assert_eq!(again.error().code(), ErrorCode::WANT_PRIVATE_KEY_OPERATION);
                         wait();
                         mid = again;
@@ -243,6 +258,33 @@ mod tests {
                 assert_eq!(shake_hands(&server, version, wait), 1);
             }
         }
+    }
+
+    #[test]
+    fn nobody_signs_for_a_handshake_that_has_ended() {
+        let key = Arc::new(PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap());
+        let (sender, jobs) = sync_channel(2);
+        let (notify, notified) = channel();
+        let notify: Notify = Arc::new(move |connection| notify.send(connection).unwrap());
+        let signatures = [3, 4].map(|slot| {
+            let signature = Arc::<Signature>::default();
+            let job = Job {
+                key: Arc::clone(&key),
+                algorithm: SslSignatureAlgorithm::RSA_PKCS1_SHA256,
+                input: b"words".to_vec(),
+                signature: Arc::clone(&signature),
+                connection: ConnectionKey { slot, generation: 1 },
+                notify: Arc::clone(&notify),
+            };
+            sender.try_send(job).unwrap();
+            signature
+        });
+        let [ended, waiting] = signatures;
+        drop((ended, sender, notify));
+        run(&Mutex::new(jobs));
+        let connections: Vec<_> = notified.iter().collect();
+        assert_eq!(connections, [ConnectionKey { slot: 4, generation: 1 }]);
+        assert_eq!(waiting.get().unwrap().as_ref().map(Vec::len), Some(256));
     }
 
     #[test]

@@ -72,6 +72,9 @@ pub struct Connection<A: Application> {
     pub(super) awaits_emit: bool,
     /// Whether it is in the endpoint's list of those whose data waits for room in the ring to other threads.
     pub(super) awaits_room: bool,
+    /// Whether the handshake waits for a signature. Until then nothing is sent: a ServerHello alone would fill a datagram with padding, which
+    /// the bound on what an unvalidated address gets (RFC 9000 §8.1) counts.
+    pub(super) awaits_signature: bool,
     /// Whether the endpoint has counted it among those that have ended.
     ended: bool,
     /// ControllerLabels under which the endpoint's gauges count it.
@@ -154,6 +157,7 @@ impl<A: Application> Connection<A> {
             awaits_service: false,
             awaits_emit: false,
             awaits_room: false,
+            awaits_signature: false,
             ended: false,
             gauged: None,
             peer: Some(Box::new(accepted.peer)),

@@ -196,6 +196,28 @@ fn what_the_former_port_lost_is_sent_again_after_one_pto() {
     }
 }
 
+/// The probe of the new path starts its timer by the initial round-trip time. Data that leaves in the same turn must set it again.
+#[test]
+fn data_right_behind_the_probe_is_timed_by_the_known_round_trip() {
+    for (name, mut pair) in connections() {
+        let [earlier, later, latest] = [(); 3].map(|()| {
+            pair.client.send_ack_eliciting().expect("an established connection");
+            emit(&mut pair.client).concat()
+        });
+        pair.server_receives(&later);
+        pair.client_at = another_port();
+        // Older than what came from the former port, so it moves nothing.
+        pair.server_receives(&earlier);
+        let probes = emit(&mut pair.server);
+        assert_ne!(active(&pair).peer_addr, another_port(), "{name}: {} probes", probes.len());
+        pair.server_receives(&latest);
+        assert_eq!(active(&pair).peer_addr, another_port(), "{name}");
+        assert!(!send(&mut pair).is_empty(), "{name}");
+        let timeout = pair.server.timeout().expect("a timer");
+        assert!(timeout < 10 * ONE_WAY, "{name}: {timeout:?}");
+    }
+}
+
 #[test]
 fn return_to_the_former_port_keeps_the_state_too() {
     for (name, mut pair) in connections() {

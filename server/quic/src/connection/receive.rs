@@ -40,7 +40,10 @@ impl<A: Application> Connection<A> {
         let received = if self.session.is_some() {
             self.quic.recv_with_ecn(datagram, info, ecn)
         } else {
-            signing::step(self.key, || self.quic.recv_with_ecn(datagram, info, ecn))
+            let receive = || self.quic.recv_with_ecn(datagram, info, ecn);
+            let (received, waits) = signing::step(self.key, receive);
+            self.awaits_signature |= waits;
+            received
         };
         let received = received.map(drop);
         self.note_path();

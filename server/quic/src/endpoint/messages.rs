@@ -36,7 +36,8 @@ impl<A: Application> Endpoint<A> {
 
     /// Has a handshake go on whose signature is there.
     pub fn on_signature(&mut self, connection: ConnectionKey) {
-        self.with_connection(ExchangeKey { connection, stream: 0 }, |_, _| {});
+        let key = ExchangeKey { connection, stream: 0 };
+        self.with_connection(key, |connection, _| connection.awaits_signature = false);
     }
 
     /// Cancels the requests whose memory others got in this turn.

@@ -60,8 +60,11 @@ impl<A: Application> Endpoint<A> {
         if connection.awaits_room() && !std::mem::replace(&mut connection.awaits_room, true) {
             self.awaiting_room.push(slot);
         }
+        let may_emit = !connection.awaits_signature;
         self.settle(slot, now);
-        self.connections.queue_emit(slot);
+        if may_emit {
+            self.connections.queue_emit(slot);
+        }
     }
 
     /// Brings the table of connection IDs in line with the connection's, and counts a finished handshake.

@@ -152,6 +152,7 @@ mod refusals;
 mod relief;
 mod retire;
 mod service;
+mod signatures;
 mod tunnels;
 mod waits;
 
