@@ -6,6 +6,7 @@
 
 mod authority;
 mod challenges;
+mod dns;
 mod error;
 mod https;
 mod issued;

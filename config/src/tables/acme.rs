@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{Kind, Refusal};
+use crate::schema::{Kind, Refusal, duration, seconds};
 use crate::section::Section;
 use crate::value::Word;
 use crate::words::{canonical, host};
@@ -44,19 +45,31 @@ table! {
         /// Ways to prove that the server has a name, the preferred one first; the others are tried after a failure.
         /// tls-alpn-01 (RFC 8737): the authority connects to port 443 of the name, by TLS over TCP. http-01 (RFC 8555
         /// §8.3): it fetches a file from port 80, see http_address of `[[listener]]`, or from where another server at that port
-        /// redirects. Remove tls-alpn-01 if something in front of this server ends TLS.
+        /// redirects. dns-01 (RFC 8555 §8.4): it reads a record of the name's zone, which dns_hook sets; only this one proves
+        /// wildcards, and it needs no connection to this server. Remove tls-alpn-01 if something in front of this server ends TLS.
         challenges: Vec<AcmeChallenge> {
             kind: Kind::Words {
-                words: "tls-alpn-01, http-01",
+                words: "tls-alpn-01, http-01, dns-01",
                 each: "",
                 min: 1,
-                max: 2,
+                max: 3,
                 read: |word| canonical(AcmeChallenge::of_canonical(word.to_owned())),
             },
             default: "[\"tls-alpn-01\", \"http-01\"]",
-            examples: ["\"http-01\""],
+            examples: ["\"http-01\"", "\"dns-01\""],
             reload: Live
         },
+        /// Program that sets records for dns-01, as the server's user: `PROGRAM present NAME VALUE` adds a TXT record with this value to those that
+        /// NAME has, such as _acme-challenge.example.com. with a dot at the end, and `PROGRAM cleanup NAME VALUE` removes it. Programs for the provider
+        /// `exec` of lego fit. It ends with 0 if that is done; what it writes to stderr is in the log if it fails. It has two minutes.
+        dns_hook: Option<PathBuf> {
+            kind: Kind::Path,
+            unset: "dns-01 cannot be used",
+            examples: ["\"/etc/sluicegate/dns-hook\""],
+            reload: Live
+        },
+        /// Time from the end of dns_hook until all name servers of the zone have the record. The authority then looks for it.
+        dns_delay: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Live },
         /// PEM file with the root certificates by which the directory's own TLS is verified. Set it for an authority
         /// of your own; no other is then trusted.
         ca: Option<PathBuf> {
@@ -91,6 +104,8 @@ pub enum AcmeChallenge {
     TlsAlpn01,
     /// A file below `/.well-known/acme-challenge/` (RFC 8555 §8.3).
     Http01,
+    /// A TXT record at `_acme-challenge` of the name (RFC 8555 §8.4).
+    Dns01,
 }
 
 impl fmt::Display for AcmeChallenge {
@@ -98,36 +113,55 @@ impl fmt::Display for AcmeChallenge {
         f.write_str(match self {
             Self::TlsAlpn01 => "tls-alpn-01",
             Self::Http01 => "http-01",
+            Self::Dns01 => "dns-01",
         })
     }
 }
 
 impl Word for AcmeChallenge {
     fn of_canonical(word: String) -> Option<Self> {
-        [Self::TlsAlpn01, Self::Http01].into_iter().find(|challenge| challenge.to_string() == word)
+        [Self::TlsAlpn01, Self::Http01, Self::Dns01]
+            .into_iter()
+            .find(|challenge| challenge.to_string() == word)
     }
 }
 
 words_in_fields!(AcmeChallenge);
 
-/// Reads the host name of a certificate, and returns it in lower case. Wildcards take a proof by DNS, which the server does
-/// not have; authorities issue no certificates for names with an underscore.
+/// Reads the name of a certificate, a host or a wildcard, and returns it in lower case. Authorities issue no certificates for
+/// names with an underscore.
 pub(super) fn acme_name(word: &str) -> Result<String, Refusal> {
     let is_name = |name: &String| {
         let is_address = name.starts_with('[') || name.ends_with(|c: char| c.is_ascii_digit());
         !is_address && !name.contains('_')
     };
-    canonical(host(word).filter(is_name))
+    let (wildcard, name) = word.strip_prefix("*.").map_or(("", word), |domain| ("*.", domain));
+    let name = host(name).filter(is_name);
+    canonical(name.map(|name| format!("{wildcard}{name}")))
 }
 
 fn check_acme(acme: &mut Acme, section: &Section<'_>) -> Result<(), Error> {
     let (key, found) = match (&acme.external_id, &acme.external_key) {
         (Some(_), None) => ("external_id", "`external_id` without `external_key`"),
         (None, Some(_)) => ("external_key", "`external_key` without `external_id`"),
-        _ => return Ok(()),
+        _ => return check_dns(acme, section),
     };
     let at = section.position(key);
     Err(section.source.error(at, found, "both or none"))
+}
+
+fn check_dns(acme: &Acme, section: &Section<'_>) -> Result<(), Error> {
+    let has_challenge = acme.challenges.contains(&AcmeChallenge::Dns01);
+    let (key, found, expected) = match (has_challenge, &acme.dns_hook) {
+        (true, None) => ("challenges", "dns-01 without `dns_hook`", "a program that sets records"),
+        (false, Some(_)) => (
+            "dns_hook",
+            "`dns_hook` without dns-01",
+            "`challenges = \"dns-01\"`, or a list with it",
+        ),
+        _ => return Ok(()),
+    };
+    Err(section.source.error(section.position(key), found, expected))
 }
 
 fn email(word: &str) -> Option<&str> {
@@ -176,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_for_host_names_without_wildcards() {
+    fn certificates_are_for_host_names() {
         let tables = "[acme]\nagree = true\n[server]\nstate_dir = \"s\"";
         for name in
             ["\"Example.com\"", "[\"a.example\", \"b.example\"]", "\"xn--bcher-kva.example\""]
@@ -185,6 +219,7 @@ mod tests {
         }
         for name in [
             "\"*.example.com\"",
+            "\"a.*.example\"",
             "\"192.0.2.1\"",
             "\"[2001:db8::1]\"",
             "\"a_b.example\"",
@@ -193,6 +228,25 @@ mod tests {
         ] {
             assert!(error(tables, name).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn wildcards_are_proved_by_records_that_a_program_sets() {
+        let folder = "[server]\nstate_dir = \"s\"";
+        let with = |keys: &str, names: &str| {
+            error(&format!("[acme]\nagree = true\n{keys}\n{folder}"), names)
+        };
+        let (names, hook) = ("[\"*.Example.com\", \"example.com\"]", "dns_hook = \"hook\"");
+        let dns = "challenges = [\"http-01\", \"dns-01\"]";
+        assert_eq!(with(&format!("{dns}\n{hook}"), names), None);
+        let missing = with("", names).unwrap();
+        assert!(missing.contains("\"*.example.com\" without dns-01"), "{missing}");
+        let missing = with(dns, names).unwrap();
+        assert!(missing.contains("dns-01 without `dns_hook`"), "{missing}");
+        let unused = with(hook, "\"example.com\"").unwrap();
+        assert!(unused.contains("`dns_hook` without dns-01"), "{unused}");
+        let only = format!("challenges = \"dns-01\"\n{hook}");
+        assert_eq!(with(&only, "\"a.example\" }\ntcp = false #"), None);
     }
 
     #[test]

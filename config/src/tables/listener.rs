@@ -251,11 +251,11 @@ table! {
         /// server.open_secrets.
         key: Option<PathBuf> { kind: Kind::Path, either("acme"): "\"tls/key.pem\"", reload: Live },
         /// Host names for which the server obtains a certificate itself, instead of the files: see `[acme]`. All names
-        /// must lead to this server. They stand in one certificate, whose private key the server makes; for a certificate each, write several
+        /// must lead to this server, unless they are proved by dns-01. They stand in one certificate, whose private key the server makes; for a certificate each, write several
         /// [[listener.tls]]. Until the first one has been issued, clients get a self-signed certificate.
         acme: Vec<String> {
             kind: Kind::Words {
-                words: "a host name such as \"example.com\", without a wildcard",
+                words: "a host name such as \"example.com\", or \"*.example.com\" with the challenge dns-01",
                 each: "",
                 min: 1,
                 max: 100,

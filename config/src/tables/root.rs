@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{
-    AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
-    Qlog, Quic, Route, Server, SiteDefaults, Telemetry, TraceparentMode, Tracing, UpstreamAddress,
-    bound, site,
+    AccessLog, Acme, AcmeChallenge, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool,
+    PoolChoice, Qlog, Quic, Route, Server, SiteDefaults, Telemetry, TraceparentMode, Tracing,
+    UpstreamAddress, bound, site,
 };
 use crate::error::Error;
 use crate::field::Record;
@@ -247,7 +247,16 @@ fn check_acme(config: &Config, top: &Section<'_>) -> Result<(), Error> {
             let expected = "a folder that keeps keys and certificates";
             return Err(top.source.error(at, found, expected));
         }
-        if !has_tcp {
+        let has_dns = config.acme.challenges.contains(&AcmeChallenge::Dns01);
+        let names = listener.tls.iter().flat_map(|tls| &tls.acme);
+        if let Some(name) = names.into_iter().find(|name| name.starts_with("*.") && !has_dns) {
+            let found = format!("{name:?} without dns-01 in `challenges` of [acme]");
+            let expected =
+                "`challenges = \"dns-01\"` with a `dns_hook`, the only proof of a wildcard";
+            return Err(top.source.error(at, found, expected));
+        }
+        let by_dns = config.acme.challenges == [AcmeChallenge::Dns01];
+        if !has_tcp && !by_dns {
             let found = "`acme` in [listener.tls] while every listener has `tcp = false`";
             let expected = "a listener over TCP, by which authorities validate names";
             return Err(top.source.error(at, found, expected));

@@ -100,7 +100,10 @@ fn remedy(failure: AcmeFailure) -> &'static str {
         }
         AcmeFailure::Challenge => {
             "check that the name leads to this server, at port 443 for tls-alpn-01 and at port 80 for http-01, which needs \
-             `http_address` of a [[listener]] there"
+             `http_address` of a [[listener]] there; with dns-01, that its zone shows the record after acme.dns_delay"
+        }
+        AcmeFailure::Hook => {
+            "run acme.dns_hook yourself, as the server's user and with these arguments and a value"
         }
         AcmeFailure::Refused => "check the names in acme of [listener.tls]",
         AcmeFailure::Storage => {

@@ -25,11 +25,19 @@ impl Issued {
         let leaf = chain.first()?;
         let key = PKey::private_key_from_pem(pem.as_bytes()).ok()?;
         let fits = leaf.public_key().ok()?.public_eq(&key);
-        let has = |name: &String| leaf.check_host(name).unwrap_or(false);
+        let has = |name: &String| leaf.check_host(&host_of(name)).unwrap_or(false);
         if !fits || !names.iter().all(has) {
             return None;
         }
         Some(Issued { validity: validity(leaf).ok()?, identifier: identifier(leaf) })
+    }
+}
+
+/// Returns a host that a certificate for `name` is good for. A wildcard itself is the name of none.
+fn host_of(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix("*.") {
+        Some(domain) => Cow::Owned(format!("any-host.{domain}")),
+        None => Cow::Borrowed(name),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Orders of certificates (RFC 8555 §7.4).
 
+use std::path::Path;
 use std::time::Duration;
 
 use instant_acme::{
@@ -9,6 +10,7 @@ use instant_acme::{
 use sluicegate_base::observe::acme::AcmeFailure;
 use sluicegate_config::AcmeChallenge;
 
+use super::dns::{HookAction, TxtRecord, run_hook};
 use super::error::{AcmeError, is_about_nonces};
 use super::issued::Issued;
 use super::store::{AcmeStore, Lock, Published};
@@ -21,8 +23,40 @@ pub(super) struct Wanted<'a> {
     pub(super) names: &'a [String],
     /// Ways to prove the names, the preferred one first.
     pub(super) challenges: &'a [AcmeChallenge],
+    pub(super) dns: Option<DnsSettings<'a>>,
     /// Certificate that it replaces (RFC 9773 §5).
     pub(super) replaces: Option<CertificateIdentifier<'static>>,
+}
+
+/// How records get into the DNS.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DnsSettings<'a> {
+    /// Program that adds and removes records.
+    pub(super) hook: &'a Path,
+    /// Time until every name server of the zone has a record.
+    pub(super) delay: Duration,
+}
+
+/// Proofs that the authority can see, until it has decided.
+#[derive(Debug, Default)]
+struct Proofs {
+    published: Vec<Published>,
+    /// Records in the DNS, with the names that they prove, as the authority writes them.
+    records: Vec<(String, TxtRecord)>,
+}
+
+impl Proofs {
+    /// Takes the proofs away.
+    async fn withdraw(self, dns: Option<DnsSettings<'_>>) {
+        let Some(dns) = dns else {
+            return;
+        };
+        for (_, record) in &self.records {
+            if let Err(error) = run_hook(dns.hook, HookAction::CleanUp, record).await {
+                tracing::warn!(%error, "a DNS record was not removed");
+            }
+        }
+    }
 }
 
 /// Obtains a certificate. Returns its chain with its key, PEM.
@@ -33,12 +67,15 @@ pub(super) async fn obtain(
     lock: &Lock,
 ) -> Result<String, AcmeError> {
     let mut order = begin(account, wanted).await?;
-    // Open until the authority has decided.
-    let published = prove(&mut order, wanted.challenges, store, lock).await?;
     let policy = RetryPolicy::new().timeout(LIMIT).backoff(1.5);
-    let ready = order.poll_ready(&policy).await;
-    drop(published);
-    match ready {
+    let mut proofs = Proofs::default();
+    let proved = prove(&mut order, wanted, &mut proofs, store, lock).await;
+    let ready = match proved {
+        Ok(()) => Ok(order.poll_ready(&policy).await),
+        Err(error) => Err(error),
+    };
+    proofs.withdraw(wanted.dns).await;
+    match ready? {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
         Ok(status) => return Err(refusal(&mut order, format!("the order is {status:?}")).await),
         Err(error) if is_about_nonces(&error) => return Err(error.into()),
@@ -75,11 +112,11 @@ async fn begin(account: &Account, wanted: &Wanted<'_>) -> Result<Order, AcmeErro
 /// Lets the authority check each name that it has not checked lately.
 async fn prove(
     order: &mut Order,
-    challenges: &[AcmeChallenge],
+    wanted: &Wanted<'_>,
+    proofs: &mut Proofs,
     store: &AcmeStore,
     lock: &Lock,
-) -> Result<Vec<Published>, AcmeError> {
-    let mut published = Vec::new();
+) -> Result<(), AcmeError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -96,18 +133,53 @@ async fn prove(
             let offered = authorization.challenges.iter();
             offered.map(|one| &one.r#type).any(|one| *one == kind_of(**kind))
         };
-        let chosen = challenges.iter().find(offered).copied();
+        let chosen = wanted.challenges.iter().find(offered).copied();
         let chosen = chosen.and_then(|kind| Some((kind, authorization.challenge(kind_of(kind))?)));
         let Some((kind, mut challenge)) = chosen else {
             let cause = format!("the authority offers none of acme.challenges for {name}");
             return Err(AcmeError::new(AcmeFailure::Challenge, cause));
         };
         let authorized = challenge.key_authorization();
+        if let (AcmeChallenge::Dns01, Some(dns)) = (kind, wanted.dns) {
+            let record = TxtRecord::new(domain(&name), authorized.dns_value());
+            // Even a program that failed may have added it.
+            proofs.records.push((name, record.clone()));
+            run_hook(dns.hook, HookAction::Present, &record).await?;
+            continue;
+        }
         let (token, authorization) = (challenge.token.as_str(), authorized.as_str());
-        published.push(store.publish(kind, &name, token, authorization, lock)?);
+        proofs.published.push(store.publish(kind, &name, token, authorization, lock)?);
         challenge.set_ready().await?;
     }
-    Ok(published)
+    match wanted.dns {
+        Some(dns) if !proofs.records.is_empty() => have_records_checked(order, dns, proofs).await,
+        _ => Ok(()),
+    }
+}
+
+/// Lets the authority look for the records, all at once when name servers have them: a wildcard and its domain have one name in the DNS.
+async fn have_records_checked(
+    order: &mut Order,
+    dns: DnsSettings<'_>,
+    proofs: &Proofs,
+) -> Result<(), AcmeError> {
+    tokio::time::sleep(dns.delay).await;
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        let name = authorization.identifier().to_string();
+        if proofs.records.iter().any(|(proved, _)| *proved == name)
+            && let Some(mut challenge) = authorization.challenge(ChallengeType::Dns01)
+        {
+            challenge.set_ready().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the domain whose record proves a name.
+fn domain(name: &str) -> &str {
+    name.strip_prefix("*.").unwrap_or(name)
 }
 
 /// Returns the challenges with another one first after each failure.
@@ -122,6 +194,7 @@ fn kind_of(challenge: AcmeChallenge) -> ChallengeType {
     match challenge {
         AcmeChallenge::Http01 => ChallengeType::Http01,
         AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        AcmeChallenge::Dns01 => ChallengeType::Dns01,
     }
 }
 

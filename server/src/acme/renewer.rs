@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::authority::{Authority, Suggestion};
 use super::error::AcmeError;
 use super::issued::Issued;
-use super::order::{Wanted, obtain, turned};
+use super::order::{DnsSettings, Wanted, obtain, turned};
 use super::schedule::retry_after;
 use super::settings::AcmeSettings;
 use super::store::{Lock, Stamp};
@@ -283,9 +283,13 @@ impl Renewer {
         let failures = certificate.failures;
         let found = certificate.found.as_ref();
         let replaces = found.and_then(|(issued, _)| issued.identifier.clone());
+        let acme = &self.settings.acme;
+        let dns = acme.dns_hook.as_deref();
+        let dns = dns.map(|hook| DnsSettings { hook, delay: acme.dns_delay });
         let wanted = Wanted {
             names,
             challenges: &turned(&self.settings.acme.challenges, failures),
+            dns,
             replaces,
         };
         tracing::info!(?names, "obtaining a certificate");

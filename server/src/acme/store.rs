@@ -91,7 +91,7 @@ impl AcmeStore {
         let mut best = None;
         for file in fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = file.file_name();
-            let is_named = |name: &str| name.starts_with(&format!("{first}-"));
+            let is_named = |name: &str| name.starts_with(&format!("{}-", file_name(first)));
             let is_certificate = |name: &&str| is_named(name) && name.ends_with(".pem");
             if name.to_str().filter(is_certificate).is_none() {
                 continue;
@@ -181,6 +181,8 @@ impl AcmeStore {
         let file = match challenge {
             AcmeChallenge::Http01 => http_01_file(token),
             AcmeChallenge::TlsAlpn01 => tls_alpn_01_file(name),
+            // It is proved by a record, not by a file.
+            AcmeChallenge::Dns01 => None,
         };
         // Only an authority that makes no sense has such a token.
         let unusable = || AcmeError::storage(&folder, &io::ErrorKind::InvalidFilename.into());
@@ -204,8 +206,13 @@ impl AcmeStore {
         let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
         sorted.sort_unstable();
         let digits = digits(&format!("{}\n{}", self.directory, sorted.join("\n")));
-        self.folder.join(format!("{first}-{digits}.pem"))
+        self.folder.join(format!("{}-{digits}.pem", file_name(first)))
     }
+}
+
+/// Returns a name as that of a file. No host has an underscore in its name.
+fn file_name(name: &str) -> String {
+    name.replace('*', "_")
 }
 
 /// Returns the contents of a file; `None` if there is no such file.

@@ -2,8 +2,10 @@
 
 mod pebble;
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use boring::x509::X509;
@@ -132,6 +134,46 @@ fn certificate_is_obtained_by_http_01_at_an_address_without_tls() {
     let mut server = Server::start(&setup.replace("[listener.tls]", &http), &folder);
     server.process.line_with(&IN_USE);
     assert!(is_trusted(&server, &folder, &pebble.root(&folder)));
+}
+
+/// Nothing leads to this server: its port is another than the authority would ask at.
+#[test]
+fn wildcard_and_its_domain_are_proved_by_dns_01() {
+    let (folder, ports) = (Folder::new(), Ports::free());
+    let Some(pebble) = Pebble::start(&folder, ports, QUARTER, "") else {
+        return;
+    };
+    let hook = ports.dns_hook(&folder);
+    let keys = format!("challenges = \"dns-01\"\ndns_hook = {hook:?}\ndns_delay = \"0s\"");
+    let setup = setup(&folder, &ports, 0, "[\"*.example\", \"b.test\"]", &keys);
+    let mut server = Server::start(&setup, &folder);
+    server.process.line_with(&IN_USE);
+    assert!(is_trusted(&server, &folder, &pebble.root(&folder)), "a.example");
+    let calls = std::fs::read_to_string(folder.path("calls")).unwrap();
+    for action in ["present", "cleanup"] {
+        for name in ["example", "b.test"] {
+            let call = format!("{action} _acme-challenge.{name}.");
+            assert!(calls.lines().any(|line| line == call), "{calls}");
+        }
+    }
+}
+
+#[test]
+fn failure_of_the_program_for_dns_is_in_the_log() {
+    let (folder, ports) = (Folder::new(), Ports::free());
+    let Some(_pebble) = Pebble::start(&folder, ports, QUARTER, "") else {
+        return;
+    };
+    let hook = folder.path("dns-hook");
+    std::fs::write(&hook, "#!/bin/sh\necho no such zone >&2; exit 7\n").unwrap();
+    std::fs::set_permissions(&hook, Permissions::from_mode(0o700)).unwrap();
+    let keys = format!("challenges = \"dns-01\"\ndns_hook = {hook:?}");
+    let mut server = Server::start(&setup(&folder, &ports, 0, "\"*.example\"", &keys), &folder);
+    server.process.line_with(&[
+        "present _acme-challenge.example.",
+        "exit status: 7",
+        "no such zone",
+    ]);
 }
 
 #[test]

@@ -19,6 +19,8 @@ labels! {
         Challenge = "challenge",
         /// The authority refuses the certificate for another reason.
         Refused = "refused",
+        /// The program that sets DNS records failed.
+        Hook = "hook",
         /// The state directory cannot be used.
         Storage = "storage",
     }

@@ -1,6 +1,8 @@
 //! Pebble, an ACME server for tests, and its DNS server, by which every name is 127.0.0.1.
 
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::park_timeout;
@@ -28,7 +30,7 @@ pub(super) struct Ports {
     directory: u16,
     management: u16,
     dns: u16,
-    /// Port at which the DNS server takes orders, which nobody gives: without one it would listen at port 80 of all addresses.
+    /// Port at which the DNS server takes records.
     dns_management: u16,
     /// Port at which it validates HTTP-01.
     pub(super) http: u16,
@@ -41,6 +43,25 @@ impl Ports {
         let [directory, management, dns, dns_management, http, tls] =
             [(); 6].map(|()| free().local_addr().unwrap().port());
         Ports { directory, management, dns, dns_management, http, tls }
+    }
+
+    /// Writes a program that sets records by the DNS server's own interface, and returns its path. It notes its calls in the file `calls`.
+    pub(super) fn dns_hook(&self, folder: &Folder) -> PathBuf {
+        let (path, calls) = (folder.path("dns-hook"), folder.path("calls"));
+        let port = self.dns_management;
+        let script = format!(
+            r#"#!/bin/sh
+echo "$1 $2" >>{calls:?}
+case $1 in
+    present) path=set-txt; record=""host": "$2", "value": "$3"" ;;
+    cleanup) path=clear-txt; record=""host": "$2"" ;;
+esac
+exec curl --silent --show-error --fail --data "{{ $record }}" http://127.0.0.1:{port}/$path
+"#
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        path
     }
 
     /// Returns the table [acme] of a server that trusts the authority, with further keys.
