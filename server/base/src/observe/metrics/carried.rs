@@ -170,6 +170,38 @@ mod tests {
     }
 
     #[test]
+    fn series_end_with_the_configuration_that_names_them() {
+        let page = |upstreams: &[&str], carried| {
+            let mut page = Page::over(carried);
+            page.bounded(|page| {
+                for family in ["requests_total", "failures_total"] {
+                    page.family("counter", family, "By upstream.");
+                    for upstream in upstreams {
+                        page.sample(&[("upstream", upstream)], 1_u64);
+                    }
+                }
+            });
+            page.family("counter", "responses_total", "By code.");
+            page.sample(&[("code", upstreams.first().unwrap_or(&"none"))], 1_u64);
+            page.into_text()
+        };
+        let mut text = String::new();
+        for upstreams in [&["a", "b"][..], &["b", "c"], &[], &["c"]] {
+            let mut carried = Carried::default();
+            carried.add(&text);
+            text = page(upstreams, carried);
+            if upstreams == ["b", "c"] {
+                assert!(text.contains("failures_total{upstream=\"b\"} 2\n"), "{text}");
+            }
+            assert_eq!(text.matches("{upstream=").count(), 2 * upstreams.len(), "{text}");
+        }
+        assert!(text.contains("requests_total{upstream=\"c\"} 1\n"), "{text}");
+        for code in ["a", "b", "none", "c"] {
+            assert!(text.contains(&format!("responses_total{{code=\"{code}\"}} 1\n")), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_page_is_passed_over() {
         let mut carried = Carried::default();
         carried.add("a_total 5\n# TYPE\n# TYPE x\n# TYPE b_total counter\nb_total\n\n# TYPE c gauge\nc 1\nb_total x\n");

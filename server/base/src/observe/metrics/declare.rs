@@ -139,7 +139,8 @@ impl<K: LabelValues, V: Display> Figure for BTreeMap<K, V> {
 /// - `counter("name", label = "value"; "Help.")`: a family with a constant label, to which the fields after it add samples by
 ///   `also(label = "other")`; its help does not stand for the field alone;
 /// - `group`: a struct of metrics itself;
-/// - `each("label")`: a map from the value of a label, or of several, to a struct of metrics.
+/// - `each("label")`: a map from the value of a label, or of several, to a struct of metrics. The values are those of the configuration: a
+///   series of another value ends with it, also where counters go on from an earlier process.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __metrics {
@@ -218,7 +219,7 @@ macro_rules! __metrics {
     (@each [$doc:expr] $all:ident $page:ident $field:ident ($($label:literal),+)) => {
         let parts: Vec<_> =
             $all.iter().flat_map(|one| one.each(&[$($label),+], |all| &all.$field)).collect();
-        $crate::observe::metrics::Metrics::write(&parts, $page);
+        $page.bounded(|page| $crate::observe::metrics::Metrics::write(&parts, page));
     };
 }
 

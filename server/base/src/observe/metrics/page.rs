@@ -24,6 +24,10 @@ pub struct Page {
     /// Values of its samples on earlier pages.
     before: Option<Family>,
     carried: Carried,
+    /// Families that begin now have the series of this page alone.
+    is_bounded: bool,
+    /// The last family has.
+    has_no_others: bool,
 }
 
 impl Page {
@@ -37,12 +41,21 @@ impl Page {
         self.end_family();
         name.clone_into(&mut self.name);
         self.before = self.carried.take(name);
+        self.has_no_others = self.is_bounded;
         self.text.push_str("# HELP ");
         self.text.push_str(name);
         self.text.push(' ');
         escape(&mut self.text, help, false);
         self.text.push('\n');
         self.line(format_args!("# TYPE {name} {kind}"));
+    }
+
+    /// Adds families whose labels come from the configuration, such as names of upstreams: series that only earlier pages have are dropped,
+    /// or those of each configuration that there ever was would stay.
+    pub fn bounded(&mut self, families: impl FnOnce(&mut Page)) {
+        self.is_bounded = true;
+        families(self);
+        self.is_bounded = false;
     }
 
     /// Adds a sample, a finite number, to the last family.
@@ -72,6 +85,7 @@ impl Page {
         for family in std::mem::take(&mut self.carried).rest() {
             self.text.push_str(&family.head);
             self.before = Some(family);
+            self.has_no_others = false;
             self.end_family();
         }
         self.text
@@ -79,7 +93,8 @@ impl Page {
 
     /// Adds the samples of the last family that only earlier pages have.
     fn end_family(&mut self) {
-        for (series, value) in self.before.take().into_iter().flat_map(Family::rest) {
+        let before = self.before.take().filter(|_| !self.has_no_others);
+        for (series, value) in before.into_iter().flat_map(Family::rest) {
             self.line(format_args!("{series} {value}"));
         }
     }
