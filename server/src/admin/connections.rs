@@ -10,7 +10,7 @@ use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use sluicegate_base::observe::connections::{
     Census, ConnectionFilter, ConnectionProtocol, ConnectionSnapshot, IdPrefix, Inspected, Order,
-    RequestSnapshot, Trouble,
+    RANK_OF_NAMED, RequestSnapshot, Trouble,
 };
 use sluicegate_base::observe::metrics::Label as _;
 use sluicegate_base::observe::qlog::milliseconds as ms;
@@ -104,8 +104,8 @@ pub(super) async fn find_one(
     let selection = ConnectionFilter { id: Some(id.clone()), ..ConnectionFilter::default() };
     // A second one shows that more digits are needed.
     let Found { mut shown, census, silent } = find(workers, &selection, Order::Age, 2).await;
-    let whole = shown.iter().position(|(.., one)| id.is_whole(&one.id));
-    if whole.is_none() && census.count() > 1 {
+    let is_whole = shown.first().is_some_and(|(rank, ..)| *rank == RANK_OF_NAMED);
+    if !is_whole && census.count() > 1 {
         let count = census.count();
         let reason = format!("{count} connections have IDs that begin so: give more digits\n");
         return Err(page(StatusCode::CONFLICT, TEXT, reason.into()));
@@ -113,10 +113,12 @@ pub(super) async fn find_one(
     if shown.is_empty() && silent.is_empty() {
         return Err(text(StatusCode::NOT_FOUND, NO_SUCH_ID));
     }
-    if shown.is_empty() {
-        return Err(no_reply(&silent, purpose));
+    // A silent worker may have another connection whose ID begins so.
+    let may_be_another = !is_whole && purpose == Purpose::Order && !silent.is_empty();
+    if shown.is_empty() || may_be_another {
+        return Err(no_reply(&silent, Purpose::Look));
     }
-    let (_, worker, one) = shown.swap_remove(whole.unwrap_or(0));
+    let (_, worker, one) = shown.swap_remove(0);
     Ok((worker, one))
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sluicegate_base::observe::access::PathState;
 use sluicegate_base::observe::connections::{
-    ConnectionFilter, ConnectionProtocol, ConnectionSnapshot, Inspected, Order, Ranking, rank_of,
-    stall,
+    ConnectionFilter, ConnectionProtocol, ConnectionSnapshot, Inspected, Order, RANK_OF_NAMED,
+    Ranking, rank_of, stall,
 };
 use tokio::sync::oneshot;
 
@@ -152,7 +152,9 @@ impl ConnectionList {
                 && let Some(seen) = Seen::of(listed)
                 && seen.is_in(&search.selection)
             {
-                let (rank, algorithm) = (seen.rank(search.order), seen.algorithm.clone().into());
+                let is_named = search.selection.names(&self.id(*number));
+                let rank = if is_named { RANK_OF_NAMED } else { seen.rank(search.order) };
+                let algorithm = seen.algorithm.clone().into();
                 search.ranking.add(rank, *number, seen.protocol, algorithm, seen.state.wait);
             }
         }

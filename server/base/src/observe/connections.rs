@@ -52,6 +52,13 @@ pub struct ConnectionFilter {
     pub wait: Option<Wait>,
 }
 
+impl ConnectionFilter {
+    /// Returns whether an ID is the one that was given, as a whole.
+    pub fn names(&self, id: &[u8]) -> bool {
+        self.id.as_ref().is_some_and(|given| given.is_whole(id))
+    }
+}
+
 /// The first digits of a connection ID, or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdPrefix {
@@ -331,9 +338,12 @@ impl<K: Ord> Ranking<K> {
     }
 }
 
+/// Rank of a connection whose whole ID was given. No other is as high.
+pub const RANK_OF_NAMED: u64 = u64::MAX;
+
 /// Returns a time as a rank, microseconds.
 pub fn rank_of(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(RANK_OF_NAMED - 1)
 }
 
 /// Returns for how long a connection has waited for the same thing, unless that is its client, which may be in no hurry; or a tunnel,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluicegate_base::observe::connections::{
-    ConnectionFilter, ConnectionProtocol, Inspected, Order, Ranking, rank_of,
+    ConnectionFilter, ConnectionProtocol, Inspected, Order, RANK_OF_NAMED, Ranking, rank_of,
 };
 use sluicegate_dataplane::ListenerId;
 
@@ -74,7 +74,11 @@ impl<A: Application> Endpoint<A> {
                 continue;
             };
             if has(&search.selection, connection, &named) {
-                let rank = rank(search.order, connection, now);
+                let rank = if connection.dcids().any(|own| search.selection.names(own)) {
+                    RANK_OF_NAMED
+                } else {
+                    rank(search.order, connection, now)
+                };
                 let key = (slot, connection.key.generation);
                 let algorithm = connection.algorithm.into();
                 let wait = connection.account().wait().0;

@@ -79,6 +79,28 @@ fn connection_is_found_by_what_an_operator_knows() {
     }
 }
 
+/// Others may be older whose IDs begin with it.
+#[test]
+fn a_connection_whose_whole_id_is_given_comes_first() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    bench.connect_client(Client::new("192.0.2.1:5000"));
+    let rank = |digits: &str| {
+        let id = IdPrefix::parse(digits);
+        let selection = ConnectionFilter { id, ..ConnectionFilter::default() };
+        let mut search = ConnectionSearch::new(selection, Order::Age, 1);
+        let found = bench.endpoint.inspect(&mut search, usize::MAX, bench.now).unwrap();
+        found.shown[0].0
+    };
+    let connection = bench.endpoint.connections.get(0).unwrap();
+    for id in connection.dcids() {
+        let digits = HEXLOWER.encode(id);
+        assert_eq!(rank(&digits), RANK_OF_NAMED);
+        for length in [4, digits.len() - 2, digits.len() - 1] {
+            assert!(rank(&digits[..length]) < RANK_OF_NAMED);
+        }
+    }
+}
+
 #[test]
 fn snapshot_says_how_a_connection_is() {
     let mut bench = Bench::new(Settings::plain(0, 1));
