@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sluicegate_base::clock;
 use sluicegate_base::observe::metrics::Carried;
 use sluicegate_quic::token::UsedTokens;
 
@@ -71,7 +72,7 @@ impl Bequests {
         let known = self.known();
         if let Some((_, bequest)) = known.living.iter().find(|(other, _)| *other == number)
             && let Some(used) = bequest.left(BequestPart::UsedTokens)
-            && !self.used_tokens.add(&used)
+            && !self.used_tokens.add(&used, clock::unix())
         {
             tracing::warn!("upgrade: the used tokens of the other process have another form");
         }
@@ -103,7 +104,8 @@ fn add_counters(carried: &mut Carried, bequest: &Bequest) {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_base::observe::metrics::Page;
+    use sluicegate_base::clock;
+use sluicegate_base::observe::metrics::Page;
 
     use super::*;
 

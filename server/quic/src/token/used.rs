@@ -4,7 +4,7 @@
 //! that a token is remembered for as long as it is valid. They never take a used token for a fresh one. With a million tokens in a
 //! lifetime they take one fresh token in three thousand for a used one; its client may get a Retry.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::CLOCK_SKEW;
@@ -23,6 +23,7 @@ pub struct UsedTokens {
     filters: Mutex<Option<Filters>>,
 }
 
+#[derive(Clone)]
 struct Filters {
     /// Time since 1970 at which the current period began.
     since: Duration,
@@ -30,6 +31,8 @@ struct Filters {
     period: Duration,
     current: Box<[u64]>,
     previous: Box<[u64]>,
+    /// How often there were tokens to add.
+    changes: u64,
 }
 
 impl Default for UsedTokens {
@@ -47,13 +50,8 @@ impl UsedTokens {
 
     /// Notes a token by its nonce, which is random. Returns whether it was not used before.
     pub(super) fn note(&self, nonce: &[u8; NONCE], lifetime: Duration, now: Duration) -> bool {
-        let mut filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
-        let filters = filters.get_or_insert_with(|| Filters {
-            since: now,
-            period: Duration::ZERO,
-            current: empty(self.bits),
-            previous: empty(self.bits),
-        });
+        let mut filters = self.filters();
+        let filters = filters.get_or_insert_with(|| Filters::new(now, self.bits));
         filters.turn(lifetime.saturating_add(CLOCK_SKEW), now);
         let places = places(nonce, self.bits);
         let is_in = |filter: &[u64]| places.iter().all(|(word, bit)| filter[*word] & bit != 0);
@@ -63,52 +61,77 @@ impl UsedTokens {
         for (word, bit) in places {
             filters.current[word] |= bit;
         }
+        filters.changes += 1;
         true
     }
 }
 
 impl UsedTokens {
+    /// Returns how often there were tokens to add so far.
+    pub fn changes(&self) -> u64 {
+        self.filters().as_ref().map_or(0, |filters| filters.changes)
+    }
+
     /// Returns them for another process; `None` if there are none.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
-        let filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
-        let Filters { since, period, current, previous } = filters.as_ref()?;
-        let times = [since, period].map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let words = times.iter().chain(current).chain(previous);
+        // Workers wait for the copy alone.
+        let filters = self.filters().clone()?;
+        let Filters { since, period, current, previous, .. } = filters;
+        let words = [millis(since), millis(period)];
+        let words = words.iter().chain(&current).chain(&previous);
         Some(words.flat_map(|word| word.to_le_bytes()).collect())
     }
 
     /// Adds those of another process. Returns whether they have the form that [`UsedTokens::to_bytes`] gives them.
-    pub fn add(&self, bytes: &[u8]) -> bool {
-        let len = 1 << (self.bits - 6);
-        let (words, []) = bytes.as_chunks::<8>() else {
+    pub fn add(&self, bytes: &[u8], now: Duration) -> bool {
+        let Some(mut other) = Filters::parse(bytes, self.bits) else {
             return false;
         };
-        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let (Some(since), Some(period)) = (words.next(), words.next()) else {
-            return false;
-        };
-        if words.len() != 2 * len {
-            return false;
-        }
-        let (since, period) = (Duration::from_millis(since), Duration::from_millis(period));
-        let mut filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = filters.get_or_insert_with(|| Filters {
-            since,
-            period,
-            current: empty(self.bits),
-            previous: empty(self.bits),
-        });
-        own.period = own.period.max(period);
-        // The newer of both periods ends later: so long, those of both are remembered.
-        own.since = own.since.max(since);
-        for (index, word) in words.enumerate() {
-            own.current[index % len] |= word;
+        other.turn(Duration::ZERO, now);
+        let mut filters = self.filters();
+        match &mut *filters {
+            Some(own) => {
+                own.turn(other.period, now);
+                own.merge(&other);
+            }
+            none => *none = Some(other),
         }
         true
+    }
+
+    fn filters(&self) -> MutexGuard<'_, Option<Filters>> {
+        self.filters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Filters {
+    fn new(now: Duration, bits: u32) -> Filters {
+        Filters {
+            since: Duration::from_millis(millis(now)),
+            period: Duration::ZERO,
+            current: empty(bits),
+            previous: empty(bits),
+            changes: 0,
+        }
+    }
+
+    fn parse(bytes: &[u8], bits: u32) -> Option<Filters> {
+        let (words, []) = bytes.as_chunks::<8>() else {
+            return None;
+        };
+        let ([since, period], filters) = words.split_first_chunk()?;
+        let len = 1 << (bits - 6);
+        if filters.len() != 2 * len {
+            return None;
+        }
+        let time = |word: &[u8; 8]| Duration::from_millis(u64::from_le_bytes(*word));
+        let (current, previous) = filters.split_at(len);
+        let filter =
+            |words: &[[u8; 8]]| words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (current, previous) = (filter(current), filter(previous));
+        Some(Filters { since: time(since), period: time(period), current, previous, changes: 1 })
+    }
+
     /// Begins another period where the current one is over. Tokens are valid for `period` now.
     fn turn(&mut self, period: Duration, now: Duration) {
         self.period = self.period.max(period);
@@ -120,9 +143,40 @@ impl Filters {
         self.previous = std::mem::replace(&mut self.current, vec![0; self.previous.len()].into());
         if age >= period.saturating_mul(2) {
             self.previous.fill(0);
+            self.since = Duration::from_millis(millis(now));
+        } else {
+            // Not now: periods of processes that have had the same tokens begin together, whenever a token comes to each.
+            self.since += period;
         }
-        self.since = now;
     }
+
+    /// Adds those of another process, none of which may be forgotten sooner than by itself. The period that began first goes on: if the
+    /// later one did, each upgrade would have all tokens remembered for another period.
+    fn merge(&mut self, other: &Filters) {
+        let since = self.since.min(other.since);
+        if self.since > since {
+            // Some of them were used after the period began that goes on.
+            add(&mut self.current, &self.previous);
+            self.previous.fill(0);
+        }
+        add(&mut self.current, &other.current);
+        let previous = if other.since > since { &mut self.current } else { &mut self.previous };
+        add(previous, &other.previous);
+        self.since = since;
+        self.changes += 1;
+    }
+}
+
+/// Adds the bits of one filter to another.
+fn add(filter: &mut [u64], other: &[u64]) {
+    for (word, more) in filter.iter_mut().zip(other) {
+        *word |= more;
+    }
+}
+
+/// Returns a time as whole milliseconds, in which processes tell each other.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn empty(bits: u32) -> Box<[u64]> {
@@ -189,16 +243,79 @@ mod tests {
         assert!(former.note(&late, LIFETIME, NOW + period));
         let own = nonce(&mut rng);
         assert!(newer.note(&own, LIFETIME, NOW + period));
-        assert!(newer.add(&former.to_bytes().unwrap()));
+        let left = former.to_bytes().unwrap();
+        assert!(newer.add(&left, NOW + period));
+        let end = NOW + 2 * period;
         for token in [&early, &late, &own] {
-            assert!(!newer.note(token, LIFETIME, NOW + 2 * period));
+            assert!(!newer.note(token, LIFETIME, end - Duration::from_secs(1)));
         }
-        assert!(newer.note(&early, LIFETIME, NOW + 4 * period));
+        for token in [&late, &own] {
+            assert!(!newer.note(token, LIFETIME, end));
+        }
+        assert!(newer.note(&early, LIFETIME, end));
         let third = UsedTokens::few();
-        assert!(third.add(&former.to_bytes().unwrap()));
-        assert!(!third.note(&late, LIFETIME, NOW + 2 * period));
+        assert!(third.add(&left, NOW + period));
+        assert!(!third.note(&late, LIFETIME, end));
         for strange in [&[][..], &[0; 7], &[0; 16], &[0; 24]] {
-            assert!(!third.add(strange));
+            assert!(!third.add(strange, end));
+        }
+    }
+
+    /// Each process notes a token of its own before it gets those of the former one, as it serves before that has stopped.
+    #[test]
+    fn many_upgrades_within_a_period_keep_no_token_for_longer() {
+        let (mut rng, period) = (Rng::new(3), LIFETIME + CLOCK_SKEW);
+        let (step, mut now) = (period / 10, NOW);
+        let mut process = UsedTokens::few();
+        let mut used = Vec::new();
+        for _ in 0..35 {
+            let token = nonce(&mut rng);
+            assert!(process.note(&token, LIFETIME, now));
+            used.push((token, now));
+            let next = UsedTokens::few();
+            let token = nonce(&mut rng);
+            assert!(next.note(&token, LIFETIME, now + step / 2));
+            used.push((token, now + step / 2));
+            assert!(next.add(&process.to_bytes().unwrap(), now + step / 2));
+            // There and back.
+            assert!(process.add(&next.to_bytes().unwrap(), now + step / 2));
+            assert!(next.add(&process.to_bytes().unwrap(), now + step / 2));
+            process = next;
+            for (token, _) in used.iter().filter(|(_, at)| now + step / 2 <= *at + period) {
+                assert!(!process.note(token, LIFETIME, now + step / 2), "good again too soon");
+            }
+            now += step;
+        }
+        let old = used.iter().filter(|(_, at)| *at + 2 * period < now);
+        let forgotten = old.clone().filter(|(token, _)| process.note(token, LIFETIME, now)).count();
+        assert_eq!(forgotten, old.count());
+    }
+
+    /// The period of one process may have begun at any time of that of the other.
+    #[test]
+    fn merged_tokens_are_remembered_for_a_period_wherever_theirs_began() {
+        let period = LIFETIME + CLOCK_SKEW;
+        let at = |tenths: u32| NOW + period * tenths / 10;
+        for (one, other) in (0..25).flat_map(|one| (0..25).map(move |other| (one, other))) {
+            let mut rng = Rng::new(u64::from(one * 25 + other));
+            let processes = [one, other].map(|begin| {
+                let (used, mut tokens) = (UsedTokens::few(), Vec::new());
+                for time in [begin, begin + 4, begin + 9, begin + 13] {
+                    let token = nonce(&mut rng);
+                    assert!(used.note(&token, LIFETIME, at(time)));
+                    tokens.push((token, time));
+                }
+                (used, tokens)
+            });
+            let [(used, own), (former, theirs)] = processes;
+            let merged = one.max(other) + 13;
+            assert!(used.add(&former.to_bytes().unwrap(), at(merged)));
+            for time in merged..merged + 20 {
+                for (token, noted) in own.iter().chain(&theirs) {
+                    let is_good = used.note(token, LIFETIME, at(time));
+                    assert!(!is_good || time > noted + 10, "{one} {other} {noted} {time}");
+                }
+            }
         }
     }
 
