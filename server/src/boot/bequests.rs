@@ -1,6 +1,5 @@
 //! What processes leave each other by value: counters, which go on, and used tokens, none of which is good a second time.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluicegate_base::clock;
@@ -19,10 +18,23 @@ pub(super) struct Bequests {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Those of processes that may live.
-    living: Vec<(u64, Bequest)>,
+    /// Processes that may live.
+    living: Vec<Living>,
     /// Counters of those that have ended.
     ended: Carried,
+}
+
+/// A process that may live.
+#[derive(Debug)]
+struct Living {
+    number: u64,
+    bequest: Bequest,
+    /// Its last page of counters, by its number.
+    page: (u64, Vec<u8>),
+    /// Number of the used tokens that were taken from it last.
+    taken: u64,
+    /// Tokens that were left to it last, as [`UsedTokens::changes`].
+    left: u64,
 }
 
 impl Bequests {
@@ -32,62 +44,59 @@ impl Bequests {
 
     /// Adds what a process leaves, from now on.
     pub(super) fn add(&self, number: u64, bequest: Bequest) {
-        self.known().living.push((number, bequest));
+        let page = (0, Vec::new());
+        self.known().living.push(Living { number, bequest, page, taken: 0, left: 0 });
     }
 
     /// Notes that a process has ended.
     pub(super) fn end(&self, number: u64) {
         let known = &mut *self.known();
-        for (_, bequest) in known.living.extract_if(.., |(other, _)| *other == number) {
-            add_counters(&mut known.ended, &bequest);
+        for mut ended in known.living.extract_if(.., |other| other.number == number) {
+            ended.add_counters(&mut known.ended);
         }
     }
 
     /// Returns the counters that other processes have left, but for one.
     pub(super) fn counters(&self, except: Option<u64>) -> Carried {
-        let known = self.known();
+        let mut known = self.known();
         let mut carried = known.ended.clone();
-        for (number, bequest) in &known.living {
-            if Some(*number) != except {
-                add_counters(&mut carried, bequest);
-            }
+        for other in known.living.iter_mut().filter(|other| Some(other.number) != except) {
+            other.add_counters(&mut carried);
         }
         carried
     }
 
     /// Leaves a page of counters to a process.
     pub(super) fn leave_counters(&self, number: u64, page: &str) {
-        self.leave(number, BequestPart::Counters, page.as_bytes());
+        if let Some(other) = self.known().of(number) {
+            other.leave(BequestPart::Counters, page.as_bytes());
+        }
     }
 
-    /// Leaves the tokens that were used so far to a process.
+    /// Leaves the tokens that were used so far to a process, unless it has them.
     pub(super) fn leave_tokens(&self, number: u64) {
-        if let Some(used) = self.used_tokens.to_bytes() {
-            self.leave(number, BequestPart::UsedTokens, &used);
-        }
-    }
-
-    /// Takes the tokens that a process has seen used.
-    pub(super) fn take_tokens(&self, number: u64) {
-        let known = self.known();
-        if let Some((_, bequest)) = known.living.iter().find(|(other, _)| *other == number)
-            && let Some(used) = bequest.left(BequestPart::UsedTokens)
-            && !self.used_tokens.add(&used, clock::unix())
+        let mut known = self.known();
+        let changes = self.used_tokens.changes();
+        if let Some(other) = known.of(number).filter(|other| other.left != changes)
+            && let Some(used) = self.used_tokens.to_bytes()
+            && other.leave(BequestPart::UsedTokens, &used)
         {
-            tracing::warn!("upgrade: the used tokens of the other process have another form");
+            other.left = changes;
         }
     }
 
-    fn leave(&self, number: u64, part: BequestPart, bytes: &[u8]) {
-        let known = self.known();
-        let found = known.living.iter().find(|(other, _)| *other == number);
-        let left: io::Result<()> = found.map_or(Ok(()), |(_, bequest)| bequest.leave(part, bytes));
-        if let Err(error) = left {
-            tracing::warn!(
-                ?part,
-                error = one_line(&error),
-                "upgrade: not left to the other process"
-            );
+    /// Takes the tokens that a process has seen used, unless this one has them.
+    pub(super) fn take_tokens(&self, number: u64) {
+        let mut known = self.known();
+        let Some(other) = known.of(number) else {
+            return;
+        };
+        let Some((taken, used)) = other.bequest.left(BequestPart::UsedTokens, other.taken) else {
+            return;
+        };
+        other.taken = taken;
+        if !self.used_tokens.add(&used, clock::unix()) {
+            tracing::warn!("upgrade: the used tokens of the other process have another form");
         }
     }
 
@@ -96,16 +105,34 @@ impl Bequests {
     }
 }
 
-fn add_counters(carried: &mut Carried, bequest: &Bequest) {
-    if let Some(page) = bequest.left(BequestPart::Counters) {
-        carried.add(&String::from_utf8_lossy(&page));
+impl Known {
+    fn of(&mut self, number: u64) -> Option<&mut Living> {
+        self.living.iter_mut().find(|other| other.number == number)
+    }
+}
+
+impl Living {
+    fn add_counters(&mut self, carried: &mut Carried) {
+        if let Some(newer) = self.bequest.left(BequestPart::Counters, self.page.0) {
+            self.page = newer;
+        }
+        carried.add(&String::from_utf8_lossy(&self.page.1));
+    }
+
+    /// Leaves it a part. Returns whether that is left.
+    fn leave(&self, part: BequestPart, bytes: &[u8]) -> bool {
+        let left = self.bequest.leave(part, bytes);
+        if let Err(error) = &left {
+            let error = one_line(error);
+            tracing::warn!(?part, error, "upgrade: not left to the other process");
+        }
+        left.is_ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_base::clock;
-use sluicegate_base::observe::metrics::Page;
+    use sluicegate_base::observe::metrics::Page;
 
     use super::*;
 
@@ -154,5 +181,32 @@ use sluicegate_base::observe::metrics::Page;
         drop(first);
         third.end(0);
         assert_eq!(total(1, third.counters(None)), 20);
+    }
+
+    #[test]
+    fn used_tokens_are_left_and_taken_where_there_are_others() {
+        let bequest = Bequest::create().unwrap();
+        let other = Bequest::of(bequest.duplicate().unwrap());
+        let process = |bequest| {
+            let used = Arc::<UsedTokens>::default();
+            let process = Bequests::new(&used);
+            process.add(0, bequest);
+            (used, process)
+        };
+        let ((used, first), (known, second)) = (process(bequest), process(other));
+        let now = clock::unix();
+        let since = u64::try_from(now.as_millis()).unwrap();
+        for round in 0..3 {
+            for _ in 0..2 {
+                first.leave_tokens(0);
+                second.take_tokens(0);
+                assert_eq!(known.changes(), round);
+                assert_eq!(known.to_bytes(), used.to_bytes());
+            }
+            // As if a process before had them.
+            let words = [since, 86_400_000].into_iter().chain(vec![1 << round; 1 << 20]);
+            let words: Vec<_> = words.flat_map(u64::to_le_bytes).collect();
+            assert!(used.add(&words, now));
+        }
     }
 }
