@@ -62,6 +62,7 @@ use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
+use self::bequests::Bequests;
 use self::control_socket::Control;
 pub use self::control_socket::{ControlRequest, ControlVerdict, ask_server, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
@@ -148,7 +149,8 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
             takeover.over_tcp = Some(over_tcp);
             plan.leave_passed(&shared.config, &observability.admin_state)?;
             takeover.taken = std::mem::take(&mut plan.listeners.taken);
-            connect(takeover, &shared, &snapshot, &workers, &events)?;
+            let bequests = Arc::clone(&observability.bequests);
+            connect(takeover, &shared, &snapshot, &workers, &events, bequests)?;
         }
     }
     plan.admin.announce();
@@ -245,10 +247,13 @@ fn connect(
     snapshot: &ConfigSnapshot,
     workers: &[WorkerHandle],
     events: &Sender<Event>,
+    bequests: Arc<Bequests>,
 ) -> Result<(), BootError> {
     let (config, bound) = (&shared.config, &snapshot.bound_listeners);
     let labels = takeover.address_labels(config, bound, shared.cids.steering());
-    let relay = lanes::connect(workers, config, Side::Older, labels);
+    // Before the first client of which the process before knows that it has used its token.
+    let relay = lanes::connect(workers, config, Side::Older, labels)
+        .before_first(move || bequests.take_tokens(OLDER));
     let told = takeover.ready(relay, bound, shared.secrets.generation(), events);
     told.map_err(BootError::Takeover)
 }

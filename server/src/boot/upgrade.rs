@@ -335,6 +335,8 @@ impl Upgrades {
     ) -> Next {
         match action {
             Action::Forward(generation) => {
+                // Before it gets the first datagram of a client that may use one again.
+                self.bequests.leave_tokens(other.number);
                 if let Err(error) = other.forward(generation, reloader) {
                     other.end_process(&format!("datagrams cannot be forwarded: {error}"));
                 }
@@ -365,6 +367,7 @@ impl Upgrades {
                     other.send(&Message::Declined { reason: reason.to_owned() });
                     return Next::DrainAgain;
                 }
+                self.bequests.take_tokens(other.number);
                 self.share_ids(true, reloader);
                 other.patience = clock::now() + reloader.config.limits.handshake_timeout + RETURN;
                 send_all(&reloader.workers, || Command::LeaveNew(None));
@@ -402,6 +405,7 @@ impl Upgrades {
         reloader: &mut Reloader<'_>,
     ) -> Next {
         other.read_all_it_can(reloader);
+        self.bequests.take_tokens(other.number);
         if let Err(error) = read_again(&reloader.workers) {
             tracing::error!(%error, "upgrade: a worker cannot read, so this process does not serve");
             if !lives {
@@ -415,7 +419,6 @@ impl Upgrades {
             return self.drain_again(other, reloader);
         }
         if lives {
-            self.bequests.take_tokens(other.number);
             // It serves again if this one ends without a word; the others were told that they do not.
             other.send(&Message::Reading);
         } else {

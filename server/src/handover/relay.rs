@@ -119,6 +119,8 @@ pub(crate) struct Relay {
     unread: usize,
     /// Indexes of the lanes of each group, by worker.
     by_group: HashMap<u8, Vec<usize>>,
+    /// Called before the workers get the first datagrams.
+    before_first: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Relay {
@@ -139,7 +141,14 @@ impl Relay {
             read: Vec::new(),
             unread: 0,
             by_group,
+            before_first: None,
         }
+    }
+
+    /// Has `call` called once, before the workers get the first datagrams of the other process.
+    pub(crate) fn before_first(mut self, call: impl FnOnce() + Send + 'static) -> Relay {
+        self.before_first = Some(Box::new(call));
+        self
     }
 
     /// Starts a thread that carries datagrams until the other process closes the stream, and then calls `ended`.
@@ -268,6 +277,9 @@ impl Relay {
                 Failure::Closed => return Ok(false),
                 Failure::Broken => return Err(error),
             },
+        }
+        if let Some(call) = self.before_first.take() {
+            call();
         }
         let mut at = 0;
         while let Some(bytes) = self.read.get(at..self.unread) {
@@ -420,5 +432,42 @@ mod tests {
         let mut received = Vec::new();
         worker.receive(10, |_, datagram| received.push(datagram.to_vec()));
         assert_eq!(received, [b"one", b"two"]);
+    }
+
+    #[test]
+    fn the_first_datagrams_wait_for_what_must_come_before() {
+        let mut ends = misrouted(2).into_iter();
+        let (mut worker, ring) = (ends.next().unwrap(), ends.next().unwrap());
+        let (mailbox, _received) = mailbox();
+        let mut labels = AddressLabels::new(Steering::Hash);
+        labels.add(3, ListenerId(5), 0);
+        let lane = Lane { group: 0, worker: 0, ring, mailbox };
+        let (called, calls) = std::sync::mpsc::channel();
+        let mut relay = Relay::new(vec![lane], labels, Arc::default()).before_first(move || {
+            let mut early = 0;
+            worker.receive(10, |_, _| early += 1);
+            called.send((worker, early)).unwrap();
+        });
+        let (own, mut other) = StdStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        let (peer, ecn) = (([192, 0, 2, 1], 5000).into(), Ecn::Ect0);
+        let mut frames = Vec::new();
+        for datagram in [&b"one"[..], b"two"] {
+            ForwardedDatagram { worker: 0, label: 3, peer, local: peer, ecn, datagram }
+                .write(&mut frames);
+        }
+        other.write_all(&frames).unwrap();
+        drop(other);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let result = runtime.block_on(async {
+            let own = UnixStream::from_std(own).unwrap();
+            relay.carry(&own).await
+        });
+        assert!(result.is_ok(), "{result:?}");
+        let (mut worker, early) = calls.recv().unwrap();
+        assert!(early == 0 && calls.recv().is_err());
+        let mut count = 0;
+        worker.receive(10, |_, _| count += 1);
+        assert_eq!(count, 2);
     }
 }

@@ -186,6 +186,8 @@ impl Upgrades {
             ended_for: None,
             reply,
         };
+        // It takes them before it says that it is ready.
+        self.bequests.leave_tokens(OLDER);
         older.send(&Message::Back);
         self.current = Some(older);
     }
