@@ -97,11 +97,16 @@ where
             Some(reason) => text(StatusCode::FORBIDDEN, reason),
             None if is_profile => flamegraph::respond(&request, profiles, deadline).await,
             None if is_connections => connections::respond(&request, connections, workers).await,
-            None => {
-                page(StatusCode::OK, metrics::CONTENT_TYPE, admin_state.scraper.page().await.into())
-            }
+            None => metrics_page(&admin_state.scraper).await,
         },
     })
+}
+
+async fn metrics_page(scraper: &Scraper) -> Page {
+    match scraper.page().await {
+        Some(content) => page(StatusCode::OK, metrics::CONTENT_TYPE, content.into()),
+        None => text(StatusCode::SERVICE_UNAVAILABLE, "another process serves now; ask again\n"),
+    }
 }
 
 /// Carries out an order, which changes what the server does.

@@ -1,5 +1,6 @@
 //! Collects figures from every thread and writes the metrics page.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,8 @@ pub struct Scraper {
     targets: Mutex<Vec<Target>>,
     started: (Duration, Instant),
     earlier: OnceLock<Earlier>,
+    /// Another process shows the counters of this one.
+    is_left: AtomicBool,
 }
 
 /// Gives counters of processes before this one.
@@ -83,6 +86,7 @@ impl Scraper {
             targets: Mutex::default(),
             started: (clock::unix(), clock::now()),
             earlier: OnceLock::new(),
+            is_left: AtomicBool::new(false),
         }
     }
 
@@ -101,15 +105,29 @@ impl Scraper {
         let _ = self.nonces.set(Arc::clone(nonces));
     }
 
-    /// Asks every worker and returns the page.
-    pub async fn page(&self) -> String {
+    /// Says whether another process shows the counters of this one from now on: they would be ahead of those that it has been left.
+    pub fn set_left(&self, is_left: bool) {
+        self.is_left.store(is_left, Ordering::SeqCst);
+    }
+
+    /// Asks every worker and returns the page; `None` where another process shows it.
+    pub async fn page(&self) -> Option<String> {
+        let mut targets = self.targets.lock().await;
+        // A scrape that is under way is waited for before counters are left, and a later one finds this.
+        if self.is_left.load(Ordering::SeqCst) {
+            return None;
+        }
         let carried = self.earlier.get().map(|Earlier(earlier)| earlier());
-        self.page_over(carried.unwrap_or_default()).await
+        Some(self.page_of(&mut targets, carried.unwrap_or_default()).await)
     }
 
     /// Asks every worker and returns the page, whose counters go on from others.
     pub async fn page_over(&self, carried: Carried) -> String {
         let mut targets = self.targets.lock().await;
+        self.page_of(&mut targets, carried).await
+    }
+
+    async fn page_of(&self, targets: &mut Vec<Target>, carried: Carried) -> String {
         if targets.is_empty() {
             targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
         }

@@ -74,16 +74,12 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// Binds an address, and serves the pages there.
+    /// Binds an address, at which nobody is served yet.
     ///
     /// # Errors
-    /// The address cannot be bound, or the system gives no thread.
-    pub fn start(
-        address: SocketAddr,
-        admin_state: Arc<AdminState>,
-    ) -> Result<AdminServer, AdminError> {
-        let opened = TcpListener::bind(address).and_then(|socket| open(socket, admin_state));
-        opened.map_err(|source| AdminError::new(address, source))
+    /// The address cannot be bound.
+    pub fn bind(address: SocketAddr) -> Result<TcpListener, AdminError> {
+        TcpListener::bind(address).map_err(|source| AdminError::new(address, source))
     }
 
     /// Serves the pages on a socket that listens at the address already.

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use sluicegate_config::Admin;
 
-use super::error::BootError;
+use super::error::{BootError, one_line};
 use super::passed::Passed;
-use crate::admin::{AdminServer, AdminState};
+use crate::admin::{AdminServer, AdminState, Scraper};
 
 /// The admin address of a configuration, and the server there, if it has one.
 pub(super) struct AdminAddress {
     admin_state: Arc<AdminState>,
     configured: Option<SocketAddr>,
     server: Option<AdminServer>,
-    /// Socket at which the pages are served no more, and may be again.
+    /// Socket at which the pages are not served yet, or no more, while another process serves.
     kept: Option<TcpListener>,
 }
 
@@ -30,9 +30,23 @@ impl AdminAddress {
         admin_state: &Arc<AdminState>,
         passed: &Passed,
     ) -> Result<AdminAddress, BootError> {
-        let opened = AdminAddress::bind(admin.address, admin_state, passed)?;
-        opened.adopt(admin);
+        let mut opened = AdminAddress::prepare(admin, admin_state, passed)?;
+        opened.reopen()?;
         Ok(opened)
+    }
+
+    /// Binds the address of a configuration. [`AdminAddress::reopen`] serves the pages there; until then, clients wait.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub(super) fn prepare(
+        admin: &Admin,
+        admin_state: &Arc<AdminState>,
+        passed: &Passed,
+    ) -> Result<AdminAddress, BootError> {
+        let bound = AdminAddress::bind(admin.address, admin_state, passed)?;
+        bound.adopt(admin);
+        Ok(bound)
     }
 
     fn bind(
@@ -40,19 +54,15 @@ impl AdminAddress {
         admin_state: &Arc<AdminState>,
         passed: &Passed,
     ) -> Result<AdminAddress, BootError> {
-        let start = |address| {
-            let admin_state = Arc::clone(admin_state);
-            let started = match passed.admin(address)? {
-                Some(socket) => AdminServer::on(address, socket, admin_state),
-                None => AdminServer::start(address, admin_state),
-            };
-            started.map_err(BootError::Admin)
+        let bind = |address| match passed.admin(address)? {
+            Some(socket) => Ok(socket),
+            None => AdminServer::bind(address).map_err(BootError::Admin),
         };
         Ok(AdminAddress {
             admin_state: Arc::clone(admin_state),
             configured,
-            server: configured.map(start).transpose()?,
-            kept: None,
+            server: None,
+            kept: configured.map(bind).transpose()?,
         })
     }
 
@@ -66,7 +76,11 @@ impl AdminAddress {
         passed: &Passed,
     ) -> Result<Option<AdminAddress>, BootError> {
         let is_other = configured != self.configured;
-        let other = is_other.then(|| AdminAddress::bind(configured, &self.admin_state, passed));
+        let other = is_other.then(|| {
+            let mut other = AdminAddress::bind(configured, &self.admin_state, passed)?;
+            other.reopen()?;
+            Ok(other)
+        });
         other.transpose()
     }
 
@@ -88,22 +102,36 @@ impl AdminAddress {
         Ok(Some((configured, server.duplicate()?.into())))
     }
 
-    /// Serves the pages no more: another process does, at the same socket.
+    /// Returns what makes the pages of metrics.
+    pub(super) fn scraper(&self) -> &Scraper {
+        &self.admin_state.scraper
+    }
+
+    /// Serves the pages no more: another process is about to, at the same socket.
     pub(super) fn close(&mut self) {
+        self.admin_state.scraper.set_left(true);
         let server = self.server.take();
         self.kept = server.and_then(|server| server.duplicate().ok());
     }
 
-    /// Serves the pages again after [`AdminAddress::close`].
+    /// Serves the pages, again after [`AdminAddress::close`].
     ///
     /// # Errors
     /// The system gives no thread.
     pub(super) fn reopen(&mut self) -> Result<(), BootError> {
+        self.admin_state.scraper.set_left(false);
         if let Some((address, socket)) = self.configured.zip(self.kept.take()) {
             let opened = AdminServer::on(address, socket, Arc::clone(&self.admin_state));
             self.server = Some(opened.map_err(BootError::Admin)?);
         }
         Ok(())
+    }
+
+    /// Does so, and logs where that fails: the process serves without its pages then.
+    pub(super) fn serve_again(&mut self) {
+        if let Err(error) = self.reopen() {
+            tracing::error!(error = one_line(&error), "the admin address is not served");
+        }
     }
 
     /// Puts the settings of a configuration into effect, beside its address.

@@ -7,6 +7,7 @@ use sluicegate_base::observe::metrics::Carried;
 use sluicegate_quic::token::UsedTokens;
 
 use super::error::one_line;
+use crate::admin::Scraper;
 use crate::handover::{Bequest, BequestPart};
 
 /// What other processes leave to this one, and this one to them. Each process has the number of its upgrade.
@@ -66,8 +67,18 @@ impl Bequests {
         carried
     }
 
-    /// Leaves a page of counters to a process.
-    pub(super) fn leave_counters(&self, number: u64, page: &str) {
+    /// Leaves the counters so far to another process, but for those that it has left to this one.
+    pub(super) fn leave_counters(&self, number: u64, scraper: &Scraper) {
+        let carried = self.counters(Some(number));
+        // No thread of the admin address has to live for it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        match runtime {
+            Ok(runtime) => self.leave_page(number, &runtime.block_on(scraper.page_over(carried))),
+            Err(error) => tracing::warn!(%error, "upgrade: counters are not left"),
+        }
+    }
+
+    fn leave_page(&self, number: u64, page: &str) {
         if let Some(other) = self.known().of(number) {
             other.leave(BequestPart::Counters, page.as_bytes());
         }
@@ -166,17 +177,17 @@ mod tests {
         };
         let second = start(1);
         assert_eq!(total(0, second.counters(None)), 0);
-        first.leave_counters(1, &page(10, first.counters(Some(1))));
+        first.leave_page(1, &page(10, first.counters(Some(1))));
         assert_eq!(total(5, second.counters(None)), 15);
-        first.leave_counters(1, &page(11, first.counters(Some(1))));
+        first.leave_page(1, &page(11, first.counters(Some(1))));
         assert_eq!(total(5, second.counters(None)), 16);
         // Back: what the second one leaves is its own alone.
-        second.leave_counters(0, &page(7, second.counters(Some(0))));
+        second.leave_page(0, &page(7, second.counters(Some(0))));
         assert_eq!(total(12, first.counters(None)), 19);
         first.end(1);
         assert_eq!(total(12, first.counters(None)), 19);
         let third = start(2);
-        first.leave_counters(2, &page(12, first.counters(Some(2))));
+        first.leave_page(2, &page(12, first.counters(Some(2))));
         assert_eq!(total(1, third.counters(None)), 20);
         drop(first);
         third.end(0);

@@ -49,16 +49,7 @@ impl Observability {
 
     /// Leaves the counters so far to another process, but for those that it has left to this one.
     pub(super) fn leave_counters(&self, number: u64) {
-        let carried = self.bequests.counters(Some(number));
-        // No thread of the admin address has to live for it.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        match runtime {
-            Ok(runtime) => {
-                let page = runtime.block_on(self.admin_state.scraper.page_over(carried));
-                self.bequests.leave_counters(number, &page);
-            }
-            Err(error) => tracing::warn!(%error, "upgrade: counters are not left"),
-        }
+        self.bequests.leave_counters(number, &self.admin_state.scraper);
     }
 
     /// Has the admin address ask these workers.

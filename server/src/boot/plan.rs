@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) tracing: Option<Tracing>,
     /// Writers of the access log and of spans.
     pub(super) logs: RequestLogWriters,
-    /// Admin address, which is served already.
+    /// Admin address, which is served already, unless the process before serves.
     pub(super) admin: AdminAddress,
     /// DPDK ports.
     pub(super) ports: OpenPorts,
@@ -101,13 +101,13 @@ impl Plan {
         Ok(Plan { latency, tracing, logs, admin, ports, passed, listeners, groups })
     }
 
-    /// Serves the admin address, at which the process before has answered until now, and keeps none of the sockets that it has passed.
+    /// Binds the admin address, or takes it from the process before, which still serves it, and keeps none of the sockets that it has passed.
     pub(super) fn leave_passed(
         &mut self,
         config: &Config,
         admin_state: &Arc<AdminState>,
     ) -> Result<(), BootError> {
-        self.admin = AdminAddress::open(&config.admin, admin_state, &self.passed)?;
+        self.admin = AdminAddress::prepare(&config.admin, admin_state, &self.passed)?;
         self.passed = Arc::default();
         self.listeners.forget_passed();
         Ok(())

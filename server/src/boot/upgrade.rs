@@ -342,6 +342,9 @@ impl Upgrades {
                 }
             }
             Action::Change => {
+                // No scrape of the other process sees less than the last one of this one.
+                reloader.admin.close();
+                self.bequests.leave_counters(other.number, reloader.admin.scraper());
                 // It accepts no new connection any more, so there will not be others.
                 self.bequests.leave_tokens(other.number);
                 if let Err(error) = other.change(&reloader.workers) {
@@ -441,6 +444,7 @@ impl Upgrades {
 
     /// Goes on as before: this process stays in service.
     fn undo(&self, other: &mut OtherProcess, reason: &str, reloader: &mut Reloader<'_>) -> Next {
+        reloader.admin.serve_again();
         // Before that, nothing is steered to those that the other one has bound.
         if other.stage == Stage::Changing {
             other.read_all_it_can(reloader);

@@ -454,9 +454,7 @@ impl Run<'_, '_, '_> {
         (self.deadline, self.interrupted, self.since) = (None, None, clock::unix());
         self.observability.lifecycle().set(Phase::Serving);
         self.reloader.fronts.send(|| FrontCommand::Resume);
-        if let Err(error) = self.reloader.admin.reopen() {
-            tracing::error!(error = one_line(&error), "the admin address is not served");
-        }
+        self.reloader.admin.serve_again();
         let Service { control, supervisor, .. } = self.service;
         control.open();
         tracing::info!("upgrade: this process serves again");
@@ -480,6 +478,8 @@ impl Run<'_, '_, '_> {
         if let Some(over_tcp) = takeover.over_tcp.take() {
             reloader.fronts.adopt(over_tcp);
         }
+        reloader.admin.serve_again();
+        reloader.admin.announce();
         service.control.open();
         takeover.on_reading();
         self.since = clock::unix();

@@ -6,6 +6,7 @@ mod faults;
 mod kinds;
 pub(crate) mod load;
 mod more_workers;
+mod scrapes;
 mod status;
 mod values;
 

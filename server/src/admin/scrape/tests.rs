@@ -59,6 +59,7 @@ fn page_while<F: Future<Output = ()>>(scraper: &Scraper, work: F) -> BTreeMap<St
         .build()
         .unwrap();
     let (page, ()) = runtime.block_on(async { tokio::join!(scraper.page(), work) });
+    let page = page.unwrap();
     samples(&page)
 }
 

@@ -25,7 +25,8 @@ fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
         hosts: Mutex::default(),
     });
     let any = (Ipv4Addr::LOCALHOST, 0).into();
-    let server = AdminServer::start(any, Arc::clone(&admin_state)).unwrap();
+    let socket = AdminServer::bind(any).unwrap();
+    let server = AdminServer::on(any, socket, Arc::clone(&admin_state)).unwrap();
     (server.local(), (admin_state, server))
 }
 
@@ -152,8 +153,8 @@ fn forms_that_do_not_arrive_give_way_to_a_request() {
 
 #[test]
 fn a_taken_address_is_named_with_a_remedy() {
-    let (address, (admin_state, _server)) = served();
-    let error = AdminServer::start(address, admin_state).unwrap_err().to_string();
+    let (address, (_, _server)) = served();
+    let error = AdminServer::bind(address).unwrap_err().to_string();
     assert!(error.contains(&address.to_string()), "{error}");
     assert!(error.contains("already in use") && error.contains("choose another"));
 }

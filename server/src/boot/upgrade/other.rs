@@ -113,8 +113,7 @@ impl OtherProcess {
     }
 
     /// Notes that it serves.
-    pub(super) fn succeed(&mut self, reloader: &mut Reloader<'_>) {
-        reloader.admin.close();
+    pub(super) fn succeed(&mut self, reloader: &Reloader<'_>) {
         let (process, own) = (self.process, std::process::id());
         let text = if self.is_older() {
             tracing::info!(process, "upgrade: the former process serves again; this one drains");

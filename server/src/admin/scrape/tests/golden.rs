@@ -233,6 +233,7 @@ pub(super) fn page() -> String {
         }
     };
     let (page, ()) = runtime.block_on(async { tokio::join!(scraper.page(), work) });
+    let page = page.unwrap();
     page
 }
 
