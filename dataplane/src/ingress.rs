@@ -1,16 +1,18 @@
 //! One received message on its way to the caller: read, checked and cut into datagrams.
 
+use std::os::fd::AsFd as _;
+
 use crate::binding::Binding;
 use crate::counters::Counters;
 use crate::event::{Event, Events};
 use crate::message::Message;
 use crate::meta::{Budget, RxMeta, datagrams};
-use crate::{addr, control};
+use crate::{addr, control, sys};
 
 /// Receive state of one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Ingress {
-    /// The kernel's count of dropped datagrams when it was last seen.
+    /// The kernel's count of dropped datagrams when it was last seen. It is the socket's, whoever reads.
     overflow: u32,
     /// Bytes of the current message that were passed on before the budget was spent.
     done: usize,
@@ -69,6 +71,16 @@ impl Ingress {
         }
     }
 
+    /// Counts what the kernel drops from here on: somebody else has read, and counted what it dropped before.
+    pub(crate) fn begin(&mut self, binding: &Binding) {
+        self.overflow = sys::drops(binding.as_fd()).unwrap_or(self.overflow);
+    }
+
+    /// Counts what the kernel has dropped so far: somebody else reads from here on, and counts the rest.
+    pub(crate) fn end(&mut self, binding: &Binding, counters: &mut Counters, events: &mut Events) {
+        self.note_overflow(sys::drops(binding.as_fd()), binding, counters, events);
+    }
+
     fn note_overflow(
         &mut self,
         total: Option<u32>,
@@ -78,8 +90,9 @@ impl Ingress {
     ) {
         let Some(total) = total else { return };
         let dropped = total.wrapping_sub(self.overflow);
-        self.overflow = total;
-        if dropped > 0 {
+        // A datagram that has waited since before the last count has an older one.
+        if dropped.cast_signed() > 0 {
+            self.overflow = total;
             counters.rx_overflows += u64::from(dropped);
             let listener = binding.listener();
             events.push(Event::ReceiveOverflow { listener, dropped }, counters);

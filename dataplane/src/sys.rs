@@ -15,9 +15,28 @@ use crate::message::Message;
 /// Size of a receive buffer: no datagram and no GRO batch is longer.
 pub(crate) const RX_BUFFER: usize = 64 << 10;
 
+/// Socket option of include/uapi/asm-generic/socket.h, which the crate libc lacks.
+const SO_MEMINFO: i32 = 55;
+/// Place of the count of dropped datagrams among the figures of [`SO_MEMINFO`].
+const DROPS: usize = 8;
+
 /// Sets an option whose value is an `int`.
 pub(crate) fn set_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
     set(fd, level, name, &value)
+}
+
+/// Returns the kernel's count of datagrams that a socket has dropped, if it tells.
+pub(crate) fn drops(fd: BorrowedFd<'_>) -> Option<u32> {
+    let mut figures = [0_u32; DROPS + 1];
+    let mut len = libc::socklen_t::try_from(size_of_val(&figures)).ok()?;
+    // SAFETY: `figures` is valid for writes of `len` bytes for the length of the call, and the kernel keeps no pointer.
+    let result = unsafe {
+        let value = figures.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, value, &raw mut len)
+    };
+    check(result).ok()?;
+    let is_whole = usize::try_from(len).is_ok_and(|len| len == size_of_val(&figures));
+    is_whole.then_some(figures[DROPS])
 }
 
 /// Attaches a classic BPF program that picks the socket of a SO_REUSEPORT group.

@@ -62,7 +62,6 @@ use sluicegate_config::{Config, LogTarget};
 use sluicegate_http::route::Site;
 
 use self::acme::AcmeRenewals;
-use self::bequests::Bequests;
 use self::control_socket::Control;
 pub use self::control_socket::{ControlRequest, ControlVerdict, ask_server, control_socket};
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
@@ -149,8 +148,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
             takeover.over_tcp = Some(over_tcp);
             plan.leave_passed(&shared.config, &observability.admin_state)?;
             takeover.taken = std::mem::take(&mut plan.listeners.taken);
-            let bequests = Arc::clone(&observability.bequests);
-            connect(takeover, &shared, &snapshot, &workers, &events, bequests)?;
+            connect(takeover, &shared, &snapshot, &workers, &events, &observability)?;
         }
     }
     plan.admin.announce();
@@ -170,6 +168,7 @@ pub fn serve(config: Config, places: ServerPaths, registry: &Registry) -> Result
         admin: plan.admin,
         passed: plan.passed,
         takeover,
+        losses: Arc::clone(observability.losses()),
         others_drain: false,
         workers,
         fronts,
@@ -247,12 +246,13 @@ fn connect(
     snapshot: &ConfigSnapshot,
     workers: &[WorkerHandle],
     events: &Sender<Event>,
-    bequests: Arc<Bequests>,
+    observability: &Observability,
 ) -> Result<(), BootError> {
     let (config, bound) = (&shared.config, &snapshot.bound_listeners);
     let labels = takeover.address_labels(config, bound, shared.cids.steering());
     // Before the first client of which the process before knows that it has used its token.
-    let relay = lanes::connect(workers, config, Side::Older, labels)
+    let bequests = Arc::clone(&observability.bequests);
+    let relay = lanes::connect(workers, config, Side::Older, labels, observability.losses())
         .before_first(move || bequests.take_tokens(OLDER));
     let told = takeover.ready(relay, bound, shared.secrets.generation(), events);
     told.map_err(BootError::Takeover)

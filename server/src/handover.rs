@@ -8,6 +8,7 @@
 pub(crate) mod bequest;
 pub(crate) mod channel;
 pub(crate) mod frame;
+mod losses;
 pub(crate) mod message;
 pub(crate) mod relay;
 pub(crate) mod stage;
@@ -15,5 +16,6 @@ mod transient;
 
 pub(crate) use bequest::{Bequest, BequestPart};
 pub(crate) use channel::Channel;
+pub(crate) use losses::Losses;
 pub(crate) use message::{Message, SocketKind};
 pub(crate) use stage::{Action, News, Stage};

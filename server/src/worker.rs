@@ -100,13 +100,15 @@ pub fn spawn(
     reports: Sender<WorkerReport>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("{}-{}", setup.group, setup.index)).spawn(move || {
+        let (group, index) = (setup.group.clone(), setup.index);
         let started = start(setup, &snapshot, &reports);
         // A reload frees the first configuration, too.
         drop(snapshot);
         match started {
             Ok(mut worker) => {
                 worker.run();
-                let _ = reports.send(worker.stopped());
+                let stats = worker.stopped();
+                let _ = reports.send(WorkerReport::Stopped { group, index, stats });
             }
             Err(cause) => {
                 let _ = reports.send(WorkerReport::Failed(cause));

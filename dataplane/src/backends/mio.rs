@@ -112,15 +112,26 @@ impl Mio {
     /// # Errors
     /// The system refuses.
     pub(super) fn set_receiving(&mut self, on: bool) -> io::Result<()> {
-        for (index, socket) in self.sockets.iter_mut().enumerate() {
-            socket.set_read(&self.selector, index, on)?;
+        let Self { sockets, selector, counters, news, .. } = self;
+        for (index, socket) in sockets.iter_mut().enumerate() {
+            let was_read = socket.is_read;
+            socket.set_read(selector, index, on)?;
+            let Socket { ingress, binding, .. } = socket;
+            match (was_read, on) {
+                (true, false) => ingress.end(binding, counters, news),
+                (false, true) => ingress.begin(binding),
+                _ => {}
+            }
         }
         Ok(())
     }
 
-    /// Continues the counters of another driver.
+    /// Continues the counters of another driver, which reads no more.
     pub(super) fn count_on(&mut self, counters: Counters) {
         self.counters = counters;
+        for Socket { ingress, binding, .. } in &mut self.sockets {
+            ingress.begin(binding);
+        }
     }
 
     /// Returns whether datagrams wait, as far as is known.

@@ -104,6 +104,8 @@ impl Driver {
 
     /// Passes on what was received, and goes on as another driver.
     fn replace(&mut self, mut next: Driver, sink: &mut impl FnMut(&RxMeta, &mut [u8])) {
+        // Else it would receive, and lose, what comes between the last call and its end. A driver that is broken receives nothing.
+        let _ = self.set_receiving(false);
         self.pass_on(sink);
         let counters = self.counters();
         match &mut next {

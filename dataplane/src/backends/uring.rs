@@ -29,7 +29,6 @@ use crate::egress::{Egress, NoRoom};
 use crate::error::OpenError;
 use crate::event::{Event, Events};
 use crate::features::Features;
-use crate::ingress::Ingress;
 use crate::initials::InitialFilter;
 use crate::lanes::Place;
 use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
@@ -100,9 +99,7 @@ impl Uring {
         };
         let busy_poll = bindings.iter().map(Binding::busy_poll).max().unwrap_or(0);
         let napi = busy_poll > 0 && ring.poll_network(busy_poll);
-        let sockets =
-            bindings.into_iter().map(|binding| Socket { binding, ingress: Ingress::default() });
-        let sockets: Vec<_> = sockets.collect();
+        let sockets: Vec<_> = bindings.into_iter().map(Socket::new).collect();
         let mut driver = Self {
             options: *options,
             rx: rx::Receiver::new(sockets.len(), options.rx_buffers.next_power_of_two(), receives),
@@ -160,21 +157,38 @@ impl Uring {
     /// # Errors
     /// The system refuses.
     pub(super) fn set_receiving(&mut self, on: bool) -> io::Result<()> {
+        let did = self.rx.receives();
         self.rx.set_receives(on);
         if on {
+            if !did {
+                self.begin_counting();
+            }
             self.rx.arm(&mut self.ring)?;
             return self.ring.flush();
         }
         for socket in 0..self.sockets.len() {
             self.ring.end_receive(socket)?;
         }
+        if did {
+            for Socket { ingress, binding } in &mut self.sockets {
+                ingress.end(binding, &mut self.counters, &mut self.events);
+            }
+        }
         // What they had received before their end.
         self.reap()
     }
 
-    /// Continues the counters of another driver.
+    /// Continues the counters of another driver, which reads no more.
     pub(super) fn count_on(&mut self, counters: Counters) {
         self.counters = counters;
+        self.begin_counting();
+    }
+
+    /// Counts what the kernel drops from here on.
+    fn begin_counting(&mut self) {
+        for Socket { ingress, binding } in &mut self.sockets {
+            ingress.begin(binding);
+        }
     }
 
     /// Arms every socket, which fails where the kernel has no multishot receives.

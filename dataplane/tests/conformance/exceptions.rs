@@ -70,6 +70,11 @@ const TABLE: &[Row] = &[
         "the kernel drops packets in front of a socket, and the driver under test is the one that receives",
     ),
     (
+        "take_over::what_the_kernel_drops_counts_once_whichever_process_reads",
+        &[Memory, Simulated, Dpdk],
+        "a queue has no socket that another process could take over",
+    ),
+    (
         "take_over::no_socket_gets_a_datagram_before_somebody_is_to_read_it",
         &[Memory, Simulated, Dpdk],
         "a queue has no socket that another process could take over",

@@ -56,6 +56,54 @@ fn set_receiving(workers: &mut [Node], on: bool) {
     }
 }
 
+/// The kernel's count is the socket's, whoever reads it.
+#[test]
+fn what_the_kernel_drops_counts_once_whichever_process_reads() {
+    each(|world| {
+        let options = SocketOptions { receive_buffer: 64 << 10, ..SocketOptions::default() };
+        let mut older = world.server_with(&["127.0.0.1:0"], options);
+        let mut client = world.client(&["127.0.0.1:0"]);
+        let (kind, at) = (older.kind, older.address());
+        let sockets = older.driver.duplicate_sockets().unwrap();
+        let sockets: Vec<OwnedFd> = sockets.into_iter().map(|(_, socket)| socket).collect();
+        let (acquired, _taken) = world
+            .within(Role::Server, || Acquired::take_over(FIRST, sockets, 1, STEERING).unwrap());
+        let backend = world.kind_of(Role::Server).backend().unwrap();
+        let driver = DriverOptions::default();
+        let group = open_group(backend, vec![acquired], 1, STEERING, &options, driver);
+        let driver = group.unwrap().seeds.remove(0).without_receiving().open().unwrap().driver;
+        let mut newer = Node::new(kind, driver, vec![at], None);
+        let drain = |node: &mut Node| {
+            for _ in 0..100 {
+                node.driver.wait(Some(Duration::ZERO)).unwrap();
+                node.receive_once(Budget::UNLIMITED, &mut Vec::new());
+            }
+        };
+        let drops = |node: &Node| node.driver.counters().rx_overflows;
+        let mut nodes = [&mut older, &mut newer];
+        let mut total = 0;
+        for turn in 0..4 {
+            let [reader, other] = &mut nodes;
+            let before = drops(other);
+            for _ in 0..2000 {
+                client.send(at, &[7; 900], 900);
+            }
+            if turn % 2 == 0 {
+                drain(reader);
+            }
+            set_receiving(std::slice::from_mut(&mut **reader), false);
+            set_receiving(std::slice::from_mut(&mut **other), true);
+            // The next one gets what has waited, with older counts.
+            drain(other);
+            assert_eq!(drops(other), before, "in turn {turn}");
+            let now = drops(reader) + drops(other);
+            assert!(now > total && now < total + 2000, "{now} after {total}");
+            total = now;
+            nodes.swap(0, 1);
+        }
+    });
+}
+
 #[test]
 fn no_socket_gets_a_datagram_before_somebody_is_to_read_it() {
     each(|world| {

@@ -50,6 +50,21 @@ labels! {
 }
 
 labels! {
+    /// What became of a datagram. Each that a worker has received, or taken over from another process, has one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum DatagramOutcome {
+        /// It reached its connection, which may be new.
+        Connection = "connection",
+        /// It belongs to no connection, and its sender gets a stateless packet.
+        Answered = "answered",
+        /// It was dropped.
+        Dropped = "dropped",
+        /// Another process got it.
+        HandedOver = "handed_over",
+    }
+}
+
+labels! {
     /// Reason for which a new connection was refused.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum RefusalReason {
@@ -142,9 +157,11 @@ metrics! {
         pub negotiations: u64 = counter("sluicegate_version_negotiations_sent_total"),
         /// Stateless resets sent, for connections that the server does not know.
         pub resets: u64 = counter("sluicegate_stateless_resets_sent_total"),
+        /// Datagrams by what became of them: their connection got them (connection); none did, and their sender gets a Retry, a Version Negotiation, a refusal or a stateless reset (answered) or nothing (dropped); or another process got them (handed_over).
+        pub processed: PerLabel<DatagramOutcome> = counter("sluicegate_datagrams_processed_total" by "outcome"),
         /// Datagrams that arrived at another worker than that of their connection.
         pub misrouted: u64 = counter("sluicegate_datagrams_misrouted_total"),
-        /// Datagrams that were handed to another process of this server, while it is upgraded.
+        /// Datagrams that were handed to other processes of this server, while it is upgraded, each copy of them counted.
         pub handed_over: u64 = counter("sluicegate_datagrams_handed_over_total"),
         /// Datagrams that another process of this server handed to this one.
         pub taken_over: u64 = counter("sluicegate_datagrams_taken_over_total"),
@@ -172,6 +189,26 @@ impl QuicCounters {
     /// Counts a dropped datagram.
     pub fn on_drop(&mut self, reason: DropReason) {
         self.dropped[reason] += 1;
+    }
+
+    /// Notes what became of a datagram.
+    pub fn on_outcome(&mut self, outcome: DatagramOutcome) {
+        self.processed[outcome] += 1;
+    }
+
+    /// Notes what became of a datagram of no connection, before which there were so many [`QuicCounters::answers`].
+    pub(crate) fn on_stateless_outcome(&mut self, before: u64) {
+        let is_answered = self.answers() > before;
+        self.on_outcome(if is_answered {
+            DatagramOutcome::Answered
+        } else {
+            DatagramOutcome::Dropped
+        });
+    }
+
+    /// Returns the number of stateless packets so far.
+    pub(crate) fn answers(&self) -> u64 {
+        self.negotiations + self.retries + self.resets + self.refusals
     }
 
     /// Counts an Initial that asked for a connection and was refused.

@@ -43,7 +43,7 @@ use super::application::{Application, Shared as _};
 use super::cid::{CidPurpose, ConnectionId, Owner};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
-use super::counters::{DropReason, QuicCounters};
+use super::counters::{DatagramOutcome, DropReason, QuicCounters};
 use super::ended_connections::ConnectionClass;
 use super::header::{Header, HeaderKind};
 use super::holders::Holders;
@@ -275,16 +275,21 @@ impl<A: Application> Endpoint<A> {
             (HeaderKind::Short, None) => return self.reset_foreign(meta, datagram, now),
             _ => {}
         }
+        let answers = self.counters.answers();
         match header.kind {
-            HeaderKind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
-            HeaderKind::Initial => {
-                if let Some(slot) = self.admit_noted(meta, &header, now, unix)
-                    && self.receive(slot, meta, datagram, now)
-                        == Err(quiche::Error::InvalidTransportParam)
-                {
-                    self.refuse_parameters(meta, datagram, now);
-                }
+            HeaderKind::UnknownVersion => {
+                self.negotiate_noted(meta, datagram.len(), &header);
+                self.counters.on_stateless_outcome(answers);
             }
+            HeaderKind::Initial => match self.admit_noted(meta, &header, now, unix) {
+                Some(slot) => {
+                    let received = self.receive(slot, meta, datagram, now);
+                    if received == Err(quiche::Error::InvalidTransportParam) {
+                        self.refuse_parameters(meta, datagram, now);
+                    }
+                }
+                None => self.counters.on_stateless_outcome(answers),
+            },
             _ if generation != own => return Ingest::Foreign(generation),
             _ => return self.drop_datagram(DropReason::UnknownConnection),
         }
@@ -299,18 +304,21 @@ impl<A: Application> Endpoint<A> {
         if matches!(owner, Ok(Owner::Ours { generation, .. }) if generation == own) {
             self.reset_foreign(meta, datagram, now);
         } else {
-            self.counters.on_drop(DropReason::UnknownConnection);
+            self.drop_datagram(DropReason::UnknownConnection);
         }
     }
 
     /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.
     pub fn reset_foreign(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) -> Ingest {
+        let answers = self.counters.answers();
         if let Ok(header) = self.parse(datagram)
             && header.kind == HeaderKind::Short
         {
             self.reset(meta, datagram.len(), header.dcid, now);
         }
-        self.drop_datagram(DropReason::UnknownConnection)
+        self.counters.on_drop(DropReason::UnknownConnection);
+        self.counters.on_stateless_outcome(answers);
+        Ingest::Done
     }
 
     /// Reads the header of a datagram.
@@ -329,6 +337,7 @@ impl<A: Application> Endpoint<A> {
 
     fn drop_datagram(&mut self, reason: DropReason) -> Ingest {
         self.counters.on_drop(reason);
+        self.counters.on_outcome(DatagramOutcome::Dropped);
         Ingest::Done
     }
 
@@ -366,9 +375,10 @@ impl<A: Application> Endpoint<A> {
             return Ok(());
         };
         if !connection.is_in_credit(now) && overloaded {
-            self.counters.on_drop(DropReason::NoProgress);
+            self.drop_datagram(DropReason::NoProgress);
             return Ok(());
         }
+        self.counters.on_outcome(DatagramOutcome::Connection);
         let info = quiche::RecvInfo { from: meta.peer, to: meta.local };
         let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
         let received = connection.receive(datagram, info, ecn, now);

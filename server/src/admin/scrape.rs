@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use super::allocator::Allocator;
 use super::process::{Age, Process};
 use super::workers::{self, Known};
+use crate::handover::Losses;
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 
@@ -42,6 +43,8 @@ pub struct Sources {
     pub memory: Arc<MemoryBudget>,
     /// Messages of the process's log.
     pub log: Arc<LogCounters>,
+    /// Datagrams that do not arrive at other processes.
+    pub losses: Arc<Losses>,
 }
 
 /// Makes metrics pages. Concurrent scrapes wait for each other.
@@ -128,9 +131,7 @@ impl Scraper {
     }
 
     async fn page_of(&self, targets: &mut Vec<Target>, carried: Carried) -> String {
-        if targets.is_empty() {
-            targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
-        }
+        self.fill(targets);
         let limit = tokio::time::Instant::now() + SCRAPE_LIMIT;
         for target in targets.iter_mut() {
             target.send();
@@ -142,13 +143,48 @@ impl Scraper {
         self.write(&known, carried)
     }
 
+    /// Takes the last figures of a worker, which has stopped. A scrape that goes on is waited for.
+    pub(crate) fn settle_worker(&self, group: &str, index: u8, stats: Box<WorkerStats>) {
+        self.settle(group, index, |target| {
+            // A reply that nobody has taken is older.
+            target.worker = OutstandingRequest::default();
+            target.known.last = stats;
+        });
+    }
+
+    /// The same for the front beside a worker.
+    pub(crate) fn settle_front(&self, group: &str, index: u8, counters: Box<tcp::TcpCounters>) {
+        self.settle(group, index, |target| {
+            target.front = OutstandingRequest::default();
+            target.known.tcp = counters;
+        });
+    }
+
+    fn settle(&self, group: &str, index: u8, settle: impl FnOnce(&mut Target)) {
+        let mut targets = self.targets.blocking_lock();
+        self.fill(&mut targets);
+        let is_this = |target: &&mut Target| {
+            target.handle.group == group && target.handle.index == usize::from(index)
+        };
+        if let Some(target) = targets.iter_mut().find(is_this) {
+            settle(target);
+        }
+    }
+
+    fn fill(&self, targets: &mut Vec<Target>) {
+        if targets.is_empty() {
+            targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
+        }
+    }
+
     fn write(&self, known: &[&Known], carried: Carried) -> String {
         let mut page = Page::over(carried);
-        let Sources { traces, access, spans, lifecycle, memory, log } = &self.sources;
+        let Sources { traces, access, spans, lifecycle, memory, log, losses } = &self.sources;
         lifecycle.show(&mut page);
         memory.show(&mut page);
         log.show(&mut page);
         workers::show(known, &mut page);
+        losses.counters().show(&mut page);
         if let Some(nonces) = self.nonces.get() {
             page.family(
                 "gauge",

@@ -316,7 +316,7 @@ async fn accept(listener: UnixListener, requests: mpsc::Sender<Client>) {
                 tokio::task::yield_now().await;
             }
             Err(error) => {
-                tracing::debug!(%error, "the control socket accepts no connection; retrying");
+                tracing::warn!(%error, "the control socket accepts no connection; retrying");
                 tokio::time::sleep(PAUSE).await;
             }
         }

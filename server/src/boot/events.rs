@@ -15,8 +15,8 @@ pub(super) const OLDER: u64 = 0;
 /// An event for the main thread.
 pub(super) enum Event {
     Worker(WorkerReport),
-    /// A front over TCP has drained or stopped.
-    Front(Box<tcp::TcpCounters>),
+    /// The front over TCP beside the worker of this group and index has drained or stopped.
+    Front(String, u8, Box<tcp::TcpCounters>),
     Signal(Signal),
     /// Somebody asks at the control socket, and waits for the verdict.
     Asked(ControlRequest, Reply),
@@ -28,6 +28,8 @@ pub(super) enum Event {
     Older(OlderNews),
     /// A process that drains says so, by the other process of this number.
     Drains(u64, DrainingProcess),
+    /// The access log was renamed, says the other process of this number.
+    Reopen(u64),
     /// ACME has obtained certificates.
     Certificates,
 }

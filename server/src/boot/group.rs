@@ -102,7 +102,7 @@ fn start_origin(
     let (ring, worker_ring) = rings(queue, accounts(exchanges));
     let name = format!("{}-{index}-origin", group.name);
     let (sender, commands) = unbounded_channel();
-    let events = events.clone();
+    let (events, of_group) = (events.clone(), group.name.clone());
     // A reload may add sockets where there are none yet.
     let front = tcp::start(FrontSetup {
         sockets: tcp,
@@ -116,7 +116,9 @@ fn start_origin(
         },
         commands,
         // The main thread is gone only at the end of the process.
-        stopped: Box::new(move |counters| drop(events.send(Event::Front(counters)))),
+        stopped: Box::new(move |counters| {
+            drop(events.send(Event::Front(of_group, index, counters)));
+        }),
     });
     let core = match spare.len() {
         0 => None,

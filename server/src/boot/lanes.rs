@@ -6,6 +6,7 @@ use sluicegate_config::Config;
 use tokio::sync::Notify;
 
 use super::worker_commands::send_all;
+use crate::handover::Losses;
 use crate::handover::relay::{AddressLabels, Lane, Relay};
 use crate::worker::{Command, Neighbour, Side, WorkerHandle};
 
@@ -15,6 +16,7 @@ pub(super) fn connect(
     config: &Config,
     side: Side,
     labels: AddressLabels,
+    losses: &Arc<Losses>,
 ) -> Relay {
     let notify = Arc::<Notify>::default();
     let lanes = workers.iter().map(|worker| {
@@ -27,7 +29,7 @@ pub(super) fn connect(
             mailbox: worker.mailbox.clone(),
         }
     });
-    Relay::new(lanes.collect(), labels, Arc::clone(&notify))
+    Relay::new(lanes.collect(), labels, Arc::clone(&notify), Arc::clone(losses))
 }
 
 /// Has the workers pass nothing more to the process on this side.

@@ -11,6 +11,7 @@ use super::bequests::Bequests;
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
 use crate::admin::{AdminState, Connections, Profiles, Scraper, Sources, Traces, WorkerQueries};
+use crate::handover::Losses;
 use crate::worker::WorkerHandle;
 
 /// The state that the pages of the admin address show, and the writers of the access log and the traces.
@@ -30,6 +31,7 @@ impl Observability {
             lifecycle: Arc::new(Lifecycle::default()),
             memory: Arc::clone(&shared.memory),
             log: process_log::counters(),
+            losses: Arc::default(),
         };
         let admin_state = Arc::new(AdminState {
             lifecycle: Arc::clone(&sources.lifecycle),
@@ -50,6 +52,11 @@ impl Observability {
     /// Leaves the counters so far to another process, but for those that it has left to this one.
     pub(super) fn leave_counters(&self, number: u64) {
         self.bequests.leave_counters(number, &self.admin_state.scraper);
+    }
+
+    /// Returns the counts of datagrams that do not arrive at other processes.
+    pub(super) fn losses(&self) -> &Arc<Losses> {
+        &self.sources.losses
     }
 
     /// Has the admin address ask these workers.

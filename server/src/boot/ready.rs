@@ -55,7 +55,7 @@ pub(super) fn await_ready(
             Ok(Event::Signal(signal @ (Signal::Reload | Signal::Upgrade))) => {
                 tracing::warn!(?signal, "not while the server starts; send the signal again");
             }
-            Ok(Event::Worker(WorkerReport::Stopped(..)) | Event::Front(_)) => {
+            Ok(Event::Worker(WorkerReport::Stopped { .. }) | Event::Front(..)) => {
                 return Err(BootError::WorkerStopped);
             }
             // The certificates were read later than these were written. The control socket is not open yet.
@@ -65,7 +65,8 @@ pub(super) fn await_ready(
                 | Event::Other(..)
                 | Event::Added(..)
                 | Event::Older(_)
-                | Event::Drains(..),
+                | Event::Drains(..)
+                | Event::Reopen(_),
             ) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }

@@ -39,6 +39,7 @@ use super::shared::{open_logs, start_tracing};
 use super::takeover::Takeover;
 use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
+use crate::handover::Losses;
 use crate::snapshot::{BoundListener, ConfigSnapshot, ListenerSettings, WorkerConfig};
 use crate::tcp::{FrontCommand, TcpConfig};
 use crate::worker::{Command, WorkerHandle};
@@ -62,6 +63,8 @@ pub(super) struct Reloader<'a> {
     pub(super) passed: Arc<Passed>,
     /// Process that this one takes over from, or did.
     pub(super) takeover: Option<Takeover>,
+    /// Datagrams that do not arrive at other processes.
+    pub(super) losses: Arc<Losses>,
     /// Processes drain that have left the service to this one.
     pub(super) others_drain: bool,
     pub(super) workers: Vec<WorkerHandle>,

@@ -306,6 +306,7 @@ fn follow(channel: &Channel, report: impl Fn(Event) -> bool) {
     while let Ok(Some((message, _))) = channel.receive() {
         let event = match message {
             Message::Drains(process) => Event::Drains(OLDER, process),
+            Message::Reopen => Event::Reopen(OLDER),
             Message::Read => Event::Older(OlderNews::Read),
             Message::Oldest { generation } => Event::Older(OlderNews::Oldest(generation)),
             Message::Declined { reason } => Event::Other(OLDER, OtherNews::Declined(reason)),

@@ -5,7 +5,7 @@ use sluicegate_base::observe::sum::Sum;
 use sluicegate_dataplane::Counters as Datagrams;
 use sluicegate_quic::counters::{DropReason, RefusalReason};
 
-use crate::worker::EndpointCounters;
+use crate::worker::{EndpointCounters, WorkerStats};
 
 /// Sums over the workers that have stopped.
 #[derive(Clone, Debug, Default)]
@@ -17,10 +17,10 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Adds the counters of a worker.
-    pub(super) fn add(&mut self, endpoint: &EndpointCounters, datagrams: &Datagrams) {
+    pub(super) fn add(&mut self, stats: &WorkerStats) {
         self.workers += 1;
-        self.endpoints.add_up(endpoint);
-        self.datagrams += datagrams;
+        self.endpoints.add_up(&stats.endpoint);
+        self.datagrams += &stats.datagrams;
     }
 
     /// Adds the requests of a front over TCP.

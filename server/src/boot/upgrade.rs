@@ -23,7 +23,6 @@ use super::lanes;
 use super::reload::Reloader;
 use super::takeover::{Takeover, layout};
 use super::worker_commands::{ask, send_all, set_receiving};
-use crate::handover::message::DrainingProcess;
 use crate::handover::{Action, Channel, Message, News, Stage};
 use crate::worker::{Command, Side, WorkerConnections};
 
@@ -125,22 +124,16 @@ impl Upgrades {
         }
     }
 
-    /// Tells the other processes that one drains: this one, or one of which the process of number `from` has said so.
-    pub(super) fn pass_on(
-        &self,
-        process: DrainingProcess,
-        from: Option<u64>,
-        reloader: &Reloader<'_>,
-    ) {
-        let message = Message::Drains(process);
+    /// Sends the other processes a message for all: of this one, or one that the process of number `from` has sent.
+    pub(super) fn pass_on(&self, message: &Message, from: Option<u64>, reloader: &Reloader<'_>) {
         if let Some(takeover) = reloader.takeover.as_ref().filter(|_| from != Some(OLDER)) {
-            takeover.send(&message);
+            takeover.send(message);
         }
         // Before it is ready, a newer one reads what is handed over.
         let newer = self.current.iter().chain(&self.returned);
         let newer = newer.filter(|other| other.newer_generation().is_some());
         for other in newer.filter(|other| from != Some(other.number)) {
-            other.send(&message);
+            other.send(message);
         }
     }
 
@@ -149,9 +142,14 @@ impl Upgrades {
         self.bequests.take_tokens(OLDER);
     }
 
-    /// Returns the number of the process that serves in place of this one, if there is one.
-    pub(super) fn heir(&self) -> Option<u64> {
-        self.current.as_ref().filter(|other| other.stage.drains()).map(|other| other.number)
+    /// Returns the number of the process that serves in place of this one, or is to serve if this one ends without a word, if there is one.
+    pub(super) fn heir(&self, reloader: &Reloader<'_>) -> Option<u64> {
+        match (&self.current, self.returned.last(), &reloader.takeover) {
+            (Some(other), ..) if other.stage.drains() => Some(other.number),
+            (_, Some(other), _) => Some(other.number),
+            (.., Some(older)) if older.reads() && older.lives() => Some(OLDER),
+            _ => None,
+        }
     }
 
     /// Returns whether another process serves, and may leave the service to this one again.
@@ -409,6 +407,10 @@ impl Upgrades {
     ) -> Next {
         other.read_all_it_can(reloader);
         self.bequests.take_tokens(other.number);
+        if self.ends_for.is_none() {
+            // Before they read: among the first datagrams are those of new clients.
+            send_all(&reloader.workers, || Command::Resume);
+        }
         if let Err(error) = read_again(&reloader.workers) {
             tracing::error!(%error, "upgrade: a worker cannot read, so this process does not serve");
             if !lives {
@@ -438,7 +440,6 @@ impl Upgrades {
         if !lives {
             self.tell_heir(reloader);
         }
-        send_all(&reloader.workers, || Command::Resume);
         Next::Serve
     }
 

@@ -19,6 +19,7 @@ use super::totals::Totals;
 use super::upgrade::{Next, Upgrades};
 use super::worker_commands::{send_all, set_receiving};
 use crate::boot::signal::Signal;
+use crate::handover::Message;
 use crate::handover::message::DrainingProcess;
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, Side, WorkerReport};
@@ -77,6 +78,7 @@ pub(super) fn run_down(
         }
         run.follow(next_step);
     }
+    run.leave_last_counters();
     run.totals
 }
 
@@ -125,6 +127,10 @@ impl Run<'_, '_, '_> {
         if !self.drains() {
             self.reloader.renew_secrets(now);
         }
+        if self.counts_for_an_heir().is_some_and(|at| now >= at) {
+            self.leave_counters();
+            self.next_counters = clock::now() + COUNTERS;
+        }
         let next_step = self.service.upgrades.on_time(self.reloader, now);
         if self.retry.is_some_and(|retry| clock::now() >= retry) {
             self.install_certificates();
@@ -171,13 +177,27 @@ impl Run<'_, '_, '_> {
             connections: connections.quic() + connections.tcp,
             seconds_left: left.unwrap_or_default().as_secs(),
         };
-        upgrades.pass_on(process, None, self.reloader);
+        upgrades.pass_on(&Message::Drains(process), None, self.reloader);
     }
 
-    /// Leaves the counters so far to the process that serves.
+    /// Returns the time at which a process that serves leaves its counters to the one that is to serve if this one is killed.
+    fn counts_for_an_heir(&self) -> Option<Instant> {
+        let heir = self.service.upgrades.heir(self.reloader).filter(|_| !self.drains());
+        heir.map(|_| self.next_counters)
+    }
+
+    /// Leaves the counters so far to the process that serves, or is to.
     fn leave_counters(&self) {
-        if let Some(heir) = self.service.upgrades.heir() {
+        if let Some(heir) = self.service.upgrades.heir(self.reloader) {
             self.observability.leave_counters(heir);
+        }
+    }
+
+    /// Leaves the counters to the process that serves, once nothing counts any more. Those threads that hang are not waited for.
+    fn leave_last_counters(&self) {
+        if self.service.upgrades.heir(self.reloader).is_some() {
+            self.reloader.losses.settle(STOP_LIMIT);
+            self.leave_counters();
         }
     }
 
@@ -206,7 +226,8 @@ impl Run<'_, '_, '_> {
         }
         let look = self.shows_its_drain().then_some(self.look);
         let upgrade = self.service.upgrades.next(self.reloader, now);
-        let others = [self.leaving_until, self.deadline, self.retry, look, upgrade];
+        let counters = self.counts_for_an_heir();
+        let others = [self.leaving_until, self.deadline, self.retry, look, upgrade, counters];
         match next_step {
             Next::GoOn => others.into_iter().flatten().fold(next, Instant::min),
             _ => now,
@@ -216,19 +237,22 @@ impl Run<'_, '_, '_> {
     /// Takes an event. Returns what is to be done about an upgrade, if that follows from it.
     fn on_event(&mut self, event: Event) -> Option<Next> {
         match event {
-            Event::Worker(WorkerReport::Stopped(endpoint, datagrams)) => {
+            Event::Worker(WorkerReport::Stopped { group, index, stats }) => {
                 self.running -= 1;
-                self.totals.add(&endpoint, &datagrams);
+                self.totals.add(&stats);
+                self.observability.admin_state.scraper.settle_worker(&group, index, stats);
             }
-            Event::Front(counters) => {
+            Event::Front(group, index, counters) => {
                 self.running -= 1;
                 self.totals.add_front(&counters);
+                self.observability.admin_state.scraper.settle_front(&group, index, counters);
             }
             Event::Signal(Signal::Stop) => self.on_stop(),
             // While the server drains, no connection begins that would use another certificate.
             Event::Certificates if !self.drains() => self.install_certificates(),
             Event::Worker(_) | Event::Certificates => {}
-            Event::Signal(Signal::Reopen) => self.observability.reopen(),
+            Event::Signal(Signal::Reopen) => self.reopen(None),
+            Event::Reopen(from) => self.reopen(Some(from)),
             Event::Signal(Signal::Reload) => self.ask(ControlRequest::Reload, None),
             Event::Signal(Signal::Upgrade) => self.ask(ControlRequest::Upgrade(None), None),
             Event::Asked(request, reply) => self.ask(request, Some(reply)),
@@ -241,10 +265,17 @@ impl Run<'_, '_, '_> {
             Event::Older(news) => return self.on_older_news(news),
             Event::Drains(from, process) => {
                 self.draining.note(process, clock::now());
-                self.service.upgrades.pass_on(process, Some(from), self.reloader);
+                let message = Message::Drains(process);
+                self.service.upgrades.pass_on(&message, Some(from), self.reloader);
             }
         }
         None
+    }
+
+    /// Opens the access log again, as do the other processes: a signal reaches one of them. The process of number `from` has said so.
+    fn reopen(&self, from: Option<u64>) {
+        self.observability.reopen();
+        self.service.upgrades.pass_on(&Message::Reopen, from, self.reloader);
     }
 
     /// Takes the signal to stop.

@@ -57,6 +57,10 @@ impl Waiting {
             }
             return has_room;
         }
+        let is_waiting = |(other, _): &(Message, _)| *other == Message::Reopen;
+        if *message == Message::Reopen && self.messages.iter().any(is_waiting) {
+            return true;
+        }
         let has_room = self.messages.len() < MOST_WAITING;
         if has_room {
             self.messages.push_back((message.clone(), descriptor.map(Arc::new)));

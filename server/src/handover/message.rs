@@ -112,6 +112,8 @@ pub(crate) enum Message {
     },
     /// A process drains, this one or one behind it.
     Drains(DrainingProcess),
+    /// The access log was renamed: open it again.
+    Reopen,
     /// A message of a later version, which may be passed over.
     Unknown,
 }
@@ -151,6 +153,7 @@ impl Message {
                     "seconds_left": seconds_left,
                 })
             }
+            Message::Reopen => json!({ "type": "reopen" }),
             Message::Unknown => json!({ "type": "unknown" }),
         };
         value.to_string()
@@ -199,6 +202,7 @@ impl Message {
             "replaced" => Message::Replaced,
             "back" => Message::Back,
             "stay" => Message::Stay,
+            "reopen" => Message::Reopen,
             "drains" => Message::Drains(DrainingProcess {
                 process: u32::try_from(value["process"].as_u64()?).ok()?,
                 generation: generation()?,
@@ -250,6 +254,7 @@ mod tests {
             Message::Replaced,
             Message::Back,
             Message::Stay,
+            Message::Reopen,
             Message::Drains(DrainingProcess {
                 process: 7,
                 generation: 63,

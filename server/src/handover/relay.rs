@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
 use sluicegate_dataplane::{ListenerId, RxMeta, Steering};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
 use super::frame::{ForwardedDatagram, NoForwardedDatagram};
+use super::losses::Losses;
 use super::transient::{PAUSE, is_transient};
 use crate::worker::{MailboxSender, Misrouted};
 
@@ -107,8 +109,13 @@ pub(crate) struct Relay {
     labels: AddressLabels,
     /// Workers wake it.
     notify: Arc<Notify>,
-    /// Datagrams that came for no worker or address of this process, and those of a full ring.
+    /// Datagrams that do not arrive.
+    losses: Arc<Losses>,
+    /// Those of them that found no room or no worker.
     dropped: u64,
+    /// The workers take no more datagrams from here, and send none.
+    is_forgotten: bool,
+    /// Frames. It begins with a whole one.
     out: Vec<u8>,
     /// Bytes of `out` that were written.
     written: usize,
@@ -125,7 +132,12 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// Makes one.
-    pub(crate) fn new(lanes: Vec<Lane>, labels: AddressLabels, notify: Arc<Notify>) -> Relay {
+    pub(crate) fn new(
+        lanes: Vec<Lane>,
+        labels: AddressLabels,
+        notify: Arc<Notify>,
+        losses: Arc<Losses>,
+    ) -> Relay {
         let mut by_group = HashMap::<u8, Vec<usize>>::new();
         for (index, lane) in lanes.iter().enumerate() {
             by_group.entry(lane.group).or_default().push(index);
@@ -134,7 +146,9 @@ impl Relay {
             lanes,
             labels,
             notify,
+            losses,
             dropped: 0,
+            is_forgotten: false,
             out: Vec::new(),
             written: 0,
             pauses: false,
@@ -151,7 +165,8 @@ impl Relay {
         self
     }
 
-    /// Starts a thread that carries datagrams until the other process closes the stream, and then calls `ended`.
+    /// Starts a thread that carries datagrams until the other process closes the stream, and then calls `ended`, or until the workers have
+    /// dropped their ends.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -162,38 +177,57 @@ impl Relay {
     ) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let running = self.losses.run();
         std::thread::Builder::new().name("handover".into()).spawn(move || {
-            let (dropped, result) = runtime.block_on(self.run(stream));
-            if let Err(error) = result {
-                tracing::debug!(%error, "the stream of datagrams to another process has ended");
-            }
-            if dropped > 0 {
-                tracing::warn!(
-                    dropped,
-                    "datagrams of another process of this server found no room or no worker"
-                );
-            }
-            ended();
+            runtime.block_on(self.run(stream, ended));
+            drop(running);
         })?;
         Ok(())
     }
 
-    /// Carries datagrams. Returns how many were dropped, too.
-    async fn run(mut self, stream: StdStream) -> (u64, io::Result<()>) {
-        let result = match UnixStream::from_std(stream) {
-            Ok(stream) => self.carry(&stream).await,
+    /// Carries datagrams, and counts those that do not arrive.
+    async fn run(mut self, stream: StdStream, ended: impl FnOnce()) {
+        let carried = match UnixStream::from_std(stream) {
+            Ok(stream) => {
+                let carried = self.carry(&stream).await;
+                if self.is_forgotten && self.receive_the_rest(&stream).is_ok() {
+                    stream.into_std().map(|stream| self.losses.keep(stream)).and(carried)
+                } else {
+                    carried
+                }
+            }
             Err(error) => Err(error),
         };
-        (self.dropped, result)
+        if let Err(error) = carried {
+            tracing::debug!(%error, "the stream of datagrams to another process has ended");
+        }
+        let dropped = self.dropped;
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "datagrams of another process of this server found no room or no worker"
+            );
+        }
+        ended();
+        while !self.lanes.iter().all(|lane| lane.ring.is_abandoned()) {
+            self.notify.notified().await;
+        }
+        self.count_the_rest();
     }
 
+    /// Carries datagrams until the other process has closed the stream, or the workers have dropped their ends.
     async fn carry(&mut self, stream: &UnixStream) -> io::Result<()> {
         loop {
+            // Asked first: what they have sent before is taken below.
+            self.is_forgotten = self.lanes.iter().all(|lane| lane.ring.is_abandoned());
             let more = self.take_from_workers();
             if self.written < self.out.len() {
-                self.write(stream)?;
+                self.write(|bytes| stream.try_write(bytes))?;
             }
             let (is_blocked, notify) = (self.written < self.out.len(), Arc::clone(&self.notify));
+            if self.is_forgotten {
+                return Ok(());
+            }
             if std::mem::take(&mut self.pauses) {
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -201,7 +235,7 @@ impl Relay {
             tokio::select! {
                 ready = stream.readable() => {
                     ready?;
-                    if !self.receive(stream)? {
+                    if !self.receive(|room| stream.try_read(room))? {
                         return Ok(());
                     }
                 }
@@ -212,10 +246,54 @@ impl Relay {
         }
     }
 
+    /// Takes what the other process has sent, for nobody: so it is counted, and what that one sends from now on is not sent.
+    ///
+    /// # Errors
+    /// The stream is broken.
+    fn receive_the_rest(&mut self, stream: &UnixStream) -> io::Result<()> {
+        shutdown(stream, Shutdown::Read)?;
+        // It is not written to any more, and holds a few reads.
+        while self.receive(|room| Ok(rustix::io::read(stream, room)?))? {}
+        Ok(())
+    }
+
+    /// Counts what has not left, once the workers have dropped their ends.
+    fn count_the_rest(&mut self) {
+        self.drop_unsent();
+        for Lane { ring, .. } in &mut self.lanes {
+            let mut late = 0;
+            ring.receive(usize::MAX, |_, _| late += 1);
+            self.losses.on_late(late + ring.untaken());
+        }
+    }
+
+    /// Drops the frames that have not left as a whole, and counts them.
+    fn drop_unsent(&mut self) {
+        let sent = self.sent_frames();
+        let mut frames = self.out.get(sent..).unwrap_or_default();
+        while let Ok(Some((_, length))) = ForwardedDatagram::read(frames) {
+            self.losses.on_late(1);
+            frames = frames.get(length..).unwrap_or_default();
+        }
+        self.out.clear();
+        self.written = 0;
+    }
+
+    /// Returns the length of the frames that have left as a whole.
+    fn sent_frames(&self) -> usize {
+        let mut sent = 0;
+        while let Some(Ok(Some((_, length)))) = self.out.get(sent..).map(ForwardedDatagram::read)
+            && sent + length <= self.written
+        {
+            sent += length;
+        }
+        sent
+    }
+
     /// Appends what workers have for the other process. Returns whether there is more.
     fn take_from_workers(&mut self) -> bool {
         let mut more = false;
-        let Relay { lanes, labels, out, dropped, .. } = self;
+        let Relay { lanes, labels, out, dropped, losses, .. } = self;
         for Lane { worker, ring, .. } in lanes {
             if out.len() >= MOST_WAITING {
                 return true;
@@ -223,6 +301,7 @@ impl Relay {
             more |= ring.receive(ROUND, |meta, datagram| {
                 let Some(label) = labels.labels.get(&meta.listener) else {
                     *dropped += 1;
+                    losses.on_drop();
                     return;
                 };
                 let RxMeta { peer, local, ecn, .. } = *meta;
@@ -233,9 +312,9 @@ impl Relay {
         more
     }
 
-    fn write(&mut self, stream: &UnixStream) -> io::Result<()> {
+    fn write(&mut self, write: impl Fn(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
-            match stream.try_write(rest) {
+            match write(rest) {
                 Ok(length) => self.written += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => match Failure::of(&error) {
@@ -244,7 +323,7 @@ impl Relay {
                         break;
                     }
                     // What it has sent before may still be read.
-                    Failure::Closed => self.written = self.out.len(),
+                    Failure::Closed => self.drop_unsent(),
                     Failure::Broken => return Err(error),
                 },
             }
@@ -253,19 +332,20 @@ impl Relay {
             self.out.clear();
             self.written = 0;
         } else if self.written > MOST_WAITING / 2 {
-            self.out.drain(..self.written);
-            self.written = 0;
+            let sent = self.sent_frames();
+            self.out.drain(..sent);
+            self.written -= sent;
         }
         Ok(())
     }
 
     /// Passes what has come to the workers. Returns whether the stream is still open.
-    fn receive(&mut self, stream: &UnixStream) -> io::Result<bool> {
+    fn receive(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<bool> {
         if self.read.len() < self.unread + READ {
             self.read.resize(self.unread + READ, 0);
         }
         let room = self.read.get_mut(self.unread..).unwrap_or_default();
-        match stream.try_read(room) {
+        match read(room) {
             Ok(0) => return Ok(false),
             Ok(received) => self.unread += received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -292,8 +372,11 @@ impl Relay {
                         let lane = *self.by_group.get(&group)?.get(worker)?;
                         Some((listener, self.lanes.get_mut(lane)?))
                     });
-                    if !lane.is_some_and(|(listener, lane)| lane.deliver(listener, &frame)) {
+                    if self.is_forgotten {
+                        self.losses.on_late(1);
+                    } else if !lane.is_some_and(|(listener, lane)| lane.deliver(listener, &frame)) {
                         self.dropped += 1;
+                        self.losses.on_drop();
                     }
                 }
                 Ok(None) => break,
@@ -341,7 +424,7 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
 
     use proptest::prelude::*;
     use sluicegate_dataplane::Ecn;
@@ -398,40 +481,105 @@ mod tests {
         assert_eq!(Failure::of(&io::ErrorKind::InvalidData.into()), Failure::Broken);
     }
 
-    /// It has ended, with what this one has for it unread.
-    #[test]
-    fn what_the_other_process_has_sent_before_its_end_arrives() {
+    const LISTENER: ListenerId = ListenerId(5);
+
+    fn meta() -> RxMeta {
+        let (peer, local) = ([192, 0, 2, 1], [198, 51, 100, 1]);
+        let (peer, local) = ((peer, 5000).into(), (local, 443).into());
+        RxMeta { listener: LISTENER, peer, local, ecn: Ecn::Ect0 }
+    }
+
+    /// Returns a relay of one worker with that worker's end, which has one datagram for the other process, and the stream there, by which
+    /// two have come.
+    fn relay() -> (Relay, Misrouted, UnixStream, StdStream) {
         let mut ends = misrouted(2).into_iter();
         let (mut worker, ring) = (ends.next().unwrap(), ends.next().unwrap());
         let (mailbox, _received) = mailbox();
-        let listener = ListenerId(5);
         let mut labels = AddressLabels::new(Steering::Hash);
-        labels.add(3, listener, 0);
+        labels.add(3, LISTENER, 0);
         let lane = Lane { group: 0, worker: 0, ring, mailbox };
-        let mut relay = Relay::new(vec![lane], labels, Arc::default());
-        let (peer, local) = ([192, 0, 2, 1], [198, 51, 100, 1]);
-        let (peer, local) = ((peer, 5000).into(), (local, 443).into());
-        let ecn = Ecn::Ect0;
-        worker.send(1, &RxMeta { listener, peer, local, ecn }, b"out");
+        let relay = Relay::new(vec![lane], labels, Arc::default(), Arc::default());
+        worker.send(1, &meta(), b"out");
         worker.flush(|_| ());
         let (own, mut other) = StdStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
+        let RxMeta { peer, local, ecn, .. } = meta();
         let mut frames = Vec::new();
         for datagram in [&b"one"[..], b"two"] {
             ForwardedDatagram { worker: 0, label: 3, peer, local, ecn, datagram }
                 .write(&mut frames);
         }
         other.write_all(&frames).unwrap();
-        drop(other);
+        (relay, worker, UnixStream::from_std(own).unwrap(), other)
+    }
+
+    fn run(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let result = runtime.block_on(async {
-            let own = UnixStream::from_std(own).unwrap();
-            relay.carry(&own).await
+        runtime.block_on(test);
+    }
+
+    /// It has ended, with what this one has for it unread.
+    #[test]
+    fn what_the_other_process_has_sent_before_its_end_arrives() {
+        run(async {
+            let (mut relay, mut worker, own, other) = relay();
+            drop(other);
+            let result = relay.carry(&own).await;
+            assert!(result.is_ok(), "{result:?}");
+            let mut received = Vec::new();
+            worker.receive(10, |_, datagram| received.push(datagram.to_vec()));
+            assert_eq!(received, [b"one", b"two"]);
         });
-        assert!(result.is_ok(), "{result:?}");
-        let mut received = Vec::new();
-        worker.receive(10, |_, datagram| received.push(datagram.to_vec()));
-        assert_eq!(received, [b"one", b"two"]);
+    }
+
+    #[test]
+    fn what_is_under_way_when_the_other_process_ends_is_counted() {
+        run(async {
+            let (relay, worker, own, other) = relay();
+            drop(other);
+            let (losses, notify) = (Arc::clone(&relay.losses), Arc::clone(&relay.notify));
+            let own = own.into_std().unwrap();
+            let forget = move || {
+                drop(worker);
+                notify.notify_one();
+            };
+            relay.run(own, forget).await;
+            assert_eq!(losses.counters().late.load(Ordering::Relaxed), 3);
+        });
+    }
+
+    #[test]
+    fn what_comes_after_the_last_worker_has_ended_is_counted() {
+        run(async {
+            let (relay, worker, own, mut other) = relay();
+            let losses = Arc::clone(&relay.losses);
+            drop(worker);
+            relay.run(own.into_std().unwrap(), || ()).await;
+            assert_eq!(losses.counters().late.load(Ordering::Relaxed), 2);
+            let mut frame = [0; 200];
+            let length = other.read(&mut frame).unwrap();
+            let (sent, _) = ForwardedDatagram::read(&frame[..length]).unwrap().unwrap();
+            assert_eq!(sent.datagram, b"out");
+            assert!(other.write_all(b"more").is_err(), "it is not read any more");
+            other.set_nonblocking(true).unwrap();
+            let open = other.read(&mut frame).unwrap_err();
+            assert_eq!(open.kind(), io::ErrorKind::WouldBlock, "its end would be this process's");
+        });
+    }
+
+    #[test]
+    fn of_frames_that_have_left_in_part_the_whole_ones_count_as_sent() {
+        run(async {
+            let (mut relay, ..) = relay();
+            let RxMeta { peer, local, ecn, .. } = meta();
+            for datagram in [&b"first"[..], b"second", b"third"] {
+                ForwardedDatagram { worker: 0, label: 3, peer, local, ecn, datagram }
+                    .write(&mut relay.out);
+            }
+            relay.written = relay.out.len() / 2;
+            relay.drop_unsent();
+            assert_eq!(relay.losses.counters().late.load(Ordering::Relaxed), 2);
+        });
     }
 
     #[test]
@@ -443,7 +591,8 @@ mod tests {
         labels.add(3, ListenerId(5), 0);
         let lane = Lane { group: 0, worker: 0, ring, mailbox };
         let (called, calls) = std::sync::mpsc::channel();
-        let mut relay = Relay::new(vec![lane], labels, Arc::default()).before_first(move || {
+        let relay = Relay::new(vec![lane], labels, Arc::default(), Arc::default());
+        let mut relay = relay.before_first(move || {
             let mut early = 0;
             worker.receive(10, |_, _| early += 1);
             called.send((worker, early)).unwrap();

@@ -150,6 +150,7 @@ impl Bench {
         };
         self.traffic(from).received += datagram.len();
         let unix = Duration::from_secs(1_800_000_000);
+        let before = self.endpoint.counters.processed.total();
         let taken = self.endpoint.ingest(&meta, &mut datagram, self.now, unix);
         match taken {
             Ingest::Done | Ingest::Misrouted(1) => {}
@@ -158,6 +159,8 @@ impl Bench {
             }
             Ingest::Misrouted(_) => panic!("{taken:?}"),
         }
+        let counted = self.endpoint.counters.processed.total() - before;
+        assert_eq!(counted, u64::from(!matches!(taken, Ingest::Misrouted(_))), "{taken:?}");
     }
 
     /// Returns the traffic of a peer, whose address may be written in two ways.

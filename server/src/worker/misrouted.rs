@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use sluicegate_dataplane::RxMeta;
 
 /// Datagrams that wait for a worker at most, over all senders; further ones are dropped by their sender.
-const CAPACITY: usize = 1024;
+pub(super) const CAPACITY: usize = 1024;
 /// Room for those of one sender in any case.
 const MIN_CAPACITY: usize = 16;
 /// Room that a kept buffer has, bytes: a full Ethernet frame. Larger datagrams pass, but their buffers are cut back.
@@ -87,11 +87,14 @@ fn rings(workers: usize, capacity: usize) -> Vec<Misrouted> {
 
 impl Misrouted {
     /// Copies a datagram into the ring to `worker`, which sees it after [`Misrouted::flush`] at the latest. Returns false
-    /// where there is no room or no such worker.
+    /// where there is no room, no such worker, or no such worker any more.
     pub fn send(&mut self, worker: u8, meta: &RxMeta, datagram: &[u8]) -> bool {
         let Some(Some(outgoing)) = self.outgoing.get_mut(usize::from(worker)) else {
             return false;
         };
+        if outgoing.full.is_abandoned() {
+            return false;
+        }
         let Some(mut bytes) = outgoing.buffer() else {
             return false;
         };
@@ -113,6 +116,20 @@ impl Misrouted {
                 wake(worker);
             }
         }
+    }
+
+    /// Returns whether all others have dropped their ends.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let mut outgoing = self.outgoing.iter().flatten();
+        outgoing.all(|outgoing| outgoing.full.is_abandoned())
+    }
+
+    /// Returns the number of datagrams that others, which have dropped their ends, have not taken.
+    pub(crate) fn untaken(&self) -> usize {
+        let untaken = |outgoing: &Outgoing| {
+            outgoing.full.buffer().capacity().saturating_sub(outgoing.full.slots())
+        };
+        self.outgoing.iter().flatten().map(untaken).sum()
     }
 
     /// Hands up to `budget` datagrams to `sink`, from each sender in turn. Returns whether there are more.
@@ -208,6 +225,20 @@ mod tests {
         let seen: Vec<_> = (0..2).flat_map(|_| received(&mut ends[2], 1)).collect();
         assert!(seen.contains(&b"other".to_vec()));
         assert!(ends[0].send(2, &meta(), b"again"));
+    }
+
+    #[test]
+    fn what_an_end_has_not_taken_is_counted_once_it_is_dropped() {
+        let (mut worker, mut thread) = pair(8);
+        for datagram in [b"a", b"b", b"c"] {
+            assert!(worker.send(1, &meta(), datagram));
+        }
+        assert_eq!(received(&mut thread, 2), [b"a", b"b"]);
+        assert!(!worker.is_abandoned());
+        drop(thread);
+        assert!(worker.is_abandoned());
+        assert_eq!(worker.untaken(), 1);
+        assert!(!worker.send(1, &meta(), b"d"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::misrouted::{Misrouted, pair};
 
 /// Datagrams on their way from or to a neighbour, for each worker.
-const CAPACITY: usize = 4096;
+pub(super) const CAPACITY: usize = 4096;
 
 /// Direction in which a neighbour lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,17 @@ pub enum Side {
 /// A worker's way to another process.
 pub struct Neighbour {
     ring: Misrouted,
-    /// Wakes the thread at the other end.
-    thread: Arc<Notify>,
+    /// Wakes the thread at the other end. It is dropped after the ring.
+    thread: RelayWaker,
+}
+
+/// Wakes the thread that carries datagrams, also when it is dropped.
+struct RelayWaker(Arc<Notify>);
+
+impl Drop for RelayWaker {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
 }
 
 impl fmt::Debug for Neighbour {
@@ -40,7 +49,7 @@ impl Neighbour {
     /// Makes the way to a process, by a thread that `thread` wakes. Returns the thread's end, too.
     pub fn new(thread: Arc<Notify>) -> (Neighbour, Misrouted) {
         let (ring, end) = pair(CAPACITY);
-        (Neighbour { ring, thread }, end)
+        (Neighbour { ring, thread: RelayWaker(thread) }, end)
     }
 
     fn send(&mut self, meta: &RxMeta, datagram: &[u8]) -> bool {
@@ -49,7 +58,7 @@ impl Neighbour {
     }
 
     fn flush(&mut self) {
-        let thread = &self.thread;
+        let RelayWaker(thread) = &self.thread;
         self.ring.flush(|_| thread.notify_one());
     }
 }
@@ -57,7 +66,8 @@ impl Neighbour {
 /// Result of forwarding a datagram to another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarded {
-    Sent,
+    /// To so many processes.
+    Sent(u64),
     /// The ring is full.
     Full,
     /// There is no such process.
@@ -108,7 +118,7 @@ impl Neighbours {
             None => self.older.as_mut().filter(|_| from != Some(Side::Older)),
         };
         match neighbour.map(|neighbour| neighbour.send(meta, datagram)) {
-            Some(true) => Forwarded::Sent,
+            Some(true) => Forwarded::Sent(1),
             Some(false) => Forwarded::Full,
             None => Forwarded::Nowhere,
         }
@@ -124,10 +134,10 @@ impl Neighbours {
     ) -> Forwarded {
         let others = self.newer.iter_mut();
         let others = others.filter(|(generation, _)| from != Some(Side::Newer(*generation)));
-        let sent = others.map(|(_, other)| other.send(meta, datagram));
-        match sent.reduce(|one, other| one | other) {
-            Some(true) => Forwarded::Sent,
-            Some(false) => Forwarded::Full,
+        let sent = others.map(|(_, other)| u64::from(other.send(meta, datagram)));
+        match sent.reduce(|one, other| one + other) {
+            Some(0) => Forwarded::Full,
+            Some(copies) => Forwarded::Sent(copies),
             None => Forwarded::Nowhere,
         }
     }
@@ -197,20 +207,20 @@ mod tests {
         assert_eq!(sides, [Side::Older, Side::Newer(7), Side::Newer(8)]);
         let [seventh, eighth] = [7, 8].map(|generation| Some(Side::Newer(generation)));
         for (generation, from, sent) in [
-            (7, None, Forwarded::Sent),
-            (5, None, Forwarded::Sent),
+            (7, None, Forwarded::Sent(1)),
+            (5, None, Forwarded::Sent(1)),
             // Of one that is older still.
-            (4, seventh, Forwarded::Sent),
-            (7, Some(Side::Older), Forwarded::Sent),
+            (4, seventh, Forwarded::Sent(1)),
+            (7, Some(Side::Older), Forwarded::Sent(1)),
             (4, Some(Side::Older), Forwarded::Nowhere),
             // From one that serves to one that has left the service to this process.
-            (7, eighth, Forwarded::Sent),
+            (7, eighth, Forwarded::Sent(1)),
         ] {
             assert_eq!(neighbours.forward(generation, from, &meta(), &[generation]), sent);
         }
         // What the newer one sent does not go back to it.
-        assert_eq!(neighbours.forward(7, seventh, &meta(), b"up"), Forwarded::Sent);
-        assert_eq!(neighbours.share(seventh, &meta(), b"own"), Forwarded::Sent);
+        assert_eq!(neighbours.forward(7, seventh, &meta(), b"up"), Forwarded::Sent(1));
+        assert_eq!(neighbours.share(seventh, &meta(), b"own"), Forwarded::Sent(1));
         assert_eq!(received(&mut to_newer), [[7], [7], [7]]);
         assert_eq!(received(&mut to_newest), [b"own"]);
         assert_eq!(received(&mut to_older), [b"\x05".to_vec(), b"\x04".to_vec(), b"up".to_vec()]);

@@ -1,8 +1,8 @@
 //! Reports of a worker to the main thread.
 
-use sluicegate_dataplane::{Counters as Datagrams, Features};
+use sluicegate_dataplane::Features;
 
-use super::stats::EndpointCounters;
+use super::stats::WorkerStats;
 
 /// A change in a worker's life.
 #[derive(Debug)]
@@ -26,6 +26,13 @@ pub enum WorkerReport {
     },
     /// The worker could not start.
     Failed(String),
-    /// The worker stopped, and what its endpoint and its driver counted.
-    Stopped(Box<EndpointCounters>, Box<Datagrams>),
+    /// The worker stopped, with its last figures.
+    Stopped {
+        /// Name of the worker group.
+        group: String,
+        /// Index within the group.
+        index: u8,
+        /// Its last figures.
+        stats: Box<WorkerStats>,
+    },
 }

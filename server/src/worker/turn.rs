@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 
 use sluicegate_base::clock;
 use sluicegate_dataplane::{Budget, Dataplane, Driver, Event, ListenerId, OpenError, RxMeta, Seed};
-use sluicegate_quic::counters::DropReason;
+use sluicegate_quic::counters::{DatagramOutcome, DropReason};
 use sluicegate_quic::endpoint::{Endpoint, Ingest};
 
 use super::initials::filter_initials;
 use super::mailbox::{
     Command, Inspection, Mailbox, MailboxSender, SwitchCommand, TraceCommand, WorkerConnections,
 };
-use super::misrouted::Misrouted;
-use super::neighbours::{Forwarded, Neighbours, Side};
-use super::report::WorkerReport;
+use super::misrouted::{self, Misrouted};
+use super::neighbours::{self, Forwarded, Neighbours, Side};
 use super::spin::{Polling, Spin};
 use super::stats::{EndpointCounters, WorkerStats};
 use super::turn_times::{Stopwatch, TurnTimes};
@@ -104,10 +103,10 @@ impl Worker {
         }
     }
 
-    /// Ends the worker and returns its last report.
-    pub(super) fn stopped(self) -> WorkerReport {
-        let datagrams = Box::new(self.driver.counters());
-        WorkerReport::Stopped(Box::new(totals(&self.endpoint)), datagrams)
+    /// Ends the worker and returns its last figures.
+    pub(super) fn stopped(mut self) -> Box<WorkerStats> {
+        self.take_the_rest(read_clock());
+        Box::new(self.stats())
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -127,7 +126,8 @@ impl Worker {
         watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);
         self.inspect(now);
-        let misrouted_left = self.receive_misrouted(now) | self.receive_from_neighbours(now);
+        let misrouted_left =
+            self.receive_misrouted(MISROUTED_BUDGET, now) | self.receive_from_neighbours(now);
         watch.lap(&mut self.times.mailbox, clock::now());
         let origin_left = self.endpoint.on_messages(ORIGIN_BUDGET, now);
         watch.lap(&mut self.times.origin, clock::now());
@@ -193,11 +193,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes datagrams of this worker's connections that reached other workers. Returns whether there are more.
-    fn receive_misrouted(&mut self, now: Instant) -> bool {
+    /// Takes up to `budget` datagrams of this worker's connections that reached other workers. Returns whether there are more.
+    fn receive_misrouted(&mut self, budget: usize, now: Instant) -> bool {
         let Self { endpoint, misrouted, neighbours, .. } = self;
         let unix = clock::unix();
-        let more = misrouted.receive(MISROUTED_BUDGET, |meta, datagram| {
+        let more = misrouted.receive(budget, |meta, datagram| {
             // It is handed over once: if it belongs to no connection here, it is dropped.
             if let Ingest::Foreign(generation) = endpoint.ingest(meta, datagram, now, unix) {
                 forward(endpoint, neighbours, generation, None, meta, datagram, now);
@@ -209,21 +209,33 @@ impl Worker {
 
     /// Takes datagrams that reached the processes before and after this one. Returns whether there are more.
     fn receive_from_neighbours(&mut self, now: Instant) -> bool {
+        let mut more = false;
+        for side in self.neighbours.sides() {
+            more |= self.receive_from(side, NEIGHBOUR_BUDGET, now);
+        }
+        more
+    }
+
+    /// Takes up to `budget` datagrams that reached the process on this side. Returns whether there are more.
+    fn receive_from(&mut self, side: Side, budget: usize, now: Instant) -> bool {
         let Self { endpoint, peers, misrouted, neighbours, .. } = self;
-        let (unix, mut more) = (clock::unix(), None);
-        for side in neighbours.sides() {
-            let left = neighbours.receive(side, NEIGHBOUR_BUDGET, |others, meta, datagram| {
-                endpoint.counters.taken_over += 1;
-                let relays = Relays { misrouted, neighbours: others };
-                take(endpoint, relays, Some(side), meta, datagram, now, unix);
-            });
-            more = Some(left || more.unwrap_or_default());
+        let unix = clock::unix();
+        let more = neighbours.receive(side, budget, |others, meta, datagram| {
+            endpoint.counters.taken_over += 1;
+            let relays = Relays { misrouted, neighbours: others };
+            take(endpoint, relays, Some(side), meta, datagram, now, unix);
+        });
+        misrouted.flush(|worker| peers[worker].wake());
+        neighbours.flush();
+        more
+    }
+
+    /// Takes what other workers and processes have passed to this worker, whose connections have ended: so it is counted.
+    fn take_the_rest(&mut self, now: Instant) {
+        for side in self.neighbours.sides() {
+            self.receive_from(side, neighbours::CAPACITY, now);
         }
-        if more.is_some() {
-            misrouted.flush(|worker| peers[worker].wake());
-            neighbours.flush();
-        }
-        more.unwrap_or_default()
+        self.receive_misrouted(misrouted::CAPACITY, now);
     }
 
     fn read_mailbox(&mut self, now: Instant) {
@@ -236,6 +248,8 @@ impl Worker {
                     let _ = reply.send(self.rebind(*added, &removed, now));
                 }
                 Some(Command::Neighbour(side, neighbour)) => {
+                    // Its last datagrams, which came before its end was noticed.
+                    self.receive_from(side, neighbours::CAPACITY, now);
                     self.neighbours.set(side, neighbour.map(|neighbour| *neighbour));
                 }
                 Some(Command::LeaveNew(generation)) => self.endpoint.leave_new(generation),
@@ -431,7 +445,7 @@ fn take(
         Ingest::Done => {}
         Ingest::Misrouted(worker) => {
             if !relays.misrouted.send(worker, meta, datagram) {
-                endpoint.counters.on_drop(DropReason::MisroutedFull);
+                drop_for_want_of_room(endpoint);
             }
         }
         Ingest::Foreign(generation) => {
@@ -457,8 +471,11 @@ fn forward(
         neighbours.forward(generation, from, meta, datagram)
     };
     match forwarded {
-        Forwarded::Sent => endpoint.counters.handed_over += 1,
-        Forwarded::Full => endpoint.counters.on_drop(DropReason::MisroutedFull),
+        Forwarded::Sent(copies) => {
+            endpoint.counters.handed_over += copies;
+            endpoint.counters.on_outcome(DatagramOutcome::HandedOver);
+        }
+        Forwarded::Full => drop_for_want_of_room(endpoint),
         // The process before, which has made the ID, may have asked several.
         Forwarded::Nowhere if from == Some(Side::Older) && !is_own => {
             endpoint.reset_own(meta, datagram, now);
@@ -468,6 +485,11 @@ fn forward(
             endpoint.reset_foreign(meta, datagram, now);
         }
     }
+}
+
+fn drop_for_want_of_room(endpoint: &mut Endpoint<Http3Session>) {
+    endpoint.counters.on_drop(DropReason::MisroutedFull);
+    endpoint.counters.on_outcome(DatagramOutcome::Dropped);
 }
 
 fn totals(endpoint: &Endpoint<Http3Session>) -> EndpointCounters {

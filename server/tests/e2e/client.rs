@@ -1,7 +1,7 @@
 //! HTTP/3 by `h3` over `quinn`.
 
 use std::future::{Future, poll_fn};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +103,14 @@ impl Client {
             endpoint: quinn::Endpoint::client((address, 0).into()).unwrap(),
             config: self.config.clone(),
             turns: Semaphore::new(TURNS),
+        }
+    }
+
+    /// Returns a client at another port of the same address, with what this one keeps.
+    pub(crate) fn beside(&self) -> Client {
+        match self.endpoint.local_addr().unwrap().ip() {
+            IpAddr::V4(address) => self.elsewhere(address),
+            IpAddr::V6(address) => panic!("a client at {address}"),
         }
     }
 

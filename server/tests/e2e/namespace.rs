@@ -3,7 +3,29 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use sluicegate_dataplane::requirements::skip;
+
 use crate::server::{Folder, Server, Setup};
+
+/// Runs ignored tests of this program, so many, in a network namespace that may have others behind veths. Where there is none, they
+/// are skipped.
+pub(crate) fn run_ignored(tests: &str, number: usize) {
+    let trial = "ip link add inner type veth peer name outer && exec unshare -n true";
+    let possible = Command::new("unshare").args(["-rn", "sh", "-c", trial]).output();
+    if !possible.as_ref().is_ok_and(|output| output.status.success()) {
+        return skip("namespace", &format_args!("no veth in a network namespace: {possible:?}"));
+    }
+    let output = Command::new("unshare")
+        .arg("-rn")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--nocapture", tests])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success());
+    assert!(said.contains(&format!("{number} passed")));
+}
 
 /// A network namespace beside that of the test. Removed when dropped.
 pub(crate) struct Namespace {

@@ -2,7 +2,9 @@
 
 mod afterwards;
 mod back;
+mod datagrams;
 mod faults;
+mod killed;
 mod kinds;
 pub(crate) mod load;
 mod more_workers;
@@ -32,7 +34,7 @@ on_every_backend!(
 );
 
 /// Upgrades in a row, which take less than 15 s where the machine has nothing else to do.
-const ROW: u64 = 40;
+const ROW: u64 = 50;
 /// Upgrades during which one download goes on, from the first process to the last.
 const CHAIN: u64 = 8;
 /// Bytes of it between two upgrades.

@@ -23,9 +23,11 @@ pub(super) struct Socket {
 
 impl Socket {
     pub(super) fn new(binding: Binding, is_read: bool) -> Self {
+        let mut ingress = Ingress::default();
+        ingress.begin(&binding);
         Self {
             binding,
-            ingress: Ingress::default(),
+            ingress,
             is_read,
             // What waits already is an edge, too.
             readable: false,

@@ -7,3 +7,11 @@ pub(super) struct Socket {
     pub(super) binding: Binding,
     pub(super) ingress: Ingress,
 }
+
+impl Socket {
+    pub(super) fn new(binding: Binding) -> Self {
+        let mut ingress = Ingress::default();
+        ingress.begin(&binding);
+        Self { binding, ingress }
+    }
+}

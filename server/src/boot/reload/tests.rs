@@ -85,6 +85,7 @@ fn reloader<'a>(
         admin: AdminAddress::open(&config.admin, &admin_state, &Passed::default()).unwrap(),
         passed: Arc::default(),
         takeover: None,
+        losses: Arc::default(),
         others_drain: false,
         config,
         secrets_file: SecretsFile::new(clock::now()),

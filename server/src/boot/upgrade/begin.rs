@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use sluicegate_base::clock;
 use sluicegate_base::secrets::generations_since;
 use sluicegate_config::{Config, Scheduler};
@@ -29,6 +30,16 @@ const START: Duration = Duration::from_secs(45);
 /// Time for the older process to make ready to serve again.
 const PREPARE: Duration = Duration::from_secs(10);
 
+/// Returns why no process was started, and the remedy where the error of the system is none by itself.
+fn reason(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => format!(
+            "no descriptors are left for another process ({error}): raise the limit (ulimit -n, LimitNOFILE), or try again with fewer connections"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 impl Upgrades {
     /// Starts the newer process. `reply` gets the verdict once it serves, or has failed.
     pub(in crate::boot) fn begin(
@@ -39,7 +50,7 @@ impl Upgrades {
     ) {
         let begun = match Self::refusal(reloader) {
             Some(refusal) => Err(refusal),
-            None => self.start(program, reloader).map_err(|error| error.to_string()),
+            None => self.start(program, reloader).map_err(|error| reason(&error)),
         };
         match begun {
             Ok(mut newer) => {

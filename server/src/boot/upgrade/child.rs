@@ -65,6 +65,7 @@ pub(super) fn follow(
                 Event::Added(number, label, socket)
             }
             (Message::Drains(process), _) => Event::Drains(number, process),
+            (Message::Reopen, _) => Event::Reopen(number),
             (Message::Back, _) => other(News::Back),
             (Message::Stay, _) => other(News::Stay),
             (Message::Read, _) => other(News::Read),

@@ -97,7 +97,13 @@ impl OtherProcess {
             Kind::Newer { stream, labels, generation: known, .. } => {
                 *known = Some(generation);
                 let side = Side::Newer(generation);
-                let relay = lanes::connect(workers, &reloader.config, side, labels.clone());
+                let relay = lanes::connect(
+                    workers,
+                    &reloader.config,
+                    side,
+                    labels.clone(),
+                    &reloader.losses,
+                );
                 stream.take().zip(Some(relay))
             }
         };

@@ -20,7 +20,7 @@ use tokio::task::LocalSet;
 use super::{Balancer, Named, SOME, configuration, folder, own, setup};
 use crate::client::{Client, Counted, generated_sha256, run};
 use crate::installed::installed;
-use crate::namespace::{Namespace, sh};
+use crate::namespace::{Namespace, run_ignored, sh};
 use crate::relay::Relay;
 use crate::server::{Folder, Setup, total};
 use crate::transfer::python;
@@ -53,21 +53,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 #[test]
 fn three_servers_in_namespaces() {
-    let trial = "ip link add inner type veth peer name outer && exec unshare -n true";
-    let possible = Command::new("unshare").args(["-rn", "sh", "-c", trial]).output();
-    if !possible.as_ref().is_ok_and(|output| output.status.success()) {
-        return skip("namespace", &format_args!("no veth in a network namespace: {possible:?}"));
-    }
-    let output = Command::new("unshare")
-        .arg("-rn")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--nocapture", "balance::fleet::in_namespaces::"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success());
-    assert!(said.contains("1 passed"));
+    run_ignored("balance::fleet::in_namespaces::", 1);
 }
 
 /// The balancer's network, which clients reach, and those of the servers, which only the balancer reaches.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -37,7 +37,8 @@ impl Download {
 
     /// Goes on from another port.
     pub(super) fn change_port(&self) {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = self.client.endpoint.local_addr().unwrap().ip();
+        let socket = UdpSocket::bind((address, 0)).unwrap();
         self.client.endpoint.rebind(socket).unwrap();
     }
 
@@ -122,7 +123,7 @@ pub(super) async fn ask_as_strangers(
     requests: u64,
 ) {
     while progress.goes_on() {
-        ask(&client.elsewhere(Ipv4Addr::LOCALHOST), server, &progress, requests).await;
+        ask(&client.beside(), server, &progress, requests).await;
     }
 }
 
