@@ -44,7 +44,7 @@ metrics! {
         /// Failures of upstreams, by reason.
         pub failures: PerLabel<Failure> = counter("sluicegate_proxy_failures_total" by "reason"),
         /// States of the upstreams by address.
-        pub upstreams: BTreeMap<String, UpstreamCounters> = each("upstream"),
+        pub upstreams: BTreeMap<String, UpstreamCounters> = each_configured("upstream"),
     }
 }
 

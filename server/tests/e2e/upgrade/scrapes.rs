@@ -38,7 +38,10 @@ fn scrape(admin: SocketAddr) -> Option<BTreeMap<String, f64>> {
         if let Some(family) = line.strip_prefix("# TYPE ") {
             let is_counted = family.ends_with(" counter") || family.ends_with(" histogram");
             grows = is_counted && !family.starts_with("process_");
-        } else if grows && let Some((series, value)) = line.rsplit_once(' ') {
+        } else if grows
+            && !line.starts_with('#')
+            && let Some((series, value)) = line.rsplit_once(' ')
+        {
             growing.insert(series.to_owned(), value.parse().unwrap());
         }
     }

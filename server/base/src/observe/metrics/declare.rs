@@ -139,8 +139,9 @@ impl<K: LabelValues, V: Display> Figure for BTreeMap<K, V> {
 /// - `counter("name", label = "value"; "Help.")`: a family with a constant label, to which the fields after it add samples by
 ///   `also(label = "other")`; its help does not stand for the field alone;
 /// - `group`: a struct of metrics itself;
-/// - `each("label")`: a map from the value of a label, or of several, to a struct of metrics. The values are those of the configuration: a
-///   series of another value ends with it, also where counters go on from an earlier process.
+/// - `each("label")`: a map from the value of a label, or of several, to a struct of metrics;
+/// - `each_configured("label")`: the same of all values of the configuration. A series of another value ends with it, also where counters go
+///   on from an earlier process.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __metrics {
@@ -219,7 +220,12 @@ macro_rules! __metrics {
     (@each [$doc:expr] $all:ident $page:ident $field:ident ($($label:literal),+)) => {
         let parts: Vec<_> =
             $all.iter().flat_map(|one| one.each(&[$($label),+], |all| &all.$field)).collect();
-        $page.bounded(|page| $crate::observe::metrics::Metrics::write(&parts, page));
+        $crate::observe::metrics::Metrics::write(&parts, $page);
+    };
+    (@each_configured $doc:tt $all:ident $page:ident $field:ident $own:tt) => {
+        $page.bounded(|page| {
+            $crate::observe::metrics::metrics!(@each $doc $all page $field $own);
+        });
     };
 }
 

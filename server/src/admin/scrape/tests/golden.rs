@@ -233,8 +233,7 @@ pub(super) fn page() -> String {
         }
     };
     let (page, ()) = runtime.block_on(async { tokio::join!(scraper.page(), work) });
-    let page = page.unwrap();
-    page
+    page.unwrap()
 }
 
 /// Returns the page without the values that differ from run to run: those of this process.
