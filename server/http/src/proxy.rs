@@ -47,6 +47,7 @@ mod tunnel;
 pub mod udp;
 mod upload;
 mod upstream;
+mod upstream_head;
 mod verdict;
 mod websocket;
 

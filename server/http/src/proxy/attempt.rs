@@ -11,6 +11,7 @@ use super::interim::Interims;
 use super::protocol::UpstreamStream;
 use super::response::ReceivedHead;
 use super::upload::{Upload, UploadBody};
+use super::upstream_head::UpstreamHead;
 use crate::exchange::handler::Responder;
 use sluicegate_config::Proxy;
 
@@ -37,24 +38,22 @@ impl Attempt<'_> {
     /// Why no final response has arrived.
     pub(super) async fn run(
         self,
-        request: http::Request<()>,
+        head: &UpstreamHead<'_>,
         reply: &mut Responder,
     ) -> Result<ReceivedHead, ExchangeError> {
-        let (parts, ()) = request.into_parts();
         let body = UploadBody(Rc::clone(self.upload));
-        let request = http::Request::from_parts(parts, body);
         let interims = Rc::<Interims>::default();
-        self.stream.send(request, &interims)?;
-        let mut head = None;
+        self.stream.send(head, body, &interims)?;
+        let mut received = None;
         let mut deadline = Deadline::default();
         loop {
             let event = std::future::poll_fn(|cx| {
-                receive(cx, self.stream, &mut head, &interims)?;
+                receive(cx, self.stream, &mut received, &interims)?;
                 // Informational responses that came before the head go to the client before it.
                 if interims.waiting_any() {
                     return Poll::Ready(Ok(Event::Interim));
                 }
-                match head.take() {
+                match received.take() {
                     Some(head) => Poll::Ready(Ok(Event::Head(head))),
                     None => check_timeouts(cx, self.stream, self.upload, self.proxy, &mut deadline)
                         .map(Err),
@@ -70,7 +69,7 @@ impl Attempt<'_> {
                 let mut sent = pin!(reply.interim(status, fields));
                 // The client may be slow. Meanwhile the upstream may send no more than it may in all.
                 std::future::poll_fn(|cx| {
-                    receive(cx, self.stream, &mut head, &interims)?;
+                    receive(cx, self.stream, &mut received, &interims)?;
                     sent.as_mut().poll(cx).map_err(ExchangeError::from)
                 })
                 .await?;

@@ -19,12 +19,12 @@ use super::failure::Failure;
 use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
 use super::protocol::UpstreamStream;
-use super::request::Framing;
 use super::response::{self, ReceivedHead};
 use super::retry::{Circumstances, FailedAttempt, Retry};
 use super::rules::RequestRules;
 use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
+use super::upstream_head::Framing;
 use super::websocket::Handshake;
 use crate::exchange::Reply;
 use crate::exchange::handler::{Reporter, RequestBody, Responder, Waiting};
@@ -222,7 +222,7 @@ impl<'a> Exchange<'a> {
         fresh: bool,
         reply: &mut Responder,
     ) -> Result<UpstreamResponse, FailedAttempt> {
-        let request = self
+        let head = self
             .rewritten(framing, upstream.host())
             .map_err(|error| FailedAttempt::last(error.into()))?;
         let limit = self.proxy.connect_timeout;
@@ -248,7 +248,7 @@ impl<'a> Exchange<'a> {
             ..FailedAttempt::last(ExchangeError::Failed(failure))
         })?;
         let attempt = Attempt { stream: &mut *stream, upload: &self.upload, proxy: self.proxy };
-        let response = attempt.run(request, reply).await;
+        let response = attempt.run(&head, reply).await;
         let response = response.map_err(|error| {
             let is_http1_required = error == ExchangeError::Failed(Failure::Http1Required);
             let request = Circumstances {

@@ -1,24 +1,24 @@
 //! Adds the fields that describe the client and the request's way to the upstream.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::header::{FORWARDED, VIA};
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::{HeaderName, HeaderValue, Version};
 use sluicegate_base::address::ValidatedAddress;
 use sluicegate_config::{ClientAddressField, Proxy, Via};
 
 use super::request_error::RequestError;
 use super::rules::RequestRules;
+use super::upstream_head::{InvalidValue, UpstreamHead};
 use crate::exchange::message::Request;
-use crate::trusted_proxies::{X_FORWARDED_FOR, is_token};
+use crate::trusted_proxies::{self, is_token};
 
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
-
-/// Length that values have rarely more than, in bytes.
-const TYPICAL_LENGTH: usize = 128;
+static X_FORWARDED_FOR: HeaderName = trusted_proxies::X_FORWARDED_FOR;
+static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
+static ONE: HeaderValue = HeaderValue::from_static("1");
 
 /// Length of the longest address, in bytes: IPv6 with an IPv4 address in it.
 const LONGEST_ADDRESS: usize = 45;
@@ -62,56 +62,85 @@ pub(super) fn add(
     request: &Request,
     proxy: &Proxy,
     rules: &dyn RequestRules,
-    to: &mut HeaderMap,
+    to: &mut UpstreamHead<'_>,
 ) -> Result<(), RequestError> {
     let peer = &request.peer;
-    // A buffer for all values: each is copied out of it, into an allocation of its own size.
-    let mut text = Vec::with_capacity(TYPICAL_LENGTH);
     if let Via::Name(name) = &proxy.via
         && !rules.removes(&VIA)
     {
-        push_hop(&mut text, peer.connection.version, name);
-        let hop = HeaderValue::from_bytes(&text).map_err(|_| RequestError::Fields)?;
-        to.try_append(VIA, hop).map_err(|_| RequestError::Fields)?;
+        let written = to.write(&VIA, |text| push_hop(text, peer.connection.version, name));
+        written.map_err(|InvalidValue| RequestError::Fields)?;
     }
     // A client that is a proxy may have received the request in early data (RFC 8470 §5.1: it must not be removed).
     let announced = request.head.headers.iter().any(|(name, _)| *name == EARLY_DATA);
     if peer.early_data || announced {
-        to.insert(EARLY_DATA, HeaderValue::from_static("1"));
+        to.push(&EARLY_DATA, &ONE);
     }
     if !proxy.forwarded {
         return Ok(());
     }
     let hops = Hops::of(peer.address, peer.proxy);
     let (scheme, authority) = (peer.connection.scheme, &request.head.authority);
-    for name in [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO] {
-        let is_list = name == FORWARDED || name == X_FORWARDED_FOR;
-        let is_there = to.contains_key(&name);
-        let is_unknown = name == X_FORWARDED_HOST && authority.is_empty();
-        if rules.removes(&name) || rules.sets(&name) || !is_list && is_there || is_unknown {
+    for field in Described::ALL {
+        let name = field.name();
+        if rules.removes(name) || rules.sets(name) {
             continue;
         }
-        text.clear();
+        let is_unknown = field == Described::Host && authority.is_empty();
+        if is_unknown || !field.is_list() && to.contains(name) {
+            continue;
+        }
         // One line, because many upstreams read only one.
-        if is_there {
-            for line in to.get_all(&name) {
-                text.extend_from_slice(line.as_bytes());
+        let before = if field.is_list() { to.take_joined(name, b", ") } else { None };
+        let written = to.write(name, |text| {
+            if let Some(before) = &before {
+                text.extend_from_slice(before);
                 text.extend_from_slice(b", ");
             }
-        }
-        if name == FORWARDED {
-            hops.push_forwarded(&mut text, is_there, scheme, authority);
-        } else if name == X_FORWARDED_FOR {
-            hops.push_x_forwarded_for(&mut text, is_there);
-        } else if name == X_FORWARDED_HOST {
-            text.extend_from_slice(authority.as_bytes());
-        } else {
-            text.extend_from_slice(scheme.as_bytes());
-        }
-        let value = HeaderValue::from_bytes(&text).map_err(|_| RequestError::Authority)?;
-        to.insert(name, value);
+            match field {
+                Described::Hops => {
+                    hops.push_forwarded(text, before.is_some(), scheme, authority);
+                }
+                Described::Addresses => hops.push_x_forwarded_for(text, before.is_some()),
+                Described::Host => text.extend_from_slice(authority.as_bytes()),
+                Described::Scheme => text.extend_from_slice(scheme.as_bytes()),
+            }
+        });
+        written.map_err(|InvalidValue| RequestError::Authority)?;
     }
     Ok(())
+}
+
+/// Field that describes the client and its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Described {
+    /// `forwarded`
+    Hops,
+    /// `x-forwarded-for`
+    Addresses,
+    /// `x-forwarded-host`
+    Host,
+    /// `x-forwarded-proto`
+    Scheme,
+}
+
+impl Described {
+    const ALL: [Described; 4] =
+        [Described::Hops, Described::Addresses, Described::Host, Described::Scheme];
+
+    fn name(self) -> &'static HeaderName {
+        match self {
+            Described::Hops => &FORWARDED,
+            Described::Addresses => &X_FORWARDED_FOR,
+            Described::Host => &X_FORWARDED_HOST,
+            Described::Scheme => &X_FORWARDED_PROTO,
+        }
+    }
+
+    /// Returns whether each hop adds to the field.
+    fn is_list(self) -> bool {
+        matches!(self, Described::Hops | Described::Addresses)
+    }
 }
 
 /// Appends the protocol of the request and this server's name (RFC 9110 §7.6.3).
@@ -156,31 +185,38 @@ impl Hops {
     /// Appends what `x-forwarded-for` lacks, in the same way.
     fn push_x_forwarded_for(&self, text: &mut Vec<u8>, is_there: bool) {
         if let Some(client) = self.client.as_ref().filter(|_| !is_there) {
-            text.extend_from_slice(client.text.as_bytes());
+            text.extend_from_slice(client.text());
             text.extend_from_slice(b", ");
         }
-        text.extend_from_slice(self.sender.text.as_bytes());
+        text.extend_from_slice(self.sender.text());
     }
 }
 
 /// Address, with its text.
 struct Node {
-    text: String,
+    text: [u8; LONGEST_ADDRESS],
+    length: usize,
     is_v6: bool,
 }
 
 impl Node {
     fn new(address: IpAddr) -> Node {
-        let mut text = String::with_capacity(LONGEST_ADDRESS);
-        match address {
+        let mut text = [0; LONGEST_ADDRESS];
+        let length = match address {
             // `Display` costs ten times as much, and this is written for each request.
-            IpAddr::V4(address) => push_v4(&mut text, address),
+            IpAddr::V4(address) => write_v4(&mut text, address),
             IpAddr::V6(address) => {
-                // Writing into a string cannot fail.
-                let _ = write!(text, "{address}");
+                let mut rest = &mut text[..];
+                // No address is longer.
+                let _ = write!(rest, "{address}");
+                LONGEST_ADDRESS - rest.len()
             }
-        }
-        Node { text, is_v6: address.is_ipv6() }
+        };
+        Node { text, length, is_v6: address.is_ipv6() }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.text[..self.length]
     }
 
     /// Appends the node of `forwarded`: an IPv6 address has brackets, and therefore quotes (RFC 7239 §6.1).
@@ -188,25 +224,31 @@ impl Node {
         if self.is_v6 {
             text.extend_from_slice(b"\"[");
         }
-        text.extend_from_slice(self.text.as_bytes());
+        text.extend_from_slice(self.text());
         if self.is_v6 {
             text.extend_from_slice(b"]\"");
         }
     }
 }
 
-/// Appends an IPv4 address.
-fn push_v4(text: &mut String, address: Ipv4Addr) {
+/// Writes an IPv4 address, and returns its length.
+fn write_v4(text: &mut [u8; LONGEST_ADDRESS], address: Ipv4Addr) -> usize {
+    let mut length = 0;
+    let mut push = |byte| {
+        text[length] = byte;
+        length += 1;
+    };
     for (place, octet) in address.octets().into_iter().enumerate() {
         if place > 0 {
-            text.push('.');
+            push(b'.');
         }
         for unit in [100, 10, 1] {
             if octet >= unit || unit == 1 {
-                text.push(char::from(b'0' + octet / unit % 10));
+                push(b'0' + octet / unit % 10);
             }
         }
     }
+    length
 }
 
 /// Appends an element of `forwarded` (RFC 7239 §4), without the host if the request names none.
@@ -270,7 +312,7 @@ mod tests {
     fn each_ipv4_address_is_written_as_usual() {
         for octets in (0..=u8::MAX).map(|octet| [octet, 0, 255 - octet, octet / 3]) {
             let address = Ipv4Addr::from(octets);
-            assert_eq!(Node::new(address.into()).text, address.to_string());
+            assert_eq!(Node::new(address.into()).text(), address.to_string().as_bytes());
         }
     }
 }

@@ -4,7 +4,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::{Request, header};
+use http::HeaderValue;
+use http::header::{CONNECTION, HOST, USER_AGENT};
 use sluicegate_config::HealthCheck;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
@@ -13,9 +14,13 @@ use super::failure::Failure;
 use super::interim::Interims;
 use super::upload::{Upload, UploadBody};
 use super::upstream::Upstream;
+use super::upstream_head::{InvalidValue, UpstreamHead};
 
 /// Longest time before the first check of an upstream.
 const FIRST: Duration = Duration::from_secs(1);
+
+static THIS_SERVER: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_NAME"));
+static CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// Reason for which a check has failed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -98,15 +103,18 @@ pub(super) async fn run(upstream: Rc<Upstream>, check: HealthCheck, pool: String
 
 /// Makes one check, on a fresh connection.
 async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError> {
-    let request = Request::get(check.path.as_deref().unwrap_or("/"))
-        .header(header::HOST, check.host.as_deref().unwrap_or(upstream.host()))
-        .header(header::USER_AGENT, env!("CARGO_PKG_NAME"))
-        .header(header::CONNECTION, "close")
-        .body(UploadBody(Upload::none()))
-        .map_err(|_| CheckError::Request)?;
+    let path = check.path.as_deref().unwrap_or("/").as_bytes();
+    let head = UpstreamHead::new("GET", 0, |target| target.extend_from_slice(path));
+    let mut head = head.map_err(|_| CheckError::Request)?;
+    let host = check.host.as_deref().unwrap_or(upstream.host()).as_bytes();
+    let written = head.write(&HOST, |text| text.extend_from_slice(host));
+    written.map_err(|InvalidValue| CheckError::Request)?;
+    head.push(&USER_AGENT, &THIS_SERVER);
+    head.push(&CONNECTION, &CLOSE);
     let mut stream = upstream.stream_for_check(check.timeout).await?;
     let interims = Rc::<Interims>::default();
-    stream.send(request, &interims).map_err(|_| CheckError::Request)?;
+    let sent = stream.send(&head, UploadBody(Upload::none()), &interims);
+    sent.map_err(|_| CheckError::Request)?;
     let status = std::future::poll_fn(|cx| stream.poll_response(cx)).await?.status.as_u16();
     let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
     if check.status.iter().any(healthy) { Ok(()) } else { Err(CheckError::Status(status)) }

@@ -165,14 +165,13 @@ async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     let Incoming { request, body, .. } = incoming;
     let exchange = Exchange::new(&pools, &route, &Unchanged, request, body, reporter);
     let framing = exchange.framing().await.ok()?;
-    let (parts, ()) = exchange.rewritten(framing, "192.0.2.80").ok()?.into_parts();
+    let head = exchange.rewritten(framing, "192.0.2.80").ok()?;
     let kept = Kept::default();
     let open = Open::new(&Rc::default());
     let stream = Box::new(kept.clone());
     let header_bytes = proxy.pool.pool().settings.header_bytes;
     let mut connection = Http1Connection::new(stream, open, header_bytes);
-    let upload = UploadBody(Rc::clone(&exchange.upload));
-    connection.send(http::Request::from_parts(parts, upload));
+    connection.send(&head, UploadBody(Rc::clone(&exchange.upload)));
     std::future::poll_fn(|cx| {
         let mut silent = 0;
         while silent < SILENT {

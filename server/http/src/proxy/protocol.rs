@@ -28,6 +28,7 @@ use super::response::{BodySize, ReceivedHead};
 use super::transport::{ByteStream, Protocol};
 use super::tunnel::TunnelStream;
 use super::upload::UploadBody;
+use super::upstream_head::UpstreamHead;
 
 /// Everything that the protocols need to begin on fresh streams to an upstream.
 #[derive(Debug)]
@@ -74,13 +75,14 @@ impl Protocols {
 
 /// One exchange on a connection to an upstream. Dropping it cancels the exchange.
 pub(super) trait UpstreamStream {
-    /// Sends a request in the form of HTTP/1.1. Informational responses go to `interims`.
+    /// Sends a request. Informational responses go to `interims`.
     ///
     /// # Errors
     /// The request cannot be sent over this protocol.
     fn send(
         &mut self,
-        request: http::Request<UploadBody>,
+        head: &UpstreamHead<'_>,
+        body: UploadBody,
         interims: &Rc<Interims>,
     ) -> Result<(), RequestError>;
 

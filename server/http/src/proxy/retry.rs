@@ -3,7 +3,8 @@
 use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::protocol::{Progress, UpstreamStream};
-use super::request::{Framing, is_idempotent};
+use super::request::is_idempotent;
+use super::upstream_head::Framing;
 
 /// Attempt that ended without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

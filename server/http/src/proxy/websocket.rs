@@ -6,20 +6,25 @@ use http::header::{
     CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
-use http::{HeaderMap, HeaderName, StatusCode, Version};
+use http::{HeaderName, StatusCode, Version};
 
 use super::failure::Failure;
 use super::response::{self, ReceivedHead};
+use super::upstream_head::UpstreamHead;
 use crate::exchange::Fields;
 use crate::exchange::handler::RequestBody;
 use crate::exchange::message::{Head, Request};
 use crate::websocket;
 
+static OPTION_UPGRADE: HeaderValue = HeaderValue::from_static("upgrade");
+/// Version of WebSocket.
+static VERSION: HeaderValue = HeaderValue::from_static("13");
+
 /// Handshake with an upstream for a client that asks for a WebSocket, or for another protocol.
 #[derive(Debug)]
 pub(super) struct Handshake {
     /// Key of a WebSocket.
-    key: Option<String>,
+    key: Option<HeaderValue>,
     protocol: HeaderValue,
     /// The client speaks HTTP/1.1, in which only 101 opens a tunnel.
     is_http1: bool,
@@ -31,7 +36,11 @@ impl Handshake {
     /// Begins a handshake; `None` if the system has no randomness.
     pub(super) fn new(request: &Request, client: RequestBody) -> Option<Handshake> {
         let head = &request.head;
-        let key = if head.is_websocket() { Some(websocket::new_key()?) } else { None };
+        let key = if head.is_websocket() {
+            Some(HeaderValue::try_from(websocket::new_key()?).ok()?)
+        } else {
+            None
+        };
         Some(Handshake {
             key,
             protocol: HeaderValue::from_str(head.protocol.as_deref()?).ok()?,
@@ -41,18 +50,16 @@ impl Handshake {
     }
 
     /// Adds the fields that ask an upstream for the protocol. The key of a client that speaks HTTP/1.1 was for this server.
-    pub(super) fn ask(&self, headers: &mut HeaderMap) {
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, self.protocol.clone());
+    pub(super) fn ask<'a>(&'a self, head: &mut UpstreamHead<'a>) {
+        head.replace(&CONNECTION, &OPTION_UPGRADE);
+        head.replace(&UPGRADE, &self.protocol);
         let Some(key) = &self.key else {
             return;
         };
-        headers.remove(SEC_WEBSOCKET_ACCEPT);
-        if let Ok(key) = HeaderValue::from_str(key) {
-            headers.insert(SEC_WEBSOCKET_KEY, key);
-        }
-        if !headers.contains_key(SEC_WEBSOCKET_VERSION) {
-            headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        head.remove(&SEC_WEBSOCKET_ACCEPT);
+        head.replace(&SEC_WEBSOCKET_KEY, key);
+        if !head.contains(&SEC_WEBSOCKET_VERSION) {
+            head.push(&SEC_WEBSOCKET_VERSION, &VERSION);
         }
     }
 

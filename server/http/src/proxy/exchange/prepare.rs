@@ -4,8 +4,9 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::super::exchange_error::ExchangeError;
-use super::super::request::{Framing, rarely_has_body, rewrite};
+use super::super::request::{rarely_has_body, rewrite};
 use super::super::request_error::RequestError;
+use super::super::upstream_head::{Framing, UpstreamHead};
 use super::Exchange;
 use crate::exchange::message::Request;
 
@@ -18,7 +19,7 @@ impl Exchange<'_> {
         &self,
         framing: Framing,
         host: &str,
-    ) -> Result<http::Request<()>, RequestError> {
+    ) -> Result<UpstreamHead<'_>, RequestError> {
         let path = &self.request.head.path;
         let other = self.rules.rewrite(&self.request.head).transpose();
         let other = other.map_err(|_| RequestError::Path)?;
@@ -33,7 +34,7 @@ impl Exchange<'_> {
         };
         let mut rewritten = rewrite(&self.request, self.proxy, self.rules, path, framing, host)?;
         if let Some(handshake) = &self.handshake {
-            handshake.ask(rewritten.headers_mut());
+            handshake.ask(&mut rewritten);
         }
         Ok(rewritten)
     }

@@ -25,6 +25,7 @@ use crate::proxy::metered_stream::Open;
 use crate::proxy::protocol::Http1Connection;
 use crate::proxy::response::{lines, pass};
 use crate::proxy::upload::{Upload, UploadBody};
+use crate::proxy::upstream_head::UpstreamHead;
 
 /// Largest head and largest trailer section, bytes.
 const LIMIT: u64 = 1 << 10;
@@ -155,11 +156,6 @@ fn compare(method: &str, upstream: impl Fn() -> Canned) -> bool {
     matches!(ours.head, Some(Ok(_)))
 }
 
-fn request<B>(method: &str, body: B) -> Request<B> {
-    let request = Request::builder().method(method).header("host", "example.org");
-    request.body(body).expect("a valid request")
-}
-
 /// Returns what the proxy makes of an upstream's response.
 fn ours(method: &str, upstream: Canned) -> Outcome {
     let mut cx = Context::from_waker(Waker::noop());
@@ -167,7 +163,8 @@ fn ours(method: &str, upstream: Canned) -> Outcome {
     let mut connection = Http1Connection::new(Box::new(upstream), open, LIMIT);
     let interims = Interims::default();
     let mut outcome = Outcome::default();
-    connection.send(request(method, UploadBody(Upload::none())));
+    let head = UpstreamHead::new(method, 0, |target| target.push(b'/')).expect("a valid head");
+    connection.send(&head, UploadBody(Upload::none()));
     let head = connection.poll_head(&mut cx, &interims);
     outcome.interims.extend(std::iter::from_fn(|| interims.next()));
     let Poll::Ready(head) = head else {
@@ -197,7 +194,9 @@ async fn theirs(method: &str, upstream: Canned) -> Outcome {
     let opened = builder.handshake(TokioIo::new(upstream)).await;
     let (mut sender, connection) = opened.expect("hyper takes any stream");
     let mut connection = pin!(connection);
-    let mut request = request(method, Empty::<Bytes>::new());
+    let request = Request::builder().method(method).header("host", "example.org");
+    let request = request.body(Empty::<Bytes>::new());
+    let mut request = request.expect("a valid request");
     let interims = Arc::<Mutex<Vec<(u16, HeaderMap)>>>::default();
     let collected = Arc::clone(&interims);
     hyper::ext::on_informational(&mut request, move |response| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::UPGRADE;
-use http::{Method, StatusCode, Version};
+use http::{StatusCode, Version};
 use http_body::Frame;
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 use tokio::task::coop::has_budget_remaining;
@@ -28,6 +28,7 @@ use crate::proxy::response::{BodySize, ReceivedHead};
 use crate::proxy::transport::ByteStream;
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
+use crate::proxy::upstream_head::UpstreamHead;
 
 /// Largest read, bytes, unless a larger head is allowed.
 const LARGEST_READ: usize = 64 << 10;
@@ -113,13 +114,12 @@ impl Http1Connection {
     }
 
     /// Sends a request. It and its response move while the connection is polled.
-    pub(in crate::proxy) fn send(&mut self, request: http::Request<UploadBody>) {
+    pub(in crate::proxy) fn send(&mut self, head: &UpstreamHead<'_>, body: UploadBody) {
         self.meter.restart(Instant::now());
         self.requests += 1;
-        let (head, body) = request.into_parts();
-        self.asks_upgrade = head.headers.contains_key(UPGRADE);
-        self.is_head = head.method == Method::HEAD;
-        self.persists = self.outgoing.begin(&head, body);
+        self.asks_upgrade = head.contains(&UPGRADE);
+        self.is_head = head.method() == "HEAD";
+        self.persists = self.outgoing.begin(head, body);
         if let Incoming::Silence = self.incoming {
             self.incoming = Incoming::Head;
         }

@@ -130,15 +130,15 @@ fn parse(
 fn persists(response: &ReceivedHead) -> bool {
     let has = |option| {
         let mut lines = response.fields.iter().filter(|(name, _)| *name == CONNECTION);
-        lines.any(|(_, value)| has_option(value, option))
+        lines.any(|(_, value)| has_option(value.as_bytes(), option))
     };
     !has("close") && (response.version == Version::HTTP_11 || has("keep-alive"))
 }
 
 /// Returns whether a line of `connection` has this option.
-pub(super) fn has_option(line: &HeaderValue, option: &str) -> bool {
-    let line = line.to_str().unwrap_or_default();
-    line.split(',').any(|known| known.trim().eq_ignore_ascii_case(option))
+pub(super) fn has_option(line: &[u8], option: &str) -> bool {
+    let mut options = line.split(|byte| *byte == b',');
+    options.any(|known| known.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
 }
 
 /// Returns the body that a final response frames (RFC 9112 §6.3), with trailers of at most `limit` bytes.

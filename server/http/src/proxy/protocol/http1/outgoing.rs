@@ -1,13 +1,12 @@
 //! Writes a request to an upstream (RFC 9112 §3, §6 and §7).
 
 use std::collections::HashSet;
-use std::io::IoSlice;
+use std::io::{IoSlice, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use http::header::{CONNECTION, CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING};
-use http::request::Parts;
+use http::header::{CONNECTION, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body as _, Frame};
 use tokio::io::AsyncWrite;
@@ -15,6 +14,7 @@ use tokio::io::AsyncWrite;
 use super::head::has_option;
 use crate::exchange::handler::Cancelled;
 use crate::proxy::upload::UploadBody;
+use crate::proxy::upstream_head::{self, UpstreamHead};
 
 /// Largest block that is copied behind what goes ahead of it, bytes; a larger one is written from where it is.
 const COPIED: usize = 1 << 10;
@@ -25,10 +25,8 @@ const GATHERED: usize = 16 << 10;
 /// Capacity that stays for the next request, bytes.
 const KEPT: usize = 4 << 10;
 
-/// Bytes of a line without those of a field's name and value.
-const LINE: usize = 4;
-/// Bytes that the name and the value of a field rarely exceed.
-const FIELD: usize = 48;
+/// Most bytes of the first line but method and target, of the line that frames the body, and of the end of a head.
+const FRAMING: usize = 64;
 
 const CHUNK_END: &[u8] = b"\r\n";
 const LAST_CHUNK_END: &[u8] = b"\r\n0\r\n\r\n";
@@ -66,43 +64,43 @@ enum Framing {
 
 impl OutgoingRequest {
     /// Begins a request. Nothing of another one is left. Returns whether the connection may persist (RFC 9112 §9.3).
-    pub(super) fn begin(&mut self, head: &Parts, body: UploadBody) -> bool {
-        let is_chunked = head.headers.contains_key(TRANSFER_ENCODING);
-        // A client may end its stream after the framing was chosen. A request without a body has no framing.
+    pub(super) fn begin(&mut self, head: &UpstreamHead<'_>, body: UploadBody) -> bool {
+        let is_chunked = head.framing() == upstream_head::Framing::Chunked;
+        // A client may end its stream after the framing was chosen. Then the request has no body, and no framing of one.
         let is_over = is_chunked && body.is_end_stream();
-        let mut length = 0;
+        let length = head.content_length(is_over);
         let mut persists = true;
+        let mut announced = Vec::new();
         let bytes = &mut self.bytes;
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        bytes.reserve(target.len() + (head.headers.len() + 1) * (LINE + FIELD));
-        bytes.extend_from_slice(head.method.as_str().as_bytes());
+        bytes.reserve(head.size() + FRAMING);
+        bytes.extend_from_slice(head.method().as_bytes());
         bytes.push(b' ');
-        bytes.extend_from_slice(target.as_bytes());
+        bytes.extend_from_slice(head.target());
         bytes.extend_from_slice(b" HTTP/1.1\r\n");
-        for (name, value) in &head.headers {
-            if *name == CONTENT_LENGTH {
-                if is_chunked {
+        for (name, value) in head.lines() {
+            if *name == CONNECTION {
+                persists &= !has_option(value, "close");
+            } else if *name == TRAILER {
+                if is_over {
                     continue;
                 }
-                length = value.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-            } else if *name == TRANSFER_ENCODING && is_over {
-                continue;
-            } else if *name == CONNECTION {
-                persists &= !has_option(value, "close");
+                announced.extend(HeaderValue::from_bytes(value));
             }
             push_line(bytes, name, value);
         }
+        self.body = None;
+        if let Some(length) = length {
+            bytes.extend_from_slice(b"content-length: ");
+            push_number(bytes, length);
+            bytes.extend_from_slice(b"\r\n");
+            if length > 0 {
+                self.body = Some(Rest { body, framing: Framing::Length(length) });
+            }
+        } else if is_chunked && !is_over {
+            bytes.extend_from_slice(b"transfer-encoding: chunked\r\n");
+            self.body = Some(Rest { body, framing: Framing::Chunked(announced) });
+        }
         bytes.extend_from_slice(b"\r\n");
-        self.body = if is_chunked && !is_over {
-            Some(Rest {
-                body,
-                framing: Framing::Chunked(head.headers.get_all(TRAILER).iter().cloned().collect()),
-            })
-        } else if length > 0 {
-            Some(Rest { body, framing: Framing::Length(length) })
-        } else {
-            None
-        };
         persists
     }
 
@@ -222,7 +220,7 @@ impl OutgoingRequest {
                     if trailers.is_empty() { HashSet::new() } else { announced(&lines) };
                 self.bytes.extend_from_slice(b"0\r\n");
                 for (name, value) in trailers.iter().filter(|(name, _)| announced.contains(*name)) {
-                    push_line(&mut self.bytes, name, value);
+                    push_line(&mut self.bytes, name, value.as_bytes());
                 }
                 self.bytes.extend_from_slice(b"\r\n");
                 Ok(())
@@ -274,11 +272,17 @@ fn announced(lines: &[HeaderValue]) -> HashSet<HeaderName> {
 }
 
 /// Appends a field line. Neither names nor values have line ends in them.
-fn push_line(bytes: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+fn push_line(bytes: &mut Vec<u8>, name: &HeaderName, value: &[u8]) {
     bytes.extend_from_slice(name.as_str().as_bytes());
     bytes.extend_from_slice(b": ");
-    bytes.extend_from_slice(value.as_bytes());
+    bytes.extend_from_slice(value);
     bytes.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number in decimal.
+fn push_number(bytes: &mut Vec<u8>, number: u64) {
+    // Writing into a vector cannot fail.
+    let _ = write!(bytes, "{number}");
 }
 
 /// Appends the first line of a chunk.

@@ -18,6 +18,7 @@ use crate::proxy::request_error::RequestError;
 use crate::proxy::response::{BodySize, ReceivedHead};
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::{Upload, UploadBody};
+use crate::proxy::upstream_head::UpstreamHead;
 
 /// Exchange that has a connection for itself, and drives it: dropping the exchange closes the connection. After an exchange that
 /// leaves it fit for another it goes to the idle ones.
@@ -46,12 +47,13 @@ impl Http1Stream {
 impl UpstreamStream for Http1Stream {
     fn send(
         &mut self,
-        request: http::Request<UploadBody>,
+        head: &UpstreamHead<'_>,
+        body: UploadBody,
         interims: &Rc<Interims>,
     ) -> Result<(), RequestError> {
-        let upload = Rc::clone(&request.body().0);
+        let upload = Rc::clone(&body.0);
         self.sent = Some(Sent { upload, interims: Rc::clone(interims) });
-        self.connection.send(request);
+        self.connection.send(head, body);
         Ok(())
     }
 

@@ -9,10 +9,9 @@ use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{CONNECTION, HOST, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
-use http::request::Parts;
-use http::uri::{Authority, Scheme, Uri};
-use http::{HeaderMap, Method, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::uri::{self, Authority, PathAndQuery, Scheme, Uri};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Body as _, Frame};
 use tokio::time::Instant;
 
@@ -26,6 +25,7 @@ use crate::proxy::request_error::RequestError;
 use crate::proxy::response::{BodySize, ReceivedHead, lines};
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
+use crate::proxy::upstream_head::UpstreamHead;
 
 /// Stream of one exchange. The connection has a task of its own; the exchange only sends its body.
 pub(super) struct Http2Stream {
@@ -106,13 +106,13 @@ impl Http2Stream {
 impl UpstreamStream for Http2Stream {
     fn send(
         &mut self,
-        request: http::Request<UploadBody>,
+        head: &UpstreamHead<'_>,
+        body: UploadBody,
         interims: &Rc<Interims>,
     ) -> Result<(), RequestError> {
-        let (parts, body) = request.into_parts();
-        let is_tunnel = parts.headers.contains_key(UPGRADE);
-        let head = head(parts, self.scheme.clone())?;
+        let is_tunnel = head.contains(&UPGRADE);
         let end = !is_tunnel && body.is_end_stream();
+        let head = self::head(head, end, self.scheme.clone())?;
         self.meter.restart(Instant::now());
         let future = match self.slot.sender().send_request(head, end) {
             Ok((future, stream)) => {
@@ -225,27 +225,41 @@ fn failure(error: &h2::Error) -> Failure {
     }
 }
 
-/// Returns the head of a request in HTTP/2 (RFC 9113 §8.3.1). An upgrade, which only the proxy itself asks for, becomes an extended
+/// Returns the head of a request in HTTP/2 (RFC 9113 §8.3.1), whose body may be over. An upgrade, which only the proxy itself asks for, becomes an extended
 /// CONNECT (RFC 8441 §5).
-fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, RequestError> {
-    let host = parts.headers.remove(HOST);
-    let authority = host.as_ref().and_then(|host| Authority::try_from(host.as_bytes()).ok());
-    let mut uri = parts.uri.into_parts();
+fn head(
+    given: &UpstreamHead<'_>,
+    is_over: bool,
+    scheme: Scheme,
+) -> Result<http::Request<()>, RequestError> {
+    let mut head = http::Request::new(());
+    *head.version_mut() = Version::HTTP_2;
+    let is_upgrade = given.contains(&UPGRADE);
+    *head.method_mut() = if is_upgrade {
+        head.extensions_mut().insert(Protocol::from_static("websocket"));
+        Method::CONNECT
+    } else {
+        Method::from_bytes(given.method().as_bytes()).map_err(|_| RequestError::Method)?
+    };
+    let authority = given.values(&HOST).next().and_then(|host| Authority::try_from(host).ok());
+    let mut uri = uri::Parts::default();
     uri.scheme = Some(scheme);
     uri.authority = Some(authority.ok_or(RequestError::Authority)?);
-    let uri = Uri::from_parts(uri).map_err(|_| RequestError::Path)?;
-    parts.headers.remove(CONNECTION);
-    parts.headers.remove(TRANSFER_ENCODING);
-    let mut head = http::Request::new(());
-    *head.method_mut() = parts.method;
-    if parts.headers.remove(UPGRADE).is_some() {
-        parts.headers.remove(SEC_WEBSOCKET_KEY);
-        *head.method_mut() = Method::CONNECT;
-        head.extensions_mut().insert(Protocol::from_static("websocket"));
+    let target = PathAndQuery::try_from(given.target()).map_err(|_| RequestError::Path)?;
+    uri.path_and_query = Some(target);
+    *head.uri_mut() = Uri::from_parts(uri).map_err(|_| RequestError::Path)?;
+    for (name, value) in given.lines() {
+        let is_key = is_upgrade && name == SEC_WEBSOCKET_KEY;
+        if [HOST, CONNECTION, UPGRADE].contains(name) || is_key {
+            continue;
+        }
+        let value = HeaderValue::from_bytes(value).map_err(|_| RequestError::Fields)?;
+        let added = head.headers_mut().try_append(name.clone(), value);
+        added.map_err(|_| RequestError::Fields)?;
     }
-    *head.version_mut() = Version::HTTP_2;
-    *head.uri_mut() = uri;
-    *head.headers_mut() = parts.headers;
+    if let Some(length) = given.content_length(is_over).filter(|_| !is_upgrade) {
+        head.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
     Ok(head)
 }
 

@@ -2,9 +2,12 @@ use std::io;
 use std::rc::Rc;
 use std::task::Waker;
 
-use crate::exchange::FieldNames;
+use http::header::HOST;
+
 use crate::exchange::test_front::{TestFront, head, pair, request};
+use crate::exchange::{FieldNames, Fields};
 use crate::proxy::upload::Upload;
+use crate::proxy::upstream_head::Framing::{Chunked, Length};
 
 use super::*;
 
@@ -67,31 +70,38 @@ fn upload(length: Option<u64>) -> (UploadBody, TestFront) {
     (UploadBody(Upload::new(incoming.body, length, FieldNames::default())), front)
 }
 
-fn parts(lines: &[(&str, &str)]) -> Parts {
-    let mut request =
-        http::Request::builder().method("POST").uri("/a?b").header("host", "a.example");
+/// Begins a request with these lines behind `host`.
+fn begin(
+    outgoing: &mut OutgoingRequest,
+    framing: upstream_head::Framing,
+    lines: &[(HeaderName, &str)],
+    body: UploadBody,
+) -> bool {
+    let mut head =
+        UpstreamHead::new("POST", 0, |target| target.extend_from_slice(b"/a?b")).unwrap();
+    head.write(&HOST, |text| text.extend_from_slice(b"a.example")).unwrap();
     for (name, value) in lines {
-        request = request.header(*name, *value);
+        head.write(name, |text| text.extend_from_slice(value.as_bytes())).unwrap();
     }
-    request.body(()).unwrap().into_parts().0
+    head.set_framing(framing);
+    outgoing.begin(&head, body)
 }
 
 fn write(outgoing: &mut OutgoingRequest, sink: &mut Sink) {
     outgoing.poll(&mut Context::from_waker(Waker::noop()), sink);
 }
 
-const CHUNKED: (&str, &str) = ("transfer-encoding", "chunked");
 const HEAD: &str = "POST /a?b HTTP/1.1\r\nhost: a.example\r\n";
 
 /// Writes a body that has arrived in these blocks, and returns what the upstream gets, and in how many writes.
 fn written(
-    lines: &[(&str, &str)],
+    framing: upstream_head::Framing,
     blocks: &[&'static [u8]],
-    trailers: Option<&[(&'static str, &'static str)]>,
+    (announced, trailers): Trailers<'_>,
     mut sink: Sink,
 ) -> (Vec<u8>, usize) {
     let length = blocks.iter().map(|block| block.len() as u64).sum();
-    let length = Some(length).filter(|_| !lines.contains(&CHUNKED));
+    let length = Some(length).filter(|_| framing != Chunked);
     let (body, front) = upload(length);
     for block in blocks {
         front.data(block);
@@ -99,9 +109,10 @@ fn written(
     let line = |(name, value): &(&'static str, &'static str)| {
         (HeaderName::from_static(name), HeaderValue::from_static(value))
     };
-    front.end(trailers.map(|lines| lines.iter().map(line).collect()));
+    front.end(Some(trailers.iter().map(line).collect()).filter(|lines: &Fields| !lines.is_empty()));
     let mut outgoing = OutgoingRequest::default();
-    assert!(outgoing.begin(&parts(lines), body));
+    let announced = announced.map(|names| (TRAILER, names));
+    assert!(begin(&mut outgoing, framing, announced.as_slice(), body));
     write(&mut outgoing, &mut sink);
     assert!(outgoing.is_complete() && !outgoing.is_broken());
     assert_eq!((outgoing.bytes.len(), outgoing.written), (0, 0));
@@ -110,51 +121,49 @@ fn written(
 
 static LARGE: [u8; 40_000] = [b'x'; 40_000];
 
-/// Lines of a head, blocks of its body, trailers, and what is written behind the first lines.
-type Case<'a> = (
-    &'a [(&'a str, &'a str)],
-    &'a [&'static [u8]],
-    Option<&'a [(&'static str, &'static str)]>,
-    String,
-);
+/// Value of `trailer` in the head, and the trailers.
+type Trailers<'a> = (Option<&'a str>, &'a [(&'static str, &'static str)]);
+
+/// Framing, blocks of the body, trailers, and what is written behind the first lines.
+type Case<'a> = (upstream_head::Framing, &'a [&'static [u8]], Trailers<'a>, String);
 
 #[test]
 fn requests_are_written_whole_however_little_the_upstream_takes() {
-    let announced = [CHUNKED, ("trailer", "X-Sum , x-none")];
-    let trailers = [("x-sum", "9"), ("x-hidden", "1")];
+    let none = (None, &[][..]);
+    let trailers = &[("x-sum", "9"), ("x-hidden", "1")][..];
     let large = std::str::from_utf8(&LARGE).unwrap();
     let cases: [Case<'_>; 8] = [
-        (&[], &[], None, "\r\n".to_owned()),
-        (&[("content-length", "0")], &[], None, "content-length: 0\r\n\r\n".to_owned()),
-        (&[("content-length", "5")], &[b"he", b"", b"llo"], None, "content-length: 5\r\n\r\nhello".to_owned()),
-        (&[("content-length", "40000")], &[&LARGE], None, format!("content-length: 40000\r\n\r\n{large}")),
+        (upstream_head::Framing::None, &[], none, "content-length: 0\r\n\r\n".to_owned()),
+        (Length(0), &[], none, "content-length: 0\r\n\r\n".to_owned()),
+        (Length(5), &[b"he", b"", b"llo"], none, "content-length: 5\r\n\r\nhello".to_owned()),
+        (Length(40_000), &[&LARGE], none, format!("content-length: 40000\r\n\r\n{large}")),
         (
-            &[CHUNKED],
+            Chunked,
             &[b"hello", &LARGE, b"", b"you"],
-            None,
+            none,
             format!("transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n9C40\r\n{large}\r\n3\r\nyou\r\n0\r\n\r\n"),
         ),
         (
-            &[CHUNKED],
+            Chunked,
             &[b"hello", &LARGE],
-            None,
+            none,
             format!("transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n9C40\r\n{large}\r\n0\r\n\r\n"),
         ),
         (
-            &announced,
+            Chunked,
             &[b"hi"],
-            Some(&trailers[..]),
-            "transfer-encoding: chunked\r\ntrailer: X-Sum , x-none\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 9\r\n\r\n".to_owned(),
+            (Some("X-Sum , x-none"), trailers),
+            "trailer: X-Sum , x-none\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 9\r\n\r\n".to_owned(),
         ),
         // Nobody has announced them.
-        (&[CHUNKED], &[b"hi"], Some(&trailers[..]), "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n".to_owned()),
+        (Chunked, &[b"hi"], (None, trailers), "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n".to_owned()),
     ];
-    for (lines, blocks, trailers, expected) in cases {
+    for (framing, blocks, trailers, expected) in cases {
         let expected = format!("{HEAD}{expected}");
         for most in [1, 2, 3, 7, 100, 1 << 20] {
             for is_vectored in [false, true] {
-                let (taken, _) = written(lines, blocks, trailers, Sink::new(most, is_vectored));
-                assert!(taken == expected.as_bytes(), "{lines:?}, {most} bytes at a time");
+                let (taken, _) = written(framing, blocks, trailers, Sink::new(most, is_vectored));
+                assert!(taken == expected.as_bytes(), "{framing:?}, {most} bytes at a time");
             }
         }
     }
@@ -163,48 +172,41 @@ fn requests_are_written_whole_however_little_the_upstream_takes() {
 #[test]
 fn head_and_body_that_have_arrived_are_one_write() {
     for (block, is_vectored) in [(&b"hello"[..], false), (b"hello", true), (&LARGE, true)] {
-        let length = block.len().to_string();
-        for lines in [("content-length", &*length), CHUNKED] {
-            let (_, writes) = written(&[lines], &[block], None, Sink::new(1 << 20, is_vectored));
-            assert_eq!(writes, 1, "{lines:?}");
+        for framing in [Length(block.len() as u64), Chunked] {
+            let sink = Sink::new(1 << 20, is_vectored);
+            let (_, writes) = written(framing, &[block], (None, &[]), sink);
+            assert_eq!(writes, 1, "{framing:?}");
         }
     }
 }
 
 #[test]
-fn request_without_a_body_announces_none() {
+fn request_whose_body_is_over_has_none() {
     let (body, front) = upload(None);
     front.end(None);
     let mut outgoing = OutgoingRequest::default();
-    outgoing.begin(&parts(&[CHUNKED]), body);
+    begin(&mut outgoing, Chunked, &[(TRAILER, "x-sum")], body);
     let mut sink = Sink::new(1 << 20, true);
     write(&mut outgoing, &mut sink);
-    assert_eq!(String::from_utf8(sink.taken).unwrap(), format!("{HEAD}\r\n"));
+    let expected = format!("{HEAD}content-length: 0\r\n\r\n");
+    assert_eq!(String::from_utf8(sink.taken).unwrap(), expected);
     assert!(outgoing.is_complete());
-}
-
-#[test]
-fn one_framing_is_written() {
-    let lines = [("content-length", "5"), CHUNKED];
-    let (taken, _) = written(&lines, &[b"ok"], None, Sink::new(1 << 20, true));
-    let expected = format!("{HEAD}transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n");
-    assert_eq!(String::from_utf8(taken).unwrap(), expected);
 }
 
 #[test]
 fn request_that_breaks_off_never_looks_whole() {
     let more: fn(&TestFront) = |front| front.data(b"too long");
     // Chunks end anywhere, but not by a cancellation.
-    for (length, line, end) in [
-        (None, CHUNKED, TestFront::cancel as fn(&TestFront)),
-        (Some(6), ("content-length", "6"), TestFront::cancel),
-        (Some(6), ("content-length", "6"), |front| front.end(None)),
-        (Some(6), ("content-length", "6"), more),
+    for (length, framing, end) in [
+        (None, Chunked, TestFront::cancel as fn(&TestFront)),
+        (Some(6), Length(6), TestFront::cancel),
+        (Some(6), Length(6), |front| front.end(None)),
+        (Some(6), Length(6), more),
     ] {
         let (body, front) = upload(length);
         front.data(b"half");
         let mut outgoing = OutgoingRequest::default();
-        outgoing.begin(&parts(&[line]), body);
+        begin(&mut outgoing, framing, &[], body);
         let mut sink = Sink::new(1 << 20, true);
         write(&mut outgoing, &mut sink);
         let before = sink.taken.len();
@@ -212,7 +214,7 @@ fn request_that_breaks_off_never_looks_whole() {
         end(&front);
         write(&mut outgoing, &mut sink);
         assert!(outgoing.is_broken() && !outgoing.is_complete());
-        assert_eq!(sink.taken.len(), before, "{line:?}");
+        assert_eq!(sink.taken.len(), before, "{framing:?}");
     }
 }
 
@@ -220,7 +222,7 @@ fn request_that_breaks_off_never_looks_whole() {
 fn upstream_that_takes_nothing_breaks_the_request() {
     let (body, _front) = upload(None);
     let mut outgoing = OutgoingRequest::default();
-    outgoing.begin(&parts(&[CHUNKED]), body);
+    begin(&mut outgoing, Chunked, &[], body);
     write(&mut outgoing, &mut Sink::new(0, true));
     assert!(outgoing.is_broken());
 }
@@ -254,7 +256,7 @@ fn body_is_held_one_block_at_a_time() {
         }
         let upload = Rc::clone(&body.0);
         let mut outgoing = OutgoingRequest::default();
-        outgoing.begin(&parts(&[CHUNKED]), body);
+        begin(&mut outgoing, Chunked, &[], body);
         for _ in 0..10 {
             outgoing.poll(&mut Context::from_waker(Waker::noop()), &mut Full);
         }
@@ -268,8 +270,10 @@ fn option_of_the_connection_is_understood() {
     for (value, persists) in
         [("close", false), ("te, Close", false), ("te", true), ("closed", true)]
     {
-        let begun = OutgoingRequest::default()
-            .begin(&parts(&[("connection", value)]), UploadBody(Upload::none()));
+        let body = UploadBody(Upload::none());
+        let lines = [(CONNECTION, value)];
+        let begun =
+            begin(&mut OutgoingRequest::default(), upstream_head::Framing::None, &lines, body);
         assert_eq!(begun, persists, "{value}");
     }
 }
