@@ -110,6 +110,11 @@ impl Reporter {
         }
     }
 
+    /// Returns whether the front wants facts.
+    pub fn wants_report(&self) -> bool {
+        self.wants_report
+    }
+
     /// Says what the handler waits for from now on.
     pub fn waits(&self, wait: Wait) {
         self.shared.send(ToFront::Waits(wait));

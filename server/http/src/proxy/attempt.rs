@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::deadline::Deadline;
 use super::exchange_error::ExchangeError;
 use super::failure::Failure;
 use super::interim::Interims;
@@ -42,10 +41,9 @@ impl Attempt<'_> {
         reply: &mut Responder,
     ) -> Result<ReceivedHead, ExchangeError> {
         let body = UploadBody(Rc::clone(self.upload));
-        let interims = Rc::<Interims>::default();
-        self.stream.send(head, body, &interims)?;
+        let interims = Interims::default();
+        self.stream.send(head, body)?;
         let mut received = None;
-        let mut deadline = Deadline::default();
         loop {
             let event = std::future::poll_fn(|cx| {
                 receive(cx, self.stream, &mut received, &interims)?;
@@ -55,8 +53,7 @@ impl Attempt<'_> {
                 }
                 match received.take() {
                     Some(head) => Poll::Ready(Ok(Event::Head(head))),
-                    None => check_timeouts(cx, self.stream, self.upload, self.proxy, &mut deadline)
-                        .map(Err),
+                    None => check_timeouts(cx, self.stream, self.upload, self.proxy).map(Err),
                 }
             })
             .await?;
@@ -95,7 +92,7 @@ fn receive(
 ) -> Result<(), ExchangeError> {
     if head.is_some() {
         stream.poll(cx);
-    } else if let Poll::Ready(received) = stream.poll_response(cx) {
+    } else if let Poll::Ready(received) = stream.poll_response(cx, interims) {
         *head = Some(received);
     }
     if interims.too_many() {
@@ -108,10 +105,9 @@ fn receive(
 /// `head_timeout` runs, whatever else arrives.
 fn check_timeouts(
     cx: &mut Context<'_>,
-    stream: &dyn UpstreamStream,
+    stream: &mut dyn UpstreamStream,
     upload: &Upload,
     proxy: &Proxy,
-    timer: &mut Deadline,
 ) -> Poll<ExchangeError> {
     let written = stream.meter().written_at();
     let (deadline, error) = if stream.is_sent() {
@@ -126,5 +122,5 @@ fn check_timeouts(
         };
         (deadline, error)
     };
-    if timer.is_over(cx, deadline) { Poll::Ready(error) } else { Poll::Pending }
+    if stream.is_over(cx, deadline) { Poll::Ready(error) } else { Poll::Pending }
 }

@@ -203,7 +203,7 @@ fn is_credential(bare: &str) -> bool {
 }
 
 /// Returns whether most requests have the field: the rule of shape takes longer than this.
-fn is_ordinary(name: &str) -> bool {
+pub(super) fn is_ordinary(name: &str) -> bool {
     matches!(
         name,
         "accept"

@@ -26,4 +26,12 @@ impl Deadline {
         }
         false
     }
+
+    /// Leaves the timer to another waker, which may be woken for nothing: that of the task that waited would keep its memory.
+    pub(crate) fn rest(&mut self, cx: &mut Context<'_>) {
+        if let Some(timer) = &mut self.0 {
+            // Nobody waits, whatever the time is.
+            let _ = timer.as_mut().poll(cx);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_base::observe::access::UpstreamTimes;
 use sluicegate_base::observe::account::Wait;
@@ -209,6 +210,13 @@ impl<'a> Exchange<'a> {
         });
     }
 
+    /// Notes a time for the access log, if there is any.
+    fn note_time(&self, note: impl FnOnce(UpstreamTimes, Duration) -> UpstreamTimes) {
+        if self.reporter.wants_report() {
+            self.times.set(note(self.times.get(), self.begun.elapsed()));
+        }
+    }
+
     /// Says that the exchange waits for a connection while it does.
     fn while_connecting<F: Future>(&self, opening: F) -> Waiting<'_, F> {
         self.reporter.during(Wait::UpstreamConnect, Wait::UpstreamResponse, opening)
@@ -226,7 +234,7 @@ impl<'a> Exchange<'a> {
             .rewritten(framing, upstream.host())
             .map_err(|error| FailedAttempt::last(error.into()))?;
         let limit = self.proxy.connect_timeout;
-        let asked = Instant::now();
+        let asked = self.reporter.wants_report().then(Instant::now);
         let opened = if self.handshake.is_some() {
             let takes_http2 = self.request.head.is_websocket();
             let opened = upstream.stream_for_tunnel(&self.request.peer, takes_http2, limit);
@@ -236,7 +244,7 @@ impl<'a> Exchange<'a> {
         };
         self.times.set(UpstreamTimes {
             begun: Some(self.begun.into_std()),
-            connect: opened.is_ok().then(|| asked.elapsed()),
+            connect: asked.filter(|_| opened.is_ok()).map(|asked| asked.elapsed()),
             ..UpstreamTimes::default()
         });
         let mut stream = opened.map_err(|failure| FailedAttempt {

@@ -112,10 +112,11 @@ async fn once(upstream: &Upstream, check: &HealthCheck) -> Result<(), CheckError
     head.push(&USER_AGENT, &THIS_SERVER);
     head.push(&CONNECTION, &CLOSE);
     let mut stream = upstream.stream_for_check(check.timeout).await?;
-    let interims = Rc::<Interims>::default();
-    let sent = stream.send(&head, UploadBody(Upload::none()), &interims);
+    let sent = stream.send(&head, UploadBody(Upload::none()));
     sent.map_err(|_| CheckError::Request)?;
-    let status = std::future::poll_fn(|cx| stream.poll_response(cx)).await?.status.as_u16();
+    let interims = Interims::default();
+    let response = std::future::poll_fn(|cx| stream.poll_response(cx, &interims)).await?;
+    let status = response.status.as_u16();
     let healthy = |known: &sluicegate_config::StatusRange| known.has(status);
     if check.status.iter().any(healthy) { Ok(()) } else { Err(CheckError::Status(status)) }
 }

@@ -201,13 +201,16 @@ impl Pool {
         tried: &[Rc<Upstream>],
         key: Option<u64>,
     ) -> Result<ActiveRequest, Failure> {
-        let now = Instant::now();
+        let mut now = Instant::now();
         let (place, slot) = match self.take_slot(client, tried, key, now) {
             Some(taken) => taken,
-            None => Box::pin(self.queue(client, tried)).await?,
+            None => {
+                let taken = Box::pin(self.queue(client, tried)).await?;
+                now = Instant::now();
+                taken
+            }
         };
         let upstream = &self.members[place].upstream;
-        let now = Instant::now();
         Ok(ActiveRequest::new(&self.definition, upstream, slot, now))
     }
 

@@ -61,7 +61,8 @@ impl Protocols {
         match protocol {
             Protocol::Http1 => {
                 let connection = Http1Connection::new(stream, open, self.limits.header_bytes);
-                Ok(Begun { stream: Http1Stream::new(connection, &self.idle), shared: None })
+                let stream = Http1Stream::new(Box::new(connection), &self.idle);
+                Ok(Begun { stream, shared: None })
             }
             Protocol::Http2 => {
                 let scheme = self.scheme.clone();
@@ -75,22 +76,22 @@ impl Protocols {
 
 /// One exchange on a connection to an upstream. Dropping it cancels the exchange.
 pub(super) trait UpstreamStream {
-    /// Sends a request. Informational responses go to `interims`.
+    /// Sends a request.
     ///
     /// # Errors
     /// The request cannot be sent over this protocol.
-    fn send(
-        &mut self,
-        head: &UpstreamHead<'_>,
-        body: UploadBody,
-        interims: &Rc<Interims>,
-    ) -> Result<(), RequestError>;
+    fn send(&mut self, head: &UpstreamHead<'_>, body: UploadBody) -> Result<(), RequestError>;
 
     /// Moves what can be moved now, in both directions.
     fn poll(&mut self, cx: &mut Context<'_>);
 
-    /// Moves what can be moved, and returns the final response once, or why there is none.
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>>;
+    /// Moves what can be moved, and returns the final response once, or why there is none. Informational responses go to
+    /// `interims`.
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<ReceivedHead, Failure>>;
 
     /// Moves what can be moved, and returns the next frame of the response's body.
     fn poll_body(&mut self, cx: &mut Context<'_>)
@@ -101,6 +102,9 @@ pub(super) trait UpstreamStream {
 
     /// Progress of a request that gets no response.
     fn progress(&self) -> Progress;
+
+    /// Whether `deadline` is over. If not, the task is woken at `deadline` at the latest.
+    fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool;
 
     /// Bytes of this exchange, and the times at which they moved.
     fn meter(&self) -> &Meter;

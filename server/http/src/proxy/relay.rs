@@ -1,5 +1,7 @@
 //! Forwards the body of a response from an upstream to the client.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +11,6 @@ use http_body::Frame;
 use tokio::time::Instant;
 
 use super::blocks::Blocks;
-use super::deadline::Deadline;
 use super::failure::Failure;
 use super::protocol::UpstreamStream;
 use super::upload::Upload;
@@ -48,22 +49,21 @@ impl Relay<'_> {
         let mut blocks = Blocks::new(length);
         let mut trailers = None;
         let mut resumed = Instant::now();
-        let mut deadline = Deadline::default();
         loop {
             let may_wait = blocks.is_empty() && !writer.keeps_bytes();
-            let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut deadline));
+            let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed));
             match step.await? {
                 Step::Frame(frame) => match frame.into_data() {
                     Ok(mut piece) => {
                         while let Some(block) = blocks.add(&mut piece) {
-                            resumed = self.send(writer, block).await?;
+                            resumed = self.send(writer, block).await?.unwrap_or(resumed);
                         }
                     }
                     Err(frame) => trailers = frame.into_trailers().ok(),
                 },
                 Step::Empty => {
                     if let Some(block) = blocks.flush() {
-                        resumed = self.send(writer, block).await?;
+                        resumed = self.send(writer, block).await?.unwrap_or(resumed);
                     } else {
                         resumed = self.flush(writer).await?;
                     }
@@ -78,13 +78,23 @@ impl Relay<'_> {
     }
 
     /// Sends a block to the client while the stream is driven, so that the request's body moves on. Returns the time
-    /// at which the client had room.
-    async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Cancelled> {
+    /// at which the client had room, if it had none at once.
+    async fn send(
+        &mut self,
+        writer: &mut BodySender,
+        block: Bytes,
+    ) -> Result<Option<Instant>, Cancelled> {
+        let mut sent = pin!(writer.data(block));
+        if let Poll::Ready(sent) =
+            std::future::poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await
+        {
+            return sent.map(|()| None);
+        }
         let offered = Instant::now();
-        self.stream.drive(writer.data(block)).await?;
+        self.stream.drive(sent).await?;
         let taken = Instant::now();
         self.longest_pause = self.longest_pause.max(taken - offered);
-        Ok(taken)
+        Ok(Some(taken))
     }
 
     /// Sends the client what a compressor keeps, in the same way.
@@ -98,7 +108,6 @@ impl Relay<'_> {
         cx: &mut Context<'_>,
         may_wait: bool,
         resumed: Instant,
-        deadline: &mut Deadline,
     ) -> Poll<Result<Step, ExchangeError>> {
         match self.stream.poll_body(cx) {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
@@ -110,7 +119,7 @@ impl Relay<'_> {
         let meter = self.stream.meter();
         let moved = meter.read_at().max(meter.written_at());
         let moved = moved.max(self.upload.moved_at()).max(resumed);
-        if deadline.is_over(cx, moved + self.idle_timeout) {
+        if self.stream.is_over(cx, moved + self.idle_timeout) {
             Poll::Ready(Err(ExchangeError::Failed(Failure::BodyTimeout)))
         } else {
             Poll::Pending

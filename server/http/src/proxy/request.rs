@@ -100,9 +100,11 @@ fn forward_fields<'a>(
     let (mut cookies, mut takes_trailers) = (0, false);
     for (name, value) in lines() {
         takes_trailers |= name == TE && value.as_bytes().eq_ignore_ascii_case(b"trailers");
-        let claimed =
-            is_claim(name) && !rules.sets(name) && !is_believed(name) && !is_passed(proxy, name);
-        if claimed || is_dropped(name) || nominated.contains(name) {
+        let is_refused = || {
+            let claims = is_claim(name) && !rules.sets(name);
+            claims && !is_believed(name) && !is_passed(proxy, name) || is_dropped(name)
+        };
+        if !is_harmless(name) && is_refused() || nominated.contains(name) {
             continue;
         }
         if name == COOKIE {
@@ -145,6 +147,12 @@ fn count_down(head: &RequestHead, to: &mut UpstreamHead<'_>) -> Result<(), Reque
         written.map_err(|InvalidValue| RequestError::Fields)?;
     }
     Ok(())
+}
+
+/// Returns whether most requests have the field, and upstreams get it whatever the configuration says.
+fn is_harmless(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    claims::is_ordinary(name) && !matches!(name, "content-length" | "host")
 }
 
 /// Returns whether only this server or its configuration may send the field.

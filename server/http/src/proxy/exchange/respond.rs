@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sluicegate_base::observe::access::UpstreamTimes;
 use tokio::time::timeout;
 
 use super::super::discard::discard;
@@ -22,8 +23,7 @@ impl Exchange<'_> {
         response: UpstreamResponse,
         reply: Responder,
     ) -> Result<(), ExchangeError> {
-        let times = self.times.get().with_head(self.begun.elapsed(), false);
-        self.times.set(times);
+        self.note_time(|times, passed| times.with_head(passed, false));
         self.report(None);
         let client = self.handshake.as_ref().and_then(Handshake::client);
         let upstream = response.stream.into_tunnel().await;
@@ -39,8 +39,7 @@ impl Exchange<'_> {
         };
         match tunnel.run().await {
             Ok(()) => {
-                let times = self.times.get().with_end(self.begun.elapsed());
-                self.times.set(times);
+                self.note_time(UpstreamTimes::with_end);
                 // Before the end, with which the front writes the line.
                 self.report(None);
                 writer.end(None).await?;
@@ -69,8 +68,7 @@ impl Exchange<'_> {
     ) -> Result<(), ExchangeError> {
         let UpstreamResponse { mut stream, head, .. } = response;
         let (length, end) = (head.length, head.end);
-        let times = self.times.get().with_head(self.begun.elapsed(), end);
-        self.times.set(times);
+        self.note_time(|times, passed| times.with_head(passed, end));
         self.report(None);
         let page = self.rules.error_pages().page(head.status);
         let mut is_whole = true;
@@ -91,8 +89,7 @@ impl Exchange<'_> {
                 };
                 match relay.run(&mut writer, length).await {
                     Ok(trailers) => {
-                        let times = self.times.get().with_end(self.begun.elapsed());
-                        self.times.set(times);
+                        self.note_time(UpstreamTimes::with_end);
                         // Before the end, with which the front writes the line.
                         self.report(None);
                         writer.end(trailers).await?;

@@ -20,6 +20,7 @@ use super::body::{Body, Part};
 use super::head::{self, HeadParser};
 use super::outgoing::OutgoingRequest;
 use super::read_size::ReadSize;
+use crate::proxy::deadline::Deadline;
 use crate::proxy::failure::Failure;
 use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::{Meter, MeteredStream, Open};
@@ -55,6 +56,8 @@ pub(in crate::proxy) struct Http1Connection {
     persists: bool,
     /// Waker of the connection while nobody drives it.
     alert: Arc<Alert>,
+    /// Timer of whatever an exchange waits for. It stays for the next one, whose deadlines are later.
+    deadline: Deadline,
 }
 
 /// What comes next from the upstream.
@@ -110,6 +113,7 @@ impl Http1Connection {
             heads: HeadParser::new(header_bytes),
             persists: true,
             alert: Arc::default(),
+            deadline: Deadline::default(),
         }
     }
 
@@ -136,8 +140,13 @@ impl Http1Connection {
     }
 
     /// Returns the time since the connection was opened.
-    pub(in crate::proxy) fn age(&self) -> Duration {
-        self.opened_at.elapsed()
+    pub(in crate::proxy) fn age(&self, now: Instant) -> Duration {
+        now - self.opened_at
+    }
+
+    /// Returns whether `deadline` is over. If not, the caller is woken at `deadline` at the latest.
+    pub(in crate::proxy) fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
+        self.deadline.is_over(cx, deadline)
     }
 
     /// Writes what can be written now of the request.
@@ -293,7 +302,9 @@ impl Http1Connection {
         self.outgoing.shrink();
         self.alert.0.store(false, Ordering::Relaxed);
         let waker = Arc::clone(&self.alert).into();
-        self.listen(&mut Context::from_waker(&waker));
+        let cx = &mut Context::from_waker(&waker);
+        self.deadline.rest(cx);
+        self.listen(cx);
         // Beyond a task's budget tokio reads nothing, and wakes the alert only after other tasks may have taken the connection.
         if !has_budget_remaining() {
             self.alert.0.store(true, Ordering::Relaxed);

@@ -42,7 +42,7 @@ pub(in crate::proxy) struct IdleConnections {
 }
 
 struct Idle {
-    connection: Http1Connection,
+    connection: Box<Http1Connection>,
     since: Instant,
 }
 
@@ -84,7 +84,11 @@ impl IdleConnections {
     }
 
     /// Returns the connection that was used last and is still open.
-    pub(in crate::proxy) async fn take(&self) -> Option<Http1Connection> {
+    pub(in crate::proxy) async fn take(&self) -> Option<Box<Http1Connection>> {
+        if self.idle.borrow().is_empty() {
+            return None;
+        }
+        let now = Instant::now();
         // Beyond the budget of a task, a connection would look open although the upstream has closed it.
         unconstrained(std::future::poll_fn(|cx| {
             loop {
@@ -92,7 +96,8 @@ impl IdleConnections {
                 let Some(mut newest) = newest else {
                     return Poll::Ready(None);
                 };
-                if newest.since.elapsed() >= self.timeout || self.is_too_old(&newest.connection) {
+                let idle = now.saturating_duration_since(newest.since);
+                if idle >= self.timeout || self.is_too_old(&newest.connection, now) {
                     self.tally.count(|c| c.idle_dropped += 1);
                     continue;
                 }
@@ -108,15 +113,15 @@ impl IdleConnections {
 
     /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes those that have
     /// been idle for the longest time, unless a burst has just left them.
-    pub(in crate::proxy) fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
+    pub(in crate::proxy) fn keep(self: &Rc<IdleConnections>, mut connection: Box<Http1Connection>) {
         connection.rest();
         if self.closed.get() || self.limit == 0 || !connection.is_ready() {
             return;
         }
-        if self.is_too_old(&connection) {
+        let now = Instant::now();
+        if self.is_too_old(&connection, now) {
             return self.tally.count(|c| c.idle_dropped += 1);
         }
-        let now = Instant::now();
         let mut idle = self.idle.borrow_mut();
         self.close_surplus(&mut idle, self.limit - 1, now);
         idle.push_back(Idle { connection, since: now });
@@ -131,8 +136,8 @@ impl IdleConnections {
         }
     }
 
-    fn is_too_old(&self, connection: &Http1Connection) -> bool {
-        !self.max_age.is_zero() && connection.age() >= self.max_age
+    fn is_too_old(&self, connection: &Http1Connection, now: Instant) -> bool {
+        !self.max_age.is_zero() && connection.age(now) >= self.max_age
     }
 
     /// Closes connections that have been idle for [`SURPLUS`] while more than `limit` are idle.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::Frame;
+use tokio::time::Instant;
 
 use super::connection::Http1Connection;
 use super::idle::IdleConnections;
@@ -23,21 +24,16 @@ use crate::proxy::upstream_head::UpstreamHead;
 /// Exchange that has a connection for itself, and drives it: dropping the exchange closes the connection. After an exchange that
 /// leaves it fit for another it goes to the idle ones.
 pub(in crate::proxy) struct Http1Stream {
-    connection: Http1Connection,
+    connection: Box<Http1Connection>,
     idle: Rc<IdleConnections>,
-    /// Request that was sent, until its response has come.
-    sent: Option<Sent>,
-}
-
-struct Sent {
-    upload: Rc<Upload>,
-    interims: Rc<Interims>,
+    /// Body of the request that was sent.
+    sent: Option<Rc<Upload>>,
 }
 
 impl Http1Stream {
     /// An exchange on `connection`, which becomes one of `idle` once it is released.
     pub(in crate::proxy) fn new(
-        connection: Http1Connection,
+        connection: Box<Http1Connection>,
         idle: &Rc<IdleConnections>,
     ) -> Box<Http1Stream> {
         Box::new(Http1Stream { connection, idle: Rc::clone(idle), sent: None })
@@ -45,14 +41,8 @@ impl Http1Stream {
 }
 
 impl UpstreamStream for Http1Stream {
-    fn send(
-        &mut self,
-        head: &UpstreamHead<'_>,
-        body: UploadBody,
-        interims: &Rc<Interims>,
-    ) -> Result<(), RequestError> {
-        let upload = Rc::clone(&body.0);
-        self.sent = Some(Sent { upload, interims: Rc::clone(interims) });
+    fn send(&mut self, head: &UpstreamHead<'_>, body: UploadBody) -> Result<(), RequestError> {
+        self.sent = Some(Rc::clone(&body.0));
         self.connection.send(head, body);
         Ok(())
     }
@@ -61,9 +51,13 @@ impl UpstreamStream for Http1Stream {
         self.connection.poll(cx);
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<ReceivedHead, Failure>> {
         match &self.sent {
-            Some(sent) => self.connection.poll_head(cx, &sent.interims),
+            Some(_) => self.connection.poll_head(cx, interims),
             None => Poll::Pending,
         }
     }
@@ -88,6 +82,10 @@ impl UpstreamStream for Http1Stream {
         }
     }
 
+    fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
+        self.connection.is_over(cx, deadline)
+    }
+
     fn meter(&self) -> &Meter {
         self.connection.meter()
     }
@@ -97,7 +95,7 @@ impl UpstreamStream for Http1Stream {
     }
 
     fn is_sent(&self) -> bool {
-        self.sent.as_ref().is_some_and(|sent| sent.upload.finished())
+        self.sent.as_ref().is_some_and(|upload| upload.finished())
     }
 
     fn takes_tunnels(&self) -> bool {

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::slot::StreamSlot;
 use super::tunnel::Http2Tunnel;
+use crate::proxy::deadline::Deadline;
 use crate::proxy::failure::Failure;
 use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::Meter;
@@ -37,23 +38,22 @@ pub(super) struct Http2Stream {
     /// The upstream says that it has not processed the request.
     is_unprocessed: bool,
     scheme: Scheme,
+    deadline: Deadline,
     /// Blocks of the request's body, not the bytes of its head.
     meter: Rc<Meter>,
     slot: StreamSlot,
 }
 
 /// Response that is awaited.
-struct Response {
-    future: Result<ResponseFuture, Option<h2::Error>>,
-    interims: Rc<Interims>,
-}
+struct Response(Result<ResponseFuture, Option<h2::Error>>);
 
 impl Response {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
+        interims: &Interims,
     ) -> Poll<Result<http::Response<RecvStream>, h2::Error>> {
-        let future = match &mut self.future {
+        let future = match &mut self.0 {
             Ok(future) => future,
             Err(error) => {
                 let closed = || Reason::INTERNAL_ERROR.into();
@@ -62,7 +62,7 @@ impl Response {
         };
         while let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
             let (parts, ()) = interim?.into_parts();
-            self.interims.add(parts.status, lines(parts.headers));
+            interims.add(parts.status, lines(parts.headers));
         }
         Pin::new(future).poll(cx)
     }
@@ -78,16 +78,21 @@ impl Http2Stream {
             body: None,
             is_unprocessed: false,
             scheme,
+            deadline: Deadline::default(),
             meter: Rc::new(Meter::new(Instant::now())),
             slot,
         }
     }
 
-    fn take_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
+    fn take_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<ReceivedHead, Failure>> {
         let Some(response) = &mut self.response else {
             return Poll::Pending;
         };
-        let response = ready!(response.poll(cx));
+        let response = ready!(response.poll(cx, interims));
         self.response = None;
         Poll::Ready(match response {
             Ok(response) => {
@@ -104,12 +109,7 @@ impl Http2Stream {
 }
 
 impl UpstreamStream for Http2Stream {
-    fn send(
-        &mut self,
-        head: &UpstreamHead<'_>,
-        body: UploadBody,
-        interims: &Rc<Interims>,
-    ) -> Result<(), RequestError> {
+    fn send(&mut self, head: &UpstreamHead<'_>, body: UploadBody) -> Result<(), RequestError> {
         let is_tunnel = head.contains(&UPGRADE);
         let end = !is_tunnel && body.is_end_stream();
         let head = self::head(head, end, self.scheme.clone())?;
@@ -126,7 +126,7 @@ impl UpstreamStream for Http2Stream {
             }
             Err(error) => Err(Some(error)),
         };
-        self.response = Some(Response { future, interims: Rc::clone(interims) });
+        self.response = Some(Response(future));
         Ok(())
     }
 
@@ -134,12 +134,16 @@ impl UpstreamStream for Http2Stream {
         poll_upload(&mut self.upload, cx, &self.meter);
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
-        if let Poll::Ready(response) = self.take_response(cx) {
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<ReceivedHead, Failure>> {
+        if let Poll::Ready(response) = self.take_response(cx, interims) {
             return Poll::Ready(response);
         }
         self.poll(cx);
-        self.take_response(cx)
+        self.take_response(cx, interims)
     }
 
     fn poll_body(
@@ -169,6 +173,10 @@ impl UpstreamStream for Http2Stream {
         } else {
             Progress::Unanswered
         }
+    }
+
+    fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
+        self.deadline.is_over(cx, deadline)
     }
 
     fn meter(&self) -> &Meter {
