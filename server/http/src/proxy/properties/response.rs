@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, Version};
 use http_body::{Body as _, Frame};
 use http_body_util::Empty;
@@ -35,6 +36,9 @@ const HYPER_BUFFER: usize = 64 << 10;
 const SILENT: usize = 4;
 /// Start of the lengths that do not fit. hyper calls a head with one too large.
 const TOO_LONG: &[u8] = b"1844674407370955161";
+
+/// Most zeros and white space around the size of a chunk, bytes.
+const PADDING: usize = 64;
 
 /// What a client makes of the bytes of an upstream.
 #[derive(Debug, Default, PartialEq)]
@@ -148,6 +152,17 @@ fn compare(method: &str, upstream: impl Fn() -> Canned) -> bool {
         return false;
     }
     let sent: Vec<u8> = upstream().pieces.into_iter().flatten().collect();
+    let mut paddings = sent.split(|byte| !b"0 \t".contains(byte));
+    if ours.end == Some(Err(())) && paddings.any(|padding| padding.len() > PADDING) {
+        // hyper has no bound for it.
+        return false;
+    }
+    if let Some(Ok((204, _, fields))) = &ours.head
+        && (fields.contains_key(CONTENT_LENGTH) || fields.contains_key(TRANSFER_ENCODING))
+    {
+        // hyper expects nothing of the body that the response has announced.
+        theirs.is_reusable = ours.is_reusable;
+    }
     let is_too_long = sent.windows(TOO_LONG.len()).any(|part| part == TOO_LONG);
     if is_too_long && theirs.head == Some(Err(Failure::HeadTooLarge)) {
         theirs.head = Some(Err(Failure::Malformed));

@@ -11,6 +11,8 @@ use crate::proxy::response::BodySize;
 pub(super) const MAX_LINES: usize = 100;
 /// Largest sum of all chunk extensions of a body, bytes.
 const MAX_EXTENSIONS: u64 = 16 << 10;
+/// Most zeros in front of the size of a chunk and white space behind it, bytes. Some servers write all sizes equally long.
+const MAX_PADDING: u32 = 64;
 
 /// Rest of a response's body.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub(super) struct Chunked {
     left: u64,
     /// Bytes of chunk extensions so far.
     extensions: u64,
+    /// Zeros in front of the size of this chunk, and white space behind it.
+    padding: u32,
     trailers: Trailers,
 }
 
@@ -118,6 +122,7 @@ impl Chunked {
             state: State::FirstDigit,
             left: 0,
             extensions: 0,
+            padding: 0,
             trailers: Trailers { limit, seen: 0, lines: 0, next: Next::Line },
         }
     }
@@ -156,13 +161,19 @@ impl Chunked {
     fn after(&mut self, byte: u8) -> Result<State, BrokenBody> {
         Ok(match (self.state, byte) {
             (State::FirstDigit | State::Digit, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                if self.state == State::Digit && self.left == 0 {
+                    self.pad()?;
+                }
                 let digit = char::from(byte).to_digit(16).ok_or(BrokenBody)?;
                 let size = self.left.checked_mul(16);
                 let size = size.and_then(|size| size.checked_add(digit.into()));
                 self.left = size.ok_or(BrokenBody)?;
                 State::Digit
             }
-            (State::Digit | State::Space, b'\t' | b' ') => State::Space,
+            (State::Digit | State::Space, b'\t' | b' ') => {
+                self.pad()?;
+                State::Space
+            }
             (State::Digit | State::Space, b';') => State::Extension,
             (State::Digit | State::Space | State::Extension, b'\r') => State::SizeLf,
             // Some end a line by LF alone, and would see another chunk.
@@ -177,9 +188,18 @@ impl Chunked {
             (State::SizeLf, b'\n') if self.left == 0 => State::Trailers,
             (State::SizeLf, b'\n') => State::Data,
             (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::FirstDigit,
+            (State::DataLf, b'\n') => {
+                self.padding = 0;
+                State::FirstDigit
+            }
             _ => return Err(BrokenBody),
         })
+    }
+
+    /// Counts a byte that says nothing.
+    fn pad(&mut self) -> Result<(), BrokenBody> {
+        self.padding += 1;
+        if self.padding > MAX_PADDING { Err(BrokenBody) } else { Ok(()) }
     }
 }
 

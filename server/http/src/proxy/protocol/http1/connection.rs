@@ -206,6 +206,9 @@ impl Http1Connection {
             // Upstreams that speak HTTP/1.0 get a connection for each request.
             self.persists &= head.persists && head.response.version == Version::HTTP_11;
             self.persists &= !body.ends_with_connection();
+            // Some servers send the body that a response without one announces, and it may come later.
+            self.persists &=
+                status != StatusCode::NO_CONTENT || !head::announces_body(&head.response);
             self.incoming = if status == StatusCode::SWITCHING_PROTOCOLS {
                 Incoming::Switched
             } else if body.is_complete() {
@@ -299,7 +302,6 @@ impl Http1Connection {
         }
         self.incoming = Incoming::Silence;
         self.buffer = BytesMut::new();
-        self.outgoing.shrink();
         self.alert.0.store(false, Ordering::Relaxed);
         let waker = Arc::clone(&self.alert).into();
         let cx = &mut Context::from_waker(&waker);

@@ -178,6 +178,13 @@ pub(super) fn body(response: &ReceivedHead, is_head: bool, limit: usize) -> Resu
     }
 }
 
+/// Returns whether a response announces a body, whether or not it has one.
+pub(super) fn announces_body(response: &ReceivedHead) -> bool {
+    response.fields.iter().any(|(name, value)| {
+        *name == TRANSFER_ENCODING || *name == CONTENT_LENGTH && value.as_bytes() != b"0"
+    })
+}
+
 /// Returns a length, which has no sign.
 fn digits(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

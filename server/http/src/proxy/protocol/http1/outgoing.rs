@@ -114,13 +114,6 @@ impl OutgoingRequest {
         self.is_broken
     }
 
-    /// Gives back memory once the request is complete.
-    pub(super) fn shrink(&mut self) {
-        if self.bytes.capacity() > KEPT {
-            self.bytes = Vec::new();
-        }
-    }
-
     /// Writes what can be written now.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, stream: &mut (impl AsyncWrite + Unpin)) {
         let copied = if stream.is_write_vectored() { COPIED } else { COPIED_ALONE };
@@ -135,6 +128,10 @@ impl OutgoingRequest {
                 Poll::Ready(Ok(0) | Err(_)) => self.is_broken = true,
             }
         }
+        // The response may take long, and another request far less.
+        if self.is_complete() && self.bytes.capacity() > KEPT {
+            self.bytes = Vec::new();
+        }
         if self.unflushed && Pin::new(stream).poll_flush(cx).is_ready() {
             self.unflushed = false;
         }
@@ -145,8 +142,13 @@ impl OutgoingRequest {
         self.bytes.is_empty() && self.block.is_empty() && self.tail.is_empty()
     }
 
-    /// Takes what has arrived of the body, up to a block that is not copied.
+    /// Takes what has arrived of the body, up to a block that is not copied. What a write has left over leaves with it: alone it
+    /// would be a record of TLS, or a packet, of its own.
     fn gather(&mut self, cx: &mut Context<'_>, copied: usize) {
+        if self.body.is_some() && self.written > 0 {
+            self.bytes.drain(..self.written);
+            self.written = 0;
+        }
         while self.block.is_empty() && self.tail.is_empty() && self.bytes.len() < GATHERED {
             let Some(rest) = &mut self.body else {
                 return;

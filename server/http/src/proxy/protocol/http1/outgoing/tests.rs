@@ -181,6 +181,29 @@ fn head_and_body_that_have_arrived_are_one_write() {
 }
 
 #[test]
+fn what_a_write_leaves_over_leaves_with_the_next_block() {
+    let blocks = [&LARGE[..COPIED_ALONE]; 10];
+    let length = blocks.concat().len();
+    for framing in [Length(length as u64), Chunked] {
+        // Records of TLS.
+        let sink = Sink::new(COPIED_ALONE, false);
+        let (taken, writes) = written(framing, &blocks, (None, &[]), sink);
+        assert_eq!(writes, taken.len().div_ceil(COPIED_ALONE), "{framing:?}");
+    }
+}
+
+#[test]
+fn memory_is_given_back_before_the_response_comes() {
+    let (body, front) = upload(None);
+    front.data(&LARGE[..COPIED_ALONE]);
+    front.end(None);
+    let mut outgoing = OutgoingRequest::default();
+    begin(&mut outgoing, Chunked, &[], body);
+    write(&mut outgoing, &mut Sink::new(1 << 20, false));
+    assert!(outgoing.is_complete() && outgoing.bytes.capacity() <= KEPT);
+}
+
+#[test]
 fn request_whose_body_is_over_has_none() {
     let (body, front) = upload(None);
     front.end(None);
