@@ -49,6 +49,7 @@ mod unread_body;
 mod upload;
 mod watchdog;
 mod window;
+mod write_behind;
 
 pub use accept::BACKLOG;
 pub use config::{TcpConfig, TcpListenerConfig};

@@ -30,11 +30,14 @@ struct Gatherer<S> {
     sent: usize,
     /// Bytes sent on the connection.
     total: u64,
+    /// The stream below has not sent all that it took.
+    is_unflushed: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gathering<S> {
     pub(super) fn new(stream: S) -> Gathering<S> {
-        let gatherer = Gatherer { stream, bytes: Vec::new(), sent: 0, total: 0 };
+        let gatherer =
+            Gatherer { stream, bytes: Vec::new(), sent: 0, total: 0, is_unflushed: false };
         Gathering(Rc::new(RefCell::new(gatherer)))
     }
 
@@ -56,7 +59,7 @@ impl<S: AsyncWrite + Unpin> Gatherer<S> {
     /// Takes as many of these bytes as there is room for.
     fn poll_take(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.bytes.len() == ROOM {
-            ready!(self.poll_send(cx))?;
+            ready!(self.poll_pass_on(cx))?;
         }
         if self.bytes.capacity() == 0 {
             self.bytes.reserve_exact(ROOM);
@@ -67,9 +70,16 @@ impl<S: AsyncWrite + Unpin> Gatherer<S> {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.bytes.is_empty() {
-            return Poll::Ready(Ok(()));
+        ready!(self.poll_pass_on(cx))?;
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.is_unflushed = false;
         }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Passes what was gathered on to the stream below, in records.
+    fn poll_pass_on(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.bytes.len() {
             let largest = if self.total < FIRST_BYTES { FIRST_RECORDS } else { ROOM };
             let record = self.bytes[self.sent..].chunks(largest).next().unwrap_or_default();
@@ -79,11 +89,12 @@ impl<S: AsyncWrite + Unpin> Gatherer<S> {
             }
             self.sent += count;
             self.total += count as u64;
+            self.is_unflushed = true;
         }
         // An idle connection holds no memory for it.
         self.bytes = Vec::new();
         self.sent = 0;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -129,6 +140,8 @@ mod tests {
         writes: Vec<usize>,
         bytes: Vec<u8>,
         room: usize,
+        flushes: usize,
+        is_stuck: bool,
         is_closed: bool,
         is_shut: bool,
     }
@@ -159,7 +172,11 @@ mod tests {
             Poll::Ready(Ok(count))
         }
 
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if self.is_stuck {
+                return Poll::Pending;
+            }
+            self.flushes += 1;
             Poll::Ready(Ok(()))
         }
 
@@ -174,6 +191,8 @@ mod tests {
             writes: Vec::new(),
             bytes: Vec::new(),
             room,
+            flushes: 0,
+            is_stuck: false,
             is_closed: false,
             is_shut: false,
         })
@@ -245,6 +264,29 @@ mod tests {
         assert!(send(&stream));
         let expected: Vec<u8> = (0..taken).map(|at| u8::try_from(at % 251).unwrap()).collect();
         assert_eq!(stream.0.borrow().stream.bytes, expected);
+    }
+
+    #[test]
+    fn the_stream_below_sends_all_records_of_a_turn_together() {
+        let mut stream = gathering(usize::MAX);
+        write(&mut stream, &[40 * 1024], 0);
+        assert_eq!(stream.0.borrow().stream.flushes, 0);
+        assert!(send(&stream));
+        assert_eq!((writes(&stream).len(), stream.0.borrow().stream.flushes), (10, 1));
+        assert!(send(&stream));
+        assert_eq!(stream.0.borrow().stream.flushes, 1);
+    }
+
+    #[test]
+    fn what_the_stream_below_has_not_sent_is_asked_for_again() {
+        let mut stream = gathering(usize::MAX);
+        write(&mut stream, &[1000], 0);
+        stream.0.borrow_mut().stream.is_stuck = true;
+        assert!(!send(&stream) && !send(&stream));
+        assert_eq!(writes(&stream), [1000]);
+        stream.0.borrow_mut().stream.is_stuck = false;
+        assert!(send(&stream));
+        assert_eq!(stream.0.borrow().stream.flushes, 1);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::lingering::Lingering;
 use super::link_account::LinkAccount;
 use super::read_ahead::ReadAhead;
 use super::socket_info::SocketInfo;
+use super::write_behind::WriteBehind;
 
 /// Bytes that a connection has sent, below TLS.
 #[derive(Debug)]
@@ -149,6 +150,7 @@ impl Meter {
 pub(super) struct MeteredStream {
     stream: TcpStream,
     ahead: ReadAhead,
+    behind: WriteBehind,
     meter: Rc<Meter>,
     lingering: Option<Lingering>,
     is_ending: bool,
@@ -160,6 +162,7 @@ impl MeteredStream {
         MeteredStream {
             stream,
             ahead: ReadAhead::default(),
+            behind: WriteBehind::default(),
             meter: Rc::clone(meter),
             lingering: None,
             is_ending: false,
@@ -191,9 +194,13 @@ impl MeteredStream {
         self.is_ending
     }
 
-    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.meter.on_write(&result);
-        result
+    /// Gathers what is written from now on until a flush.
+    pub(super) fn gather(&mut self) {
+        self.behind.begin();
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.behind.poll_send(&mut self.stream, cx, |result| self.meter.on_write(result))
     }
 }
 
@@ -226,8 +233,9 @@ impl AsyncWrite for MeteredStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(result)
+        let this = &mut *self;
+        let on_write = |result: &Poll<io::Result<usize>>| this.meter.on_write(result);
+        this.behind.poll_write(&mut this.stream, cx, bytes, on_write)
     }
 
     fn poll_write_vectored(
@@ -235,8 +243,10 @@ impl AsyncWrite for MeteredStream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_send(cx))?;
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.wrote(result)
+        self.meter.on_write(&result);
+        result
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -244,6 +254,7 @@ impl AsyncWrite for MeteredStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_send(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -251,6 +262,7 @@ impl AsyncWrite for MeteredStream {
         let this = &mut *self;
         this.is_ending = true;
         if this.lingering.is_none() {
+            ready!(this.poll_send(cx))?;
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
         let lingering = this.lingering.get_or_insert_with(Lingering::begin);

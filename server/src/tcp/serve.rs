@@ -92,7 +92,7 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, addresses: Add
         drop(settings);
         return serve_http1(&connection, stream, listener.phase()).await;
     };
-    let stream = match handshake(admission, context, stream).await {
+    let mut stream = match handshake(admission, context, stream).await {
         Some(Opened::Tls(stream)) => stream,
         Some(Opened::Plain(stream)) => {
             let connection = connect(describe(Version::HTTP_11, "http"));
@@ -120,6 +120,7 @@ async fn serve_admitted(admission: &Admission, stream: TcpStream, addresses: Add
     // A reload frees the certificates of the previous configuration.
     drop(settings);
     if is_http2 {
+        stream.gather();
         serve_http2(&connection, stream, listener.phase()).await;
     } else {
         // In HTTP/2 the server sends its settings at once.

@@ -27,6 +27,11 @@ impl TlsStream {
         self.0.get_ref().acknowledge();
     }
 
+    /// Gathers records from now on until a flush.
+    pub(super) fn gather(&mut self) {
+        self.0.get_mut().gather();
+    }
+
     /// Lends the state of TLS.
     pub(super) fn ssl(&self) -> &SslRef {
         self.0.ssl()
