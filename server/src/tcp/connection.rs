@@ -147,7 +147,7 @@ impl Connection {
         self.progress.begin_turn(start);
         let achieves = self.progress.is_in_credit();
         let polled = poll();
-        if !achieves {
+        if !achieves && !self.progress.is_in_credit() {
             self.front.on_turn_in_vain(start);
         }
         polled

@@ -24,10 +24,13 @@ use super::served::Served;
 const PENDING_RESETS: usize = 20;
 /// Resets of streams for errors of the client; with more, the connection is closed.
 const ERROR_RESETS: usize = 256;
+/// Requests that a connection responds to in its own turn; further ones have tasks from the beginning, which take turns with those of
+/// other connections.
+const AT_ONCE: u32 = 32;
 /// Most bytes of a response that a stream holds before it takes no more, beside the block that it took last.
 const STREAM_SEND_BUFFER: u64 = 64 * 1024;
 
-/// Connection of HTTP/2. Each of its streams has a task of its own.
+/// Connection of HTTP/2. Streams whose response is not at hand have tasks of their own.
 pub(super) struct Http2<S> {
     connection: Rc<Connection>,
     state: State<S>,
@@ -85,6 +88,7 @@ fn builder(limits: &Limits) -> Builder {
 impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
     /// Serves what has arrived, until h2 waits.
     fn poll_requests(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        let mut count = 0;
         loop {
             match &mut self.state {
                 State::Opening(handshake) => {
@@ -97,7 +101,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
                 State::Open(open) => match ready!(open.poll_accept(cx)).transpose()? {
                     Some((request, reply)) => {
                         self.connection.heads.on_served();
-                        stream::start(&self.connection, request, reply);
+                        count += 1;
+                        stream::start(&self.connection, request, reply, count <= AT_ONCE, cx);
                     }
                     None => return Poll::Ready(Ok(())),
                 },

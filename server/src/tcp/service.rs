@@ -68,6 +68,8 @@ impl Service<Request<Incoming>> for RequestService {
 }
 
 /// Responds to a request, which has a task of its stream over HTTP/2. A tunnel that the response opens is left in `slot`.
+///
+/// What waits is in boxes: most responses are at hand, and a future is moved with room for its longest wait.
 pub(super) async fn respond(
     connection: &Rc<Connection>,
     request: Request<RequestBody>,
@@ -75,14 +77,7 @@ pub(super) async fn respond(
     stream: Option<StreamTask>,
 ) -> Answer {
     let (parts, body) = request.into_parts();
-    connection.front.count(|counters| {
-        counters.requests.requests += 1;
-        if connection.is_http2() {
-            counters.connections.http2 += 1;
-        } else {
-            counters.connections.http1 += 1;
-        }
-    });
+    count(connection);
     let front = &connection.front;
     let max_section = front.config().site.limits().header_bytes;
     let peer = peer(connection, &parts);
@@ -115,16 +110,20 @@ pub(super) async fn respond(
                 Decision::Refuse(refusal) => Err((refusal, body)),
                 Decision::Discard(reply, limit) => {
                     guard.request.exchange().discard(parsed.content_length, limit);
-                    discard(&guard, body, reply).await
+                    if body.is_end_stream() {
+                        Ok(reply)
+                    } else {
+                        Box::pin(discard(&guard, body, reply)).await
+                    }
                 }
                 Decision::Handle(routed) => {
                     if routed.is_tunnel() {
-                        return open(guard, parsed, peer, routed, &slot).await;
+                        return Box::pin(open(guard, parsed, peer, routed, &slot)).await;
                     }
                     // The route leaves an upgrade undone.
                     parsed.head.protocol = None;
                     let response = handle(guard, parsed, peer, routed, body);
-                    return response.await.map(Either::Left);
+                    return Box::pin(response).await.map(Either::Left);
                 }
             }
         }
@@ -138,11 +137,22 @@ pub(super) async fn respond(
     let reply = match reply {
         Ok(reply) => reply,
         Err((refusal, body)) => {
-            unread_body::leave(connection, &guard.request, body).await;
+            Box::pin(unread_body::leave(connection, &guard.request, body)).await;
             refused(&guard, refusal)
         }
     };
     of_reply(reply, guard).map(Either::Left)
+}
+
+fn count(connection: &Connection) {
+    connection.front.count(|counters| {
+        counters.requests.requests += 1;
+        if connection.is_http2() {
+            counters.connections.http2 += 1;
+        } else {
+            counters.connections.http1 += 1;
+        }
+    });
 }
 
 /// Returns the response to a request that its connection alone decides about, in front of all routes.
@@ -252,9 +262,6 @@ async fn discard(
     body: RequestBody,
     reply: Reply,
 ) -> Result<Reply, (RequestRefusal, RequestBody)> {
-    if body.is_end_stream() {
-        return Ok(reply);
-    }
     let request = &guard.request;
     let mut upload = Upload(Some(Source::Body(body)));
     let reply = loop {

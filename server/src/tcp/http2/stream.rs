@@ -1,9 +1,9 @@
 //! A stream of HTTP/2: a request and its response.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -29,15 +29,17 @@ struct Stream {
     task: StreamTask,
 }
 
-/// Starts the task that serves a request.
+/// Serves a request: here if `is_here` and the response is at hand, and otherwise in a task of its own.
 pub(super) fn start(
     connection: &Rc<Connection>,
     request: Request<RecvStream>,
     reply: SendResponse<Bytes>,
+    is_here: bool,
+    cx: &mut Context<'_>,
 ) {
     let task = StreamTask::default();
     let stream = Stream { connection: Rc::clone(connection), reply, task: task.clone() };
-    spawn_local(async move {
+    let mut serving = Box::pin(async move {
         tokio::select! {
             // What the task has not sent when it is cancelled is not to be sent.
             biased;
@@ -47,6 +49,10 @@ pub(super) fn start(
             },
         }
     });
+    // The task polls it again, and is then the one that is woken.
+    if !is_here || serving.as_mut().poll(cx).is_pending() {
+        spawn_local(serving);
+    }
 }
 
 impl Stream {
