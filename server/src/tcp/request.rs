@@ -7,7 +7,6 @@ use std::collections::HashSet;
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING,
-    UPGRADE,
 };
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Version, request};
@@ -255,9 +254,16 @@ pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
 
 /// Returns whether a field concerns the connection and not the request (RFC 9110 §7.6.1).
 pub(super) fn is_of_connection(name: &HeaderName) -> bool {
-    let own = [CONNECTION, TRANSFER_ENCODING, UPGRADE, TE];
-    let legacy = ["keep-alive", "proxy-connection", "http2-settings"];
-    own.contains(name) || legacy.contains(&name.as_str())
+    matches!(
+        name.as_str(),
+        "connection"
+            | "transfer-encoding"
+            | "upgrade"
+            | "te"
+            | "keep-alive"
+            | "proxy-connection"
+            | "http2-settings"
+    )
 }
 
 #[cfg(test)]
