@@ -175,6 +175,15 @@ impl MeteredStream {
         let _ = self.stream.peek(&mut [0]).await;
     }
 
+    /// Waits until a read would bring something, or the end.
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ahead.is_empty() {
+            // A read returns the error, too.
+            return self.stream.poll_read_ready(cx).map(drop);
+        }
+        Poll::Ready(())
+    }
+
     /// Returns whether a client that speaks TLS would not begin with the byte that waits, but one that speaks HTTP without TLS would.
     pub(super) async fn begins_with_method(&self) -> bool {
         let mut first = [0];

@@ -21,6 +21,11 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// Returns whether nothing was read that is not asked for yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Reads from a stream.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use boring::ssl::SslRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -44,6 +44,10 @@ impl AsyncRead for TlsStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // Most reads find nothing, which BoringSSL takes long to say. It holds no whole record that it has not decrypted.
+        if self.0.ssl().pending() == 0 {
+            ready!(self.0.get_ref().poll_readable(cx));
+        }
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
