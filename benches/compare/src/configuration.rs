@@ -1,4 +1,4 @@
-//! Configurations: files below `/`, and a reverse proxy below `/proxied/`.
+//! Configurations: files below `/`, and reverse proxies below `/proxied/`, `/unix/` and `/h2c/`, by the way to the upstream.
 //!
 //! Each server has one process or worker that serves, no access log, and connections to the upstream that stay open.
 
@@ -19,8 +19,8 @@ pub(crate) fn program(peer: &Peer, host: &Host, site: &Site) -> Program {
     let path = |(name, _): &(String, String)| site.folder.join(name).display().to_string();
     let path = file.as_ref().map(path).unwrap_or_default();
     let address = host.address().to_string();
-    let [root, certificate, key] =
-        [site.root(), site.certificate(), site.key()].map(|path| path.display().to_string());
+    let [root, certificate, key] = [site.root(), site.certificate(peer.key), site.key(peer.key)]
+        .map(|path| path.display().to_string());
     let arguments: Vec<&str> = match peer.kind {
         Kind::Sluicegate => vec!["run", "-c", &path],
         Kind::Nginx | Kind::H2o => vec!["-c", &path],
@@ -40,10 +40,10 @@ pub(crate) fn program(peer: &Peer, host: &Host, site: &Site) -> Program {
 fn configuration(peer: &Peer, host: &Host, site: &Site) -> Option<(&'static str, String)> {
     Some(match peer.kind {
         Kind::Sluicegate => ("toml", sluicegate(peer, host, site)),
-        Kind::Nginx => ("conf", nginx(site, &peer.name, &front(host, site))),
-        Kind::Caddy => ("caddyfile", caddy(host, site)),
-        Kind::H2o => ("yaml", h2o(host, site)),
-        Kind::Haproxy => ("cfg", haproxy(host, site)),
+        Kind::Nginx => ("conf", nginx(site, &peer.name, &front(peer, host, site))),
+        Kind::Caddy => ("caddyfile", caddy(peer, host, site)),
+        Kind::H2o => ("yaml", h2o(peer, host, site)),
+        Kind::Haproxy => ("cfg", haproxy(peer, host, site)),
         Kind::QuicGo | Kind::Quinn | Kind::TokioQuiche => return None,
     })
 }
@@ -52,15 +52,19 @@ fn sluicegate(peer: &Peer, host: &Host, site: &Site) -> String {
     format!(
         "[server]\nstate_dir = \"{folder}/{name}-state\"\n\n{group}[[listener]]\nname = \"public\"\naddress = \"{address}\"\n\
          tls = {{ certificate = \"{certificate}\", key = \"{key}\" }}\n\n[[route]]\npath = \"/proxied/\"\n\
-         proxy = {{ upstreams = \"{upstream}\" }}\n\n[[route]]\npath = \"/bytes/\"\ngenerate = {{}}\n\n\
+         proxy = {{ upstreams = \"{upstream}\" }}\n\n[[route]]\npath = \"/unix/\"\n\
+         proxy = {{ upstreams = \"unix:{socket}\" }}\n\n[[route]]\npath = \"/h2c/\"\n\
+         proxy = {{ upstreams = \"h2c://{h2c}\" }}\n\n[[route]]\npath = \"/bytes/\"\ngenerate = {{}}\n\n\
          [[route]]\npath = \"/\"\nfiles = {{ root = \"{root}\" }}\n",
         folder = site.folder.display(),
         name = peer.name,
         group = group(peer, host),
         address = host.address(),
         upstream = host.upstream(),
-        certificate = site.certificate().display(),
-        key = site.key().display(),
+        h2c = host.upstream_h2c(),
+        socket = site.socket().display(),
+        certificate = site.certificate(peer.key).display(),
+        key = site.key(peer.key).display(),
         root = site.root().display(),
     )
 }
@@ -87,61 +91,107 @@ fn group(peer: &Peer, host: &Host) -> String {
     text + "\n"
 }
 
-/// Returns what nginx has as a front.
-fn front(host: &Host, site: &Site) -> String {
+/// Returns what nginx has as a front. It speaks HTTP/2 to upstreams since 1.29.4.
+fn front(peer: &Peer, host: &Host, site: &Site) -> String {
+    let ways = [
+        ("proxied", host.upstream().to_string(), "1.1; proxy_set_header Connection \"\""),
+        (
+            "unix",
+            format!("unix:{}", site.socket().display()),
+            "1.1; proxy_set_header Connection \"\"",
+        ),
+        ("h2c", host.upstream_h2c().to_string(), "2"),
+    ];
+    let upstreams = ways.iter().map(|(name, address, _)| {
+        format!(
+            "  upstream {name} {{ server {address}; keepalive {POOL}; keepalive_requests 100000000; }}\n"
+        )
+    });
+    let locations = ways.iter().map(|(name, _, version)| {
+        format!(
+            "    location /{name}/ {{ proxy_pass http://{name}; proxy_max_temp_file_size 0; proxy_http_version {version}; }}\n"
+        )
+    });
     format!(
-        "  upstream u {{ server {upstream}; keepalive {POOL}; keepalive_requests 100000000; }}\n  server {{\n    \
+        "{upstreams}  server {{\n    \
          listen {address} quic reuseport;\n    listen {address} ssl;\n    http2 on;\n    \
          quic_gso on;\n    open_file_cache max=100;\n    http3_max_concurrent_streams 128;\n    ssl_certificate {certificate};\n    \
-         ssl_certificate_key {key};\n    root {root};\n    location /proxied/ {{\n      proxy_pass http://u;\n      \
-         proxy_max_temp_file_size 0;\n      proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n    }}\n  }}\n",
-        certificate = site.certificate().display(),
-        key = site.key().display(),
+         ssl_certificate_key {key};\n    root {root};\n{locations}  }}\n",
+        upstreams = upstreams.collect::<String>(),
+        locations = locations.collect::<String>(),
+        certificate = site.certificate(peer.key).display(),
+        key = site.key(peer.key).display(),
         root = site.root().display(),
         address = host.address(),
-        upstream = host.upstream(),
     )
 }
 
-fn caddy(host: &Host, site: &Site) -> String {
+fn caddy(peer: &Peer, host: &Host, site: &Site) -> String {
+    let ways = [
+        ("proxied", host.upstream().to_string(), ""),
+        ("unix", format!("unix/{}", site.socket().display()), ""),
+        ("h2c", host.upstream_h2c().to_string(), "\t\t\tversions h2c 2\n"),
+    ];
+    let proxies = ways.map(|(name, address, versions)| {
+        format!(
+            "\treverse_proxy /{name}/* {address} {{\n\t\ttransport http {{\n\t\t\t\
+             keepalive_idle_conns_per_host {POOL}\n{versions}\t\t}}\n\t}}\n"
+        )
+    });
     format!(
         "{{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port {port}\n}}\nhttps://localhost:{port}, https://{address} {{\n\t\
-         bind {ip}\n\ttls {certificate} {key}\n\treverse_proxy /proxied/* {upstream} {{\n\t\ttransport http {{\n\t\t\t\
-         keepalive_idle_conns_per_host {POOL}\n\t\t}}\n\t}}\n\troot * {root}\n\tfile_server\n}}\n",
-        certificate = site.certificate().display(),
-        key = site.key().display(),
+         bind {ip}\n\ttls {certificate} {key}\n{proxies}\troot * {root}\n\tfile_server\n}}\n",
+        proxies = proxies.concat(),
+        certificate = site.certificate(peer.key).display(),
+        key = site.key(peer.key).display(),
         root = site.root().display(),
         address = host.address(),
         ip = host.address().ip(),
         port = host.address().port(),
-        upstream = host.upstream(),
     )
 }
 
-fn h2o(host: &Host, site: &Site) -> String {
+fn h2o(peer: &Peer, host: &Host, site: &Site) -> String {
+    let unix = format!("[unix:{}]", site.socket().display());
+    let h2c =
+        "        proxy.http2.ratio: 100\n        proxy.http2.force-cleartext: ON\n".to_owned();
+    let ways = [
+        ("proxied", host.upstream().to_string(), String::new()),
+        ("unix", unix, String::new()),
+        ("h2c", host.upstream_h2c().to_string(), h2c),
+    ];
+    let proxies = ways.map(|(name, address, more)| {
+        format!(
+            "      /{name}/:\n        proxy.reverse.url: http://{address}/{name}/\n        \
+             proxy.preserve-host: ON\n{more}"
+        )
+    });
     format!(
         "user: root\nnum-threads: 1\nmax-connections: 20000\nlisten: &tls\n  host: {ip}\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    \
-         key-file: {key}\nlisten:\n  <<: *tls\n  type: quic\nhosts:\n  default:\n    paths:\n      /proxied/:\n        \
-         proxy.reverse.url: http://{upstream}/proxied/\n        proxy.preserve-host: ON\n      /:\n        file.dir: {root}\n",
-        certificate = site.certificate().display(),
-        key = site.key().display(),
+         key-file: {key}\nlisten:\n  <<: *tls\n  type: quic\nhosts:\n  default:\n    paths:\n{proxies}      /:\n        file.dir: {root}\n",
+        proxies = proxies.concat(),
+        certificate = site.certificate(peer.key).display(),
+        key = site.key(peer.key).display(),
         root = site.root().display(),
         ip = host.address().ip(),
         port = host.address().port(),
-        upstream = host.upstream(),
     )
 }
 
-fn haproxy(host: &Host, site: &Site) -> String {
+fn haproxy(peer: &Peer, host: &Host, site: &Site) -> String {
     format!(
         "global\n  nbthread 1\n  maxconn 5000\ndefaults\n  mode http\n  \
          timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n  http-reuse always\nfrontend public\n  \
-         bind quic4@{address} ssl crt {both} alpn h3\n  default_backend upstream\nbackend upstream\n  \
-         server upstream {upstream}\n",
+         bind quic4@{address} ssl crt {both} alpn h3\n  bind {address} ssl crt {both} alpn h2,http/1.1\n  \
+         use_backend unix if {{ path_beg /unix/ }}\n  use_backend h2c if {{ path_beg /h2c/ }}\n  default_backend upstream\n\
+         backend upstream\n  server upstream {upstream}\nbackend unix\n  server upstream unix@{socket}\n\
+         backend h2c\n  server upstream {h2c} proto h2\n",
         // It reads the key from a file beside the certificate with `.key` behind its name.
-        both = site.certificate().display(),
+        both = site.certificate(peer.key).display(),
         address = host.address(),
         upstream = host.upstream(),
+        socket = site.socket().display(),
+        h2c = host.upstream_h2c(),
     )
 }
 
@@ -162,6 +212,8 @@ mod tests {
     use super::*;
     use crate::backend::Backend;
     use crate::building::Builds;
+    use crate::kind::{Resource, Upstream};
+    use crate::site::Key;
 
     #[test]
     fn servers_have_a_configuration_or_arguments() {
@@ -179,6 +231,28 @@ mod tests {
             for part in ["4432", "/www"] {
                 assert!(kind == Kind::Haproxy || text.contains(part), "{text}");
             }
+            for (upstream, part) in [
+                (Upstream::Tcp, "8080"),
+                (Upstream::Unix, "upstream.socket"),
+                (Upstream::H2c, "8081"),
+            ] {
+                let serves = kind.serves(Resource::Proxied(upstream));
+                assert_eq!(serves, text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_twin_with_another_key_has_its_certificate() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = Site::write(folder.path()).unwrap();
+        for kind in Kind::ALL {
+            let peer = format!("{}=x", kind.name());
+            let peer = Peer::parse(&peer, &Builds::new("target/release".into())).unwrap();
+            let program = program(&peer.twin(Key::Rsa), &Host::local(2), &site);
+            let text = program.file.map_or(program.arguments.join(" "), |(_, text)| text);
+            assert!(text.contains("certificate-rsa.pem"), "{text}");
+            assert!(!text.contains("certificate.pem"), "{text}");
         }
     }
 

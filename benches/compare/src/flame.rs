@@ -31,7 +31,7 @@ pub(crate) fn graphs(
         for workload in workloads {
             let load = workload.load(bench.seconds + 1.0);
             let is_heavy = matches!(load.schedule, Schedule::Closed { .. });
-            if !is_heavy || !contestant.peer.serves(workload.resource()) {
+            if !is_heavy || !contestant.peer.serves(workload) {
                 continue;
             }
             let load = bench.generator.start(&load, &contestant.url(workload))?;

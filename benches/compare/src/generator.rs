@@ -17,22 +17,60 @@ pub(crate) struct Load {
     pub(crate) streams: usize,
     /// When to send them, and when to end.
     pub(crate) schedule: Schedule,
+    pub(crate) protocol: Protocol,
+    pub(crate) handshake: Handshake,
+}
+
+/// Protocol of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http3,
+    Http2,
+    /// HTTP/1.1 over TLS.
+    Http1,
+}
+
+/// Handshake of a connection with TLS 1.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// By the generator's own choice of a group.
+    Full,
+    /// With the group X25519MLKEM768.
+    PostQuantum,
+    /// Of the session that an earlier connection has received. Only `sluicegate load` can resume one.
+    Resumed,
+}
+
+impl Protocol {
+    /// Returns its name in the handshake of TLS.
+    fn alpn(self) -> &'static str {
+        match self {
+            Self::Http3 => "h3",
+            Self::Http2 => "h2",
+            Self::Http1 => "http/1.1",
+        }
+    }
 }
 
 impl Load {
     /// Returns a load as fast as possible.
     pub(crate) const fn closed(connections: usize, streams: usize, seconds: f64) -> Self {
-        Self { connections, streams, schedule: Schedule::Closed { seconds } }
+        Self::new(connections, streams, Schedule::Closed { seconds })
     }
 
     /// Returns a load of `rate` requests per second and connection, one at a time.
     pub(crate) const fn open(connections: usize, rate: f64, seconds: f64) -> Self {
-        Self { connections, streams: 1, schedule: Schedule::Open { rate, seconds } }
+        Self::new(connections, 1, Schedule::Open { rate, seconds })
     }
 
     /// Returns a load of `connections` new connections with a request on each, so many per second.
     pub(crate) const fn handshakes(connections: usize, rate: usize) -> Self {
-        Self { connections, streams: 1, schedule: Schedule::Handshakes { rate } }
+        Self::new(connections, 1, Schedule::Handshakes { rate })
+    }
+
+    const fn new(connections: usize, streams: usize, schedule: Schedule) -> Self {
+        let (protocol, handshake) = (Protocol::Http3, Handshake::Full);
+        Self { connections, streams, schedule, protocol, handshake }
     }
 }
 
@@ -62,6 +100,8 @@ pub(crate) enum Schedule {
 #[derive(Debug)]
 pub(crate) struct Generator {
     program: PathBuf,
+    /// Whether it can resume sessions.
+    resumes: bool,
     /// Words between the program and the options, such as a subcommand.
     words: Vec<String>,
     core: usize,
@@ -95,17 +135,20 @@ impl Generator {
         let program = PathBuf::from(program);
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let output = Command::new(&program).args(&words).arg("--help").output();
-        let has = |output: Output| {
-            let help = String::from_utf8_lossy(&output.stdout).into_owned();
-            help.contains("--alpn-list") && help.contains("--qlog-file-base")
-        };
+        let help = |output: Output| String::from_utf8_lossy(&output.stdout).into_owned();
+        let help = output.map(help).unwrap_or_default();
         ensure!(
-            output.is_ok_and(has),
+            help.contains("--alpn-list") && help.contains("--qlog-file-base"),
             "`{}` is no load generator for HTTP/3: name `PROGRAM load` with the program of Sluicegate, or h2load of nghttp2 built \
              with --enable-http3",
             command.join(" ")
         );
-        Ok(Self { program, words, core, log })
+        Ok(Self { resumes: help.contains("--resume"), program, words, core, log })
+    }
+
+    /// Returns whether it can make such handshakes.
+    pub(crate) fn can(&self, handshake: Handshake) -> bool {
+        handshake != Handshake::Resumed || self.resumes
     }
 
     /// Returns its name and version.
@@ -165,7 +208,8 @@ impl Generator {
             .args(["-c", &self.core.to_string()])
             .arg(&self.program)
             .args(&self.words)
-            .args(["--alpn-list=h3", "-t1"])
+            .arg(format!("--alpn-list={}", load.protocol.alpn()))
+            .arg("-t1")
             .arg(format!("-c{}", load.connections))
             .arg(format!("-m{}", load.streams));
         match load.schedule {
@@ -180,6 +224,15 @@ impl Generator {
                 .arg(format!("-r{}", (rate / 20).max(1)))
                 .arg("--rate-period=50ms"),
         };
+        match load.handshake {
+            Handshake::Full => {}
+            Handshake::PostQuantum => {
+                command.arg("--groups=X25519MLKEM768");
+            }
+            Handshake::Resumed => {
+                command.arg("--resume");
+            }
+        }
         command.arg(url);
         command
     }
@@ -226,6 +279,31 @@ fn times(log: &str) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_names_its_protocol_and_its_handshake() {
+        let generator = Generator {
+            program: "load".into(),
+            resumes: false,
+            words: Vec::new(),
+            core: 1,
+            log: PathBuf::new(),
+        };
+        let load = Load::closed(4, 2, 1.0);
+        let words = |load: &Load| {
+            let command = generator.command(load, "https://a/");
+            let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert!(words(&load).ends_with("load --alpn-list=h3 -t1 -c4 -m2 -D1000ms https://a/"));
+        let http1 = Load { protocol: Protocol::Http1, ..load };
+        assert!(words(&http1).contains(" --alpn-list=http/1.1 "));
+        let hybrid = Load { handshake: Handshake::PostQuantum, ..load };
+        assert!(words(&hybrid).contains(" --groups=X25519MLKEM768 "));
+        let resumed = Load { handshake: Handshake::Resumed, ..load };
+        assert!(words(&resumed).contains(" --resume "));
+        assert!(generator.can(Handshake::PostQuantum) && !generator.can(Handshake::Resumed));
+    }
 
     const SAID: &str = "finished in 1.00s, 8.00 req/s, 9.00KB/s\n\
         requests: 10 total, 10 started, 10 done, 8 succeeded, 2 failed, 0 errored, 1 timeout\n\

@@ -2,6 +2,8 @@
 
 use anyhow::{Result, bail};
 
+use crate::generator::Protocol;
+
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -21,7 +23,18 @@ pub(crate) enum Resource {
     File,
     /// Made by the server itself.
     Generated,
-    Proxied,
+    Proxied(Upstream),
+}
+
+/// Way to the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upstream {
+    /// HTTP/1.1 over TCP.
+    Tcp,
+    /// HTTP/1.1 over a Unix socket.
+    Unix,
+    /// HTTP/2 over TCP without TLS.
+    H2c,
 }
 
 /// A way to build a server from a package registry.
@@ -91,8 +104,16 @@ impl Kind {
         match self {
             Self::Sluicegate => true,
             Self::Nginx | Self::Caddy | Self::H2o => resource != Resource::Generated,
-            Self::Haproxy => resource == Resource::Proxied,
+            Self::Haproxy => matches!(resource, Resource::Proxied(_)),
             Self::QuicGo | Self::Quinn | Self::TokioQuiche => resource == Resource::File,
+        }
+    }
+
+    /// Returns whether it speaks a protocol.
+    pub(crate) fn speaks(self, protocol: Protocol) -> bool {
+        match self {
+            Self::Sluicegate | Self::Nginx | Self::Caddy | Self::H2o | Self::Haproxy => true,
+            Self::QuicGo | Self::Quinn | Self::TokioQuiche => protocol == Protocol::Http3,
         }
     }
 
@@ -124,8 +145,14 @@ mod tests {
     #[test]
     fn haproxy_has_no_files_and_libraries_have_no_proxy() {
         assert!(!Kind::Haproxy.serves(Resource::File));
-        assert!(Kind::Haproxy.serves(Resource::Proxied));
+        assert!(Kind::Haproxy.serves(Resource::Proxied(Upstream::Tcp)));
         assert!(Kind::Quinn.serves(Resource::File));
-        assert!(!Kind::Quinn.serves(Resource::Proxied));
+        assert!(!Kind::Quinn.serves(Resource::Proxied(Upstream::Tcp)));
+    }
+
+    #[test]
+    fn servers_of_libraries_have_no_tcp() {
+        assert!(Kind::Haproxy.speaks(Protocol::Http2) && Kind::Nginx.speaks(Protocol::Http1));
+        assert!(Kind::Quinn.speaks(Protocol::Http3) && !Kind::Quinn.speaks(Protocol::Http2));
     }
 }

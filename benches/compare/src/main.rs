@@ -33,12 +33,12 @@ use clap::Parser as _;
 use crate::arguments::{Arguments, Part, Step};
 use crate::building::Builds;
 use crate::figures::Samples;
-use crate::generator::Generator;
+use crate::generator::{Generator, Handshake};
 use crate::kind::Kind;
 use crate::measure::{Bench, Contestant, Sample};
 use crate::peer::Peer;
 use crate::report::Measured;
-use crate::site::Site;
+use crate::site::{Key, Site};
 use crate::workload::Workload;
 
 fn main() -> Result<()> {
@@ -89,6 +89,16 @@ fn compare(arguments: &Arguments, peers: Vec<Peer>, builds: &Builds) -> Result<(
         site,
     };
     let mut workloads = arguments.workloads();
+    workloads.retain(|workload| {
+        let can = bench.generator.can(workload.handshake());
+        if !can {
+            eprintln!("left out: {}, as the load generator cannot resume sessions", workload.name);
+        }
+        can
+    });
+    if workloads.iter().any(|workload| workload.key == Key::Rsa) {
+        bench.site.certify(Key::Rsa)?;
+    }
     let (mut upstream, mut note) = (None, None);
     match upstream::find(arguments.upstream.as_deref())? {
         Some(program) => {
@@ -156,13 +166,24 @@ fn rounds(
     workload: &Workload,
     contestants: &[Contestant],
 ) -> Result<Samples<Sample>> {
-    let serves = |contestant: &Contestant| contestant.peer.serves(workload.resource());
+    let serves = |contestant: &Contestant| contestant.peer.serves(workload);
     let mut samples: Samples<Sample> =
         contestants.iter().map(|one| serves(one).then(Vec::new)).collect();
     let place = |contestant: &Contestant| format!("{}, {}", contestant.peer.name, workload.name);
-    for contestant in contestants.iter().filter(|one| serves(one)) {
+    for (contestant, samples) in contestants.iter().zip(&mut samples) {
+        if !serves(contestant) {
+            continue;
+        }
         let checked = bench.check(workload, contestant);
-        checked.with_context(|| place(contestant))?;
+        let checked = checked.with_context(|| place(contestant));
+        match checked {
+            // Not every TLS library has the group.
+            Err(cause) if workload.handshake() == Handshake::PostQuantum => {
+                eprintln!("left out: {cause:#}");
+                *samples = None;
+            }
+            checked => checked?,
+        }
     }
     for round in 1..=bench.rounds {
         // None always follows the same one.

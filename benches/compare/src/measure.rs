@@ -122,7 +122,7 @@ impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
     pub(crate) fn sample(&self, workload: &Workload, contestant: &Contestant) -> Result<Sample> {
         let twin;
-        let contestant = if workload.figure == Figure::Memory {
+        let contestant = if workload.needs_twin() {
             twin = self.twin(workload, contestant)?;
             &twin
         } else {
@@ -148,9 +148,11 @@ impl Bench {
         Ok(Sample { outcome, seconds, cpu, memory, busy: own.busy / seconds, disturbed })
     }
 
-    /// Starts a fresh server that has served one client: one that has served others may have kept their memory.
+    /// Starts a fresh server with the workload's certificate that has served one client: one that has served others may have kept their
+    /// memory.
     fn twin(&self, workload: &Workload, contestant: &Contestant) -> Result<Contestant> {
-        let twin = self.start(contestant.peer.twin(), contestant.host.number() + TWIN)?;
+        let twin =
+            self.start(contestant.peer.twin(workload.key), contestant.host.number() + TWIN)?;
         self.check(workload, &twin)?;
         Ok(twin)
     }
@@ -161,7 +163,8 @@ impl Bench {
     ///
     /// It does not succeed.
     pub(crate) fn check(&self, workload: &Workload, contestant: &Contestant) -> Result<()> {
-        let one = Load::handshakes(1, 1);
+        let (protocol, handshake) = (workload.protocol(), workload.handshake());
+        let one = Load { protocol, handshake, ..Load::handshakes(1, 1) };
         self.generator.run(&one, &contestant.url(workload)).map(drop)
     }
 

@@ -21,6 +21,10 @@ const FIRST: u16 = 4430;
 /// Address of the upstream: that of the clients of any server.
 pub(crate) const UPSTREAM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
 
+/// Address of the upstream for HTTP/2 without TLS.
+pub(crate) const UPSTREAM_H2C: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8081);
+
 /// A kind of network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Net {
@@ -108,6 +112,11 @@ impl Host {
     /// Returns the address of the upstream, which is where the clients are.
     pub(crate) fn upstream(&self) -> SocketAddr {
         SocketAddr::new(self.client(), UPSTREAM.port())
+    }
+
+    /// Returns its address for HTTP/2 without TLS.
+    pub(crate) fn upstream_h2c(&self) -> SocketAddr {
+        SocketAddr::new(self.client(), UPSTREAM_H2C.port())
     }
 
     fn ip(&self, end: u8) -> IpAddr {

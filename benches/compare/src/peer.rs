@@ -6,7 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::backend::{Backend, Driver};
 use crate::building::Builds;
+use crate::generator::Protocol;
 use crate::kind::{Kind, Resource};
+use crate::site::Key;
+use crate::workload::Workload;
 
 /// Name of the upstream, and end of the names of twins.
 pub(crate) const UPSTREAM_NAME: &str = "upstream";
@@ -25,6 +28,8 @@ pub(crate) struct Peer {
     pub(crate) backend: Option<Backend>,
     /// Further keys of its group, of the product only.
     pub(crate) keys: Vec<String>,
+    /// Kind of its certificate's key.
+    pub(crate) key: Key,
 }
 
 impl Peer {
@@ -56,19 +61,23 @@ impl Peer {
             Some(program) if program.components().count() == 1 => program,
             Some(program) => program.canonicalize().with_context(|| format!("`{text}`"))?,
         };
-        Ok(Self { name: name.to_owned(), kind, program, is_built, backend: None, keys: Vec::new() })
+        let name = name.to_owned();
+        let (backend, keys, key) = (None, Vec::new(), Key::Ecdsa);
+        Ok(Self { name, kind, program, is_built, backend, keys, key })
     }
 
-    /// Returns the server with another name, for a second process of it.
-    pub(crate) fn twin(&self) -> Self {
-        Self { name: format!("{}{TWIN_ENDING}", self.name), ..self.clone() }
+    /// Returns the server with another name, for a second process of it, with a key of this kind.
+    pub(crate) fn twin(&self, key: Key) -> Self {
+        Self { name: format!("{}{TWIN_ENDING}", self.name), key, ..self.clone() }
     }
 
-    /// Returns whether it has such resources.
-    pub(crate) fn serves(&self, resource: Resource) -> bool {
-        // Without an address the kernel reaches no upstream.
+    /// Returns whether it can serve a workload.
+    pub(crate) fn serves(&self, workload: &Workload) -> bool {
+        let (resource, protocol) = (workload.resource(), workload.protocol());
+        // Without an address the kernel reaches no upstream, and has no TCP.
+        let needs_kernel = matches!(resource, Resource::Proxied(_)) || protocol != Protocol::Http3;
         let is_apart = self.backend.is_some_and(|backend| backend.driver == Driver::AfPacket);
-        self.kind.serves(resource) && !(is_apart && resource == Resource::Proxied)
+        self.kind.serves(resource) && self.kind.speaks(protocol) && !(is_apart && needs_kernel)
     }
 }
 
@@ -147,7 +156,10 @@ mod tests {
             .map(str::to_owned);
         assert_eq!(names(&peers), expected);
         assert_eq!(references(peers.iter()), [0, 0, 2, 2, 0]);
-        assert!(peers[0].serves(Resource::Proxied) && !peers[2].serves(Resource::Proxied));
+        for name in ["proxied-small", "h2-small"] {
+            let workload = Workload::named(name);
+            assert!(peers[0].serves(&workload) && !peers[2].serves(&workload), "{name}");
+        }
         let peers = on_backends(vec![parse("sluicegate").unwrap()], &backends);
         assert_eq!(names(&peers), ["mio", "af_packet"]);
         assert_eq!(references(peers.iter()), [0, 0]);

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::configuration;
 use crate::kind::Resource;
-use crate::network::{Host, UPSTREAM};
+use crate::network::{Host, UPSTREAM, UPSTREAM_H2C};
 use crate::peer::UPSTREAM_NAME;
 use crate::running::{Port, Program, Server};
 use crate::site::Site;
@@ -37,12 +37,16 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Option<PathBuf>> {
 /// None is left.
 pub(crate) fn do_without(workloads: &mut Vec<Workload>) -> Result<bool> {
     let before = workloads.len();
-    workloads.retain(|workload| workload.resource() != Resource::Proxied);
+    workloads.retain(|workload| !is_proxied(workload));
     ensure!(
         !workloads.is_empty(),
         "proxied workloads need nginx as the upstream: install it, or name it by --upstream"
     );
     Ok(workloads.len() < before)
+}
+
+fn is_proxied(workload: &Workload) -> bool {
+    matches!(workload.resource(), Resource::Proxied(_))
 }
 
 /// Starts it on a core, if one of the workloads needs it.
@@ -52,11 +56,14 @@ pub(crate) fn start(
     site: &Site,
     workloads: &[Workload],
 ) -> Result<Option<Server>> {
-    let proxied = |workload: &Workload| workload.resource() == Resource::Proxied;
-    if !workloads.iter().any(proxied) {
+    if !workloads.iter().any(is_proxied) {
         return Ok(None);
     }
-    let servers = format!("  server {{ listen {UPSTREAM}; root {}; }}\n", site.root().display());
+    let servers = format!(
+        "  server {{ listen {UPSTREAM}; listen unix:{}; listen {UPSTREAM_H2C} http2; root {}; }}\n",
+        site.socket().display(),
+        site.root().display()
+    );
     let text = configuration::nginx(site, UPSTREAM_NAME, &servers);
     let file = site.folder.join("upstream.conf").display().to_string();
     let program = Program {
@@ -77,10 +84,11 @@ mod tests {
     fn without_an_upstream_files_are_left() {
         let mut workloads = Workload::ALL.to_vec();
         assert!(do_without(&mut workloads).unwrap());
-        assert_eq!(workloads.len(), 9);
+        assert!(workloads.iter().any(|workload| workload.name == "small"));
+        assert!(!workloads.iter().any(is_proxied));
         assert!(!do_without(&mut workloads).unwrap());
         let mut proxied = Workload::ALL.to_vec();
-        proxied.retain(|workload| workload.resource() == Resource::Proxied);
+        proxied.retain(is_proxied);
         let error = do_without(&mut proxied).unwrap_err();
         assert!(error.to_string().contains("--upstream"));
     }
